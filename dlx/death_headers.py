@@ -1,0 +1,112 @@
+"""Recording a death where the history lives in the message's own headers (until 3.12).
+
+The header is whatever it is, a client's forgery included: entries are plain
+mappings here, and what is malformed has consequences. Two quirks are the point
+of this file. A list of two or more entries is reversed by every further death,
+so only entry 0 is reliably the newest. And the entry that goes to the front of
+an existing list has its fields sorted by name, the others keep theirs.
+
+Source: rabbit_dead_letter.erl make_msg, update_x_death_header,
+group_by_queue_and_reason (3.8.9, 3.10.8); live servers of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS, X_DEATH, DeathPoint
+from dlx.message import Message, recorded_routing_keys
+from dlx.releases import Release
+
+Table = Mapping[str, Any]
+
+
+class QueueCrashError(Exception):
+    """The header makes the queue's process crash; a transient message is lost with it."""
+
+
+def record_in_headers(message: Message, release: Release, *, queue: str, reason: str, time_s: int) -> Message:
+    """The message after one more death, its headers sorted by name.
+
+    ``time_s`` is the time of death in seconds. Raises ``QueueCrashError`` for the
+    malformed histories that crash a real queue.
+    """
+    headers = dict(message.headers or {})
+    info = _death_info(message, release, queue=queue, reason=reason, time_s=time_s)
+    point = DeathPoint(reason, queue, message.exchange)
+    first = message.first_death
+    if X_DEATH not in headers or not (release.client_deaths_continued or first):
+        first = point
+        headers.update(point.as_headers(FIRST_DEATH_HEADERS))
+        headers[X_DEATH] = [{"count": 1, **info}]
+    elif not _is_array(headers[X_DEATH]):
+        headers[X_DEATH] = [{"count": 1, **info}]
+    else:
+        headers[X_DEATH] = _prepended(headers[X_DEATH], info, release)
+    if release.last_death_headers:
+        headers.update(point.as_headers(LAST_DEATH_HEADERS))
+    return msgspec.structs.replace(message, headers=sorted_table(headers), first_death=first)
+
+
+def sorted_table(table: Table) -> dict[str, Any]:
+    """The table with its keys in the order of their bytes."""
+    return {key: table[key] for key in sorted(table, key=str.encode)}
+
+
+def _death_info(
+    message: Message, release: Release, *, queue: str, reason: str, time_s: int
+) -> dict[str, Any]:
+    info: dict[str, Any] = {
+        "reason": reason,
+        "queue": queue,
+        "time": datetime.fromtimestamp(time_s, UTC),
+        "exchange": message.exchange,
+        "routing-keys": list(recorded_routing_keys(message, release)),
+    }
+    if message.expiration is not None:
+        info["original-expiration"] = message.expiration
+    return info
+
+
+def _prepended(entries: Sequence[Any], info: Table, release: Release) -> list[Any]:
+    if not all(isinstance(entry, Mapping) for entry in entries):
+        raise QueueCrashError("x-death holds an element that is not a table")
+    prior = _grouped(entries)
+    if release.death_order == "reversed on every death" and len(entries) > 1:
+        prior.reverse()
+    hit = next((entry for entry in prior if _key(entry) == _key(info)), None)
+    head = {"count": 1, **info} if hit is None else _counted(hit)
+    return [sorted_table(head), *(entry for entry in prior if entry is not hit)]
+
+
+def _grouped(entries: Sequence[Table]) -> list[Table]:
+    """One entry for each queue and reason; the count of one that has none is how many there were."""
+    if len(entries) <= 1:
+        return list(entries)
+    grouped: dict[Any, Table] = {}
+    for entry in entries:
+        if _key(entry) not in grouped:
+            alike = sum(_key(other) == _key(entry) for other in entries)
+            grouped[_key(entry)] = entry if "count" in entry else {"count": alike, **entry}
+    return list(grouped.values())
+
+
+def _counted(entry: Table) -> dict[str, Any]:
+    count = entry.get("count", 0)
+    if not isinstance(count, int) or isinstance(count, bool):
+        raise QueueCrashError("x-death holds a count that is not an integer")
+    if "count" in entry:
+        return {**entry, "count": count + 1}
+    return {"count": 1, **entry}
+
+
+def _key(entry: Table) -> tuple[Any, Any]:
+    return entry.get("queue"), entry.get("reason")
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))

@@ -1,0 +1,77 @@
+"""How often a message was returned to a quorum queue, what that shows, and when it is too often.
+
+Two counts: ``acquired`` counts every return, ``delivery`` the deliveries that
+failed. Which of them the delivery limit reads, and what counts as failed, differs
+between releases; so does whether a dead letter brings ``delivery`` along. Classic
+queues of 4.3 count failed deliveries too, but show and limit nothing.
+
+Source: rabbit_fifo.erl return_one, incr_msg; rabbit_fifo_client.erl
+add_delivery_count_header; rabbit_variable_queue.erl (4.3).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from dlx.message import Message
+from dlx.releases import Release
+from dlx.topology import QUORUM
+
+X_DELIVERY_COUNT = "x-delivery-count"
+X_ACQUIRED_COUNT = "x-acquired-count"
+COUNT_HEADERS = (X_DELIVERY_COUNT, X_ACQUIRED_COUNT)
+
+Return = Literal["nack", "reject", "recover", "lost channel", "final nack", "final reject"]
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """The counts of one message in one queue; ``None`` until something counted."""
+
+    acquired: int | None = None
+    delivery: int | None = None
+
+
+def entering(message: Message, release: Release) -> Counts:
+    """The counts of a message that enters a queue."""
+    return Counts(delivery=None if release.delivery_count_carried == "never" else message.delivery_count)
+
+
+def returned(counts: Counts, how: Return, release: Release) -> Counts:
+    """The counts after the message came back, or was finally rejected."""
+    failed = how in release.failed_deliveries
+    return Counts(
+        acquired=(counts.acquired or 0) + 1,
+        delivery=(counts.delivery or 0) + 1 if failed else counts.delivery,
+    )
+
+
+def limit_exceeded(counts: Counts, limit: int | None, release: Release) -> bool:
+    """Whether the return just counted is one too many; a limit of L allows L + 1 deliveries."""
+    if limit is None:
+        return False
+    counted = counts.delivery if release.quorum_delivery_limit_counts == "failures" else counts.acquired
+    return counted is not None and counted > limit
+
+
+def count_headers(counts: Counts, release: Release, *, first_get: bool = False) -> dict[str, int]:
+    """The headers a quorum queue adds to a delivery. ``first_get``: the first delivery, by basic.get."""
+    acquired = counts.delivery if counts.acquired is None else counts.acquired
+    if acquired is None:
+        return {X_DELIVERY_COUNT: 0} if first_get and release.quorum_count_on_first_get else {}
+    if not release.quorum_acquired_count_header:
+        return {X_DELIVERY_COUNT: acquired}
+    shown = {X_ACQUIRED_COUNT: acquired}
+    if counts.delivery is not None:
+        shown[X_DELIVERY_COUNT] = counts.delivery
+    return shown
+
+
+def carried(counts: Counts, queue_type: str, release: Release) -> int | None:
+    """The ``delivery_count`` that a message takes along when it dies in a queue of that type."""
+    if release.delivery_count_carried == "from all queues":
+        return counts.delivery
+    if release.delivery_count_carried == "from quorum queues" and queue_type == QUORUM:
+        return counts.delivery
+    return None

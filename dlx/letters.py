@@ -1,0 +1,152 @@
+"""One message and one death make a dead letter, or a reason why there is none.
+
+In order: the dead-letter exchange is looked up by name at the moment of death;
+the death is recorded with the exchange and keys the message had; ``expiration``
+is dropped; exchange and, with a dead-letter routing key, the keys are replaced;
+the result is routed; and each queue that would close an automatic cycle is left
+out. Nothing of this is confirmed or returned to anybody: what finds no queue is
+gone, and the outcome here is the only place that says so.
+
+Source: rabbit_dead_letter.erl publish (3.8.9 to 4.3.5).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from dlx.cycles import is_cycle
+from dlx.death_annotations import record_in_annotations
+from dlx.death_headers import record_in_headers
+from dlx.deaths import X_DEATH
+from dlx.message import Message
+from dlx.releases import Release
+from dlx.routing import route
+from dlx.settings import AT_LEAST_ONCE, Settings
+from dlx.topology import STREAM, Topology
+
+Outcome = Literal[
+    "dead-lettered",
+    "no dead-letter exchange",
+    "dead-letter exchange missing",
+    "unroutable",
+    "cycle",
+    "held",
+]
+
+
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a message that died.
+
+    ``queues`` get one copy each of ``message``; ``cycles`` would have but for the
+    cycle rule, and ``lost_in`` are streams that silently drop dead letters. With
+    the at-least-once strategy ``held`` says that the message waits in its queue
+    instead of being gone. ``why`` says it in words.
+    """
+
+    outcome: Outcome
+    message: Message | None = None
+    queues: tuple[str, ...] = ()
+    cycles: tuple[str, ...] = ()
+    lost_in: tuple[str, ...] = ()
+    why: str = ""
+
+
+def dead_letter(
+    message: Message,
+    reason: str,
+    settings: Settings,
+    topology: Topology,
+    release: Release,
+    *,
+    time_s: int = 0,
+) -> DeadLetter:
+    """The dead letter of ``message``, which died in ``settings.queue`` for ``reason``.
+
+    ``time_s`` is the time of death in seconds since 1970. Raises
+    ``dlx.death_headers.QueueCrashError`` where a malformed ``x-death`` crashes the queue.
+    """
+    dlx, queue = settings.dead_letter_exchange, settings.queue.name
+    held = settings.dead_letter_strategy == AT_LEAST_ONCE
+    if dlx is None:
+        return DeadLetter(
+            outcome="no dead-letter exchange", why=f"queue '{queue}' has no dead-letter exchange"
+        )
+    if dlx not in topology.exchanges:
+        why = f"dead-letter exchange '{dlx}' of queue '{queue}' does not exist"
+        return DeadLetter(outcome="held" if held else "dead-letter exchange missing", why=why)
+    letter = readdressed(record_death(message, queue, reason, release, time_s=time_s), settings, release)
+    routed = route(letter, topology, release)
+    cycles = tuple(name for name in routed if closes_cycle(name, reason, letter))
+    lost = tuple(name for name in routed if name not in cycles and _loses(name, topology, release, held))
+    queues = tuple(name for name in routed if name not in cycles and name not in lost)
+    outcome, why = _judged(letter, routed, queues, cycles)
+    if held and not queues:
+        outcome = "held"
+    return DeadLetter(outcome=outcome, message=letter, queues=queues, cycles=cycles, lost_in=lost, why=why)
+
+
+def record_death(message: Message, queue: str, reason: str, release: Release, *, time_s: int = 0) -> Message:
+    """The message with one more death in its history, still under its old exchange and keys."""
+    record = record_in_headers if release.death_history == "headers" else record_in_annotations
+    return record(message, release, queue=queue, reason=reason, time_s=time_s)
+
+
+def readdressed(message: Message, settings: Settings, release: Release) -> Message:
+    """The message under its dead-letter exchange and keys, its ``expiration`` gone."""
+    key = settings.dead_letter_routing_key
+    headers = message.headers
+    removes_cc = release.cc_header_after_dead_letter_routing_key == "removed"
+    if key is not None and removes_cc and headers is not None and "CC" in headers:
+        headers = {name: value for name, value in headers.items() if name != "CC"}
+    return msgspec.structs.replace(
+        message,
+        exchange=settings.dead_letter_exchange,
+        routing_keys=message.routing_keys if key is None else (key,),
+        headers=headers,
+        expiration=None,
+    )
+
+
+def closes_cycle(queue: str, reason: str, letter: Message) -> bool:
+    """Whether the cycle rule keeps the dead letter out of ``queue``."""
+    return is_cycle(queue, reason, death_keys(letter))
+
+
+def death_keys(message: Message) -> list[tuple[Any, Any] | None]:
+    """(queue, reason) of each death in the history's own order; ``None`` for what is no table."""
+    if message.deaths is not None:
+        return [death.key for death in message.deaths]
+    entries = (message.headers or {}).get(X_DEATH)
+    if not isinstance(entries, list):
+        return []
+    return [(e.get("queue"), e.get("reason")) if isinstance(e, dict) else None for e in entries]
+
+
+def _loses(queue: str, topology: Topology, release: Release, held: bool) -> bool:
+    is_stream = topology.queues[queue].type == STREAM
+    return is_stream and not release.stream_takes_dead_letters and not held
+
+
+def _judged(
+    letter: Message, routed: tuple[str, ...], queues: tuple[str, ...], cycles: tuple[str, ...]
+) -> tuple[Outcome, str]:
+    if queues:
+        return "dead-lettered", ""
+    if cycles:
+        path = " <- ".join(str(key[0]) for key in death_keys(letter) if key is not None)
+        return "cycle", f"would return to '{cycles[0]}' without a rejection on the way: {path}"
+    if routed:
+        return "unroutable", f"stream '{routed[0]}' drops dead letters in this release"
+    return "unroutable", f"exchange '{letter.exchange}' routes {list(letter.routing_keys)} to no queue"
+
+
+__all__ = [
+    "DeadLetter",
+    "closes_cycle",
+    "dead_letter",
+    "death_keys",
+    "readdressed",
+    "record_death",
+]

@@ -1,0 +1,149 @@
+"""A message as the broker holds it, and how a publish becomes one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from dlx.deaths import Death, DeathPoint, deaths_in_header
+from dlx.releases import Release
+
+Headers = Mapping[str, Any]
+
+
+class PublishRefusedError(ValueError):
+    """RabbitMQ closes the channel with 406 PRECONDITION_FAILED and this text."""
+
+    code = 406
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """One copy of a message.
+
+    ``routing_keys`` are the publish key, then CC, then BCC, until a dead-letter
+    routing key replaces them. ``headers`` are what the message itself carries
+    (without BCC): on releases that keep the death history in headers, ``x-death``
+    is among them; on the others the history is in ``deaths``, ``first_death`` and
+    ``last_death`` and is rendered over the headers on delivery. ``deaths`` is
+    ``None`` for a message that has no history, which an empty one is not.
+
+    ``delivery_count`` is the count of failed deliveries that a dead letter brings
+    along, ``None`` where it brings none.
+    """
+
+    exchange: str
+    routing_keys: tuple[str, ...]
+    headers: Headers | None = None
+    properties: Mapping[str, Any] = {}
+    expiration: str | None = None
+    bcc: tuple[str, ...] = ()
+    deaths: tuple[Death, ...] | None = None
+    first_death: DeathPoint | None = None
+    last_death: DeathPoint | None = None
+    delivery_count: int | None = None
+
+    @property
+    def routing_key(self) -> str:
+        """The key that a delivery shows: always the first."""
+        return self.routing_keys[0]
+
+
+def published(
+    exchange: str,
+    routing_key: str,
+    *,
+    headers: Headers | None = None,
+    properties: Mapping[str, Any] | None = None,
+    expiration: str | None = None,
+    release: Release,
+) -> Message:
+    """The message that ``basic.publish`` makes.
+
+    ``properties`` are the basic properties other than ``headers`` and
+    ``expiration`` (a string of milliseconds). Raises ``PublishRefusedError`` with
+    RabbitMQ's text for what a broker of that release refuses.
+
+    Source: rabbit_basic.erl header_routes, parse_expiration; mc_amqpl.erl message.
+    """
+    keys: list[str] = [routing_key]
+    cc = sender_selected_keys(headers, "CC")
+    bcc = sender_selected_keys(headers, "BCC")
+    kept = headers
+    if headers is not None and "BCC" in headers:
+        kept = {key: value for key, value in headers.items() if key != "BCC"}
+    continued = release.client_deaths_continued and release.death_history == "annotations"
+    return Message(
+        exchange=exchange,
+        routing_keys=(*keys, *cc, *bcc),
+        headers=kept,
+        properties=properties or {},
+        expiration=checked_expiration(expiration, release),
+        bcc=bcc,
+        deaths=deaths_in_header(headers) if continued else None,
+    )
+
+
+def sender_selected_keys(headers: Headers | None, name: str) -> tuple[str, ...]:
+    """The keys in a CC or BCC header; elements that are no strings are ignored."""
+    if headers is None or name not in headers:
+        return ()
+    value = headers[name]
+    if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
+        raise PublishRefusedError(
+            f'invalid message: {{unacceptable_type_in_header,"{name}",{_amqp_type(value)}}}'
+        )
+    return tuple(key for key in value if isinstance(key, str))
+
+
+def recorded_routing_keys(message: Message, release: Release) -> tuple[str, ...]:
+    """The routing keys that a death records: CC included, BCC not.
+
+    Where BCC keys are subtracted, it is one for one and by value, and they are
+    remembered for good: a dead-letter routing key that equals one disappears too.
+    """
+    if release.death_routing_keys == "first key and CC header":
+        return (message.routing_key, *sender_selected_keys(message.headers, "CC"))
+    keys = list(message.routing_keys)
+    for hidden in message.bcc:
+        if hidden in keys:
+            keys.remove(hidden)
+    return tuple(keys)
+
+
+def checked_expiration(expiration: str | None, release: Release) -> str | None:
+    """The expiration as the release holds it, or ``PublishRefusedError``. Unit: ms, as a string."""
+    if expiration is None:
+        return None
+    number, rest = _leading_integer(expiration)
+    if number is None:
+        raise PublishRefusedError(f"invalid expiration '{expiration}': no_integer")
+    if rest:
+        raise PublishRefusedError(f"invalid expiration '{expiration}': {{leftover_string,\"{rest}\"}}")
+    if number < 0:
+        raise PublishRefusedError(f"invalid expiration '{expiration}': {{value_negative,{number}}}")
+    if release.expiration_max_ms is not None and number > release.expiration_max_ms:
+        raise PublishRefusedError(f"invalid expiration '{expiration}': {{value_too_large,{number}}}")
+    return str(number) if release.expiration_form == "normalised" else expiration
+
+
+def _leading_integer(text: str) -> tuple[int | None, str]:
+    end = 1 if text[:1] in ("+", "-") else 0
+    digits = end
+    while digits < len(text) and text[digits] in "0123456789":
+        digits += 1
+    if digits == end:
+        return None, text
+    return int(text[:digits]), text[digits:]
+
+
+def _amqp_type(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if value is None:
+        return "void"
+    for kind, name in ((str, "longstr"), (int, "signedint"), (float, "double"), (dict, "table")):
+        if isinstance(value, kind):
+            return name
+    return "longstr" if isinstance(value, bytes) else "timestamp"

@@ -1,0 +1,30 @@
+"""The headers of a delivery: what the message carries, and what the broker adds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dlx.death_annotations import annotated_headers
+from dlx.death_headers import sorted_table
+from dlx.message import Message
+from dlx.releases import Release
+
+
+def stored_headers(message: Message) -> Mapping[str, Any]:
+    """The headers with the death history in them; the broker's values cover the client's."""
+    return {**(message.headers or {}), **annotated_headers(message)}
+
+
+def delivered_headers(
+    message: Message, release: Release, added: Mapping[str, Any] | None = None
+) -> dict[str, Any] | None:
+    """The headers a consumer sees, in the order it sees them; ``None`` when there are none.
+
+    ``added`` are the headers that belong to the delivery alone, such as
+    ``x-delivery-count``. Source: mc_amqpl.erl protocol_state.
+    """
+    headers = {**stored_headers(message), **(added or {})}
+    if not headers and not message.headers:
+        return None if message.headers is None else {}
+    return sorted_table(headers) if release.header_order == "sorted when delivered" else headers

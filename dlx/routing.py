@@ -1,0 +1,147 @@
+"""Where an exchange sends a message: the queues, by name.
+
+Every routing key counts (publish key, CC, BCC); a queue that is reached twice
+gets one copy. Exchange-to-exchange bindings are followed, each exchange is
+visited once, and an alternate exchange is tried for an exchange whose own
+bindings led nowhere. ``internal`` only bars clients, not dead letters.
+
+Source: rabbit_exchange.erl route, process_alternate; rabbit_exchange_type_*.erl.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from dlx.deaths import X_DEATH
+from dlx.message import Message
+from dlx.releases import Release
+from dlx.rendering import stored_headers
+from dlx.settings import alternate_exchange
+from dlx.topology import Binding, Exchange, Topology
+
+DEFAULT_EXCHANGE = ""
+
+
+class UnknownExchangeTypeError(ValueError):
+    """An exchange of a type whose routing is not known here (a plugin's)."""
+
+
+def route(message: Message, topology: Topology, release: Release) -> tuple[str, ...]:
+    """The names of the existing queues that the message reaches, in the order they were found.
+
+    The exchange is ``message.exchange``; a missing one routes nowhere.
+    """
+    queues: dict[str, None] = {}
+    first = topology.exchanges.get(message.exchange)
+    waiting = deque([first] if first is not None else [])
+    seen = {message.exchange}
+    while waiting:
+        exchange = waiting.popleft()
+        bound_queues, bound_exchanges = _destinations(exchange, message, topology, release)
+        queues.update(dict.fromkeys(bound_queues))
+        onward = list(bound_exchanges)
+        if not bound_queues and not bound_exchanges:
+            onward = [name for name in [alternate_exchange(exchange, topology, release)] if name]
+        for name in onward:
+            target = topology.exchanges.get(name)
+            if name not in seen and target is not None:
+                seen.add(name)
+                waiting.append(target)
+    return tuple(name for name in queues if name in topology.queues)
+
+
+def _destinations(
+    exchange: Exchange, message: Message, topology: Topology, release: Release
+) -> tuple[list[str], list[str]]:
+    if exchange.name == DEFAULT_EXCHANGE:
+        return list(dict.fromkeys(message.routing_keys)), []
+    matches = _matcher(exchange, message, release)
+    bound = [b for b in topology.bindings.get(exchange.name, ()) if matches(b)]
+    return (
+        [b.destination for b in bound if b.destination_type == "queue"],
+        [b.destination for b in bound if b.destination_type == "exchange"],
+    )
+
+
+def _matcher(exchange: Exchange, message: Message, release: Release) -> Callable[[Binding], bool]:
+    keys = message.routing_keys
+    if exchange.type == "fanout":
+        return lambda binding: True
+    if exchange.type == "direct":
+        return lambda binding: binding.routing_key in keys
+    if exchange.type == "topic":
+        split = [words(key) for key in keys]
+        return lambda binding: any(topic_matches(words(binding.routing_key), key) for key in split)
+    if exchange.type == "headers":
+        headers = _routing_headers(message, release)
+        return lambda binding: headers_match(binding.arguments, headers, release)
+    raise UnknownExchangeTypeError(
+        f"exchange {exchange.name!r} is of type {exchange.type!r}: known are direct, fanout, topic, headers"
+    )
+
+
+def words(key: str) -> list[str]:
+    """A topic key's words; the empty key has none. Source: rabbit_exchange_type_topic.erl."""
+    return key.split(".") if key else []
+
+
+def topic_matches(pattern: list[str], key: list[str]) -> bool:
+    """Whether the binding key's words match: ``*`` is one word, ``#`` any number, none included."""
+    # Positions in the pattern that the words read so far can have led to.
+    positions = _past_hashes(pattern, {0})
+    for word in key:
+        stay = {p for p in positions if p < len(pattern) and pattern[p] == "#"}
+        step = {p + 1 for p in positions if p < len(pattern) and pattern[p] in ("*", word)}
+        # '#' as a word of the key is literal text and matches a '#' by staying on it.
+        positions = _past_hashes(pattern, stay | {p for p in step if pattern[p - 1] != "#"})
+        if not positions:
+            return False
+    return len(pattern) in positions
+
+
+def _past_hashes(pattern: list[str], positions: Iterable[int]) -> set[int]:
+    reached = set(positions)
+    for position in sorted(reached):
+        while position < len(pattern) and pattern[position] == "#":
+            position += 1
+            reached.add(position)
+    return reached
+
+
+def headers_match(arguments: Mapping[str, Any], headers: Mapping[str, Any], release: Release) -> bool:
+    """Whether a headers binding matches. ``all`` of nothing matches, ``any`` of nothing does not."""
+    kind = arguments.get("x-match", "all")
+    with_x = release.headers_match_with_x and kind in ("all-with-x", "any-with-x")
+    compared = {
+        name: value
+        for name, value in arguments.items()
+        if name != "x-match" and (with_x or not name.startswith("x-"))
+    }
+    results = (
+        name in headers and _value_matches(compared[name], headers[name], release) for name in compared
+    )
+    return any(results) if kind in ("any", "any-with-x") else all(results)
+
+
+def _routing_headers(message: Message, release: Release) -> Mapping[str, Any]:
+    headers = stored_headers(message)
+    if release.headers_match_sees_x_death or X_DEATH not in headers:
+        return headers
+    return {name: value for name, value in headers.items() if name != X_DEATH}
+
+
+def _value_matches(wanted: Any, value: Any, release: Release) -> bool:
+    if wanted is None:  # a void argument asks for presence
+        return True
+    if isinstance(wanted, datetime) or isinstance(value, datetime):
+        return release.headers_match_timestamps and wanted == value
+    if isinstance(wanted, bool) or isinstance(value, bool):
+        return wanted is value
+    if release.headers_match_numbers == "by type and value" and isinstance(wanted, float) != isinstance(
+        value, float
+    ):
+        return False
+    return bool(wanted == value)

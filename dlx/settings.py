@@ -1,0 +1,320 @@
+"""What applies to a queue: arguments, policy and operator policy resolved, each value with its origin.
+
+First the operator policy is laid over the policy: numbers become the smaller of
+the two, ``overflow`` the operator's; operators cannot set dead-letter keys. Then
+the queue's arguments meet the result, key by key: names (dead-letter exchange,
+routing key, strategy) come from the argument, numbers are the smaller, and
+``overflow`` is the argument's in a classic queue and the policy's in a quorum
+queue. What lost is kept in ``Setting.hidden``.
+
+Source: rabbit_policy.erl merge_operator_definitions, rabbit_policies.erl
+merge_policy_value, rabbit_queue_type_util.erl args_policy_lookup,
+rabbit_quorum_queue.erl gather_policy_config; live servers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from dlx.policies import PolicyChoice, choose_policy
+from dlx.releases import Release
+from dlx.topology import CLASSIC, QUORUM, STREAM, Exchange, Queue, Topology
+
+DEAD_LETTER_EXCHANGE = "dead-letter-exchange"
+DEAD_LETTER_ROUTING_KEY = "dead-letter-routing-key"
+DEAD_LETTER_STRATEGY = "dead-letter-strategy"
+MESSAGE_TTL = "message-ttl"
+EXPIRES = "expires"
+MAX_LENGTH = "max-length"
+MAX_LENGTH_BYTES = "max-length-bytes"
+OVERFLOW = "overflow"
+DELIVERY_LIMIT = "delivery-limit"
+QUEUE_TYPE = "queue-type"
+
+DROP_HEAD = "drop-head"
+REJECT_PUBLISH = "reject-publish"
+REJECT_PUBLISH_DLX = "reject-publish-dlx"
+AT_MOST_ONCE = "at-most-once"
+AT_LEAST_ONCE = "at-least-once"
+
+KEYS = (
+    DEAD_LETTER_EXCHANGE,
+    DEAD_LETTER_ROUTING_KEY,
+    DEAD_LETTER_STRATEGY,
+    MESSAGE_TTL,
+    EXPIRES,
+    MAX_LENGTH,
+    MAX_LENGTH_BYTES,
+    OVERFLOW,
+    DELIVERY_LIMIT,
+)
+_NAMES = (DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, DEAD_LETTER_STRATEGY)
+_OPERATOR_KEYS = (MESSAGE_TTL, EXPIRES, MAX_LENGTH, MAX_LENGTH_BYTES, DELIVERY_LIMIT)
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Where a value comes from: ``argument``, ``policy``, ``operator policy`` or ``server default``."""
+
+    kind: str
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}".rstrip()
+
+
+ARGUMENT = Origin("argument")
+SERVER_DEFAULT = Origin("server default")
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """One value, where it comes from, and the values it hid."""
+
+    key: str
+    value: Any
+    origin: Origin
+    hidden: tuple[tuple[Any, Origin], ...] = ()
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """The effective settings of one queue.
+
+    ``values`` has an entry for each key that is set or has a default; ``ignored``
+    the values that the queue's type or the release does not use, with the reason.
+    """
+
+    queue: Queue
+    release: Release
+    values: Mapping[str, Setting]
+    ignored: tuple[tuple[Setting, str], ...] = ()
+    policy: PolicyChoice = PolicyChoice(None)
+    operator_policy: PolicyChoice = PolicyChoice(None)
+
+    def value(self, key: str) -> Any:
+        """The effective value of a key such as ``message-ttl``; ``None`` where nothing sets it."""
+        setting = self.values.get(key)
+        return None if setting is None else setting.value
+
+    @property
+    def dead_letter_exchange(self) -> str | None:
+        """The dead-letter exchange's name; ``""`` is the default exchange, ``None`` is none."""
+        return _string(self.value(DEAD_LETTER_EXCHANGE))
+
+    @property
+    def dead_letter_routing_key(self) -> str | None:
+        """The key that replaces a dead letter's keys; ``None`` keeps them."""
+        return _string(self.value(DEAD_LETTER_ROUTING_KEY))
+
+    @property
+    def dead_letter_strategy(self) -> str:
+        """The strategy in force: at-least-once needs a quorum queue, a DLX and overflow reject-publish."""
+        wanted = self.value(DEAD_LETTER_STRATEGY) == AT_LEAST_ONCE and self.dead_letter_exchange is not None
+        return AT_LEAST_ONCE if wanted and self.overflow == REJECT_PUBLISH else AT_MOST_ONCE
+
+    @property
+    def message_ttl_ms(self) -> int | None:
+        """The queue's own TTL in ms; a message's expiration may be shorter."""
+        return _integer(self.value(MESSAGE_TTL))
+
+    @property
+    def expires_ms(self) -> int | None:
+        """How long the queue itself lives unused, in ms."""
+        return _integer(self.value(EXPIRES))
+
+    @property
+    def max_length(self) -> int | None:
+        """How many ready messages the queue holds."""
+        return _integer(self.value(MAX_LENGTH))
+
+    @property
+    def max_length_bytes(self) -> int | None:
+        """How many bytes of ready messages the queue holds."""
+        return _integer(self.value(MAX_LENGTH_BYTES))
+
+    @property
+    def overflow(self) -> str:
+        """What happens past the limits; a quorum queue treats reject-publish-dlx as drop-head."""
+        overflow = self.value(OVERFLOW)
+        if overflow == REJECT_PUBLISH_DLX and self.queue.type == QUORUM:
+            return DROP_HEAD
+        return overflow if isinstance(overflow, str) else DROP_HEAD
+
+    @property
+    def delivery_limit(self) -> int | None:
+        """How many counted returns a message survives; ``None`` is any number."""
+        limit = _integer(self.value(DELIVERY_LIMIT))
+        if limit is None or limit >= 0:
+            return limit
+        return None if self.release.quorum_negative_delivery_limit == "unlimited" else 0
+
+    @property
+    def dead_letters(self) -> bool:
+        """Whether the queue passes its dead messages on at all."""
+        return self.dead_letter_exchange is not None
+
+
+Candidate = tuple[Any, Origin]
+
+
+def effective_settings(queue: Queue, topology: Topology, release: Release) -> Settings:
+    """The settings of ``queue`` in ``topology`` under ``release``."""
+    policy = choose_policy(queue, topology.policies, release)
+    operator = choose_policy(queue, topology.operator_policies, release)
+    values: dict[str, Setting] = {}
+    ignored: list[tuple[Setting, str]] = []
+    for key in KEYS:
+        setting = _resolved(key, queue, policy, operator, release)
+        if setting is None:
+            continue
+        why = _why_ignored(key, queue, release)
+        if why is None:
+            values[key] = setting
+        elif setting.origin != SERVER_DEFAULT:
+            ignored.append((setting, why))
+    values[QUEUE_TYPE] = Setting(QUEUE_TYPE, queue.type, _type_origin(queue))
+    return Settings(
+        queue=queue,
+        release=release,
+        values=values,
+        ignored=tuple(ignored),
+        policy=policy,
+        operator_policy=operator,
+    )
+
+
+def _resolved(
+    key: str, queue: Queue, policy: PolicyChoice, operator: PolicyChoice, release: Release
+) -> Setting | None:
+    candidates: list[Candidate] = []
+    merge = _numeric_rule(key, release)
+    by_policy = _candidate(key, policy, "policy")
+    by_operator = _candidate(key, operator, "operator policy")
+    if by_operator is not None and not _operator_may_set(key, release):
+        by_operator = None
+    from_policies, lost = _pick(by_policy, by_operator, _second if key == OVERFLOW else merge)
+    candidates += lost
+    argument = queue.arguments.get(f"x-{key}")
+    by_argument = None if argument is None else (argument, ARGUMENT)
+    rule = _argument_rule(key, queue, release) or merge
+    winner, lost = _pick(by_argument, from_policies, rule)
+    candidates += lost
+    if winner is None or _unusable_limit(key, winner[0], release):
+        candidates += [] if winner is None else [winner]
+        winner = _default(key, queue, release)
+    return None if winner is None else Setting(key, winner[0], winner[1], tuple(candidates))
+
+
+def _pick(
+    first: Candidate | None, second: Candidate | None, rule: Callable[[Any, Any], bool]
+) -> tuple[Candidate | None, list[Candidate]]:
+    """The winner and the losers; ``rule`` says whether the first beats the second."""
+    if first is None or second is None:
+        return first or second, []
+    return (first, [second]) if rule(first[0], second[0]) else (second, [first])
+
+
+def _candidate(key: str, choice: PolicyChoice, kind: str) -> Candidate | None:
+    policy = choice.policy
+    if policy is None or key not in policy.definition:
+        return None
+    return policy.definition[key], Origin(kind, policy.name)
+
+
+def _first(_one: Any, _other: Any) -> bool:
+    return True
+
+
+def _second(_one: Any, _other: Any) -> bool:
+    return False
+
+
+def _smaller(one: Any, other: Any) -> bool:
+    return bool(one <= other) if _comparable(one, other) else True
+
+
+def _larger_when_negative(one: Any, other: Any) -> bool:
+    if not _comparable(one, other):
+        return _integer(one) is not None
+    return bool(one >= other) if min(one, other) < 0 else bool(one <= other)
+
+
+def _comparable(one: Any, other: Any) -> bool:
+    return _integer(one) is not None and _integer(other) is not None
+
+
+def _numeric_rule(key: str, release: Release) -> Callable[[Any, Any], bool]:
+    if key == DELIVERY_LIMIT and release.quorum_negative_delivery_limit == "unlimited":
+        return _larger_when_negative
+    return _smaller
+
+
+def _argument_rule(key: str, queue: Queue, release: Release) -> Callable[[Any, Any], bool] | None:
+    if key in _NAMES:
+        return _first
+    if key == OVERFLOW:
+        return _second if queue.type == QUORUM else _first
+    if key == EXPIRES and queue.type == QUORUM and release.quorum_expires == "policy wins":
+        return _second
+    return None
+
+
+def _operator_may_set(key: str, release: Release) -> bool:
+    return key in _OPERATOR_KEYS or (key == OVERFLOW and release.operator_overflow)
+
+
+def _unusable_limit(key: str, value: Any, release: Release) -> bool:
+    return (
+        key == DELIVERY_LIMIT
+        and _integer(value) is None
+        and release.quorum_default_delivery_limit is not None
+    )
+
+
+def _default(key: str, queue: Queue, release: Release) -> Candidate | None:
+    if key == OVERFLOW:
+        return DROP_HEAD, SERVER_DEFAULT
+    if key == DEAD_LETTER_STRATEGY and queue.type == QUORUM:
+        return AT_MOST_ONCE, SERVER_DEFAULT
+    if key == DELIVERY_LIMIT and queue.type == QUORUM and release.quorum_default_delivery_limit is not None:
+        return release.quorum_default_delivery_limit, SERVER_DEFAULT
+    return None
+
+
+def _why_ignored(key: str, queue: Queue, release: Release) -> str | None:
+    """Why the queue does not use the key, whoever sets it; ``None`` when it does."""
+    if queue.type == CLASSIC and key in (DELIVERY_LIMIT, DEAD_LETTER_STRATEGY):
+        return "classic queues have none"
+    if queue.type == STREAM and key != MAX_LENGTH_BYTES:
+        return "streams have none"
+    if queue.type != QUORUM:
+        return None
+    unused = {
+        MESSAGE_TTL: not release.quorum_message_ttl,
+        OVERFLOW: not release.quorum_overflow,
+        DEAD_LETTER_STRATEGY: not release.quorum_at_least_once,
+        EXPIRES: release.quorum_expires == "not supported",
+    }
+    return f"quorum queues of {release.name} have none" if unused.get(key) else None
+
+
+def _type_origin(queue: Queue) -> Origin:
+    return ARGUMENT if "x-queue-type" in queue.arguments else SERVER_DEFAULT
+
+
+def _integer(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _string(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def alternate_exchange(exchange: Exchange, topology: Topology, release: Release) -> str | None:
+    """The exchange's alternate exchange: the argument, else the policy's; ``""`` leads nowhere."""
+    name = exchange.arguments.get("alternate-exchange")
+    if name is None and topology.policies:
+        policy = choose_policy(exchange, topology.policies, release).policy
+        name = None if policy is None else policy.definition.get("alternate-exchange")
+    return name if isinstance(name, str) and name else None

@@ -1,0 +1,108 @@
+"""One virtual host as immutable values: exchanges, queues, bindings, policies.
+
+The names and defaults are those of ``definitions.json``. Nothing here decides
+anything: ``dlx.settings`` resolves what applies to a queue, ``dlx.routing``
+where a message goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+Arguments = Mapping[str, Any]
+
+CLASSIC = "classic"
+QUORUM = "quorum"
+STREAM = "stream"
+
+
+class Exchange(msgspec.Struct, frozen=True, kw_only=True):
+    """An exchange. ``type`` is ``direct``, ``fanout``, ``topic``, ``headers`` or a plugin's name."""
+
+    name: str
+    type: str = "direct"
+    durable: bool = True
+    auto_delete: bool = False
+    internal: bool = False
+    arguments: Arguments = {}
+
+
+class Queue(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue. ``type`` is ``classic``, ``quorum`` or ``stream``."""
+
+    name: str
+    type: str = CLASSIC
+    durable: bool = True
+    auto_delete: bool = False
+    exclusive: bool = False
+    arguments: Arguments = {}
+
+
+class Binding(msgspec.Struct, frozen=True, kw_only=True):
+    """A binding; ``destination_type`` is ``queue`` or ``exchange``."""
+
+    source: str
+    destination: str
+    destination_type: str = "queue"
+    routing_key: str = ""
+    arguments: Arguments = {}
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """A policy or operator policy; ``pattern`` is an unanchored regular expression."""
+
+    name: str
+    pattern: str
+    definition: Arguments
+    apply_to: str = "all"
+    priority: int = 0
+
+
+class Topology(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that one virtual host declares, by name. Treat the mappings as read-only.
+
+    The default exchange and the ``amq.*`` exchanges exist in every virtual host;
+    ``Topology.of`` adds them, since exports leave them out.
+    """
+
+    exchanges: Mapping[str, Exchange] = {}
+    queues: Mapping[str, Queue] = {}
+    bindings: Mapping[str, tuple[Binding, ...]] = {}
+    policies: tuple[Policy, ...] = ()
+    operator_policies: tuple[Policy, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        exchanges: tuple[Exchange, ...] | list[Exchange] = (),
+        queues: tuple[Queue, ...] | list[Queue] = (),
+        bindings: tuple[Binding, ...] | list[Binding] = (),
+        policies: tuple[Policy, ...] | list[Policy] = (),
+        operator_policies: tuple[Policy, ...] | list[Policy] = (),
+    ) -> Topology:
+        """Index the parts by name and source, and add the exchanges every virtual host has."""
+        by_source: dict[str, list[Binding]] = {}
+        for binding in bindings:
+            by_source.setdefault(binding.source, []).append(binding)
+        return cls(
+            exchanges={e.name: e for e in (*STOCK_EXCHANGES, *exchanges)},
+            queues={q.name: q for q in queues},
+            bindings={source: tuple(bound) for source, bound in by_source.items()},
+            policies=tuple(policies),
+            operator_policies=tuple(operator_policies),
+        )
+
+
+STOCK_EXCHANGES = (
+    Exchange(name="", type="direct"),
+    Exchange(name="amq.direct", type="direct"),
+    Exchange(name="amq.fanout", type="fanout"),
+    Exchange(name="amq.topic", type="topic"),
+    Exchange(name="amq.headers", type="headers"),
+    Exchange(name="amq.match", type="headers"),
+    Exchange(name="amq.rabbitmq.trace", type="topic", internal=True),
+)
