@@ -1,0 +1,69 @@
+"""Where a prediction and a delivery part: the differing fields, each with expected and seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from simulator.replay.states import Visible
+from simulator.replay.verdicts import Difference
+
+ABSENT = "absent"
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_MISSING = object()
+
+
+def visible_differences(expected: Visible, seen: Visible) -> list[Difference]:
+    """The fields in which a predicted and a delivered message differ."""
+    found: list[Difference] = []
+    _compare("exchange", expected.exchange, seen.exchange, found)
+    _compare("routing_keys", list(expected.routing_keys), list(seen.routing_keys), found)
+    _compare("expiration", _or_missing(expected.expiration), _or_missing(seen.expiration), found)
+    if expected.x_death != seen.x_death:
+        _compare("x-death", _decoded(expected.x_death), _decoded(seen.x_death), found)
+    if expected.broker_headers != seen.broker_headers:
+        _compare_tables("", _decoded(expected.broker_headers), _decoded(seen.broker_headers), found)
+    return found
+
+
+def content_differences(expected: str, seen: str) -> list[Difference]:
+    """The differences in properties and user headers, from two contents (``plan.content``)."""
+    found: list[Difference] = []
+    for part, wanted, got in zip(
+        ("properties.", "headers."), expected.split("\n"), seen.split("\n"), strict=True
+    ):
+        if wanted != got:
+            _compare_tables(part, msgspec.json.decode(wanted), msgspec.json.decode(got), found)
+    return found
+
+
+def _compare(field: str, expected: Any, seen: Any, found: list[Difference]) -> None:
+    if isinstance(expected, dict) and isinstance(seen, dict):
+        _compare_tables(f"{field}.", expected, seen, found)
+    elif isinstance(expected, list) and isinstance(seen, list) and len(expected) == len(seen):
+        for index, (wanted, got) in enumerate(zip(expected, seen, strict=True)):
+            _compare(f"{field}[{index}]", wanted, got, found)
+    elif not _same(expected, seen):
+        found.append(Difference(field, _text(expected), _text(seen)))
+
+
+def _compare_tables(prefix: str, expected: dict[str, Any], seen: dict[str, Any], found: list[Difference]) -> None:
+    for name in sorted({*expected, *seen}):
+        _compare(f"{prefix}{name}", expected.get(name, _MISSING), seen.get(name, _MISSING), found)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one is other if _MISSING in (one, other) else type(one) is type(other) and bool(one == other)
+
+
+def _or_missing(value: str | None) -> Any:
+    return _MISSING if value is None else value
+
+
+def _decoded(text: str | None) -> Any:
+    return _MISSING if text is None else msgspec.json.decode(text)
+
+
+def _text(value: Any) -> str:
+    return ABSENT if value is _MISSING else _encode(value).decode()

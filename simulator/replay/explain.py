@@ -1,0 +1,242 @@
+"""Explaining one delivery: paths that fit, the nearest that does not, and why.
+
+An ``Explainer`` is for one virtual host. It remembers what it found, since the
+same states come up again and again; and it can ask the same question of another
+release, which is how a difference is traced to a row of the release table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from dlx.delivery_counts import COUNT_HEADERS, X_ACQUIRED_COUNT, X_DELIVERY_COUNT
+from dlx.message import Message
+from dlx.releases import RELEASES, Release, differing_behaviours, release
+from dlx.topology import QUORUM, STREAM, Topology
+from simulator.replay.differences import ABSENT, content_differences, visible_differences
+from simulator.replay.graph import (
+    Found,
+    Freedom,
+    Graph,
+    State,
+    Target,
+    headers_looked_at,
+    with_internal_exchanges,
+)
+from simulator.replay.states import X_STREAM_OFFSET, Row, message_of, publish_of
+from simulator.replay.verdicts import Difference
+
+if TYPE_CHECKING:
+    from simulator.replay.lineage import Source
+
+SOURCES_MAX = 12
+"""Sources that the search for the nearest explanation looks at, the latest first."""
+NEARBY_HOPS = 5
+COUNT_MAX = 2**31
+
+
+class Nearest(NamedTuple):
+    """The explanation that fits best, and where it does not."""
+
+    source: Source
+    found: Found
+    differences: list[Difference]
+
+
+class Explainer:
+    """What the rules of one release say about the deliveries of one virtual host."""
+
+    def __init__(self, topology: Topology, rules: Release, captured_on: Release | None = None) -> None:
+        self.topology = with_internal_exchanges(topology)
+        self.release = rules
+        self.captured_on = captured_on
+        self.headers_looked_at = headers_looked_at(self.topology)
+        self._graph = Graph(self.topology, rules)
+        self._entries: dict[tuple[str, str], tuple[State, ...]] = {}
+        self._paths: dict[Any, list[Found]] = {}
+        self._nearest: dict[Any, tuple[Found, list[Difference]] | None] = {}
+        self._attributed: dict[Any, dict[str, tuple[str, ...]]] = {}
+        self._others: dict[Release, Explainer] = {}
+
+    # -- what was seen -----------------------------------------------------------
+
+    def why_unknown(self, vhost: str, queue: str) -> str | None:
+        """Why nothing can be said about the queue; ``None`` when the definitions have it."""
+        if queue in self.topology.queues:
+            return None
+        return f"queue '{queue}' of '{vhost}' is not in the definitions (exports omit exclusive queues)"
+
+    def entries(self, row: Row, headers: Mapping[str, Any]) -> tuple[State, ...]:
+        """The states into which the publish in ``row`` is routed. Raises ``PublishRefusedError``."""
+        key = (row.signature, str(sorted(headers.items(), key=repr)) if headers else "")
+        known = self._entries.get(key)
+        if known is None:
+            known = self._graph.entries(publish_of(row, headers, self.release))
+            self._entries[key] = known
+        return known
+
+    def observed(self, row: Row, parent: Message | None, headers: Mapping[str, Any]) -> State:
+        """The state that a delivery showed."""
+        return self._graph.state(row.queue or "", message_of(row, parent, headers, self.release))
+
+    def same_content(self, published: str, delivered: str, queue: str) -> bool:
+        """Whether properties and user headers are the same; a stream delivers with a delivery mode."""
+        if published == delivered:
+            return True
+        if self.topology.queues[queue].type != STREAM:
+            return False
+        differences = content_differences(published, delivered)
+        return all(difference.field == "properties.delivery_mode" for difference in differences)
+
+    # -- what explains it --------------------------------------------------------
+
+    def paths(self, roots: tuple[State, ...], target: Target, freedom: Freedom | None) -> list[Found]:
+        """All ways from a root to exactly the target (``Graph.paths``), remembered."""
+        key = (tuple(root.number for root in roots), target, freedom)
+        known = self._paths.get(key)
+        if known is None:
+            known = self._paths[key] = self._graph.paths(roots, target, freedom)
+        return known
+
+    def count_differences(self, row: Row, state: State) -> list[Difference]:
+        """The delivery counts shown that no number of returns explains.
+
+        How often a message was returned is not in a log, not even as deliveries: what
+        was on its way to a channel that died counts, and was never traced.
+        """
+        queue = row.queue or ""
+        kind = self.topology.queues[queue].type
+        client = state.message.headers or {}
+        found = []
+        for name in (*COUNT_HEADERS, X_STREAM_OFFSET):
+            seen, own = row.of_delivery.get(name), client.get(name)
+            if seen == own or (kind == STREAM and name == X_STREAM_OFFSET):
+                continue
+            allowed = self._counts_allowed(queue, name) if kind == QUORUM and isinstance(seen, int) else ()
+            if seen not in allowed:
+                expected = f"{allowed[0]} to {allowed[-1]}" if allowed else _json(own)
+                found.append(Difference(name, expected, _json(seen)))
+        return found
+
+    def _counts_allowed(self, queue: str, name: str) -> range:
+        """The values that a quorum queue may show; a delivered message has not passed the limit."""
+        rules = self.release
+        if name == X_ACQUIRED_COUNT and not rules.quorum_acquired_count_header:
+            return range(0)
+        limit = self._graph.settings(queue).delivery_limit
+        # A count that a dead letter brought along is checked only when it is next returned.
+        checked = name == X_DELIVERY_COUNT and rules.delivery_count_carried == "never"
+        most = limit if checked and limit is not None else COUNT_MAX
+        return range(0 if rules.quorum_count_on_first_get else 1, most + 1)
+
+    def nearest(
+        self, sources: Sequence[Source], target: Target, content: str, freedom: Freedom
+    ) -> Nearest | None:
+        """The explanation with the fewest differing fields; ``None`` where none ends in that queue."""
+        best: Nearest | None = None
+        for source in reversed(sources[-SOURCES_MAX:]):
+            found = self._nearest_from(source.roots, target, freedom)
+            if found is None:
+                continue
+            state, differences = found
+            if not self.same_content(source.content, content, target.queue):
+                differences = [*differences, *content_differences(source.content, content)]
+            if best is None or len(differences) < len(best.differences):
+                best = Nearest(source, state, differences)
+        return best
+
+    def _nearest_from(
+        self, roots: tuple[State, ...], target: Target, freedom: Freedom
+    ) -> tuple[Found, list[Difference]] | None:
+        key = (tuple(root.number for root in roots), target, freedom)
+        if key not in self._nearest:
+            self._nearest[key] = self._search_nearest(roots, target, freedom)
+        return self._nearest[key]
+
+    def _search_nearest(
+        self, roots: tuple[State, ...], target: Target, freedom: Freedom
+    ) -> tuple[Found, list[Difference]] | None:
+        exact = self.paths(roots, target, freedom)
+        if exact:
+            return exact[0], []
+        candidates = self._graph.same_deaths(roots, target, freedom)
+        missing = sum(target.death_counts().values()) - min((root.total for root in roots), default=0)
+        hops_max = min(max(missing, 0) + 1, NEARBY_HOPS)
+        candidates += self._graph.nearby(roots, target.queue, freedom, hops_max)
+        judged = [
+            (found, visible_differences(found.state.visible, target.visible)) for found in candidates
+        ]
+        return min(judged, key=lambda each: (len(each[1]), len(each[0].hops)), default=None)
+
+    def ruled_out(
+        self, sources: Sequence[Source], target: Target, content: str, freedom: Freedom
+    ) -> str | None:
+        """What rules out the path that would explain the delivery; ``None`` where there is none."""
+        for source in reversed(sources[-SOURCES_MAX:]):
+            if self.same_content(source.content, content, target.queue):
+                for found in self.paths(source.roots, target, None):
+                    return self._graph.why_ruled_out(source.roots, found.hops, freedom)
+        return None
+
+    # -- which behaviour of a release it comes from --------------------------------
+
+    def attributed(
+        self, nearest: Nearest, target: Target, content: str, freedom: Freedom
+    ) -> list[Difference]:
+        """The differences, each with the behaviours of the release table that it comes from."""
+        key = (tuple(root.number for root in nearest.source.roots), target, freedom)
+        if key not in self._attributed:
+            fields = {difference.field for difference in nearest.differences}
+            self._attributed[key] = self._behaviours(nearest.source, target, freedom, fields)
+        behaviours = self._attributed[key]
+        return [
+            msgspec.structs.replace(difference, behaviours=behaviours.get(difference.field, ()))
+            for difference in nearest.differences
+        ]
+
+    def _behaviours(
+        self, source: Source, target: Target, freedom: Freedom, fields: set[str]
+    ) -> dict[str, tuple[str, ...]]:
+        """By field, the behaviours whose value here makes the difference that another release does not have."""
+        for other in self._other_releases():
+            left = self.under(other).fields_differing(source, target, freedom)
+            gone = fields if left is None else fields - left
+            if left is None or not gone:
+                continue
+            found: dict[str, list[str]] = {field: [] for field in gone}
+            for row in differing_behaviours(self.release, other):
+                mixed = msgspec.structs.replace(other, **{row.name: getattr(self.release, row.name)})
+                back = self.under(mixed).fields_differing(source, target, freedom)
+                for field in gone:
+                    if back is None or field in back:
+                        found[field].append(row.name)
+            return {field: tuple(names) for field, names in found.items()}
+        return {}
+
+    def _other_releases(self) -> list[Release]:
+        if self.captured_on is not None and self.captured_on != self.release:
+            return [self.captured_on]
+        return [other for other in map(release, reversed(RELEASES)) if other != self.release]
+
+    def under(self, other: Release) -> Explainer:
+        """The same questions asked of another release."""
+        if other not in self._others:
+            self._others[other] = Explainer(self.topology, other)
+        return self._others[other]
+
+    def fields_differing(self, source: Source, target: Target, freedom: Freedom) -> set[str] | None:
+        """The fields in which the nearest explanation from ``source`` differs; ``None``: there is none."""
+        if source.is_publish:
+            roots = self.entries(source.row, source.headers)
+        else:
+            parent = source.roots[0].message if source.roots else None
+            roots = (self.observed(source.row, parent, source.headers),)
+        found = self._nearest_from(roots, target, freedom)
+        return None if found is None else {difference.field for difference in found[1]}
+
+
+def _json(value: Any) -> str:
+    return ABSENT if value is None else msgspec.json.encode(value).decode()

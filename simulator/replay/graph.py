@@ -1,0 +1,276 @@
+"""The graph of states that rules and definitions allow, explored forward and remembered.
+
+A state is a message in a queue. Its edges are deaths: (queue, reason) leads to one
+state for each queue that the dead letter reaches. Few states exist in a real log,
+since times and payloads are left out, so every edge is computed once; replaying a
+log then is looking paths up. One graph is for one virtual host under one release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from dlx.death_headers import QueueCrashError
+from dlx.deaths import DELIVERY_LIMIT, REASONS, REJECTED, X_DEATH
+from dlx.letters import dead_letter
+from dlx.message import Message
+from dlx.reasons import why_impossible
+from dlx.releases import Release
+from dlx.routing import route
+from dlx.settings import Settings, effective_settings
+from dlx.topology import STREAM, Exchange, Topology
+from simulator.replay.states import Visible, counts_in_header, death_counts, state_key, visible
+
+STATES_MAX = 20_000
+"""States that one search may look at."""
+PATHS_MAX = 8
+"""Different hop sequences that one search keeps."""
+
+
+class Hop(NamedTuple):
+    """One death: where, why, through which dead-letter exchange, and to which queue."""
+
+    queue: str
+    reason: str
+    exchange: str
+    to_queue: str
+
+
+class Freedom(NamedTuple):
+    """What consumers may have done: they reject and return only where the message was delivered."""
+
+    delivered_in: frozenset[str] = frozenset()
+
+    def why_not(self, queue: str, reason: str) -> str | None:
+        """Why no consumer can have caused the death; ``None`` when one can."""
+        if reason in (REJECTED, DELIVERY_LIMIT) and queue not in self.delivered_in:
+            return f"{reason} in '{queue}': the message was not delivered there before"
+        return None
+
+
+class State:
+    """A message in a queue. ``counts`` are its deaths, ``total`` their sum."""
+
+    __slots__ = ("counts", "message", "number", "queue", "total", "visible")
+
+    def __init__(self, number: int, queue: str, message: Message, release: Release) -> None:
+        self.number = number
+        self.queue = queue
+        self.message = message
+        self.visible = visible(message)
+        self.counts = death_counts(message, release)
+        self.total = sum(self.counts.values())
+
+
+class Target(NamedTuple):
+    """A delivered state to explain: the queue and what the row shows."""
+
+    queue: str
+    visible: Visible
+
+    def death_counts(self) -> dict[tuple[str, str], int]:
+        """The deaths that ``x-death`` of the row names."""
+        if self.visible.x_death is None:
+            return {}
+        return counts_in_header(msgspec.json.decode(self.visible.x_death))
+
+
+class Found(NamedTuple):
+    """A state that a search reached, and the hops that led there."""
+
+    state: State
+    hops: tuple[Hop, ...]
+
+
+class _Trail(NamedTuple):
+    """The hops so far, newest first, sharing their tails."""
+
+    hop: Hop
+    before: _Trail | None
+
+    def hops(self) -> tuple[Hop, ...]:
+        found: list[Hop] = []
+        trail: _Trail | None = self
+        while trail is not None:
+            found.append(trail.hop)
+            trail = trail.before
+        return tuple(reversed(found))
+
+
+class Graph:
+    """States and hops of one virtual host under one release."""
+
+    def __init__(self, topology: Topology, release: Release) -> None:
+        self.topology = topology
+        self.release = release
+        self._states: dict[tuple[Any, ...], State] = {}
+        self._settings: dict[str, Settings] = {}
+        self._hops: dict[tuple[int, str], tuple[tuple[Hop, State], ...]] = {}
+        self._impossible: dict[tuple[str, str, bool], str | None] = {}
+
+    def state(self, queue: str, message: Message) -> State:
+        """The state of ``message`` in ``queue``; equal ones are the same object."""
+        key = state_key(queue, message)
+        known = self._states.get(key)
+        if known is None:
+            known = self._states[key] = State(len(self._states), queue, message, self.release)
+        return known
+
+    def entries(self, message: Message) -> tuple[State, ...]:
+        """The states into which a published message is routed."""
+        return tuple(self.state(queue, message) for queue in route(message, self.topology, self.release))
+
+    def settings(self, queue: str) -> Settings:
+        """The effective settings of a queue that the topology has."""
+        known = self._settings.get(queue)
+        if known is None:
+            known = effective_settings(self.topology.queues[queue], self.topology, self.release)
+            self._settings[queue] = known
+        return known
+
+    def hops(self, state: State, reason: str) -> tuple[tuple[Hop, State], ...]:
+        """Where a death for that reason leads, whether or not the settings allow it."""
+        key = (state.number, reason)
+        known = self._hops.get(key)
+        if known is None:
+            known = self._hops[key] = tuple(self._died(state, reason))
+        return known
+
+    def _died(self, state: State, reason: str) -> Iterator[tuple[Hop, State]]:
+        settings = self.settings(state.queue)
+        try:
+            letter = dead_letter(state.message, reason, settings, self.topology, self.release)
+        except QueueCrashError:
+            return
+        if letter.message is not None:
+            for queue in letter.queues:
+                hop = Hop(state.queue, reason, letter.message.exchange, queue)
+                yield hop, self.state(queue, letter.message)
+
+    def why_not(self, state: State, reason: str, freedom: Freedom) -> str | None:
+        """Why the message cannot die there for that reason; ``None`` when it can."""
+        has_expiration = state.message.expiration is not None
+        key = (state.queue, reason, has_expiration)
+        if key not in self._impossible:
+            settings = self.settings(state.queue)
+            self._impossible[key] = why_impossible(
+                reason, settings, self.release, has_expiration=has_expiration
+            )
+        return self._impossible[key] or freedom.why_not(state.queue, reason)
+
+    def paths(self, roots: Iterable[State], target: Target, freedom: Freedom | None) -> list[Found]:
+        """All ways, up to ``PATHS_MAX``, from a root to exactly the target.
+
+        ``freedom`` ``None`` looks past everything that rules deaths out.
+        """
+        found = (
+            each
+            for each in self._guided(roots, target, freedom)
+            if self.matches(each.state, target)
+        )
+        return [each for each, _ in zip(found, range(PATHS_MAX), strict=False)]
+
+    def matches(self, state: State, target: Target) -> bool:
+        """Whether the state shows exactly what was delivered.
+
+        A stream hands out the properties as they were published, expiration included.
+        """
+        if state.queue != target.queue:
+            return False
+        if self.topology.queues[state.queue].type == STREAM:
+            return state.visible._replace(expiration=None) == target.visible._replace(expiration=None)
+        return state.visible == target.visible
+
+    def same_deaths(self, roots: Iterable[State], target: Target, freedom: Freedom) -> list[Found]:
+        """The ways to states in the target's queue that died as often, where and why, as the target."""
+        wanted = target.death_counts()
+        found = self._guided(roots, target, freedom)
+        return [each for each in found if each.state.queue == target.queue and each.state.counts == wanted]
+
+    def nearby(self, roots: Iterable[State], queue: str, freedom: Freedom, hops_max: int) -> list[Found]:
+        """The states in ``queue`` within ``hops_max`` hops, whatever the target's deaths say."""
+        layer: list[tuple[State, _Trail | None]] = [(root, None) for root in roots]
+        found: list[Found] = []
+        seen = 0
+        for _ in range(hops_max + 1):
+            onward: list[tuple[State, _Trail | None]] = []
+            for state, trail in layer:
+                seen += 1
+                if state.queue == queue:
+                    found.append(Found(state, trail.hops() if trail else ()))
+                if seen < STATES_MAX // 20:
+                    onward += self._onward(state, trail, REASONS, freedom)
+            layer = onward
+        return found
+
+    def why_ruled_out(self, roots: Iterable[State], hops: tuple[Hop, ...], freedom: Freedom) -> str | None:
+        """What rules out the first impossible hop of a path; ``None`` when nothing does."""
+        state = next((root for root in roots if hops and root.queue == hops[0].queue), None)
+        for hop in hops:
+            if state is None:
+                return None
+            why = self.why_not(state, hop.reason, freedom)
+            if why is not None:
+                return why
+            state = next((reached for other, reached in self.hops(state, hop.reason) if other == hop), None)
+        return None
+
+    def _guided(self, roots: Iterable[State], target: Target, freedom: Freedom | None) -> Iterator[Found]:
+        """Every state on the way, where only deaths that the target names are followed."""
+        wanted = target.death_counts()
+        by_queue: dict[str, list[str]] = {}
+        for queue, reason in wanted:
+            by_queue.setdefault(queue, []).append(reason)
+        layer: list[tuple[State, _Trail | None]] = [(root, None) for root in roots]
+        hops_max = sum(wanted.values())
+        seen = 0
+        for _ in range(hops_max + 1):
+            onward: list[tuple[State, _Trail | None]] = []
+            for state, trail in layer:
+                seen += 1
+                if seen > STATES_MAX:
+                    return
+                yield Found(state, trail.hops() if trail else ())
+                reasons = [
+                    reason
+                    for reason in by_queue.get(state.queue, ())
+                    if state.counts.get((state.queue, reason), 0) < wanted[state.queue, reason]
+                ]
+                onward += self._onward(state, trail, reasons, freedom)
+            layer = onward
+
+    def _onward(
+        self, state: State, trail: _Trail | None, reasons: Iterable[str], freedom: Freedom | None
+    ) -> Iterator[tuple[State, _Trail | None]]:
+        for reason in reasons:
+            if reason in REASONS and (freedom is None or self.why_not(state, reason, freedom) is None):
+                for hop, reached in self.hops(state, reason):
+                    yield reached, _Trail(hop, trail)
+
+
+def with_internal_exchanges(topology: Topology) -> Topology:
+    """The topology with the exchanges that an export left out, but whose bindings it holds.
+
+    RabbitMQ does not export internal exchanges, so the type of such an exchange is
+    unknown; it is taken as one that may use every binding it has.
+    """
+    missing = [name for name in topology.bindings if name not in topology.exchanges]
+    if not missing:
+        return topology
+    inferred = {name: Exchange(name=name, type="fanout", internal=True) for name in missing}
+    return msgspec.structs.replace(topology, exchanges={**topology.exchanges, **inferred})
+
+
+def headers_looked_at(topology: Topology) -> frozenset[str]:
+    """The user headers that headers exchanges of the topology compare; routing depends on no others."""
+    names: set[str] = set()
+    for source, bindings in topology.bindings.items():
+        exchange = topology.exchanges.get(source)
+        if exchange is not None and exchange.type == "headers":
+            for binding in bindings:
+                names.update(binding.arguments)
+    return frozenset(names - {"x-match", X_DEATH})
+

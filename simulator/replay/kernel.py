@@ -1,0 +1,183 @@
+"""The replay of column batches: rows in, the same rows with a verdict out.
+
+The rows of a message must follow each other, in order, within one partition
+(``simulator.replay.plan`` sees to it). What a row shows is one string, its
+signature, of which a real log has few; a message is then a short sequence of
+signature numbers, and messages with equal sequences have equal verdicts. So the
+work per message is one dictionary look-up, and the rules run once per sequence.
+Messages whose properties or user headers change on the way are stepped one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dlx.releases import Release
+from dlx.topology import Topology
+from simulator.replay.explain import Explainer
+from simulator.replay.lineage import Lineage
+from simulator.replay.schema import LINEAGE, OUTPUT, verdict_array
+from simulator.replay.states import Row, row_of
+from simulator.replay.verdicts import Verdict
+
+REMEMBERED_ROWS_MAX = 256
+"""Messages with more rows are stepped, not remembered."""
+REMEMBERED_MAX = 200_000
+"""Sequences kept; past that they are worked out again."""
+
+Ints = npt.NDArray[np.int32]
+
+
+class Kernel:
+    """Replays batches of one partition. Keeps what it worked out from batch to batch."""
+
+    def __init__(
+        self, topologies: Mapping[str | None, Topology], rules: Release, captured_on: Release | None
+    ) -> None:
+        self._topologies = topologies
+        self._rules = rules
+        self._captured_on = captured_on
+        self._explainers: dict[str, Explainer] = {}
+        self._numbers: dict[str, int] = {}
+        self._rows: list[Row] = []
+        self._verdicts: list[Verdict] = []
+        self._verdict_numbers: dict[Verdict, int] = {}
+        self._remembered: dict[bytes, Ints] = {}
+        self._open: tuple[str, Lineage] | None = None
+
+    def replay(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """One output batch for each input batch."""
+        for batch in batches:
+            if batch.num_rows:
+                yield self._batch(batch)
+
+    def _batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        codes = self._codes(batch.column("signature"))
+        keys, contents = batch.column(LINEAGE), batch.column("content")
+        starts = _starts(keys)
+        uniform = _uniform(contents, starts)
+        ends = np.append(starts[1:], batch.num_rows)
+        verdicts = np.full(batch.num_rows, -1, dtype=np.int32)
+        first_key = keys[0].as_py()
+        continued = self._open is not None and self._open[0] == first_key
+        last = len(starts) - 1
+        for group, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+            whole = group != last and not (group == 0 and continued)
+            if whole and uniform[group] and end - start <= REMEMBERED_ROWS_MAX:
+                verdicts[start:end] = self._sequence(codes[start:end], contents, start)
+            else:
+                verdicts[start:end] = self._stepped(codes, keys, contents, start, end)
+        is_first = np.zeros(batch.num_rows, dtype=bool)
+        is_first[starts[1 if continued else 0 :]] = True
+        return self._output(batch, codes, verdicts, is_first)
+
+    def _codes(self, column: Any) -> Ints:
+        """A number for each row's signature; new signatures are decoded once."""
+        encoded = pc.dictionary_encode(column)
+        known = []
+        for signature in encoded.dictionary.to_pylist():
+            number = self._numbers.get(signature)
+            if number is None:
+                number = self._numbers[signature] = len(self._rows)
+                self._rows.append(row_of(signature))
+            known.append(number)
+        return np.array(known, dtype=np.int32)[encoded.indices.to_numpy(zero_copy_only=False)]
+
+    def _sequence(self, codes: Ints, contents: Any, start: int) -> Ints:
+        """The verdicts on a message whose properties and headers stay the same."""
+        explainer = self._explainer(self._rows[codes[0]].vhost)
+        content, headers, key = "same", {}, codes.tobytes()
+        if explainer is not None and explainer.headers_looked_at:
+            content = contents[start].as_py()
+            headers = _looked_at(content, explainer)
+            key += msgspec.json.encode(headers, order="deterministic")
+        known = self._remembered.get(key)
+        if known is None:
+            lineage = None if explainer is None else Lineage(explainer)
+            steps = [self._step(lineage, code, content, headers) for code in codes.tolist()]
+            known = np.array(steps, dtype=np.int32)
+            if len(self._remembered) < REMEMBERED_MAX:
+                self._remembered[key] = known
+        return known
+
+    def _stepped(self, codes: Ints, keys: Any, contents: Any, start: int, end: int) -> list[int]:
+        """The verdicts on a message that is long, changes its content, or may go on in the next batch."""
+        key = keys[start].as_py()
+        explainer = self._explainer(self._rows[codes[start]].vhost)
+        if self._open is None or self._open[0] != key:
+            self._open = None if explainer is None else (key, Lineage(explainer))
+        lineage = None if self._open is None else self._open[1]
+        found = []
+        for index in range(start, end):
+            content = contents[index].as_py()
+            headers = _looked_at(content, explainer) if explainer and explainer.headers_looked_at else {}
+            found.append(self._step(lineage, int(codes[index]), content, headers))
+        return found
+
+    def _step(self, lineage: Lineage | None, code: int, content: str, headers: Mapping[str, Any]) -> int:
+        row = self._rows[code]
+        if lineage is None:
+            if row.queue is None:
+                return -1
+            return self._number(Verdict("unexplained", f"virtual host '{row.vhost}' is not in the definitions"))
+        verdict = lineage.step(row, content, headers)
+        return -1 if verdict is None else self._number(verdict)
+
+    def _number(self, verdict: Verdict) -> int:
+        number = self._verdict_numbers.get(verdict)
+        if number is None:
+            number = self._verdict_numbers[verdict] = len(self._verdicts)
+            self._verdicts.append(verdict)
+        return number
+
+    def _explainer(self, vhost: str) -> Explainer | None:
+        if vhost not in self._explainers:
+            topology = self._topologies.get(vhost, self._topologies.get(None))
+            if topology is None:
+                return None
+            self._explainers[vhost] = Explainer(topology, self._rules, self._captured_on)
+        return self._explainers[vhost]
+
+    def _output(self, batch: pa.RecordBatch, codes: Ints, verdicts: Ints, is_first: Any) -> pa.RecordBatch:
+        used_verdicts, verdict_index = np.unique(verdicts, return_inverse=True)
+        used_codes, row_index = np.unique(codes, return_inverse=True)
+        rows = [self._rows[code] for code in used_codes.tolist()]
+        columns = {name: batch.column(name) for name in (LINEAGE, "time_us", "file", "line")}
+        columns["first"] = pa.array(is_first)
+        for name in ("event", "vhost", "queue"):
+            columns[name] = pa.array([getattr(row, name) for row in rows], pa.string()).take(pa.array(row_index))
+        columns["exchange"] = pa.array([row.visible.exchange for row in rows]).take(pa.array(row_index))
+        found = verdict_array([None if n < 0 else self._verdicts[n] for n in used_verdicts.tolist()])
+        taken = found.take(pa.array(verdict_index))
+        for field in found.type:
+            columns[field.name] = taken.field(field.name)
+        return pa.RecordBatch.from_arrays([columns[field.name] for field in OUTPUT], schema=OUTPUT)
+
+
+def _starts(keys: Any) -> npt.NDArray[np.int64]:
+    """Where the rows of each message start."""
+    changed = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1)).to_numpy(zero_copy_only=False)
+    return np.concatenate(([0], np.flatnonzero(changed) + 1))
+
+
+def _uniform(contents: Any, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """For each message, whether all its rows have the same content."""
+    changed = np.zeros(len(contents), dtype=bool)
+    if len(contents) > 1:
+        other = pc.not_equal(contents.slice(1), contents.slice(0, len(contents) - 1))
+        changed[1:] = other.to_numpy(zero_copy_only=False)
+    changed[starts] = False
+    return ~np.logical_or.reduceat(changed, starts)
+
+
+def _looked_at(content: str, explainer: Explainer) -> dict[str, Any]:
+    """The user headers that the topology's headers exchanges compare."""
+    headers = msgspec.json.decode(content.split("\n")[1])
+    return {name: headers[name] for name in explainer.headers_looked_at if name in headers}

@@ -1,0 +1,174 @@
+"""The rows of one message, in order: each delivery explained from what was seen before it.
+
+A message fans out, and each copy has its own line of descent, so the row before a
+delivery is often not its ancestor. Every publish and every delivered state is a
+source; a delivery is searched for from the latest source back to the first, and
+the path that reaches exactly what was delivered is its explanation. The state it
+showed becomes a source itself, also where it differs from the prediction: what
+comes after is predicted from what was seen, and one difference is reported once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from dlx.message import PublishRefusedError
+from simulator.events import Event
+from simulator.replay.explain import Explainer
+from simulator.replay.graph import Found, Freedom, Hop, State, Target
+from simulator.replay.states import Row
+from simulator.replay.verdicts import Verdict, path_text
+
+SLIGHT = 2
+"""Differing fields up to which a delivery counts as altered, not as unexplained."""
+
+
+class Source:
+    """A state that was observed: a publish (several entry states) or a delivery (one).
+
+    Equal observations of one message are one source with a number of
+    ``instances``; ``claims`` counts the deliveries that each target took from it.
+    """
+
+    __slots__ = ("claims", "content", "headers", "instances", "is_publish", "roots", "row", "taken")
+
+    def __init__(
+        self, row: Row, content: str, headers: Mapping[str, Any], roots: tuple[State, ...], is_publish: bool
+    ) -> None:
+        self.row = row
+        self.content = content
+        self.headers = headers
+        self.roots = roots
+        self.is_publish = is_publish
+        self.instances = 1
+        self.claims: Counter[Target] = Counter()
+        self.taken: set[tuple[int, tuple[Hop, ...]]] = set()
+
+    def claim(self, target: Target, hops: tuple[Hop, ...]) -> int:
+        """Take one instance for a delivery; the number of hops that nothing else took before."""
+        instance = self.claims[target]
+        self.claims[target] += 1
+        new = 0
+        for end in range(len(hops), 0, -1):
+            prefix = (instance, hops[:end])
+            if prefix in self.taken:
+                break
+            self.taken.add(prefix)
+            new += 1
+        return new
+
+
+class Lineage:
+    """One message's observations so far."""
+
+    def __init__(self, explainer: Explainer) -> None:
+        self._explainer = explainer
+        self._sources: list[Source] = []
+        self._by_state: dict[tuple[Any, ...], Source] = {}
+        self._delivered: Counter[str] = Counter()
+        self._publishes = 0
+
+    def step(self, row: Row, content: str, headers: Mapping[str, Any]) -> Verdict | None:
+        """Take the next row: ``None`` for a publish, else the verdict on the delivery.
+
+        ``content`` is the row's properties and user headers, compared and never
+        parsed; ``headers`` those that headers exchanges look at.
+        """
+        if row.event == Event.PUBLISHED:
+            self._publish(row, content, headers)
+            return None
+        verdict, state = self._explain(row, content, headers)
+        self._delivered[row.queue or ""] += 1
+        if state is not None:
+            self._observe(row, content, headers, (state,), is_publish=False)
+        return verdict
+
+    def _publish(self, row: Row, content: str, headers: Mapping[str, Any]) -> None:
+        self._publishes += 1
+        try:
+            roots = self._explainer.entries(row, headers)
+        except PublishRefusedError:
+            roots = ()
+        self._observe(row, content, headers, roots, is_publish=True)
+
+    def _observe(
+        self, row: Row, content: str, headers: Mapping[str, Any], roots: tuple[State, ...], is_publish: bool
+    ) -> None:
+        key = (is_publish, content, tuple(state.number for state in roots))
+        known = self._by_state.get(key)
+        if known is None:
+            known = self._by_state[key] = Source(row, content, headers, roots, is_publish)
+        else:
+            known.instances += 1
+            self._sources.remove(known)
+        self._sources.append(known)
+
+    def _explain(self, row: Row, content: str, headers: Mapping[str, Any]) -> tuple[Verdict, State | None]:
+        queue = row.queue or ""
+        why = self._explainer.why_unknown(row.vhost, queue)
+        if why is not None:
+            return Verdict("unexplained", why), None
+        target = Target(queue, row.visible)
+        freedom = self._freedom()
+        exact = self._exact(target, row, content, freedom)
+        if exact is None:
+            return self._inexact(target, row, content, headers, freedom)
+        source, paths = exact
+        best = paths[0]
+        new = source.claim(target, best.hops)
+        counts = self._explainer.count_differences(row, best.state)
+        if counts:
+            return Verdict("differ", hops=best.hops, new_hops=new, differences=tuple(counts)), best.state
+        sequences = list(dict.fromkeys(path_text(path.hops) for path in paths))
+        if len(sequences) > 1:
+            return Verdict("ambiguous", "", best.hops, new, tuple(sequences)), best.state
+        return Verdict("agree", "", best.hops, new), best.state
+
+    def _exact(
+        self, target: Target, row: Row, content: str, freedom: Freedom
+    ) -> tuple[Source, list[Found]] | None:
+        """The latest source that leads exactly to the target, one that is not used up first."""
+        used_up: tuple[Source, list[Found]] | None = None
+        again: tuple[Source, list[Found]] | None = None
+        for source in reversed(self._sources):
+            if not self._explainer.same_content(source.content, content, target.queue):
+                continue
+            paths = self._explainer.paths(source.roots, target, freedom)
+            if not paths:
+                continue
+            if source.claims[target] >= source.instances:
+                used_up = used_up or (source, paths)
+            elif not source.is_publish and not paths[0].hops:
+                again = again or (source, paths)
+            else:
+                return source, paths
+        return again or used_up
+
+    def _inexact(
+        self, target: Target, row: Row, content: str, headers: Mapping[str, Any], freedom: Freedom
+    ) -> tuple[Verdict, State | None]:
+        explainer = self._explainer
+        if not self._publishes and not self._sources:
+            observed = explainer.observed(row, None, headers)
+            return Verdict("unexplained", "no publish of this message in the log before it"), observed
+        nearest = explainer.nearest(self._sources, target, content, freedom)
+        ruled_out = explainer.ruled_out(self._sources, target, content, freedom)
+        parent = nearest.found.state.message if nearest else None
+        observed = explainer.observed(row, parent, headers)
+        far = nearest is not None and len(nearest.differences) > SLIGHT
+        if nearest is None or (far and (ruled_out or not self._publishes)):
+            return Verdict("unexplained", ruled_out or self._no_path(target)), observed
+        new = nearest.source.claim(Target(target.queue, nearest.found.state.visible), nearest.found.hops)
+        differences = explainer.attributed(nearest, target, content, freedom)
+        return Verdict("differ", "", nearest.found.hops, new, (), tuple(differences)), observed
+
+    def _no_path(self, target: Target) -> str:
+        if not any(source.is_publish for source in self._sources):
+            return "no publish of this message in the log before it, and no path from its earlier deliveries"
+        return f"no path from the publish to queue '{target.queue}' that rules and definitions allow"
+
+    def _freedom(self) -> Freedom:
+        return Freedom(frozenset(self._delivered))
+

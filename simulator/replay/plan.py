@@ -1,0 +1,128 @@
+"""The Spark plan: a DataFrame of captured rows in, the same rows with verdicts out.
+
+Rows are brought together by message, sorted within their partition, and handed to
+the kernel as Arrow batches of six columns; no row of a message is looked at in
+Python that could be compared as a number. No RDD, no collect, no group per key:
+the plan runs locally, on a cluster and over Spark Connect.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+import dlx
+import simulator
+from dlx.releases import DEFAULT, RELEASES, VERSIONS, Release, UnknownReleaseError, release
+from dlx.topology import Topology
+from simulator.definitions import Definitions, parse_definitions
+from simulator.replay.kernel import Kernel
+from simulator.replay.schema import LINEAGE, OUTPUT
+
+INPUT = (LINEAGE, "time_us", "file", "line", "signature", "content")
+"""The columns that go through Python."""
+
+
+def replay(captured: DataFrame, definitions: Definitions, rules: str = DEFAULT) -> DataFrame:
+    """Replay captured rows (``simulator.capture.SCHEMA``) under the rules of a release.
+
+    The result has every row, its columns are ``simulator.replay.schema.OUTPUT``,
+    plus ``message``; deliveries have a verdict, publishes have none. Raises
+    ``UnknownReleaseError``.
+    """
+    step = ReplayStep(definitions, release(rules).name)
+    replayed = arranged(captured).mapInArrow(step, from_arrow_schema(OUTPUT))
+    return replayed.withColumn("message", F.substring_index(LINEAGE, "\n", -1)).drop(LINEAGE)
+
+
+def arranged(captured: DataFrame) -> DataFrame:
+    """The columns of ``INPUT``, the rows of a message together and in order."""
+    chosen = captured.select(
+        F.concat("vhost", F.lit("\n"), "message").alias(LINEAGE),
+        "time_us",
+        "file",
+        "line",
+        signature().alias("signature"),
+        content().alias("content"),
+    )
+    return chosen.repartition(LINEAGE).sortWithinPartitions(LINEAGE, "time_us", "file", "line")
+
+
+def signature() -> Column:
+    """All of a row that the rules look at, as one string of five lines (``states.row_of`` reads it)."""
+    return F.concat_ws(
+        "\n",
+        "event",
+        F.to_json(F.array("vhost", "queue", "exchange", "expiration")),
+        F.to_json("routing_keys"),
+        "broker_headers",
+        F.coalesce("x_death", F.lit("")),
+    )
+
+
+def content() -> Column:
+    """What no rule changes, as two lines: properties and user headers."""
+    return F.concat_ws("\n", "properties", "headers")
+
+
+class ReplayStep:
+    """The function that Spark runs on each partition. Small to ship: it takes the definitions as JSON."""
+
+    def __init__(self, definitions: Definitions, rules: str) -> None:
+        self._definitions = definitions.to_json()
+        self._rules = rules
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        definitions = parse_definitions(self._definitions, "definitions")
+        kernel = Kernel(topologies(definitions), release(self._rules), exporting_release(definitions))
+        return kernel.replay(batches)
+
+
+def topologies(definitions: Definitions) -> dict[str | None, Topology]:
+    """The topologies by virtual host; one export that does not name its own serves all (``None``)."""
+    if not definitions.vhost_named:
+        return {None: definitions.topology("/")}
+    return {vhost: definitions.topology(vhost) for vhost in definitions.vhosts}
+
+
+def exporting_release(definitions: Definitions) -> Release | None:
+    """The release of the server that wrote the definitions, where the table has it or a nearest below it."""
+    version = definitions.rabbitmq_version
+    if version is None:
+        return None
+    try:
+        return release(version)
+    except UnknownReleaseError:
+        below = [name for name in RELEASES if _parts(VERSIONS[name]) <= _parts(version)]
+        return release(below[-1]) if below else None
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+
+
+def ship(spark: SparkSession) -> None:
+    """Send this package to the session's workers, which need only its dependencies installed."""
+    archive = Path(tempfile.mkdtemp(prefix="dlx-")) / "dlx_package.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        for package in (dlx, simulator):
+            root = Path(str(package.__file__)).parent
+            for file in sorted(root.rglob("*")):
+                if file.is_file() and "__pycache__" not in file.parts:
+                    packed.write(file, file.relative_to(root.parent))
+    spark.addArtifacts(str(archive), pyfile=True)
+
+
+def scan(spark: SparkSession, paths: list[str]) -> DataFrame:
+    """Captured Parquet files as a DataFrame, only the columns that a replay needs."""
+    wanted: list[Any] = ["time_us", "file", "line", "event", "vhost", "exchange", "queue", "routing_keys"]
+    wanted += ["message", "expiration", "properties", "headers", "broker_headers", "x_death"]
+    return spark.read.parquet(*paths).select(*wanted)

@@ -1,0 +1,206 @@
+"""The states that a message passes through, seen the way a trace shows them.
+
+A row of a capture shows exchange, routing keys, expiration and headers of a
+message at one moment. ``publish_of`` and ``message_of`` turn a row into the
+message the rules work on, ``visible`` turns a message into what a row would show.
+Times are left out on both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS, X_DEATH, DeathPoint, deaths_in_header
+from dlx.delivery_counts import COUNT_HEADERS
+from dlx.message import Message, published
+from dlx.releases import Release
+from dlx.rendering import stored_headers
+
+X_STREAM_OFFSET = "x-stream-offset"
+_OF_A_DELIVERY = (*COUNT_HEADERS, X_STREAM_OFFSET)
+_SHOWN = ("CC", *FIRST_DEATH_HEADERS, *LAST_DEATH_HEADERS)
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_decode = msgspec.json.decode
+
+
+class Visible(NamedTuple):
+    """What a row shows of a message; headers as canonical JSON, without times and delivery counts."""
+
+    exchange: str
+    routing_keys: tuple[str, ...]
+    expiration: str | None
+    x_death: str | None
+    broker_headers: str
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One row of a capture, decoded from its signature. ``of_delivery`` are the counts it shows."""
+
+    signature: str
+    event: str
+    vhost: str
+    queue: str | None
+    visible: Visible
+    headers: Mapping[str, Any]
+    of_delivery: Mapping[str, Any]
+
+
+def row_of(signature: str) -> Row:
+    """Decode a signature (``simulator.replay.plan.signature`` writes them)."""
+    event, names, keys, broker_headers, x_death = signature.split("\n")
+    vhost, queue, exchange, expiration = _decode(names)
+    headers = _decode(broker_headers)
+    if x_death:
+        headers[X_DEATH] = _with_times(_decode(x_death))
+    of_delivery = {name: headers[name] for name in _OF_A_DELIVERY if name in headers}
+    shown = {name: headers[name] for name in _SHOWN if name in headers}
+    return Row(
+        signature=signature,
+        event=event,
+        vhost=vhost,
+        queue=queue,
+        visible=Visible(
+            exchange, tuple(_decode(keys)), expiration, x_death or None, _encode(shown).decode()
+        ),
+        headers=headers,
+        of_delivery=of_delivery,
+    )
+
+
+def publish_of(row: Row, user_headers: Mapping[str, Any], release: Release) -> Message:
+    """The message that the publish in ``row`` made.
+
+    A trace shows the BCC keys among the routing keys and the BCC header no more;
+    it is put back, so that the rule for publishes sees what the client sent.
+    ``user_headers`` are those that headers exchanges look at.
+    """
+    seen = row.visible
+    cc = row.headers.get("CC")
+    known = 1 + (sum(isinstance(key, str) for key in cc) if isinstance(cc, list) else 0)
+    headers = {**user_headers, **row.headers, "BCC": list(seen.routing_keys[known:])}
+    return published(
+        seen.exchange,
+        seen.routing_keys[0] if seen.routing_keys else "",
+        headers=headers,
+        expiration=seen.expiration,
+        release=release,
+    )
+
+
+def message_of(row: Row, parent: Message | None, user_headers: Mapping[str, Any], release: Release) -> Message:
+    """The message as a delivery showed it.
+
+    What a delivery does not show (BCC keys, whether ``x-death`` is the broker's)
+    comes from ``parent``, the message as it was predicted, where there is one.
+    """
+    seen, headers = row.visible, dict(row.headers)
+    for name in _OF_A_DELIVERY:
+        if parent is None or name not in (parent.headers or {}):
+            headers.pop(name, None)
+    headers = {**user_headers, **headers}
+    message = Message(
+        exchange=seen.exchange,
+        routing_keys=seen.routing_keys or ("",),
+        headers=headers,
+        expiration=seen.expiration,
+        bcc=() if parent is None else parent.bcc,
+    )
+    if X_DEATH not in headers:
+        return message
+    first, last = _point(headers, FIRST_DEATH_HEADERS), _point(headers, LAST_DEATH_HEADERS)
+    if release.death_history == "headers":
+        return msgspec.structs.replace(message, first_death=first)
+    if last is None and (parent is None or parent.deaths is None) and not release.client_deaths_continued:
+        return message
+    own = (X_DEATH, *FIRST_DEATH_HEADERS, *LAST_DEATH_HEADERS)
+    return msgspec.structs.replace(
+        message,
+        headers={name: value for name, value in headers.items() if name not in own},
+        deaths=deaths_in_header(headers),
+        first_death=first,
+        last_death=last,
+    )
+
+
+def visible(message: Message) -> Visible:
+    """What a row shows of the message."""
+    headers = stored_headers(message)
+    deaths = headers.get(X_DEATH)
+    shown = {name: headers[name] for name in _SHOWN if name in headers}
+    return Visible(
+        message.exchange,
+        message.routing_keys,
+        message.expiration,
+        None if deaths is None else _encode(_without_times(deaths)).decode(),
+        _encode(shown).decode(),
+    )
+
+
+def death_counts(message: Message, release: Release) -> dict[tuple[str, str], int]:
+    """How often the message died in each queue for each reason, as its history says.
+
+    A client's ``x-death`` counts where the release continues it.
+    """
+    if message.deaths is not None:
+        return {death.key: death.count for death in message.deaths}
+    if release.client_deaths_continued or message.first_death is not None:
+        return counts_in_header((message.headers or {}).get(X_DEATH))
+    return {}
+
+
+def counts_in_header(entries: Any) -> dict[tuple[str, str], int]:
+    """The same from an ``x-death`` header; what is no proper entry is passed over."""
+    counts: dict[tuple[str, str], int] = {}
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, Mapping) and isinstance(entry.get("count", 1), int):
+            key = (str(entry.get("queue")), str(entry.get("reason")))
+            counts[key] = counts.get(key, 0) + entry.get("count", 1)
+    return counts
+
+
+def state_key(queue: str, message: Message) -> tuple[Any, ...]:
+    """What tells two states apart."""
+    headers = None if message.headers is None else _encode(_plain(message.headers))
+    return (
+        queue,
+        message.exchange,
+        message.routing_keys,
+        message.bcc,
+        message.expiration,
+        message.deaths,
+        message.first_death,
+        message.last_death,
+        headers,
+    )
+
+
+def _plain(headers: Mapping[str, Any]) -> dict[str, Any]:
+    if X_DEATH not in headers:
+        return dict(headers)
+    return {**headers, X_DEATH: _without_times(headers[X_DEATH])}
+
+
+def _with_times(deaths: Any) -> Any:
+    """Entries of a capture have lost their times, which the rules expect; any time does."""
+    if not isinstance(deaths, list):
+        return deaths
+    return [{**entry, "time": 0} if isinstance(entry, dict) else entry for entry in deaths]
+
+
+def _without_times(deaths: Any) -> Any:
+    if not isinstance(deaths, list):
+        return deaths
+    return [_untimed(entry) if isinstance(entry, Mapping) else entry for entry in deaths]
+
+
+def _untimed(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in entry.items() if name != "time"}
+
+
+def _point(headers: Mapping[str, Any], names: Iterable[str]) -> DeathPoint | None:
+    values = [headers.get(name) for name in names]
+    return DeathPoint(*values) if all(isinstance(value, str) for value in values) else None
