@@ -1,0 +1,1 @@
+"""What has state and time: captures, replay and the command line. Built on the rules in ``dlx``."""

@@ -1,0 +1,333 @@
+"""RabbitMQ's exported definitions: of a whole cluster, or of one virtual host.
+
+Reads what ``rabbitmqctl export_definitions``, ``GET /api/definitions`` and
+``GET /api/definitions/VHOST`` write, and makes a ``dlx.topology.Topology`` of
+each virtual host. The document itself is kept, so that writing it again loses
+nothing that is not understood here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dlx.topology import CLASSIC, QUORUM, STREAM, Binding, Exchange, Policy, Queue, Topology
+
+# Sections whose items belong to one virtual host.
+_PER_VHOST = ("permissions", "topic_permissions", "parameters", "policies", "queues", "exchanges", "bindings")
+# 3.x names the virtual host even in its own export, but only in parameters and policies.
+_UNNAMED_IN_SINGLE = ("queues", "exchanges", "bindings")
+_KNOWN = frozenset({*_PER_VHOST, "users", "vhosts", "global_parameters"})
+_NOT_AN_EXPORT = (
+    "not a definitions export: it has none of queues, exchanges, bindings, policies, vhosts; "
+    "write one with `rabbitmqctl export_definitions FILE` or GET /api/definitions"
+)
+_TYPES = {"rabbit_classic_queue": CLASSIC, "rabbit_quorum_queue": QUORUM, "rabbit_stream_queue": STREAM}
+_EXPECTED = {str: "a string", bool: "true or false", int: "an integer", dict: "an object", list: "a list"}
+_REQUIRED = object()
+
+
+class DefinitionsError(Exception):
+    """A definitions file that cannot be used: the file, the place in it, and what would be right there."""
+
+    def __init__(self, source: str, where: str, problem: str) -> None:
+        super().__init__(": ".join(part for part in (source, where, problem) if part))
+        self.source = source
+        self.where = where
+        self.problem = problem
+
+
+class Definitions:
+    """An export, and the topologies in it.
+
+    Attributes:
+        source: name of the file, for messages.
+        document: the export as plain JSON values. Treat it as read-only.
+        single_vhost: whether it is the export of one virtual host.
+        vhost_named: false for an export of one virtual host that does not say which (before RabbitMQ 4);
+            its topology is then served under any name.
+        vhosts: names of the virtual hosts.
+    """
+
+    def __init__(self, document: dict[str, Any], source: str, vhost: str | None = None) -> None:
+        """Check the document. ``vhost`` names the virtual host of an export that does not.
+
+        Raises:
+            DefinitionsError: a field is missing or has the wrong type.
+        """
+        self.source = source
+        self.document = document
+        self.single_vhost = _is_single(document)
+        named = _name_of_single(document) if self.single_vhost else None
+        if named is not None and not isinstance(named, str):
+            raise DefinitionsError(source, "original_vhost_name", _wrong(str, named))
+        self.vhost_named = not self.single_vhost or named is not None or vhost is not None
+        reader = _Reader(document, source, (named or vhost or "/") if self.single_vhost else None)
+        self._topologies = reader.topologies()
+        self.vhosts: tuple[str, ...] = tuple(self._topologies)
+
+    @property
+    def rabbitmq_version(self) -> str | None:
+        """Version of the exporting server, such as ``4.0.5``, where the export says."""
+        version = self.document.get("rabbitmq_version", self.document.get("rabbit_version"))
+        return version if isinstance(version, str) else None
+
+    def topology(self, vhost: str) -> Topology:
+        """The topology of one virtual host.
+
+        Raises:
+            DefinitionsError: the export has no such virtual host.
+        """
+        if not self.vhost_named:
+            return next(iter(self._topologies.values()))
+        if vhost not in self._topologies:
+            known = ", ".join(repr(name) for name in self.vhosts)
+            raise DefinitionsError(self.source, "", f"no virtual host {vhost!r}; it has {known}")
+        return self._topologies[vhost]
+
+    def to_json(self, vhost: str | None = None) -> bytes:
+        """Encode the document; with ``vhost``, the export of that virtual host alone.
+
+        Raises:
+            DefinitionsError: the export has no such virtual host.
+        """
+        if vhost is None:
+            return msgspec.json.encode(self.document)
+        self.topology(vhost)
+        if self.single_vhost:
+            return msgspec.json.encode({**self.document, "original_vhost_name": vhost})
+        return msgspec.json.encode(self._one_vhost(vhost))
+
+    def _one_vhost(self, vhost: str) -> dict[str, Any]:
+        """What the server would export for this virtual host."""
+        kept = {key: value for key, value in self.document.items() if key not in _KNOWN}
+        kept |= {"rabbitmq_definition_format": "single_virtual_host", "original_vhost_name": vhost}
+        for host in self.document.get("vhosts", []):
+            if host.get("name") == vhost:
+                kept |= {key: value for key, value in host.items() if key != "name"}
+        for section in _PER_VHOST:
+            if section in self.document and not section.endswith("permissions"):
+                own = [item for item in self.document[section] if item.get("vhost") == vhost]
+                kept[section] = [{k: v for k, v in item.items() if k != "vhost"} for item in own]
+        return kept
+
+
+def read_definitions(path: str | os.PathLike[str], vhost: str | None = None) -> Definitions:
+    """Read an export from a file. ``vhost`` names the virtual host of an export that does not.
+
+    Raises:
+        DefinitionsError: no such file, not an export, or a wrong field.
+    """
+    source = os.fspath(path)
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise DefinitionsError(source, "", error.strerror or str(error)) from error
+    return parse_definitions(data, source, vhost)
+
+
+def parse_definitions(data: bytes, source: str, vhost: str | None = None) -> Definitions:
+    """Parse an export; ``source`` is the name used in messages.
+
+    Raises:
+        DefinitionsError: not JSON, not an export, or a wrong field.
+    """
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    try:
+        document = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DefinitionsError(source, _position(data, error), f"not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise DefinitionsError(source, "", f"not a definitions export: {_wrong(dict, document)}")
+    if _KNOWN.isdisjoint(document):
+        raise DefinitionsError(source, "", _NOT_AN_EXPORT)
+    return Definitions(document, source, vhost)
+
+
+def write_definitions(
+    definitions: Definitions, path: str | os.PathLike[str], vhost: str | None = None
+) -> None:
+    """Write an export to a file, whole or not at all; with ``vhost``, of that virtual host alone."""
+    target = Path(path)
+    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        beside.write_bytes(definitions.to_json(vhost))
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+class _Reader:
+    """Reads the sections of one document, knowing where it is for messages."""
+
+    def __init__(self, document: dict[str, Any], source: str, only_vhost: str | None) -> None:
+        self.document = document
+        self.source = source
+        self.only_vhost = only_vhost
+
+    def topologies(self) -> dict[str, Topology]:
+        """The topology of each virtual host, in the order of the export."""
+        default_types = self._default_types()
+        parts: dict[str, dict[str, list[Any]]] = {vhost: {} for vhost in default_types}
+
+        def put(vhost: str, kind: str, part: object) -> None:
+            parts.setdefault(vhost, {}).setdefault(kind, []).append(part)
+
+        for where, vhost, item in self._items("exchanges"):
+            put(vhost, "exchanges", self._exchange(item, where))
+        for where, vhost, item in self._items("queues"):
+            put(vhost, "queues", self._queue(item, where, default_types.get(vhost, CLASSIC)))
+        for where, vhost, item in self._items("bindings"):
+            put(vhost, "bindings", self._binding(item, where))
+        for where, vhost, item in self._items("policies"):
+            put(vhost, "policies", self._policy(item, where, self._get(item, where, "name", str)))
+        for where, vhost, item in self._items("parameters", component="operator_policy"):
+            name = self._get(item, where, "name", str)
+            value = self._get(item, where, "value", dict)
+            put(vhost, "operator_policies", self._policy(value, f"{where}.value", name))
+        return {vhost: Topology.of(**kinds) for vhost, kinds in parts.items()}
+
+    def _default_types(self) -> dict[str, str]:
+        """Each virtual host with the type of a queue declared there without one."""
+        if self.only_vhost is not None:
+            return {self.only_vhost: self._default_type(self.document, "")}
+        hosts = self._section("vhosts")
+        return {self._get(host, at, "name", str): self._default_type(host, at) for at, host in hosts}
+
+    def _default_type(self, host: dict[str, Any], where: str) -> str:
+        metadata = self._get(host, where, "metadata", dict, {})
+        named = host.get("default_queue_type", metadata.get("default_queue_type"))
+        if named in (None, "undefined"):
+            return CLASSIC
+        return self._checked(named, _path(where, "default_queue_type"), str)
+
+    def _exchange(self, item: dict[str, Any], where: str) -> Exchange:
+        return Exchange(
+            name=self._get(item, where, "name", str),
+            type=self._get(item, where, "type", str, "direct"),
+            durable=self._get(item, where, "durable", bool, True),
+            auto_delete=self._get(item, where, "auto_delete", bool, False),
+            internal=self._get(item, where, "internal", bool, False),
+            arguments=self._get(item, where, "arguments", dict, {}),
+        )
+
+    def _queue(self, item: dict[str, Any], where: str, default_type: str) -> Queue:
+        arguments = self._get(item, where, "arguments", dict, {})
+        queue_type = self._get(item, where, "type", str, None)
+        if queue_type is None:
+            queue_type = self._get(arguments, f"{where}.arguments", "x-queue-type", str, default_type)
+        return Queue(
+            name=self._get(item, where, "name", str),
+            type=_TYPES.get(queue_type, queue_type),
+            durable=self._get(item, where, "durable", bool, True),
+            auto_delete=self._get(item, where, "auto_delete", bool, False),
+            exclusive=self._get(item, where, "exclusive", bool, False),
+            arguments=arguments,
+        )
+
+    def _binding(self, item: dict[str, Any], where: str) -> Binding:
+        kind = self._get(item, where, "destination_type", str, "queue")
+        if kind not in ("queue", "exchange"):
+            problem = f"expected queue or exchange, got {kind!r}"
+            raise DefinitionsError(self.source, f"{where}.destination_type", problem)
+        arguments = self._get(item, where, "arguments", dict, {})
+        return Binding(
+            source=self._get(item, where, "source", str),
+            destination=self._get(item, where, "destination", str),
+            destination_type=kind,
+            routing_key=self._get(item, where, "routing_key", str, ""),
+            # An argument without a value, which matches any header of that name, is exported as "undefined".
+            arguments={k: None if v == "undefined" else v for k, v in arguments.items()},
+        )
+
+    def _policy(self, item: dict[str, Any], where: str, name: str) -> Policy:
+        return Policy(
+            name=name,
+            pattern=self._get(item, where, "pattern", str),
+            definition=self._definition(item, where),
+            apply_to=self._get(item, where, "apply-to", str, "all"),
+            priority=self._get(item, where, "priority", int, 0),
+        )
+
+    def _definition(self, item: dict[str, Any], where: str) -> dict[str, Any]:
+        """Policy keys: an object, or pairs, as servers before 4.1.6 export those of operator policies."""
+        definition = item.get("definition")
+        if isinstance(definition, list):
+            if all(isinstance(p, list) and len(p) == 2 and isinstance(p[0], str) for p in definition):
+                return dict(definition)
+            problem = f"expected an object or a list of [key, value] pairs, got {_shown(definition)}"
+            raise DefinitionsError(self.source, f"{where}.definition", problem)
+        checked: dict[str, Any] = self._get(item, where, "definition", dict)
+        return checked
+
+    def _items(self, section: str, component: str | None = None) -> list[tuple[str, str, dict[str, Any]]]:
+        """The items of a section, each with its place and its virtual host."""
+        found = []
+        for where, item in self._section(section):
+            if component is None or item.get("component") == component:
+                found.append((where, self.only_vhost or self._get(item, where, "vhost", str), item))
+        return found
+
+    def _section(self, section: str) -> list[tuple[str, dict[str, Any]]]:
+        items = self._get(self.document, "", section, list, [])
+        places = [f"{section}[{index}]" for index in range(len(items))]
+        return [(where, self._checked(item, where, dict)) for where, item in zip(places, items, strict=True)]
+
+    def _get(self, item: dict[str, Any], where: str, name: str, kind: type, default: Any = _REQUIRED) -> Any:
+        value = item.get(name, default)
+        place = _path(where, name)
+        if value is _REQUIRED:
+            raise DefinitionsError(self.source, place, f"missing; expected {_EXPECTED[kind]}")
+        return value if value is default else self._checked(value, place, kind)
+
+    def _checked(self, value: Any, place: str, kind: type) -> Any:
+        if kind is dict and value == []:  # how Erlang writes an empty table
+            return {}
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise DefinitionsError(self.source, place, _wrong(kind, value))
+        return value
+
+
+def _is_single(document: dict[str, Any]) -> bool:
+    """Whether this is the export of one virtual host: nothing in it says to which one it belongs."""
+    if "rabbitmq_definition_format" in document:
+        return bool(document["rabbitmq_definition_format"] == "single_virtual_host")
+    if "original_vhost_name" in document:
+        return True
+    if "vhosts" in document:
+        return False
+    sections = [document[section] for section in _UNNAMED_IN_SINGLE if isinstance(document.get(section), list)]
+    return not any("vhost" in item for items in sections for item in items if isinstance(item, dict))
+
+
+def _name_of_single(document: dict[str, Any]) -> Any:
+    """The name of the one virtual host, where the export tells it."""
+    if "original_vhost_name" in document:
+        return document["original_vhost_name"]
+    items = [*(document.get("policies") or ()), *(document.get("parameters") or ())]
+    return next((item["vhost"] for item in items if isinstance(item, dict) and "vhost" in item), None)
+
+
+def _path(where: str, name: str) -> str:
+    return f"{where}.{name}" if where else name
+
+
+def _wrong(kind: type, value: Any) -> str:
+    return f"expected {_EXPECTED[kind]}, got {_shown(value)}"
+
+
+def _shown(value: Any) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def _position(data: bytes, error: Exception) -> str:
+    """Where the parser stopped."""
+    found = re.search(r"\(byte (\d+)\)", str(error))
+    before = data[: int(found[1])] if found else data
+    line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
+    return f"line {line}, column {column}"

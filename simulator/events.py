@@ -1,0 +1,38 @@
+"""The one vocabulary of events: what a broker does, what a capture holds, what a replay reads.
+
+A captured trace holds only ``PUBLISHED`` and ``DELIVERED``; the others happen
+inside the broker and are simulated or inferred.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Event(StrEnum):
+    """What happened to one message, or to one copy of it in one queue."""
+
+    def __new__(cls, value: str, doc: str) -> Event:
+        """Give the member its value and its docstring."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.__doc__ = doc
+        return member
+
+    PUBLISHED = "published", "A client published the message to an exchange."
+    ROUTED = "routed", "The exchange put a copy of the message into a queue."
+    UNROUTABLE = "unroutable", "No queue was bound for the message: it is gone."
+    RETURNED = "returned", "An unroutable mandatory message went back to its publisher."
+    CONFIRMED = "confirmed", "The broker confirmed the publish."
+    NACKED = "nacked", "The broker refused the publish (overflow reject-publish)."
+    DELIVERED = "delivered", "A queue handed the message to a consumer, or to basic.get."
+    ACKED = "acked", "The consumer acknowledged the delivery: the copy is gone."
+    REJECTED = "rejected", "The consumer rejected the delivery without requeueing it."
+    REQUEUED = "requeued", "The delivery went back to its queue."
+    EXPIRED = "expired", "The time to live of the message in its queue ran out."
+    LENGTH_DROPPED = "length-dropped", "A length limit pushed the message out of its queue."
+    LIMIT_DROPPED = "limit-dropped", "The message exceeded the delivery limit of its queue."
+    DEAD_LETTERED = "dead-lettered", "The dead message was republished to the dead-letter exchange."
+    CYCLE_DROPPED = "cycle-dropped", "The dead letter would have come back without a rejection: it is gone."
+    DROPPED = "dropped", "The dead message had no dead-letter exchange: it is gone."
+    PURGED = "purged", "The queue was purged, deleted or expired with the message in it."
