@@ -300,16 +300,21 @@ def _is_single(document: dict[str, Any]) -> bool:
         return True
     if "vhosts" in document:
         return False
-    sections = [document[section] for section in _UNNAMED_IN_SINGLE if isinstance(document.get(section), list)]
-    return not any("vhost" in item for items in sections for item in items if isinstance(item, dict))
+    return not any("vhost" in item for item in _objects(document, _UNNAMED_IN_SINGLE))
 
 
 def _name_of_single(document: dict[str, Any]) -> Any:
     """The name of the one virtual host, where the export tells it."""
     if "original_vhost_name" in document:
         return document["original_vhost_name"]
-    items = [*(document.get("policies") or ()), *(document.get("parameters") or ())]
-    return next((item["vhost"] for item in items if isinstance(item, dict) and "vhost" in item), None)
+    items = _objects(document, ("policies", "parameters"))
+    return next((item["vhost"] for item in items if isinstance(item.get("vhost"), str)), None)
+
+
+def _objects(document: dict[str, Any], sections: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The items of these sections that are objects; the sections are not checked yet."""
+    found = [document[section] for section in sections if isinstance(document.get(section), list)]
+    return [item for items in found for item in items if isinstance(item, dict)]
 
 
 def _path(where: str, name: str) -> str:

@@ -1,8 +1,7 @@
 """Explaining one delivery: paths that fit, the nearest that does not, and why.
 
-An ``Explainer`` is for one virtual host. It remembers what it found, since the
-same states come up again and again; and it can ask the same question of another
-release, which is how a difference is traced to a row of the release table.
+An ``Explainer`` is for one virtual host under one release. It remembers what it
+found, since the same states come up again and again.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ import msgspec
 
 from dlx.delivery_counts import COUNT_HEADERS, X_ACQUIRED_COUNT, X_DELIVERY_COUNT
 from dlx.message import Message
-from dlx.releases import RELEASES, Release, differing_behaviours, release
+from dlx.releases import Release
 from dlx.topology import QUORUM, STREAM, Topology
-from simulator.replay.differences import ABSENT, content_differences, visible_differences
+from simulator.replay.differences import ABSENT, content_differences, visible_differences, weight
 from simulator.replay.graph import (
     Found,
     Freedom,
@@ -49,16 +48,14 @@ class Nearest(NamedTuple):
 class Explainer:
     """What the rules of one release say about the deliveries of one virtual host."""
 
-    def __init__(self, topology: Topology, rules: Release, captured_on: Release | None = None) -> None:
+    def __init__(self, topology: Topology, rules: Release) -> None:
         self.topology = with_internal_exchanges(topology)
         self.release = rules
-        self.captured_on = captured_on
         self.headers_looked_at = headers_looked_at(self.topology)
         self._graph = Graph(self.topology, rules)
         self._entries: dict[tuple[str, str], tuple[State, ...]] = {}
         self._paths: dict[Any, list[Found]] = {}
         self._nearest: dict[Any, tuple[Found, list[Difference]] | None] = {}
-        self._attributed: dict[Any, dict[str, tuple[str, ...]]] = {}
         self._others: dict[Release, Explainer] = {}
 
     # -- what was seen -----------------------------------------------------------
@@ -144,7 +141,7 @@ class Explainer:
             state, differences = found
             if not self.same_content(source.content, content, target.queue):
                 differences = [*differences, *content_differences(source.content, content)]
-            if best is None or len(differences) < len(best.differences):
+            if best is None or weight(differences) < weight(best.differences):
                 best = Nearest(source, state, differences)
         return best
 
@@ -166,10 +163,8 @@ class Explainer:
         missing = sum(target.death_counts().values()) - min((root.total for root in roots), default=0)
         hops_max = min(max(missing, 0) + 1, NEARBY_HOPS)
         candidates += self._graph.nearby(roots, target.queue, freedom, hops_max)
-        judged = [
-            (found, visible_differences(found.state.visible, target.visible)) for found in candidates
-        ]
-        return min(judged, key=lambda each: (len(each[1]), len(each[0].hops)), default=None)
+        judged = [(found, visible_differences(found.state.visible, target.visible)) for found in candidates]
+        return min(judged, key=lambda each: (weight(each[1]), len(each[0].hops)), default=None)
 
     def ruled_out(
         self, sources: Sequence[Source], target: Target, content: str, freedom: Freedom
@@ -181,61 +176,11 @@ class Explainer:
                     return self._graph.why_ruled_out(source.roots, found.hops, freedom)
         return None
 
-    # -- which behaviour of a release it comes from --------------------------------
-
-    def attributed(
-        self, nearest: Nearest, target: Target, content: str, freedom: Freedom
-    ) -> list[Difference]:
-        """The differences, each with the behaviours of the release table that it comes from."""
-        key = (tuple(root.number for root in nearest.source.roots), target, freedom)
-        if key not in self._attributed:
-            fields = {difference.field for difference in nearest.differences}
-            self._attributed[key] = self._behaviours(nearest.source, target, freedom, fields)
-        behaviours = self._attributed[key]
-        return [
-            msgspec.structs.replace(difference, behaviours=behaviours.get(difference.field, ()))
-            for difference in nearest.differences
-        ]
-
-    def _behaviours(
-        self, source: Source, target: Target, freedom: Freedom, fields: set[str]
-    ) -> dict[str, tuple[str, ...]]:
-        """By field, the behaviours whose value here makes the difference that another release does not have."""
-        for other in self._other_releases():
-            left = self.under(other).fields_differing(source, target, freedom)
-            gone = fields if left is None else fields - left
-            if left is None or not gone:
-                continue
-            found: dict[str, list[str]] = {field: [] for field in gone}
-            for row in differing_behaviours(self.release, other):
-                mixed = msgspec.structs.replace(other, **{row.name: getattr(self.release, row.name)})
-                back = self.under(mixed).fields_differing(source, target, freedom)
-                for field in gone:
-                    if back is None or field in back:
-                        found[field].append(row.name)
-            return {field: tuple(names) for field, names in found.items()}
-        return {}
-
-    def _other_releases(self) -> list[Release]:
-        if self.captured_on is not None and self.captured_on != self.release:
-            return [self.captured_on]
-        return [other for other in map(release, reversed(RELEASES)) if other != self.release]
-
     def under(self, other: Release) -> Explainer:
         """The same questions asked of another release."""
         if other not in self._others:
             self._others[other] = Explainer(self.topology, other)
         return self._others[other]
-
-    def fields_differing(self, source: Source, target: Target, freedom: Freedom) -> set[str] | None:
-        """The fields in which the nearest explanation from ``source`` differs; ``None``: there is none."""
-        if source.is_publish:
-            roots = self.entries(source.row, source.headers)
-        else:
-            parent = source.roots[0].message if source.roots else None
-            roots = (self.observed(source.row, parent, source.headers),)
-        found = self._nearest_from(roots, target, freedom)
-        return None if found is None else {difference.field for difference in found[1]}
 
 
 def _json(value: Any) -> str:

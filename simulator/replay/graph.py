@@ -166,11 +166,7 @@ class Graph:
 
         ``freedom`` ``None`` looks past everything that rules deaths out.
         """
-        found = (
-            each
-            for each in self._guided(roots, target, freedom)
-            if self.matches(each.state, target)
-        )
+        found = (each for each in self._guided(roots, target, freedom) if self.matches(each.state, target))
         return [each for each, _ in zip(found, range(PATHS_MAX), strict=False)]
 
     def matches(self, state: State, target: Target) -> bool:
@@ -273,4 +269,3 @@ def headers_looked_at(topology: Topology) -> frozenset[str]:
             for binding in bindings:
                 names.update(binding.arguments)
     return frozenset(names - {"x-match", X_DEATH})
-

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from dlx.releases import Release
 from dlx.topology import Topology
+from simulator.replay.blame import BlamingLineage
 from simulator.replay.explain import Explainer
 from simulator.replay.lineage import Lineage
 from simulator.replay.schema import LINEAGE, OUTPUT, verdict_array
@@ -100,7 +101,7 @@ class Kernel:
             key += msgspec.json.encode(headers, order="deterministic")
         known = self._remembered.get(key)
         if known is None:
-            lineage = None if explainer is None else Lineage(explainer)
+            lineage = None if explainer is None else self._lineage(explainer)
             steps = [self._step(lineage, code, content, headers) for code in codes.tolist()]
             known = np.array(steps, dtype=np.int32)
             if len(self._remembered) < REMEMBERED_MAX:
@@ -112,7 +113,7 @@ class Kernel:
         key = keys[start].as_py()
         explainer = self._explainer(self._rows[codes[start]].vhost)
         if self._open is None or self._open[0] != key:
-            self._open = None if explainer is None else (key, Lineage(explainer))
+            self._open = None if explainer is None else (key, self._lineage(explainer))
         lineage = None if self._open is None else self._open[1]
         found = []
         for index in range(start, end):
@@ -126,7 +127,9 @@ class Kernel:
         if lineage is None:
             if row.queue is None:
                 return -1
-            return self._number(Verdict("unexplained", f"virtual host '{row.vhost}' is not in the definitions"))
+            return self._number(
+                Verdict("unexplained", f"virtual host '{row.vhost}' is not in the definitions")
+            )
         verdict = lineage.step(row, content, headers)
         return -1 if verdict is None else self._number(verdict)
 
@@ -142,8 +145,11 @@ class Kernel:
             topology = self._topologies.get(vhost, self._topologies.get(None))
             if topology is None:
                 return None
-            self._explainers[vhost] = Explainer(topology, self._rules, self._captured_on)
+            self._explainers[vhost] = Explainer(topology, self._rules)
         return self._explainers[vhost]
+
+    def _lineage(self, explainer: Explainer) -> Lineage:
+        return BlamingLineage(explainer, self._captured_on)
 
     def _output(self, batch: pa.RecordBatch, codes: Ints, verdicts: Ints, is_first: Any) -> pa.RecordBatch:
         used_verdicts, verdict_index = np.unique(verdicts, return_inverse=True)
@@ -152,12 +158,14 @@ class Kernel:
         columns = {name: batch.column(name) for name in (LINEAGE, "time_us", "file", "line")}
         columns["first"] = pa.array(is_first)
         for name in ("event", "vhost", "queue"):
-            columns[name] = pa.array([getattr(row, name) for row in rows], pa.string()).take(pa.array(row_index))
+            columns[name] = pa.array([getattr(row, name) for row in rows], pa.string()).take(
+                pa.array(row_index)
+            )
         columns["exchange"] = pa.array([row.visible.exchange for row in rows]).take(pa.array(row_index))
         found = verdict_array([None if n < 0 else self._verdicts[n] for n in used_verdicts.tolist()])
         taken = found.take(pa.array(verdict_index))
-        for field in found.type:
-            columns[field.name] = taken.field(field.name)
+        # flatten, not field: a row without a verdict has null in all of its columns.
+        columns |= dict(zip((field.name for field in found.type), taken.flatten(), strict=True))
         return pa.RecordBatch.from_arrays([columns[field.name] for field in OUTPUT], schema=OUTPUT)
 
 

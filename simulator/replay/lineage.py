@@ -161,8 +161,9 @@ class Lineage:
         if nearest is None or (far and (ruled_out or not self._publishes)):
             return Verdict("unexplained", ruled_out or self._no_path(target)), observed
         new = nearest.source.claim(Target(target.queue, nearest.found.state.visible), nearest.found.hops)
-        differences = explainer.attributed(nearest, target, content, freedom)
-        return Verdict("differ", "", nearest.found.hops, new, (), tuple(differences)), observed
+        counts = explainer.count_differences(row, nearest.found.state)
+        differences = (*nearest.differences, *counts)
+        return Verdict("differ", "", nearest.found.hops, new, (), differences), observed
 
     def _no_path(self, target: Target) -> str:
         if not any(source.is_publish for source in self._sources):
@@ -171,4 +172,3 @@ class Lineage:
 
     def _freedom(self) -> Freedom:
         return Freedom(frozenset(self._delivered))
-

@@ -63,9 +63,7 @@ def row_of(signature: str) -> Row:
         event=event,
         vhost=vhost,
         queue=queue,
-        visible=Visible(
-            exchange, tuple(_decode(keys)), expiration, x_death or None, _encode(shown).decode()
-        ),
+        visible=Visible(exchange, tuple(_decode(keys)), expiration, x_death or None, _encode(shown).decode()),
         headers=headers,
         of_delivery=of_delivery,
     )
@@ -91,7 +89,9 @@ def publish_of(row: Row, user_headers: Mapping[str, Any], release: Release) -> M
     )
 
 
-def message_of(row: Row, parent: Message | None, user_headers: Mapping[str, Any], release: Release) -> Message:
+def message_of(
+    row: Row, parent: Message | None, user_headers: Mapping[str, Any], release: Release
+) -> Message:
     """The message as a delivery showed it.
 
     What a delivery does not show (BCC keys, whether ``x-death`` is the broker's)

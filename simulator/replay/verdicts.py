@@ -9,6 +9,8 @@ import msgspec
 from simulator.replay.graph import Hop
 
 Name = Literal["agree", "ambiguous", "differ", "unexplained"]
+PATH = "path"
+"""The field of a difference that is about the way to the queue, not about what was delivered."""
 VERDICTS: tuple[Name, ...] = ("agree", "ambiguous", "differ", "unexplained")
 
 

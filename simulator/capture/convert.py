@@ -1,0 +1,131 @@
+"""Convert logs of any format into one capture."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import BinaryIO, Self
+
+import msgspec
+
+from simulator.capture.errors import Broken, CaptureError, NothingReadable
+from simulator.capture.parquet import write_capture
+from simulator.capture.read import open_log
+
+Progress = Callable[[str, int], None]
+
+
+class FileReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one log."""
+
+    file: str
+    rows: int
+    broken: int
+
+
+class ConversionReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a conversion; broken records are in ``rejected_path``, one JSON object a line."""
+
+    rows: int
+    broken: int
+    rejected_path: str | None
+    files: tuple[FileReport, ...]
+
+
+def convert(
+    paths: Sequence[str | os.PathLike[str]],
+    out_parquet: str | os.PathLike[str],
+    *,
+    progress: Progress | None = None,
+) -> ConversionReport:
+    """Convert logs into one Parquet capture, row by row in the order given.
+
+    Broken records go to ``<out>.rejected.jsonl``. A log with no readable record is
+    reported, as long as another has some.
+
+    Args:
+        paths: the logs.
+        out_parquet: the capture to write, whole or not at all.
+        progress: called after every batch with the path of the log and its rows so far.
+
+    Raises:
+        CaptureError: a log cannot be opened or is no log, a Parquet file is damaged, or none has a readable
+            record.
+    """
+    names = _names(paths, out_parquet)
+    rejected = Path(f"{os.fspath(out_parquet)}.rejected.jsonl")
+    reports: list[FileReport] = []
+    with write_capture(out_parquet) as writer, _Rejected(rejected) as rejects:
+        failures = []
+        for path, name in names.items():
+            rows, broken = writer.rows, rejects.count
+            try:
+                for batch in open_log(path, on_broken=rejects.add, file=name):
+                    writer.write(batch)
+                    if progress:
+                        progress(os.fspath(path), writer.rows - rows)
+            except NothingReadable as error:
+                failures.append(error)
+            reports.append(FileReport(file=name, rows=writer.rows - rows, broken=rejects.count - broken))
+        if not writer.rows:
+            raise failures[0]
+        rejects.keep()
+    return ConversionReport(
+        rows=writer.rows,
+        broken=rejects.count,
+        rejected_path=os.fspath(rejected) if rejects.count else None,
+        files=tuple(reports),
+    )
+
+
+class _Rejected:
+    """The file of broken records, made when there is one, and kept when told so."""
+
+    def __init__(self, path: Path) -> None:
+        self.count = 0
+        self._path = path
+        self._beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+        self._stream: BinaryIO | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._stream:
+            self._stream.close()
+            self._beside.unlink(missing_ok=True)
+
+    def add(self, broken: Broken) -> None:
+        """Write one broken record."""
+        if self._stream is None:
+            self._stream = self._beside.open("wb")
+        self._stream.write(broken.to_json())
+        self.count += 1
+
+    def keep(self) -> None:
+        """Give the file its name; one of an earlier run goes."""
+        if self._stream is None:
+            self._path.unlink(missing_ok=True)
+            return
+        self._stream.flush()
+        self._beside.replace(self._path)
+
+
+def _names(
+    paths: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]
+) -> dict[str | os.PathLike[str], str]:
+    """Name each log by the shortest end of its path that no other log shares."""
+    resolved = [Path(path).resolve() for path in paths]
+    for path, full in zip(paths, resolved, strict=True):
+        if resolved.count(full) > 1:
+            raise CaptureError(os.fspath(path), "given twice")
+        if full == Path(out).resolve():
+            raise CaptureError(os.fspath(path), "is the file to write; name another with --out")
+    names = {}
+    for path, full in zip(paths, resolved, strict=True):
+        size = 1
+        while sum(other.parts[-size:] == full.parts[-size:] for other in resolved) > 1:
+            size += 1
+        names[path] = "/".join(full.parts[-size:])
+    return names

@@ -1,0 +1,162 @@
+"""RabbitMQ's firehose: what ``amq.rabbitmq.trace`` says of each publish and delivery, live.
+
+``rabbitmqctl trace_on`` switches it on for a virtual host; ``simulator.capture.tracing``
+does so through the management API.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import pika
+from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import AMQPConnectionError, AMQPError, ChannelClosedByBroker
+
+from simulator.capture.amqp_values import exact_values
+from simulator.capture.canonical import plain
+from simulator.capture.errors import Broken, CaptureUnavailable, OnBroken, refuse
+from simulator.capture.observe import split_properties
+from simulator.capture.schema import Observation
+from simulator.events import Event
+
+TRACE_EXCHANGE = "amq.rabbitmq.trace"
+_PREFETCH = 1_000
+_ACK_EVERY = 250
+_POLL_SECONDS = 0.25
+_EXPECTED = {str: "a string", int: "an integer", list: "a list", dict: "an object"}
+
+
+class Until(msgspec.Struct, frozen=True, kw_only=True):
+    """When a live capture ends; ``None`` and the default ``stop``: never.
+
+    Attributes:
+        rows: after this many rows.
+        seconds: after this long.
+        idle_seconds: when nothing arrived for so long.
+        stop: asked several times a second.
+    """
+
+    rows: int | None = None
+    seconds: float | None = None
+    idle_seconds: float | None = None
+    stop: Callable[[], bool] = bool  # bool() is False
+
+
+def read_firehose(
+    url: str,
+    *,
+    vhost: str | None = None,
+    pattern: str = "#",
+    until: Until = Until(),  # noqa: B008  immutable
+    on_ready: Callable[[], None] = lambda: None,
+    on_idle: Callable[[float], None] = lambda seconds: None,
+    on_broken: OnBroken = refuse,
+) -> Iterator[Observation]:
+    """Consume the firehose of one virtual host from a queue of our own, deleted afterwards.
+
+    Args:
+        url: AMQP URL.
+        vhost: virtual host, instead of the one in the URL.
+        pattern: topic pattern, such as ``publish.orders`` or ``deliver.#``.
+        until: when to end.
+        on_ready: called once the queue is bound.
+        on_idle: called several times a second while nothing arrives, with the seconds since something did.
+        on_broken: gets every message that is not a trace; by default the first one raises.
+
+    Raises:
+        CaptureUnavailable: no connection, or it was lost. What was read before has been yielded.
+    """
+    started = last = time.monotonic()
+    rows = number = 0
+    with exact_values(), _trace_channel(url, vhost, pattern) as (channel, queue, name):
+        on_ready()
+        for method, properties, body in channel.consume(queue, inactivity_timeout=_POLL_SECONDS):
+            now = time.monotonic()
+            if method is None:
+                channel.basic_ack(0, multiple=True) if number else None
+                on_idle(now - last)
+            else:
+                number, last = number + 1, now
+                if number % _ACK_EVERY == 0:
+                    channel.basic_ack(method.delivery_tag, multiple=True)
+                try:
+                    yield observe_trace(
+                        method.routing_key, properties.headers or {}, body,
+                        file=name, line=number, time_us=time.time_ns() // 1000,
+                    )  # fmt: skip
+                    rows += 1
+                except ValueError as error:
+                    on_broken(Broken(file=name, line=number, reason=str(error), raw=body))
+            if _is_over(until, rows, now - started, now - last):
+                return
+
+
+def vhost_of(url: str) -> str:
+    """The virtual host that an AMQP URL names."""
+    return str(pika.URLParameters(url).virtual_host)
+
+
+def observe_trace(
+    routing_key: str, headers: dict[str, Any], payload: bytes, *, file: str, line: int, time_us: int
+) -> Observation:
+    """Read one message of the trace exchange.
+
+    Raises:
+        ValueError: it is not a trace; the text names the field.
+    """
+    kind, _, queue = routing_key.partition(".")
+    if kind not in ("publish", "deliver"):
+        raise ValueError(f"routing key: expected publish.EXCHANGE or deliver.QUEUE, got {routing_key!r}")
+    published = kind == "publish"
+    fields = plain(headers)
+    return Observation(
+        time_us, file, line, Event.PUBLISHED.value if published else Event.DELIVERED.value,
+        _field(fields, "node", str), _field(fields, "connection", str), _field(fields, "vhost", str),
+        _field(fields, "user", str), _field(fields, "channel", int), _field(fields, "exchange_name", str),
+        None if published else queue,
+        _field(fields, "routed_queues", list) if published else None,
+        _field(fields, "routing_keys", list),
+        None if published else bool(_field(fields, "redelivered", int)),
+        *split_properties(_field(fields, "properties", dict), payload), payload,
+    )  # fmt: skip
+
+
+def _field(fields: dict[str, Any], name: str, kind: type) -> Any:
+    value = fields.get(name)
+    if not isinstance(value, kind):
+        raise ValueError(f"{name}: expected {_EXPECTED[kind]}, got {value!r:.60}")
+    return value
+
+
+def _is_over(until: Until, rows: int, seconds: float, idle_seconds: float) -> bool:
+    return (
+        (until.rows is not None and rows >= until.rows)
+        or (until.seconds is not None and seconds >= until.seconds)
+        or (until.idle_seconds is not None and idle_seconds >= until.idle_seconds)
+        or until.stop()
+    )
+
+
+@contextmanager
+def _trace_channel(url: str, vhost: str | None, pattern: str) -> Iterator[tuple[BlockingChannel, str, str]]:
+    """Bind a queue to the trace exchange; yields the channel, the queue, and the server's name."""
+    parameters = pika.URLParameters(url)
+    if vhost is not None:
+        parameters.virtual_host = vhost
+    name = f"{parameters.host}:{parameters.port}/{parameters.virtual_host.removeprefix('/')}"
+    try:
+        with pika.BlockingConnection(parameters) as connection:
+            channel = connection.channel()
+            channel.basic_qos(prefetch_count=_PREFETCH)
+            queue = channel.queue_declare("", exclusive=True, auto_delete=True).method.queue
+            channel.queue_bind(queue, TRACE_EXCHANGE, pattern)
+            yield channel, queue, name
+    except ChannelClosedByBroker as error:
+        raise CaptureUnavailable(name, f"refused: {error.reply_text} ({error.reply_code})") from error
+    except (AMQPConnectionError, AMQPError, OSError) as error:
+        what = str(error) or type(error).__name__
+        raise CaptureUnavailable(name, f"no connection to the broker, or it was lost: {what}") from error

@@ -1,0 +1,108 @@
+"""Captures as Parquet files of the one schema."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from simulator.capture.errors import CaptureError
+from simulator.capture.schema import SCHEMA, SCHEMA_VERSION, VERSION_KEY
+
+MAGIC = b"PAR1"
+ROW_GROUP_ROWS = 65_536
+ROW_GROUP_BYTES = 128 * 1024 * 1024  # in memory
+_AGAIN = "convert the original log again with `dlx convert LOG --out FILE.parquet`"
+
+
+class CaptureWriter:
+    """Gathers batches into row groups of bounded size. Made by :func:`write_capture`."""
+
+    def __init__(self, path: Path) -> None:
+        self.rows = 0
+        self._writer = pq.ParquetWriter(path, SCHEMA, compression="zstd")
+        self._held: list[pa.RecordBatch] = []
+        self._held_rows = 0
+        self._held_bytes = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add a batch of ``SCHEMA``."""
+        self._held.append(batch)
+        self.rows += batch.num_rows
+        self._held_rows += batch.num_rows
+        self._held_bytes += batch.nbytes
+        if self._held_rows >= ROW_GROUP_ROWS or self._held_bytes >= ROW_GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        """Write what is held, and the footer."""
+        self._flush()
+        self._writer.close()
+
+    def _flush(self) -> None:
+        if self._held:
+            table = pa.Table.from_batches(self._held, SCHEMA)
+            self._writer.write_table(table, row_group_size=max(1, table.num_rows))
+            self._held, self._held_rows, self._held_bytes = [], 0, 0
+
+
+@contextmanager
+def write_capture(path: str | os.PathLike[str]) -> Iterator[CaptureWriter]:
+    """Write a capture beside ``path``; it gets its name when the block ends without an error.
+
+    Raises:
+        CaptureError: the file cannot be written.
+    """
+    target = Path(path)
+    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        writer = CaptureWriter(beside)
+        try:
+            yield writer
+        finally:
+            writer.close()
+        beside.replace(target)
+    except OSError as error:
+        raise CaptureError(os.fspath(path), f"cannot be written: {error.strerror or error}") from error
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def read_capture(path: str | os.PathLike[str]) -> Iterator[pa.RecordBatch]:
+    """Read a capture batch by batch.
+
+    Raises:
+        CaptureError: not a whole Parquet file, or not of this schema.
+    """
+    name = os.fspath(path)
+    try:
+        with pq.ParquetFile(path) as file:
+            _check_schema(name, file.schema_arrow)
+            for batch in file.iter_batches():
+                yield batch.cast(SCHEMA)
+    except FileNotFoundError as error:
+        raise CaptureError(name, "No such file or directory") from error
+    except (pa.ArrowException, OSError) as error:
+        problem = str(error).splitlines()[0]
+        problem = f"not a whole Parquet file ({problem}); copy it again, or {_AGAIN}"
+        raise CaptureError(name, problem) from error
+
+
+def _check_schema(name: str, schema: pa.Schema) -> None:
+    version = (schema.metadata or {}).get(VERSION_KEY)
+    if version is None:
+        raise CaptureError(name, f"Parquet, but not a capture: no {VERSION_KEY.decode()} in it; {_AGAIN}")
+    if version != SCHEMA_VERSION.encode():
+        problem = f"capture schema {version.decode(errors='replace')}, expected {SCHEMA_VERSION}"
+        raise CaptureError(name, f"{problem}; {_AGAIN}")
+    for field in SCHEMA:
+        at = schema.get_field_index(field.name)
+        if at < 0:
+            raise CaptureError(name, f"column {field.name}: missing; {_AGAIN}")
+        if not schema.field(at).type.equals(field.type):
+            found = schema.field(at).type
+            raise CaptureError(name, f"column {field.name}: expected {field.type}, got {found}; {_AGAIN}")

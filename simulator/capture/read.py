@@ -1,0 +1,70 @@
+"""Open a log of any format."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from simulator.capture.errors import Broken, CaptureError, NothingReadable, OnBroken, refuse
+from simulator.capture.parquet import MAGIC, read_capture
+from simulator.capture.schema import to_batches
+from simulator.capture.sources import UNREADABLE, open_source
+from simulator.capture.trace_json import read_trace_json
+from simulator.capture.trace_text import HEADER, read_trace_text
+
+_HEAD_BYTES = 1024 * 1024
+_NOT_A_LOG = (
+    "not a trace log: expected JSON or text of RabbitMQ's tracing plugin (.gz too), "
+    "or Parquet written by `dlx capture` or `dlx convert`"
+)
+
+
+def open_log(
+    path: str | os.PathLike[str], *, on_broken: OnBroken = refuse, file: str | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Read a log of any format, which its content tells.
+
+    Args:
+        path: JSON or text log of the tracing plugin (may be gzip-compressed), or a capture in Parquet.
+        on_broken: gets every record that cannot be read; by default the first one raises.
+        file: value of the column ``file``; default: base name of the path.
+
+    Raises:
+        CaptureError: no such file, not a log, or nothing readable in it.
+    """
+    rows = broken = 0
+    last_reason = ""
+
+    def count(record: Broken) -> None:
+        nonlocal broken, last_reason
+        broken += 1
+        last_reason = f"line {record.line}: {record.reason}"
+        on_broken(record)
+
+    for batch in _batches(path, file or Path(path).name, count):
+        rows += batch.num_rows
+        yield batch
+    if not rows:
+        problem = f"all {broken} records are broken; the last: {last_reason}" if broken else "no record in it"
+        raise NothingReadable(os.fspath(path), problem)
+
+
+def _batches(path: str | os.PathLike[str], file: str, on_broken: OnBroken) -> Iterator[pa.RecordBatch]:
+    """Read with the reader for what the file holds."""
+    with open_source(path) as stream:
+        try:
+            head = stream.read(_HEAD_BYTES)
+            stream.seek(0)
+        except UNREADABLE as error:
+            raise CaptureError(os.fspath(path), f"the gzip stream is damaged: {error}") from error
+        if head.startswith(MAGIC):
+            yield from read_capture(path)
+        elif HEADER.search(head):
+            yield from to_batches(read_trace_text(stream, file, on_broken))
+        elif head.lstrip().startswith(b"{") or b"\n{" in head:
+            yield from to_batches(read_trace_json(stream, file, on_broken))
+        elif head.strip():
+            raise CaptureError(os.fspath(path), _NOT_A_LOG)

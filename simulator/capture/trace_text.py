@@ -1,0 +1,227 @@
+r"""Logs of RabbitMQ's tracing plugin in its text format (RabbitMQ 3.8 to 4.3).
+
+The format does not say where a payload ends, so a record ends where the next
+whole header begins. What it cannot say, and this reader therefore cannot know:
+
+* A payload that contains a whole header is read as two records.
+* RabbitMQ 4.0 writes characters below U+0100 as single bytes and loses records
+  with other characters; such payloads and their ``content:`` identities differ
+  from those of the other formats.
+* RabbitMQ 4.3 writes a payload that is not UTF-8 as if it were Latin-1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from simulator.capture.canonical import decimal_number, text
+from simulator.capture.erlang_terms import TermError, parse_term
+from simulator.capture.errors import Broken, OnBroken, refuse
+from simulator.capture.observe import split_properties
+from simulator.capture.schema import Observation
+from simulator.capture.sources import MAX_RECORD_BYTES, UNREADABLE
+from simulator.capture.timestamps import parse_timestamp_us
+from simulator.events import Event
+
+HEADER = re.compile(rb"(?:\A|\n)={80}\n(?P<timestamp>\d[^\n]{0,50}): Message (?P<type>[a-z_]+)\n\nNode: {9}")
+_HEADER_BYTES = 256  # a header is shorter
+_CHUNK_BYTES = 1024 * 1024
+_LABELS = (b"Connection:   ", b"Virtual host: ", b"User:         ", b"Channel:      ", b"Exchange:     ",
+           b"Routing keys: ")  # fmt: skip
+_EVENTS = {b"published": str(Event.PUBLISHED), b"received": str(Event.DELIVERED)}
+
+
+def read_trace_text(
+    stream: BinaryIO, file: str, on_broken: OnBroken = refuse, *, limit: int = MAX_RECORD_BYTES
+) -> Iterator[Observation]:
+    """Read a text trace log record by record.
+
+    Args:
+        stream: the log.
+        file: its name for the column ``file`` and for messages.
+        on_broken: gets every record that cannot be read; by default the first one raises.
+        limit: longest record, in bytes.
+    """
+    for line, record, problem in _records(stream, limit):
+        try:
+            if problem:
+                raise ValueError(problem)
+            observation = _observation(file, line, record)
+        except ValueError as error:
+            on_broken(Broken(file=file, line=line, reason=str(error), raw=record))
+        else:
+            yield observation
+
+
+def _records(stream: BinaryIO, limit: int) -> Iterator[tuple[int, bytes, str]]:
+    """Cut the log before each header: line of the header, bytes of the record, and what is wrong with it."""
+    buffer = bytearray()
+    line = 1  # of buffer[0]
+    searched = 0  # no header starts in buffer[1:searched]
+    too_long = False
+    damage = ""
+    while True:
+        try:
+            chunk = stream.read(_CHUNK_BYTES)
+        except UNREADABLE as error:
+            chunk, damage = b"", f"the gzip stream is damaged: {error}"
+        buffer += chunk
+        while following := HEADER.search(buffer, max(searched, 1)):
+            yield from _record(line, bytes(buffer[: following.start()]), limit, too_long)
+            line += buffer.count(b"\n", 0, following.start())
+            del buffer[: following.start()]
+            searched, too_long = 0, False
+        if not chunk:
+            break
+        searched = max(0, len(buffer) - _HEADER_BYTES)
+        if len(buffer) > limit + _HEADER_BYTES and not too_long:
+            yield from _record(line, bytes(buffer[:1024]), limit, False, f"longer than {limit} bytes")
+            too_long = True
+        if too_long and searched > 1:  # keep only what may be the start of a header
+            line += buffer.count(b"\n", 0, searched)
+            del buffer[:searched]
+            searched = 0
+    yield from _record(line, bytes(buffer), limit, too_long, damage)
+
+
+def _record(
+    line: int, record: bytes, limit: int, too_long: bool, problem: str = ""
+) -> Iterator[tuple[int, bytes, str]]:
+    """Yield one record, unless it is blank or the rest of one already reported."""
+    if too_long or not (record.strip() or problem):
+        return
+    if not problem and len(record) > limit:
+        problem, record = f"longer than {limit} bytes", record[:1024]
+    yield line + record.startswith(b"\n"), record, problem
+
+
+def _observation(file: str, line: int, record: bytes) -> Observation:
+    """Read one record."""
+    header = HEADER.match(record)
+    if header is None:
+        raise ValueError("no record header: expected 80 '=', then a line such as "
+                         "'2026-11-21T00:37:37.634+00:00: Message published'")  # fmt: skip
+    event = _EVENTS.get(header["type"])
+    if event is None:
+        raise ValueError(f"Message: expected published or received, got {header['type'].decode()}")
+    fields = _Fields(record, header.end())
+    node, connection, vhost, user, channel, exchange = (fields.text_up_to(label) for label in _LABELS)
+    routing_keys = fields.names("Routing keys")
+    queue, routed_queues = None, None
+    if event == Event.PUBLISHED:
+        fields.skip(b"\nRouted queues: ")
+        routed_queues = fields.names("Routed queues")
+        fields.skip(b"\nProperties:   ")
+    else:
+        fields.skip(b"\nQueue:        ")
+        queue = fields.text_up_to(b"Properties:   ")
+    properties = fields.properties()
+    fields.skip(b"\nPayload: \n")
+    payload = fields.payload()
+    return Observation(
+        parse_timestamp_us(header["timestamp"].decode()), file, line, event,
+        node, connection, vhost, user, _channel(channel), exchange, queue, routed_queues, routing_keys,
+        None, *split_properties(properties, payload), payload,
+    )  # fmt: skip
+
+
+class _Fields:
+    """A record read from left to right."""
+
+    def __init__(self, record: bytes, at: int) -> None:
+        self.record = record
+        self.at = at
+
+    def text_up_to(self, label: bytes) -> str:
+        """The text before the line that starts with this label; moves behind the label."""
+        end = self.record.find(b"\n" + label, self.at)
+        if end < 0:
+            raise ValueError(f"{label.decode().strip(': ')}: missing")
+        value = self.record[self.at : end]
+        self.at = end + 1 + len(label)
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return value.decode("latin-1")  # RabbitMQ 4.0
+
+    def skip(self, label: bytes) -> None:
+        """Move behind this label, which must come next."""
+        if not self.record.startswith(label, self.at):
+            raise ValueError(f"{label.decode().strip().strip(': ')}: missing")
+        self.at += len(label)
+
+    def term(self, name: str) -> Any:
+        try:
+            value, self.at = parse_term(self.record, self.at)
+        except TermError as error:
+            raise ValueError(f"{name}: {error}") from None
+        return value
+
+    def names(self, name: str) -> list[str]:
+        """A list of binaries."""
+        value = self.term(name)
+        if not isinstance(value, list) or not all(isinstance(item, bytes) for item in value):
+            raise ValueError(f"{name}: expected a list of binaries")
+        return [text(item) for item in value]
+
+    def properties(self) -> dict[str, Any]:
+        """The properties as plain JSON values."""
+        try:
+            return plain_table(self.term("Properties"))
+        except TypeError as error:
+            raise ValueError(f"Properties: {error}") from None
+
+    def payload(self) -> bytes:
+        """The rest, without the line end that closes the record."""
+        if not self.record.endswith(b"\n") or self.at == len(self.record):
+            raise ValueError("the log ends in the middle of the payload")
+        return self.record[self.at : -1]
+
+
+def plain_table(table: Any) -> dict[str, Any]:
+    """Turn an AMQP table in RabbitMQ's Erlang form, ``[{Name, Type, Value}]``, into plain JSON values.
+
+    Raises:
+        TypeError: it has another form.
+    """
+    if not isinstance(table, list):
+        raise TypeError("expected a list of {Name, Type, Value}")
+    plain = {}
+    for field in table:
+        match field:
+            case (bytes() as name, str() as kind, value):
+                plain[text(name)] = _plain_value(kind, value)
+            case _:
+                raise TypeError(f"expected {{Name, Type, Value}}, got {field!r:.60}")
+    return plain
+
+
+def _plain_value(kind: str, value: Any) -> Any:
+    match kind, value:
+        case "table", _:
+            return plain_table(value)
+        case "array", list():
+            return [_plain_value(*_array_item(item)) for item in value]
+        case "decimal", (int(scale), int(unscaled)):
+            return decimal_number(scale, unscaled)
+        case _, bytes():
+            return text(value)
+        case _, None:
+            return "undefined"
+        case _, bool() | int() | float():
+            return value
+    raise TypeError(f"{kind}: unexpected {value!r:.60}")
+
+
+def _array_item(item: Any) -> tuple[str, Any]:
+    if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
+        return item
+    raise TypeError(f"expected {{Type, Value}}, got {item!r:.60}")
+
+
+def _channel(digits: str) -> int:
+    if digits.isascii() and digits.isdigit() and int(digits) < 2**31:
+        return int(digits)
+    raise ValueError(f"Channel: expected a number, got {digits!r:.60}")

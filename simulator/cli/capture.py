@@ -1,0 +1,175 @@
+"""``dlx capture`` and ``dlx convert``: get traces of a broker into one Parquet file."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from simulator import capture as captures
+from simulator.cli.errors import DataError, Unavailable
+
+_HINT_AFTER_SECONDS = 5
+
+
+@click.command()
+@click.option(
+    "--url", required=True, metavar="AMQP_URL", help="The broker, as amqp://user:password@host:port/vhost."
+)
+@click.option("--vhost", metavar="NAME", help="Virtual host, instead of the one in the URL.")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="Parquet file to write."
+)
+@click.option(
+    "--pattern", default="#", show_default=True, help="Topic pattern: publish.EXCHANGE, deliver.QUEUE, # all."
+)
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N traces.")
+@click.option("--seconds", type=click.FloatRange(min=0), metavar="S", help="Stop after S seconds.")
+@click.option(
+    "--idle", type=click.FloatRange(min=0), metavar="S", help="Stop when nothing came for S seconds."
+)
+@click.option(
+    "--management-url", metavar="URL", help="Switch tracing on through this management API while capturing."
+)
+@click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
+def capture(
+    url: str,
+    vhost: str | None,
+    out: Path,
+    pattern: str,
+    limit: int | None,
+    seconds: float | None,
+    idle: float | None,
+    management_url: str | None,
+    as_json: bool,
+) -> None:
+    """Record the firehose of a running RabbitMQ into a Parquet file, until Ctrl-C or a limit.
+
+    Tracing must be on in the virtual host: `rabbitmqctl trace_on -p VHOST`, or --management-url.
+    """
+    _check_scheme(url, "--url", ("amqp", "amqps"))
+    if management_url:
+        _check_scheme(management_url, "--management-url", ("http", "https"))
+    from simulator.capture import firehose, live  # needs pika, which convert does not
+
+    name = vhost if vhost is not None else firehose.vhost_of(url)
+    seen = Event()
+    hinted = Event()
+
+    def on_idle(idle_seconds: float) -> None:
+        if idle_seconds > _HINT_AFTER_SECONDS and not seen.is_set() and not hinted.is_set():
+            hinted.set()
+            hint = live.nothing_traced(name, switched_on=bool(management_url))
+            click.echo(f"virtual host {name}: {hint}", err=True)
+
+    with _until_interrupted() as stopped, _progress("capturing") as show, _exit_codes():
+
+        def on_row(rows: int) -> None:
+            seen.set()
+            show(str(out), rows)
+
+        report = live.capture(
+            url,
+            out,
+            vhost=vhost,
+            pattern=pattern,
+            until=firehose.Until(rows=limit, seconds=seconds, idle_seconds=idle, stop=stopped.is_set),
+            management_url=management_url,
+            on_row=on_row,
+            on_idle=on_idle,
+            on_broken=lambda broken: click.echo(f"message {broken.line}: {broken.reason}", err=True),
+        )
+    if as_json:
+        click.echo(msgspec.json.encode({"out": str(out), **msgspec.structs.asdict(report)}).decode())
+    else:
+        click.echo(f"{report.rows:,} rows in {out}")
+    if report.lost:
+        raise Unavailable(f"{report.lost}; {out} holds what came before")
+
+
+@click.command()
+@click.argument("logs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="LOG...")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="Parquet file to write."
+)
+@click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
+def convert(logs: tuple[Path, ...], out: Path, as_json: bool) -> None:
+    """Convert logs of RabbitMQ's tracing plugin (JSON or text, .gz too) and captures into one Parquet file.
+
+    Records that cannot be read go to FILE.rejected.jsonl, with the reasons.
+    """
+    with _progress("converting") as show, _exit_codes():
+        report = captures.convert(logs, out, progress=show)
+    if as_json:
+        click.echo(msgspec.json.encode({"out": str(out), **msgspec.structs.asdict(report)}).decode())
+    else:
+        click.echo(f"{report.rows:,} rows in {out}")
+    for log in report.files:
+        if log.broken or not log.rows:
+            found = f"{log.broken:,} records are broken" if log.broken else "no record in it"
+            click.echo(f"{log.file}: {found}, {log.rows:,} rows", err=True)
+    if report.rejected_path:
+        click.echo(f"the broken records and the reasons are in {report.rejected_path}", err=True)
+
+
+def _check_scheme(url: str, option: str, schemes: tuple[str, ...]) -> None:
+    if url.partition("://")[0] not in schemes:
+        expected = f"{schemes[0]}://user:password@host:port"
+        raise click.BadParameter(f"expected a URL such as {expected}, got {url!r}", param_hint=option)
+
+
+@contextmanager
+def _exit_codes() -> Iterator[None]:
+    """Turn what the captures raise into errors with exit codes."""
+    try:
+        yield
+    except captures.CaptureUnavailable as error:
+        raise Unavailable(str(error)) from error
+    except captures.CaptureError as error:
+        raise DataError(str(error)) from error
+
+
+class _Show:
+    """Shows a count beside a name, now and then."""
+
+    def __init__(self, bar: Progress, verb: str) -> None:
+        self._bar = bar
+        self._verb = verb
+        self._task = bar.add_task(verb, total=None, rows="")
+
+    def __call__(self, name: str, rows: int) -> None:
+        self._bar.update(self._task, description=f"{self._verb} {name}", rows=f"{rows:,} rows")
+
+
+@contextmanager
+def _progress(verb: str) -> Iterator[_Show]:
+    """Progress on stderr, where that is a terminal."""
+    shown = (SpinnerColumn(), TextColumn("{task.description} {task.fields[rows]}"), TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Progress(*shown, console=console, transient=True, disable=not console.is_terminal) as bar:
+        yield _Show(bar, verb)
+
+
+@contextmanager
+def _until_interrupted() -> Iterator[Event]:
+    """An event that Ctrl-C and SIGTERM set, so that the file can be finished; a second one interrupts."""
+    stopped = Event()
+
+    def stop(number: int, frame: object) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+        stopped.set()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

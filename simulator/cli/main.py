@@ -1,0 +1,110 @@
+"""The command ``dlx``: finds the sub-command, and turns what goes wrong into an exit code.
+
+0 fine, 1 findings, 64 wrong usage, 65 bad data, 69 something needed is not there, 70 our own fault.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+EXIT_USAGE = 64
+EXIT_DATA = 65
+EXIT_UNAVAILABLE = 69
+EXIT_SOFTWARE = 70
+EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells count
+EXIT_PIPE = 141  # 128 + SIGPIPE
+
+# A command's name, where it is, and its line in `dlx --help` (which thus imports none of them).
+COMMANDS: dict[str, tuple[str, str]] = {
+    "capture": ("simulator.cli.capture:capture", "Record what a running RabbitMQ server does."),
+    "convert": ("simulator.cli.capture:convert", "Turn captured traffic from one form into another."),
+    "replay": ("simulator.cli.replay:replay", "Replay captured traffic and compare it with the rules."),
+    "settings": ("simulator.cli.settings:settings", "Show each queue's effective settings, with origins."),
+}
+
+# The extra that brings a library which the base installation lacks.
+EXTRAS = {
+    **dict.fromkeys(("numpy", "pandas", "plotly", "py4j", "pyarrow", "pyspark"), "replay"),
+    **dict.fromkeys(("pika", "starlette", "uvicorn"), "server"),
+    **dict.fromkeys(("hypothesis", "pytest", "testcontainers"), "testing"),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a sub-command when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        command = getattr(importlib.import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="dlx", prog_name="dlx")
+def cli() -> None:
+    """What RabbitMQ does with dead letters, and whether it did."""
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run ``dlx`` with ``args`` (default: the process's own); the exit code.
+
+    Set ``DLX_DEBUG=1`` to let an unexpected error through with its traceback.
+    """
+    try:
+        # Not cli.main(): it ends a broken pipe with 1, which means findings here.
+        with cli.make_context("dlx", list(sys.argv[1:] if args is None else args)) as context:
+            status = cli.invoke(context)
+        sys.stdout.flush()
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.UsageError as error:
+        error.show()
+        return EXIT_USAGE
+    except click.ClickException as error:
+        error.show()
+        # click's own default, 1, means findings here
+        return EXIT_DATA if error.exit_code == 1 else error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("dlx: interrupted", err=True)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader (say `head`) has gone; keep Python from complaining about it once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_PIPE
+    except Exception as error:
+        if os.environ.get("DLX_DEBUG"):
+            raise
+        return _unexpected(error)
+    return status if isinstance(status, int) else 0
+
+
+def _unexpected(error: Exception) -> int:
+    """One line about an error that no command foresaw; the exit code."""
+    library = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if library in EXTRAS:
+        click.echo(f"dlx: this needs {library}: pip install 'dlx[{EXTRAS[library]}]'", err=True)
+        return EXIT_UNAVAILABLE
+    problem = " ".join(str(error).split()) or "no message"
+    if len(problem) > 300:
+        problem = problem[:300] + "…"
+    click.echo(f"dlx: {type(error).__name__}: {problem} (a fault in dlx; DLX_DEBUG=1 shows where)", err=True)
+    return EXIT_SOFTWARE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,177 @@
+"""``dlx replay``: what a log shows against what the rules predict."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from dlx.releases import DEFAULT, RELEASES, TABLE
+from simulator.cli.errors import DataError, Unavailable
+
+if TYPE_CHECKING:
+    from simulator.replay.run import Result
+    from simulator.replay.summary import Finding
+
+EXIT_FINDINGS = 1
+SHORT = 60
+
+
+@click.command()
+@click.argument("logs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="LOG...")
+@click.option(
+    "--definitions",
+    "definitions_path",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The broker's definitions.json, exported while its topology was as in the log.",
+)
+@click.option(
+    "--release",
+    "rules",
+    type=click.Choice(RELEASES),
+    default=DEFAULT,
+    show_default=True,
+    help="The RabbitMQ release whose rules predict.",
+)
+@click.option("--master", default="local[*]", show_default=True, metavar="URL", help="Spark master.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Keep verdicts and hops (Parquet) and the HTML report there.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the totals as JSON.")
+def replay(
+    logs: tuple[Path, ...], definitions_path: Path, rules: str, master: str, out: Path | None, as_json: bool
+) -> None:
+    """Replay captured logs through the dead-letter rules, and compare with what the broker delivered.
+
+    LOG is a JSON or text log of RabbitMQ's tracing plugin (.gz too) or a capture in Parquet.
+    Exits with 1 when deliveries differ or cannot be explained.
+    """
+    result = _replayed(logs, definitions_path, rules, master, out)
+    for line in result.rejected:
+        click.echo(f"broken: {line}", err=True)
+    if as_json:
+        click.echo(msgspec.json.encode(result.summary).decode())
+    else:
+        _show(result, rules)
+    if not result.summary.explained:
+        sys.exit(EXIT_FINDINGS)
+
+
+def _replayed(
+    logs: tuple[Path, ...], definitions_path: Path, rules: str, master: str, out: Path | None
+) -> Result:
+    from simulator.capture import CaptureError
+    from simulator.definitions import DefinitionsError, read_definitions
+
+    try:
+        definitions = read_definitions(definitions_path)
+        for log in logs:
+            if not log.is_file():
+                raise DataError(f"{log}: no such file" if not log.exists() else f"{log}: not a file")
+        from simulator.replay.run import run_replay
+        from simulator.replay.summary import MatchesNothingError
+
+        with _session(master) as spark, _progress() as show:
+            try:
+                return run_replay(
+                    spark, logs, definitions, rules=rules, out=out, master=master, progress=show
+                )
+            except MatchesNothingError as error:
+                raise DataError(str(error)) from error
+    except (CaptureError, DefinitionsError) as error:
+        raise DataError(str(error)) from error
+
+
+@contextmanager
+def _session(master: str) -> Iterator[object]:
+    """A Spark session that ends with the command."""
+    from pyspark.errors import PySparkRuntimeError
+
+    from simulator.replay.session import spark_session
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            spark = spark_session(master)
+        except PySparkRuntimeError as error:
+            raise Unavailable(
+                f"Spark did not start on {master}: {error}; it needs Java 17 or 21 (java -version)"
+            ) from error
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def _progress() -> Iterator[object]:
+    """Shows on stderr what is being done, and for how long."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("starting Spark", total=None)
+
+        def show(what: str, rows: int) -> None:
+            progress.update(task, description=f"{what}: {rows:,} rows")
+
+        yield show
+
+
+def _show(result: Result, rules: str) -> None:
+    console = Console()
+    summary = result.summary
+    table = Table(title=f"Replayed under RabbitMQ {rules}", title_justify="left", show_header=False)
+    table.add_column(justify="left")
+    table.add_column(justify="right")
+    table.add_row("messages", f"{summary.messages:,}")
+    table.add_row("deliveries observed", f"{summary.deliveries:,}")
+    table.add_row("dead letters reconstructed", f"{summary.dead_letters:,}")
+    table.add_section()
+    for name in ("agree", "ambiguous", "differ", "unexplained"):
+        table.add_row(name, f"{getattr(summary, name):,}")
+    table.add_row("simulator and broker agree on", f"{100 * summary.agreement:.2f} %")
+    if summary.broken_lines:
+        table.add_row("broken lines", f"{summary.broken_lines:,}")
+    console.print(table)
+    if result.findings:
+        _show_findings(console, result)
+    if result.out is not None:
+        console.print(f"report: {result.out / 'report.html'}", soft_wrap=True, highlight=False)
+
+
+def _show_findings(console: Console, result: Result) -> None:
+    console.print("What does not agree, most frequent first:")
+    for finding in result.findings:
+        console.print(_described(finding), soft_wrap=True, highlight=False, markup=False)
+    named = {name for finding in result.findings for name in finding.behaviours}
+    if named:
+        console.print("Behaviours of the release table that these come from:")
+    for row in TABLE:
+        if row.name in named:
+            console.print(f"  {row.name}: {row.meaning}", highlight=False, markup=False)
+
+
+def _described(finding: Finding) -> str:
+    what = f"{finding.count:>8,}  {finding.what}"
+    if finding.verdict == "differ":
+        what += f": expected {_short(finding.expected)}, seen {_short(finding.seen)}"
+    where = f"queue {finding.queue}" + (f" and {finding.queues - 1} more" if finding.queues > 1 else "")
+    cause = f" [{', '.join(finding.behaviours)}]" if finding.behaviours else ""
+    return f"{what}{cause}; {where}, first at {finding.file}:{finding.line}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHORT else f"{text[:SHORT]}…"

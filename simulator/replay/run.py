@@ -1,0 +1,138 @@
+"""One replay from logs to results on disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from simulator.capture import FileReport, convert, read_capture
+from simulator.definitions import Definitions
+from simulator.replay.plan import replay, scan, ship
+from simulator.replay.session import is_local
+from simulator.replay.summary import Finding, Summary, findings, hops, summarize
+
+Progress = Callable[[str, int], None]
+PARQUET_MAGIC = b"PAR1"
+REJECTED = "rejected.jsonl"
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What a replay found, and where its files are; ``out`` is ``None`` when none were kept."""
+
+    summary: Summary
+    findings: tuple[Finding, ...]
+    files: tuple[FileReport, ...]
+    rejected: tuple[str, ...]
+    out: Path | None
+
+
+def run_replay(
+    spark: SparkSession,
+    logs: Sequence[Path],
+    definitions: Definitions,
+    *,
+    rules: str,
+    out: Path | None = None,
+    master: str = "local[*]",
+    progress: Progress | None = None,
+) -> Result:
+    """Replay logs under the rules of a release and, with ``out``, keep verdicts, hops and report there.
+
+    Raises ``CaptureError`` for a log that cannot be used, ``MatchesNothingError``
+    for definitions that fit none of it, ``UnknownReleaseError``.
+    """
+    show = progress or (lambda _what, _rows: None)
+    with _workplace(out) as work:
+        captured, files, rejected = _captured(spark, logs, work, show)
+        if not is_local(master):
+            ship(spark)
+        show("replaying", sum(file.rows for file in files))
+        verdicts = str(work / "verdicts.parquet")
+        replay(captured, definitions, rules).write.parquet(verdicts)
+        replayed = spark.read.parquet(verdicts)
+        broken = sum(file.broken for file in files)
+        summary = summarize(replayed, definitions, broken)
+        found = tuple(() if summary.explained else findings(replayed))
+        if out is not None:
+            show("writing the report", summary.deliveries)
+            hops(replayed).write.parquet(str(work / "hops.parquet"))
+            (work / "summary.json").write_bytes(msgspec.json.encode(summary))
+            from simulator.replay.report import write_report  # plotly is only needed here
+
+            write_report(work / "report.html", replayed, definitions, rules, summary, files)
+            _publish(work, out)
+    return Result(summary=summary, findings=found, files=files, rejected=rejected, out=out)
+
+
+@contextmanager
+def _workplace(out: Path | None) -> Iterator[Path]:
+    """A folder to write in: beside the results, so that they can be renamed into place."""
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=".replay-", dir=out))
+    # Workers may run as another user.
+    work.chmod(0o755)
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _captured(
+    spark: SparkSession, logs: Sequence[Path], work: Path, show: Progress
+) -> tuple[DataFrame, tuple[FileReport, ...], tuple[str, ...]]:
+    """The logs as one DataFrame: captures are read where they are, other logs are converted first."""
+    captures = [log for log in logs if _is_parquet(log)]
+    others = [log for log in logs if log not in captures]
+    files = [_checked(capture) for capture in captures]
+    paths = [os.fspath(capture.resolve()) for capture in captures]
+    rejected: tuple[str, ...] = ()
+    if others:
+        report = convert(others, work / "captured.parquet", progress=lambda file, rows: show(file, rows))
+        files += report.files
+        paths.append(os.fspath(work / "captured.parquet"))
+        if report.rejected_path is not None:
+            kept = Path(report.rejected_path).rename(work / REJECTED)
+            with kept.open(encoding="utf-8") as lines:
+                rejected = tuple(_described(line) for line, _ in zip(lines, range(20), strict=False))
+    return scan(spark, paths), tuple(files), rejected
+
+
+def _is_parquet(log: Path) -> bool:
+    try:
+        with log.open("rb") as stream:
+            return stream.read(4) == PARQUET_MAGIC
+    except OSError:
+        return False  # convert says what is wrong with it
+
+
+def _checked(capture: Path) -> FileReport:
+    """The capture, found readable. Raises ``CaptureError``."""
+    for _ in read_capture(capture):
+        break
+    return FileReport(file=capture.name, rows=pq.read_metadata(capture).num_rows, broken=0)
+
+
+def _described(line: str) -> str:
+    record = msgspec.json.decode(line)
+    return f"{record['file']}:{record['line']}: {record['reason']}"
+
+
+def _publish(work: Path, out: Path) -> None:
+    """Put the results in their place; those of an earlier replay go."""
+    for name in ("verdicts.parquet", "hops.parquet", "summary.json", "report.html", REJECTED):
+        made, place = work / name, out / name
+        if place.is_dir():
+            shutil.rmtree(place)
+        elif place.exists():
+            place.unlink()
+        if made.exists():
+            made.rename(place)

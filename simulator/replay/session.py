@@ -1,0 +1,52 @@
+"""A Spark session fit for replaying: quiet, on loopback where it is local, any master URL."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+BATCH_ROWS = 65_536
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+
+
+def spark_session(master: str = "local[*]", app_name: str = "dlx replay") -> SparkSession:
+    """A session on ``master``: ``local[N]``, ``spark://``, ``yarn``, ``k8s://``, or ``sc://`` for Connect.
+
+    The workers of any but a local master get this package shipped
+    (``simulator.replay.ship``); its dependencies they must have.
+    """
+    if master.startswith("sc://"):
+        session = SparkSession.builder.appName(app_name).remote(master).getOrCreate()
+    else:
+        session = _classic(master, app_name)
+    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(BATCH_ROWS))
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    return session
+
+
+def _classic(master: str, app_name: str) -> SparkSession:
+    local = master.startswith("local")
+    options = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+    }
+    if local:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        options["spark.sql.shuffle.partitions"] = str(2 * (os.cpu_count() or 1))
+    if local or "://127.0.0.1" in master or "://localhost" in master:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        options |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    builder = SparkSession.builder.master(master).appName(app_name)
+    for name, value in options.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def is_local(master: str) -> bool:
+    """Whether the workers are in this process's machine and environment."""
+    return master.startswith("local")

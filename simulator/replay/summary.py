@@ -1,0 +1,159 @@
+"""The totals of a replay, and what it found worth showing first."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from simulator.definitions import Definitions
+from simulator.replay.verdicts import VERDICTS
+
+FINDINGS_MAX = 20
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """The totals. ``deliveries`` is the sum of the four verdicts, ``dead_letters`` the hops reconstructed."""
+
+    messages: int
+    deliveries: int
+    dead_letters: int
+    agree: int
+    differ: int
+    ambiguous: int
+    unexplained: int
+    broken_lines: int
+
+    @property
+    def explained(self) -> bool:
+        """Whether simulator and broker agree on everything that was observed."""
+        return self.differ + self.unexplained == 0
+
+    @property
+    def agreement(self) -> float:
+        """The share of deliveries that agree; 1.0 for a log without any."""
+        return self.agree / self.deliveries if self.deliveries else 1.0
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """Deliveries that differ or are unexplained in the same way: how many, in how many queues, the first."""
+
+    verdict: str
+    what: str
+    behaviours: tuple[str, ...]
+    count: int
+    queues: int
+    queue: str
+    message: str
+    file: str
+    line: int
+    expected: str
+    seen: str
+
+
+class MatchesNothingError(ValueError):
+    """Definitions and log have nothing in common; the text says what each has."""
+
+
+def summarize(replayed: DataFrame, definitions: Definitions, broken_lines: int = 0) -> Summary:
+    """The totals of ``replay``'s result. Raises ``MatchesNothingError``."""
+    parts = (
+        replayed.groupBy("vhost", "queue", "verdict")
+        .agg(
+            F.count(F.lit(1)).alias("rows"),
+            F.sum(F.col("first").cast("long")).alias("messages"),
+            F.sum("new_hops").alias("hops"),
+        )
+        .toArrow()
+        .to_pylist()
+    )
+    _check_match(parts, definitions)
+    verdicts: Counter[str] = Counter()
+    for part in parts:
+        if part["verdict"] is not None:
+            verdicts[part["verdict"]] += part["rows"]
+    return Summary(
+        messages=sum(part["messages"] or 0 for part in parts),
+        deliveries=sum(verdicts.values()),
+        dead_letters=sum(part["hops"] or 0 for part in parts),
+        broken_lines=broken_lines,
+        **{name: verdicts[name] for name in VERDICTS},
+    )
+
+
+def _check_match(parts: list[dict[str, object]], definitions: Definitions) -> None:
+    source = definitions.source
+    seen = {str(part["vhost"]) for part in parts}
+    known = seen if not definitions.vhost_named else seen & set(definitions.vhosts)
+    if not known:
+        raise MatchesNothingError(
+            f"{source}: has virtual host {_names(definitions.vhosts)}, the log has {_names(seen)};"
+            " export the definitions of the virtual host that was traced"
+        )
+    queues = {(str(part["vhost"]), str(part["queue"])) for part in parts if part["queue"] is not None}
+    if queues and not any(
+        queue in definitions.topology(vhost).queues for vhost, queue in queues if vhost in known
+    ):
+        raise MatchesNothingError(
+            f"{source}: has none of the queues that the log delivers from, such as"
+            f" {_names({queue for _, queue in queues})}"
+        )
+
+
+def _names(names: object) -> str:
+    ordered = sorted(names)  # type: ignore[call-overload]
+    shown = ", ".join(repr(name) for name in ordered[:3])
+    return shown + (f" and {len(ordered) - 3} more" if len(ordered) > 3 else "")
+
+
+def findings(replayed: DataFrame, most: int = FINDINGS_MAX) -> list[Finding]:
+    """What differs or is unexplained, by field and cause, the most frequent first."""
+    bad = replayed.where(F.col("verdict").isin("differ", "unexplained"))
+    one = F.explode_outer("differences").alias("difference")
+    grouped = (
+        bad.select("verdict", "queue", "why", "message", "file", "line", "time_us", one)
+        .withColumn("what", F.coalesce("why", "difference.field"))
+        .groupBy("verdict", "what", F.col("difference.behaviours").alias("behaviours"))
+        .agg(
+            F.count(F.lit(1)).alias("count"),
+            F.count_distinct("queue").alias("queues"),
+            F.min_by(
+                F.struct("queue", "message", "file", "line", "difference.expected", "difference.seen"),
+                F.struct("time_us", "file", "line"),
+            ).alias("example"),
+        )
+        .orderBy(F.desc("count"), "verdict", "what", "behaviours")
+        .limit(most)
+    )
+    return [_finding(row) for row in grouped.toArrow().to_pylist()]
+
+
+def _finding(row: dict[str, object]) -> Finding:
+    example = row["example"]
+    assert isinstance(example, dict)
+    behaviours = row["behaviours"]
+    return Finding(
+        verdict=str(row["verdict"]),
+        what=str(row["what"]),
+        behaviours=tuple(behaviours) if isinstance(behaviours, list) else (),
+        count=int(str(row["count"])),
+        queues=int(str(row["queues"])),
+        queue=example["queue"],
+        message=example["message"],
+        file=example["file"],
+        line=example["line"],
+        expected=example["expected"] or "",
+        seen=example["seen"] or "",
+    )
+
+
+def hops(replayed: DataFrame) -> DataFrame:
+    """The dead letters reconstructed, a row each; ``time_us`` is when the next delivery showed it."""
+    new = F.expr("slice(hops, -new_hops, new_hops)")
+    return (
+        replayed.where(F.col("new_hops") > 0)
+        .select("message", "vhost", "time_us", "verdict", F.posexplode(new).alias("step", "hop"))
+        .select("message", "vhost", "time_us", "verdict", "step", "hop.*")
+    )
