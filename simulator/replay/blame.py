@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from dlx.releases import RELEASES, Release, differing_behaviours, release
+from dlx.releases import Row as Behaviour
 from simulator.replay.explain import Explainer
 from simulator.replay.lineage import Lineage
 from simulator.replay.states import Row
@@ -54,11 +55,19 @@ class BlamingLineage(Lineage):
         return verdict
 
     def _causes(self, other: Release, gone: set[str]) -> dict[str, tuple[str, ...]]:
+        """By field, the behaviours that bring the difference back to the other release.
+
+        Where none does alone, those that take it away from this one.
+        """
+        own = self._explainer.release
         found: dict[str, list[str]] = {field: [] for field in gone}
-        for row in differing_behaviours(self._explainer.release, other):
-            value = getattr(self._explainer.release, row.name)
-            mixed = msgspec.structs.replace(other, **{row.name: value})
-            for field in gone & _fields(self._under(mixed)):
+        rows = differing_behaviours(own, other)
+        for row in rows:
+            for field in gone & _fields(self._under(_with(other, row, own))):
+                found[field].append(row.name)
+        unclear = {field for field in gone if not found[field]}
+        for row in rows if unclear else ():
+            for field in unclear - _fields(self._under(_with(own, row, other))):
                 found[field].append(row.name)
         return {field: tuple(names) for field, names in found.items()}
 
@@ -89,6 +98,11 @@ class _Shadow:
         self._taken = len(steps)
         assert last is not None
         return last
+
+
+def _with(rules: Release, row: Behaviour, other: Release) -> Release:
+    """The rules with one behaviour of another release."""
+    return msgspec.structs.replace(rules, **{row.name: getattr(other, row.name)})
 
 
 def _fields(verdict: Verdict) -> set[str]:

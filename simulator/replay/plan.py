@@ -21,9 +21,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import dlx
 import simulator
-from dlx.releases import DEFAULT, RELEASES, VERSIONS, Release, UnknownReleaseError, release
-from dlx.topology import Topology
+from dlx.releases import DEFAULT, release
 from simulator.definitions import Definitions, parse_definitions
+from simulator.replay.definitions import exporting_release, topologies
 from simulator.replay.kernel import Kernel
 from simulator.replay.schema import LINEAGE, OUTPUT
 
@@ -84,29 +84,6 @@ class ReplayStep:
         definitions = parse_definitions(self._definitions, "definitions")
         kernel = Kernel(topologies(definitions), release(self._rules), exporting_release(definitions))
         return kernel.replay(batches)
-
-
-def topologies(definitions: Definitions) -> dict[str | None, Topology]:
-    """The topologies by virtual host; one export that does not name its own serves all (``None``)."""
-    if not definitions.vhost_named:
-        return {None: definitions.topology("/")}
-    return {vhost: definitions.topology(vhost) for vhost in definitions.vhosts}
-
-
-def exporting_release(definitions: Definitions) -> Release | None:
-    """The release of the server that wrote the definitions, where the table has it or a nearest below it."""
-    version = definitions.rabbitmq_version
-    if version is None:
-        return None
-    try:
-        return release(version)
-    except UnknownReleaseError:
-        below = [name for name in RELEASES if _parts(VERSIONS[name]) <= _parts(version)]
-        return release(below[-1]) if below else None
-
-
-def _parts(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
 
 
 def ship(spark: SparkSession) -> None:

@@ -1,0 +1,137 @@
+"""What a report shows: small, already aggregated tables, whatever the size of the replay."""
+
+from __future__ import annotations
+
+import msgspec
+
+from simulator.capture import FileReport
+from simulator.replay.summary import Summary
+
+
+class Published(msgspec.Struct, frozen=True):
+    """Copies that publishes put into a queue; ``queue`` ``None``: publishes that reached none."""
+
+    vhost: str
+    exchange: str
+    queue: str | None
+    count: int
+
+
+class DeadLetters(msgspec.Struct, frozen=True):
+    """Dead letters of one kind: who died where and why, and through which exchange it went where."""
+
+    vhost: str
+    queue: str
+    reason: str
+    exchange: str
+    to_queue: str
+    count: int
+
+
+class Delivered(msgspec.Struct, frozen=True):
+    """Deliveries from a queue; ``unlike`` of them differ or are unexplained."""
+
+    vhost: str
+    queue: str
+    count: int
+    unlike: int
+
+
+class Deaths(msgspec.Struct, frozen=True):
+    """Dead letters of a queue for a reason in one interval; ``queue`` ``None``: all queues not named."""
+
+    start_us: int
+    vhost: str | None
+    queue: str | None
+    reason: str
+    count: int
+
+
+class Path(msgspec.Struct, frozen=True):
+    """Deliveries to which the same deaths led, each as (queue, reason), and of how many messages."""
+
+    vhost: str
+    deaths: tuple[tuple[str, str], ...]
+    queue: str
+    deliveries: int
+    messages: int
+
+
+class Example(msgspec.Struct, frozen=True):
+    """One delivery, by where the log has it."""
+
+    vhost: str
+    queue: str
+    message: str
+    file: str
+    line: int
+
+
+class FieldDiffers(msgspec.Struct, frozen=True):
+    """Deliveries from a queue in which a field differs, for the same behaviours of the release table."""
+
+    field: str
+    behaviours: tuple[str, ...]
+    count: int
+    expected: str
+    seen: str
+    example: Example
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """The number of deliveries that differ because of the same behaviours, or of none that is known."""
+
+    behaviours: tuple[str, ...]
+    count: int
+
+
+class Unexplained(msgspec.Struct, frozen=True):
+    """Deliveries that nothing explains, for the same reason."""
+
+    why: str
+    count: int
+    example: Example
+
+
+class Ambiguous(msgspec.Struct, frozen=True):
+    """Deliveries that the same few paths explain equally well."""
+
+    alternatives: tuple[str, ...]
+    count: int
+    example: Example
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """A queue whose settings make messages vanish when they die there for one of ``reasons``."""
+
+    vhost: str
+    queue: str
+    reasons: tuple[str, ...]
+    why: str
+
+
+class ReportData(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a report shows.
+
+    ``publishes`` is ``None`` where the captured rows were not at hand. ``cut``
+    names the tables that have more rows than are kept; those kept are the most frequent.
+    """
+
+    rules: str
+    captured_on: str | None
+    definitions: str
+    summary: Summary
+    files: tuple[FileReport, ...]
+    span_us: tuple[int, int] | None
+    publishes: tuple[Published, ...] | None
+    dead_letters: tuple[DeadLetters, ...]
+    deliveries: tuple[Delivered, ...]
+    bucket_us: int
+    deaths: tuple[Deaths, ...]
+    paths: tuple[Path, ...]
+    differences: tuple[FieldDiffers, ...]
+    causes: tuple[Cause, ...]
+    unexplained: tuple[Unexplained, ...]
+    ambiguous: tuple[Ambiguous, ...]
+    losses: tuple[Loss, ...]
+    cut: frozenset[str] = frozenset()

@@ -1,0 +1,349 @@
+"""The pictures of a replay, as plotly figures: for the report, and for notebooks.
+
+Backgrounds are transparent and colours of middle lightness, so that the figures
+stand on light and dark pages. Names are escaped: plotly reads text as HTML.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
+from simulator.replay.report.curves import Box, box_around, label_place, segments, svg_path
+from simulator.replay.report.data import Path, ReportData
+from simulator.replay.report.groups import (
+    ARROWS_MAX,
+    MIXED,
+    PUBLISHED,
+    Arrow,
+    Group,
+    Node,
+    QueueTotals,
+    arrows,
+    most_used,
+)
+from simulator.replay.report.layout import Layout, Route, layered
+
+COLOURS = {
+    PUBLISHED: "#7c8aa0",
+    REJECTED: "#d64562",
+    EXPIRED: "#d98a1f",
+    MAXLEN: "#8561c5",
+    DELIVERY_LIMIT: "#2b8fae",
+    MIXED: "#8a7f70",
+}
+QUEUE, EXCHANGE, ALARM = "#4f7fc4", "#8593a8", "#c026d3"
+INK, MUTED = "#1f2937", "#6b7280"
+MARGIN = 24.0
+NAME_MAX = 30
+PATHS_SHOWN = 15
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def colour(reason: str) -> str:
+    """The colour of a reason; forged ones have none of their own."""
+    return COLOURS.get(reason, COLOURS[MIXED])
+
+
+def utc(time_us: int) -> datetime:
+    """The time, given in microseconds since 1970."""
+    return _EPOCH + timedelta(microseconds=time_us)
+
+
+def flow_picture(group: Group, most: int = ARROWS_MAX) -> go.Figure:
+    """The queues and exchanges of a group and how many messages went which way, from top to bottom.
+
+    Shows the ``most`` used arrows; ``simulator.replay.report.groups.arrows`` has all.
+    """
+    shown = most_used(arrows(group), most)
+    nodes: dict[Node, list[str]] = {}
+    for arrow in shown:
+        for node in (arrow.source, arrow.target):
+            nodes.setdefault(node, _lines(node, group, shown))
+    for queue in group.queues if len(nodes) < most else ():
+        nodes.setdefault(Node("queue", queue), _lines(Node("queue", queue), group, shown))
+    sizes = {node: _size(node, lines) for node, lines in nodes.items()}
+    plan = layered(sizes, [(arrow.source, arrow.target) for arrow in shown])
+    drawing = _Drawing(group, plan, sizes)
+    for node, lines in nodes.items():
+        drawing.node(node, lines)
+    largest = max((arrow.count for arrow in shown), default=1)
+    for arrow, route in zip(shown, plan.routes, strict=True):
+        drawing.arrow(arrow, route, largest)
+    return drawing.figure()
+
+
+def _lines(node: Node, group: Group, shown: list[Arrow]) -> list[str]:
+    """What stands in a node's box."""
+    if node.kind == "entry":
+        return [f"published {_sum(node, shown):,}"]
+    if node.kind == "nowhere":
+        return ["no queue"]
+    if node.kind == "exchange":
+        published = sum(a.count for a in shown if a.source == node and a.reason == PUBLISHED)
+        return [_short(node.name), *([f"published {published:,}"] if published else [])]
+    queue = group.queues.get(node.name, QueueTotals())
+    lines = [_short(node.name), f"{queue.delivered:,} delivered" if queue.delivered else "nothing delivered"]
+    if queue.unseen:
+        lines.append(f"{queue.unseen:,} not seen again")
+    if queue.unlike:
+        lines.append(f"{queue.unlike:,} not as predicted")
+    return lines
+
+
+def _sum(node: Node, shown: list[Arrow]) -> int:
+    return sum(arrow.count for arrow in shown if arrow.source == node)
+
+
+def _short(name: str) -> str:
+    if name == "":
+        return "(default exchange)"
+    return name if len(name) <= NAME_MAX else f"{name[: NAME_MAX // 2]}…{name[-NAME_MAX // 2 + 1 :]}"
+
+
+def _size(node: Node, lines: list[str]) -> tuple[float, float]:
+    widest = max(7.4 * len(lines[0]), *(6.2 * len(line) for line in lines[1:]), 40.0)
+    return widest + 22, 12 + 16.0 * len(lines)
+
+
+class _Drawing:
+    """Collects shapes and texts; plotly's pixels are the layout's."""
+
+    def __init__(self, group: Group, plan: Layout[Node], sizes: dict[Node, tuple[float, float]]) -> None:
+        self._group = group
+        self._plan = plan
+        self._sizes = sizes
+        self._shapes: list[dict[str, Any]] = []
+        self._texts: list[dict[str, Any]] = []
+        self._hover: list[tuple[float, float, str]] = []
+        self._heads: list[tuple[float, float, str, str]] = []
+        self._taken: list[Box] = [box_around(plan.centres[node], *size) for node, size in sizes.items()]
+
+    def node(self, node: Node, lines: list[str]) -> None:
+        """A box; square for queues, round for exchanges."""
+        (x, y), (width, height) = self._plan.centres[node], self._sizes[node]
+        queue = self._group.queues.get(node.name) if node.kind == "queue" else None
+        alarm = node.kind == "nowhere" or (queue is not None and queue.unseen > 0)
+        line = ALARM if alarm else QUEUE if node.kind == "queue" else EXCHANGE
+        self._shapes.append(
+            {
+                "type": "path",
+                "path": _rounded(x, y, width, height, 5 if node.kind == "queue" else 13),
+                "line": {"color": line, "width": 1.6, "dash": "dash" if node.kind == "nowhere" else "solid"},
+                "fillcolor": _fill(line, 0.05 if node.kind == "entry" else 0.13),
+                "layer": "above",
+            }
+        )
+        first, *more = (html.escape(text) for text in lines)
+        text = f"<b>{first}</b>" if node.kind in ("queue", "exchange") else first
+        text += "".join(f"<br><span style='font-size:11px'>{each}</span>" for each in more)
+        self._texts.append({"x": x, "y": y, "text": text, "font": {"size": 12, "color": INK}})
+        self._hover.append((x, y, _about(node, queue)))
+
+    def arrow(self, arrow: Arrow, route: Route, largest: int) -> None:
+        """A curve as wide as its share, with its count."""
+        shade = colour(arrow.reason)
+        curves = segments(route)
+        self._shapes.append(
+            {
+                "type": "path",
+                "path": svg_path(curves),
+                "line": {"color": shade, "width": round(1.2 + 5 * math.sqrt(arrow.count / largest), 1)},
+                "opacity": 0.75,
+                "layer": "below",
+            }
+        )
+        x, y = curves[-1][-1]
+        self._heads.append((x, y, "triangle-left" if route.back else "triangle-down", shade))
+        text = _label(arrow)
+        if text:
+            width = 6.4 * len(text) + 8
+            x, y = label_place(curves, width, 16, self._taken)
+            self._taken.append(box_around((x, y), width, 16))
+            label = {"x": x, "y": y, "text": html.escape(text), "font": {"size": 11, "color": shade}}
+            self._texts.append({**label, "bgcolor": "#ffffff", "borderpad": 1, "name": "label"})
+        where = f"{_name(arrow.source)} → {_name(arrow.target)}"
+        self._hover.append((x, y, f"{where}<br>{html.escape(arrow.reason)}: {arrow.count:,}"))
+
+    def figure(self) -> go.Figure:
+        """The figure, as large as its content."""
+        figure = go.Figure(layout={"template": "none"})
+        figure.add_scatter(
+            x=[x for x, _, _ in self._hover],
+            y=[y for _, y, _ in self._hover],
+            hovertext=[text for _, _, text in self._hover],
+            hoverinfo="text",
+            mode="markers",
+            marker={"size": 34, "symbol": "square", "opacity": 0},
+        )
+        figure.add_scatter(
+            x=[x - 5 * (symbol == "triangle-left") * -1 for x, _, symbol, _ in self._heads],
+            y=[y - 4 * (symbol == "triangle-down") for _, y, symbol, _ in self._heads],
+            mode="markers",
+            hoverinfo="skip",
+            marker={
+                "size": 11,
+                "symbol": [symbol for _, _, symbol, _ in self._heads],
+                "color": [shade for _, _, _, shade in self._heads],
+            },
+        )
+        width, height = self._plan.width + 2 * MARGIN, self._plan.height + 2 * MARGIN
+        hidden = {"visible": False, "fixedrange": True}
+        figure.update_layout(
+            width=math.ceil(width),
+            height=math.ceil(height),
+            margin={"l": 0, "r": 0, "t": 0, "b": 0},
+            xaxis={"range": [-MARGIN, width - MARGIN], **hidden},
+            yaxis={"range": [height - MARGIN, -MARGIN], **hidden},
+            shapes=self._shapes,
+            annotations=[{"showarrow": False, **text} for text in self._texts],
+            showlegend=False,
+            hovermode="closest",
+            **_PAPER,
+        )
+        return figure
+
+
+_PAPER: dict[str, Any] = {
+    "paper_bgcolor": "rgba(0,0,0,0)",
+    "plot_bgcolor": "rgba(0,0,0,0)",
+    "font": {"family": "system-ui, sans-serif", "size": 12, "color": INK},
+    "hoverlabel": {"bgcolor": "#1f2937", "bordercolor": "#1f2937", "font": {"color": "#ffffff"}},
+}
+
+
+def _label(arrow: Arrow) -> str:
+    """What stands on an arrow; nothing where the node it comes from says it."""
+    if arrow.source.kind == "entry":
+        return ""
+    if arrow.source.kind == "queue":
+        return f"{arrow.reason} {arrow.count:,}"
+    return f"{arrow.count:,}"
+
+
+def _name(node: Node) -> str:
+    if node.kind == "entry":
+        return "publishes to the default exchange"
+    return "no queue" if node.kind == "nowhere" else html.escape(node.name)
+
+
+def _about(node: Node, queue: QueueTotals | None) -> str:
+    if queue is None:
+        kind = "exchange " if node.kind == "exchange" else ""
+        return f"{kind}<b>{_name(node)}</b>"
+    facts = [
+        f"published into it: {queue.published:,}",
+        f"dead letters into it: {queue.dead_letters_in:,}",
+        f"deliveries: {queue.delivered:,}",
+        f"dead letters out of it: {queue.dead_letters_out:,}",
+    ]
+    if queue.unseen:
+        facts.append(f"came in and not seen again: at least {queue.unseen:,}")
+    if queue.unlike:
+        facts.append(f"deliveries not as predicted: {queue.unlike:,}")
+    return "<br>".join([f"queue <b>{_name(node)}</b>", *facts])
+
+
+def _rounded(x: float, y: float, width: float, height: float, radius: float) -> str:
+    left, right, top, bottom = x - width / 2, x + width / 2, y - height / 2, y + height / 2
+    r = min(radius, height / 2)
+    return (
+        f"M {left + r:.1f},{top:.1f} L {right - r:.1f},{top:.1f} Q {right:.1f},{top:.1f} {right:.1f},{top + r:.1f} "
+        f"L {right:.1f},{bottom - r:.1f} Q {right:.1f},{bottom:.1f} {right - r:.1f},{bottom:.1f} "
+        f"L {left + r:.1f},{bottom:.1f} Q {left:.1f},{bottom:.1f} {left:.1f},{bottom - r:.1f} "
+        f"L {left:.1f},{top + r:.1f} Q {left:.1f},{top:.1f} {left + r:.1f},{top:.1f} Z"
+    )
+
+
+def _fill(shade: str, opacity: float) -> str:
+    red, green, blue = (int(shade[at : at + 2], 16) for at in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity})"
+
+
+def deaths_picture(data: ReportData) -> go.Figure:
+    """Dead letters over time: all of them by reason, below one row for each queue and reason."""
+    several = len({each.vhost for each in data.dead_letters}) > 1
+    totals: defaultdict[str, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
+    rows: defaultdict[tuple[str, str], defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for each in data.deaths:
+        totals[each.reason][each.start_us] += each.count
+        name = "other queues" if each.queue is None else each.queue
+        host = f"{each.vhost}: " if several and each.vhost is not None else ""
+        rows[host + name, each.reason][each.start_us] += each.count
+    ranked = sorted(rows, key=lambda key: (sum(rows[key].values()), key))
+    times = sorted({each.start_us for each in data.deaths})
+    height = 170 + 20 * len(ranked)
+    figure = make_subplots(
+        rows=2, cols=1, shared_xaxes=True, vertical_spacing=24 / (height + 60), row_heights=[150, max(20, 20 * len(ranked))]
+    )
+    for reason in sorted(totals, key=lambda reason: -sum(totals[reason].values())):
+        counted = totals[reason]
+        figure.add_bar(
+            x=[utc(time + data.bucket_us // 2) for time in counted],
+            y=list(counted.values()),
+            name=html.escape(reason),
+            marker={"color": colour(reason)},
+            width=data.bucket_us / 1000 * 0.9,
+            row=1,
+            col=1,
+        )
+    steps = range(times[0], times[-1] + 1, data.bucket_us) if times else range(0)
+    figure.add_heatmap(
+        x=[utc(time + data.bucket_us // 2) for time in steps],
+        y=[html.escape(f"{name} {reason}") for name, reason in ranked],
+        z=[[rows[key].get(time) for time in steps] for key in ranked],
+        colorscale=[[0, "rgba(79,127,196,0.25)"], [1, "#2456a6"]],
+        showscale=False,
+        xgap=1,
+        ygap=2,
+        hoverongaps=False,
+        hovertemplate="%{y}<br>%{x}: %{z} dead letters<extra></extra>",
+        row=2,
+        col=1,
+    )
+    grid = {"gridcolor": "rgba(128,128,128,0.25)", "zeroline": False}
+    figure.update_layout(
+        template="none",
+        height=height + 60,
+        barmode="stack",
+        margin={"l": 10, "r": 10, "t": 34, "b": 30},
+        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "traceorder": "normal"},
+        **_PAPER,
+    )
+    figure.update_yaxes(automargin=True, fixedrange=True)
+    figure.update_yaxes(title={"text": "dead letters"}, rangemode="tozero", row=1, col=1, **grid)
+    figure.update_xaxes(**grid)
+    return figure
+
+
+def paths_picture(data: ReportData, most: int = PATHS_SHOWN) -> go.Figure:
+    """The most frequent paths, by deliveries."""
+    ranked = data.paths[:most][::-1]
+    figure = go.Figure(layout={"template": "none"})
+    figure.add_bar(
+        x=[path.deliveries for path in ranked],
+        y=[html.escape(path_text(path)) for path in ranked],
+        text=[f"{path.deliveries:,}" for path in ranked],
+        customdata=[path.messages for path in ranked],
+        hovertemplate="%{y}<br>%{x:,} deliveries, %{customdata:,} messages<extra></extra>",
+        orientation="h",
+        marker={"color": [colour(path.deaths[-1][1]) for path in ranked]},
+    )
+    figure.update_layout(
+        height=60 + 26 * len(ranked), margin={"l": 10, "r": 30, "t": 10, "b": 30}, showlegend=False, **_PAPER
+    )
+    figure.update_yaxes(automargin=True, fixedrange=True)
+    figure.update_xaxes(title={"text": "deliveries"}, gridcolor="rgba(128,128,128,0.25)")
+    return figure
+
+
+def path_text(path: Path) -> str:
+    """A path in words: ``work rejected -> wait expired -> work``."""
+    return " -> ".join([*(f"{queue} {reason}" for queue, reason in path.deaths), path.queue])
