@@ -21,9 +21,9 @@ EXIT_PIPE = 141  # 128 + SIGPIPE
 
 # A command's name, where it is, and its line in `dlx --help` (which thus imports none of them).
 COMMANDS: dict[str, tuple[str, str]] = {
-    "capture": ("simulator.cli.capture:capture", "Record what a running RabbitMQ server does."),
-    "convert": ("simulator.cli.capture:convert", "Turn captured traffic from one form into another."),
-    "replay": ("simulator.cli.replay:replay", "Replay captured traffic and compare it with the rules."),
+    "capture": ("simulator.cli.capture:capture", "Record a running RabbitMQ into a Parquet file."),
+    "convert": ("simulator.cli.capture:convert", "Turn RabbitMQ's trace logs into one Parquet file."),
+    "replay": ("simulator.cli.replay:replay", "Replay captured logs and compare with what was delivered."),
     "settings": ("simulator.cli.settings:settings", "Show each queue's effective settings, with origins."),
 }
 

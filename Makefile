@@ -1,0 +1,77 @@
+# `make demo` and `make test` set up all they need in a clean clone. Variables: PYTHON, JAVA_HOME, SEED, SAMPLE.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PYTEST := $(BIN)/python -m pytest -q
+EXAMPLE := examples/captured-4.3
+NOTEBOOKS := $(wildcard notebooks/*.ipynb)
+SEED ?= 1
+SAMPLE ?= 25
+
+.PHONY: help
+help:
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+$(READY): setup.cfg pyproject.toml tools/venv
+	@tools/venv $(VENV)
+	@touch $@
+
+.PHONY: install
+install: $(READY)  ## the virtual environment in .venv, with everything in it
+
+.PHONY: java
+java:
+	@tools/java
+
+.PHONY: demo
+demo: install java  ## replay a captured trace and write a report to out/demo
+	$(BIN)/dlx replay $(EXAMPLE)/trace.log* --definitions $(EXAMPLE)/definitions.json --release 4.3 --out out/demo
+	@echo "The report is in $(CURDIR)/out/demo:"; ls out/demo
+
+.PHONY: test
+test: install java lint test-fast test-spark test-cluster test-notebooks  ## every check there is
+	tests/live/broker run make --no-print-directory test-live vectors-check
+
+.PHONY: lint
+lint: install  ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+.PHONY: format
+format: install  ## mend what ruff can mend
+	$(BIN)/ruff check --fix .
+
+.PHONY: test-fast
+test-fast: install  ## no server, no Spark; under a minute
+	$(PYTEST) -m 'not live and not spark and not cluster and not slow'
+
+.PHONY: test-spark
+test-spark: install java  ## on a local Spark, and the slow ones
+	$(PYTEST) -m '(spark or slow) and not live and not cluster'
+
+.PHONY: test-cluster
+test-cluster: install java  ## on a Spark master and worker of its own
+	$(PYTEST) -m cluster
+
+.PHONY: test-notebooks
+test-notebooks: install java  ## run every notebook from top to bottom
+	$(if $(NOTEBOOKS),$(BIN)/python -m nbconvert --log-level WARN --to notebook --execute \
+	  --output-dir out/notebooks $(NOTEBOOKS),@echo 'no notebooks')
+
+.PHONY: test-live
+test-live: install java  ## against real RabbitMQ servers, started and stopped here
+	tests/live/broker run $(PYTEST) -m live
+
+.PHONY: vectors-check
+vectors-check: install  ## record SAMPLE of the vectors afresh on real servers and compare; chosen by SEED
+	tests/live/broker run bash -c '$(BIN)/python -m tests.vectors.record --check --sample $(SAMPLE) --seed $(SEED) \
+	  $$(tr , "\n" <<<"$$DLX_LIVE_SERVERS" | sed "s/^/--release /; s/|/,/")'
+
+.PHONY: clean
+clean:  ## remove what the targets above made
+	rm -rf $(VENV) out build *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
