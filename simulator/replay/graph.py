@@ -109,6 +109,7 @@ class Graph:
         self._states: dict[tuple[Any, ...], State] = {}
         self._settings: dict[str, Settings] = {}
         self._hops: dict[tuple[int, str], tuple[tuple[Hop, State], ...]] = {}
+        self._cycles: dict[tuple[int, str], tuple[tuple[Hop, State], ...]] = {}
         self._impossible: dict[tuple[str, str, bool], str | None] = {}
 
     def state(self, queue: str, message: Message) -> State:
@@ -136,19 +137,34 @@ class Graph:
         key = (state.number, reason)
         known = self._hops.get(key)
         if known is None:
-            known = self._hops[key] = tuple(self._died(state, reason))
+            self._die(state, reason)
+            known = self._hops[key]
         return known
 
-    def _died(self, state: State, reason: str) -> Iterator[tuple[Hop, State]]:
-        settings = self.settings(state.queue)
+    def cycles(self, state: State, reason: str) -> tuple[tuple[Hop, State], ...]:
+        """Where the death would lead but for the cycle rule."""
+        self.hops(state, reason)
+        return self._cycles[state.number, reason]
+
+    def _die(self, state: State, reason: str) -> None:
+        key = (state.number, reason)
+        self._hops[key] = self._cycles[key] = ()
         try:
-            letter = dead_letter(state.message, reason, settings, self.topology, self.release)
+            letter = dead_letter(
+                state.message, reason, self.settings(state.queue), self.topology, self.release
+            )
         except QueueCrashError:
             return
         if letter.message is not None:
-            for queue in letter.queues:
-                hop = Hop(state.queue, reason, letter.message.exchange, queue)
-                yield hop, self.state(queue, letter.message)
+            self._hops[key] = self._copies(state, reason, letter.message, letter.queues)
+            self._cycles[key] = self._copies(state, reason, letter.message, letter.cycles)
+
+    def _copies(
+        self, state: State, reason: str, letter: Message, queues: Iterable[str]
+    ) -> tuple[tuple[Hop, State], ...]:
+        return tuple(
+            (Hop(state.queue, reason, letter.exchange, queue), self.state(queue, letter)) for queue in queues
+        )
 
     def why_not(self, state: State, reason: str, freedom: Freedom) -> str | None:
         """Why the message cannot die there for that reason; ``None`` when it can."""
@@ -211,7 +227,10 @@ class Graph:
             why = self.why_not(state, hop.reason, freedom)
             if why is not None:
                 return why
-            state = next((reached for other, reached in self.hops(state, hop.reason) if other == hop), None)
+            reached = dict(self.hops(state, hop.reason)).get(hop)
+            if reached is None and hop in dict(self.cycles(state, hop.reason)):
+                return f"{hop.reason} in '{hop.queue}': the cycle rule drops what would return to '{hop.to_queue}'"
+            state = reached
         return None
 
     def _guided(self, roots: Iterable[State], target: Target, freedom: Freedom | None) -> Iterator[Found]:
@@ -243,7 +262,8 @@ class Graph:
     ) -> Iterator[tuple[State, _Trail | None]]:
         for reason in reasons:
             if reason in REASONS and (freedom is None or self.why_not(state, reason, freedom) is None):
-                for hop, reached in self.hops(state, reason):
+                led = self.hops(state, reason)
+                for hop, reached in led if freedom is not None else (*led, *self.cycles(state, reason)):
                     yield reached, _Trail(hop, trail)
 
 

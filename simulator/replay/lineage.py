@@ -16,7 +16,7 @@ from typing import Any
 
 from dlx.message import PublishRefusedError
 from simulator.events import Event
-from simulator.replay.explain import Explainer
+from simulator.replay.explain import Explainer, Nearest
 from simulator.replay.graph import Found, Freedom, Hop, State, Target
 from simulator.replay.states import Row
 from simulator.replay.verdicts import Verdict, path_text
@@ -157,13 +157,20 @@ class Lineage:
         ruled_out = explainer.ruled_out(self._sources, target, content, freedom)
         parent = nearest.found.state.message if nearest else None
         observed = explainer.observed(row, parent, headers)
-        far = nearest is not None and len(nearest.differences) > SLIGHT
-        if nearest is None or (far and (ruled_out or not self._publishes)):
+        if nearest is None or self._is_far(nearest, ruled_out):
             return Verdict("unexplained", ruled_out or self._no_path(target)), observed
         new = nearest.source.claim(Target(target.queue, nearest.found.state.visible), nearest.found.hops)
         counts = explainer.count_differences(row, nearest.found.state)
         differences = (*nearest.differences, *counts)
         return Verdict("differ", "", nearest.found.hops, new, (), differences), observed
+
+    def _is_far(self, nearest: Nearest, ruled_out: str | None) -> bool:
+        """Whether the nearest explanation explains nothing: another way fits, or its deaths are missing."""
+        if len(nearest.differences) <= SLIGHT:
+            return False
+        fields = {difference.field for difference in nearest.differences}
+        unmoved = not nearest.found.hops and bool(fields & {"x-death", "x-death length"})
+        return unmoved or ruled_out is not None or not self._publishes
 
     def _no_path(self, target: Target) -> str:
         if not any(source.is_publish for source in self._sources):

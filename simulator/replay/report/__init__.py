@@ -1,0 +1,82 @@
+"""The report of a replay: one HTML page, and its tables and pictures for notebooks.
+
+``aggregate`` reduces a replay of any size to a small ``ReportData``; ``page`` and
+the pictures need nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+from simulator.capture import FileReport
+from simulator.definitions import Definitions
+from simulator.replay.report.aggregate import aggregate
+from simulator.replay.report.data import ReportData
+from simulator.replay.report.groups import Group, groups
+from simulator.replay.report.page import page
+from simulator.replay.report.pictures import deaths_picture, flow_picture, paths_picture
+from simulator.replay.summary import Summary
+
+
+def build_report(
+    replayed: DataFrame,
+    definitions: Definitions,
+    rules: str,
+    summary: Summary,
+    files: Iterable[FileReport],
+    captured: DataFrame | None = None,
+) -> str:
+    """The page on what ``simulator.replay.replay`` returned.
+
+    ``captured`` are the rows that were replayed; where they have the column
+    ``routed_queues``, the page shows where publishes went and what was lost there.
+    """
+    return page(aggregate(replayed, definitions, rules, summary, files, captured))
+
+
+def write_report(
+    path: Path,
+    replayed: DataFrame,
+    definitions: Definitions,
+    rules: str,
+    summary: Summary,
+    files: Iterable[FileReport],
+    captured: DataFrame | None = None,
+) -> None:
+    """Write the page of ``build_report`` to ``path``, beside it first."""
+    write_whole(path, build_report(replayed, definitions, rules, summary, files, captured))
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that it is there as a whole or not at all."""
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
+    ) as partial:
+        try:
+            partial.write(text)
+            partial.close()
+            Path(partial.name).chmod(0o644)
+            os.replace(partial.name, path)
+        except BaseException:
+            Path(partial.name).unlink(missing_ok=True)
+            raise
+
+
+__all__ = [
+    "Group",
+    "ReportData",
+    "aggregate",
+    "build_report",
+    "deaths_picture",
+    "flow_picture",
+    "groups",
+    "page",
+    "paths_picture",
+    "write_report",
+    "write_whole",
+]

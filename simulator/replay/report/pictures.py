@@ -184,7 +184,7 @@ class _Drawing:
             marker={"size": 34, "symbol": "square", "opacity": 0},
         )
         figure.add_scatter(
-            x=[x - 5 * (symbol == "triangle-left") * -1 for x, _, symbol, _ in self._heads],
+            x=[x + 5 * (symbol == "triangle-left") for x, _, symbol, _ in self._heads],
             y=[y - 4 * (symbol == "triangle-down") for _, y, symbol, _ in self._heads],
             mode="markers",
             hoverinfo="skip",
@@ -202,8 +202,8 @@ class _Drawing:
             margin={"l": 0, "r": 0, "t": 0, "b": 0},
             xaxis={"range": [-MARGIN, width - MARGIN], **hidden},
             yaxis={"range": [height - MARGIN, -MARGIN], **hidden},
-            shapes=self._shapes,
-            annotations=[{"showarrow": False, **text} for text in self._texts],
+            shapes=[{**_XY, **shape} for shape in self._shapes],
+            annotations=[{**_XY, "showarrow": False, **text} for text in self._texts],
             showlegend=False,
             hovermode="closest",
             **_PAPER,
@@ -211,6 +211,7 @@ class _Drawing:
         return figure
 
 
+_XY = {"xref": "x", "yref": "y"}
 _PAPER: dict[str, Any] = {
     "paper_bgcolor": "rgba(0,0,0,0)",
     "plot_bgcolor": "rgba(0,0,0,0)",
@@ -269,7 +270,7 @@ def _fill(shade: str, opacity: float) -> str:
 
 def deaths_picture(data: ReportData) -> go.Figure:
     """Dead letters over time: all of them by reason, below one row for each queue and reason."""
-    several = len({each.vhost for each in data.dead_letters}) > 1
+    several = several_vhosts(data)
     totals: defaultdict[str, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
     rows: defaultdict[tuple[str, str], defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
     for each in data.deaths:
@@ -325,11 +326,12 @@ def deaths_picture(data: ReportData) -> go.Figure:
 
 def paths_picture(data: ReportData, most: int = PATHS_SHOWN) -> go.Figure:
     """The most frequent paths, by deliveries."""
+    several = several_vhosts(data)
     ranked = data.paths[:most][::-1]
     figure = go.Figure(layout={"template": "none"})
     figure.add_bar(
         x=[path.deliveries for path in ranked],
-        y=[html.escape(path_text(path)) for path in ranked],
+        y=[html.escape(f"{path.vhost}: " * several + path_text(path)) for path in ranked],
         text=[f"{path.deliveries:,}" for path in ranked],
         customdata=[path.messages for path in ranked],
         hovertemplate="%{y}<br>%{x:,} deliveries, %{customdata:,} messages<extra></extra>",
@@ -342,6 +344,11 @@ def paths_picture(data: ReportData, most: int = PATHS_SHOWN) -> go.Figure:
     figure.update_yaxes(automargin=True, fixedrange=True)
     figure.update_xaxes(title={"text": "deliveries"}, gridcolor="rgba(128,128,128,0.25)")
     return figure
+
+
+def several_vhosts(data: ReportData) -> bool:
+    """Whether queue names need their virtual host beside them."""
+    return len({each.vhost for each in (*data.deliveries, *data.dead_letters, *(data.publishes or ()))}) > 1
 
 
 def path_text(path: Path) -> str:

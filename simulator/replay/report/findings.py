@@ -1,0 +1,187 @@
+"""The part of the page on what does not agree: by cause, with one example of each, and the release table."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from dlx.releases import RELEASES, TABLE, VERSIONS, Row
+from simulator.replay.report.data import Example, FieldDiffers, ReportData
+from simulator.replay.report.markup import Html, details, element, join, number, plural, section, table
+from simulator.replay.report.pictures import several_vhosts
+
+FIELDS_SHOWN = 8
+"""Fields of one cause that are shown at once, each with an example; the others on demand."""
+_ROWS = {row.name: row for row in TABLE}
+
+
+def findings_section(data: ReportData) -> Html:
+    """What differs, is unexplained or ambiguous; one sentence where nothing is."""
+    parts = [*_differences(data), *_unexplained(data), *_ambiguous(data)]
+    if not parts:
+        parts = [element("p", "Nothing differs, nothing is unexplained, nothing is ambiguous.")]
+    return section("What does not agree", *parts, id_="findings")
+
+
+def _differences(data: ReportData) -> list[Html]:
+    if not data.causes:
+        return []
+    by_cause: defaultdict[tuple[str, ...], list[FieldDiffers]] = defaultdict(list)
+    for each in data.differences:
+        by_cause[each.behaviours].append(each)
+    parts = [element("p", _upgrade(data))]
+    for cause in data.causes:
+        parts.append(_cause(data, cause.behaviours, cause.count, by_cause[cause.behaviours]))
+    if data.cut & {"differences", "causes"}:
+        parts.append(element("p", "Only the most frequent differences are listed; there are more.", class_="note"))
+    return parts
+
+
+def _upgrade(data: ReportData) -> str:
+    """What the differences mean when the log is of another release than the rules."""
+    captured = data.captured_on
+    if captured is None:
+        return "The definitions do not say which release the log is of."
+    if captured.split(".")[:2] == VERSIONS[data.rules].split(".")[:2]:
+        return f"The log is of RabbitMQ {captured}, the release whose rules were used."
+    return (
+        f"The log is of RabbitMQ {captured} and was replayed under the rules of {data.rules}: what has a row of the"
+        " release table as its cause is what changes between the two."
+    )
+
+
+def _cause(data: ReportData, behaviours: tuple[str, ...], count: int, fields: list[FieldDiffers]) -> Html:
+    title: Any = "No row of the release table accounts for this"
+    meanings: list[Html] = []
+    if behaviours:
+        title = join([element("a", name, href=f"#behaviour-{name}") for name in behaviours], ", ")
+        meanings = [element("p", _ROWS[name].meaning) for name in behaviours if name in _ROWS]
+    by_field: defaultdict[str, list[FieldDiffers]] = defaultdict(list)
+    for each in fields:
+        by_field[each.field].append(each)
+    ranked = sorted(by_field.values(), key=lambda same: (-sum(each.count for each in same), same[0].field))
+    examples = [_field(data, same) for same in ranked]
+    return element(
+        "div",
+        element("h3", title, " — ", plural(count, "delivery", "deliveries")),
+        *meanings,
+        *examples[:FIELDS_SHOWN],
+        details(plural(len(examples) - FIELDS_SHOWN, "more field"), join(examples[FIELDS_SHOWN:]))
+        if len(examples) > FIELDS_SHOWN
+        else "",
+        details("By queue", _by_queue(data, fields)),
+        class_="cause",
+    )
+
+
+def _field(data: ReportData, same: list[FieldDiffers]) -> Html:
+    """One field, with the first example of the queue in which it differs most."""
+    most = same[0]
+    total = sum(each.count for each in same)
+    where = f", {plural(total, 'time')} in {plural(len(same), 'queue')}"
+    return element(
+        "div",
+        element("div", element("code", most.field), element("span", where, class_="muted")),
+        versus(most.expected, most.seen),
+        element("div", "Example: ", _example(data, most.example), class_="note"),
+    )
+
+
+def versus(expected: str, seen: str) -> Html:
+    """Two values, one above the other."""
+    return element(
+        "div",
+        element("span", "expected", class_="muted"),
+        element("pre", expected),
+        element("span", "seen", class_="muted"),
+        element("pre", seen),
+        class_="versus",
+    )
+
+
+def _example(data: ReportData, example: Example) -> Html:
+    host = f" of {example.vhost}" if several_vhosts(data) else ""
+    return join(
+        [
+            element("code", f"{example.file}:{example.line}"),
+            f", message {example.message}, queue {example.queue}{host}",
+        ]
+    )
+
+
+def _by_queue(data: ReportData, fields: list[FieldDiffers]) -> Html:
+    rows = [
+        (each.example.queue, each.field, each.expected, each.seen, f"{each.example.file}:{each.example.line}", each.count)
+        for each in fields
+    ]
+    return table(["queue", "field", "expected", "seen", "example", "deliveries"], rows)
+
+
+def _unexplained(data: ReportData) -> list[Html]:
+    if not data.unexplained:
+        return []
+    rows = [(each.why, _example(data, each.example), each.count) for each in data.unexplained]
+    more = "unexplained" in data.cut
+    return [
+        element("h3", f"Unexplained — {plural(data.summary.unexplained, 'delivery', 'deliveries')}"),
+        table(["why", "example", "deliveries"], rows),
+        element("p", "Only the most frequent; there are more.", class_="note") if more else Html(""),
+    ]
+
+
+def _ambiguous(data: ReportData) -> list[Html]:
+    if not data.ambiguous:
+        return []
+    rows = [
+        (join(each.alternatives, Html("<br>or ")), _example(data, each.example), each.count)
+        for each in data.ambiguous
+    ]
+    return [
+        element("h3", f"Ambiguous — {plural(data.summary.ambiguous, 'delivery', 'deliveries')}"),
+        element(
+            "p",
+            "Delivered as predicted, but more than one path leads to it. The first is the one counted above.",
+            class_="note",
+        ),
+        table(["paths", "example", "deliveries"], rows),
+    ]
+
+
+def table_section(data: ReportData) -> Html:
+    """The rows of the release table that differences come from; empty where none does."""
+    named = {name for cause in data.causes for name in cause.behaviours}
+    rows = [row for row in TABLE if row.name in named]
+    if not rows:
+        return Html("")
+    heads = ["behaviour", *(VERSIONS[name] for name in RELEASES), "how it is known"]
+    lines = join(_behaviour(row, data.rules) for row in rows)
+    head = join(element("th", head) for head in heads)
+    return section(
+        "The release table",
+        element("p", "The behaviours that the differences come from; the rules used are marked.", class_="note"),
+        element(
+            "div",
+            element("table", element("thead", element("tr", head)), element("tbody", lines)),
+            class_="scroll",
+        ),
+        id_="behaviours",
+    )
+
+
+def _behaviour(row: Row, rules: str) -> Html:
+    values = join(
+        element("td", _shown(value), class_="now" if name == rules else None)
+        for name, value in zip(RELEASES, row.values, strict=True)
+    )
+    name = element("td", element("b", row.name), element("div", row.meaning, class_="note"))
+    return element("tr", name, values, element("td", row.evidence, class_="note"), id=f"behaviour-{row.name}")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None:
+        return "none"
+    if isinstance(value, frozenset):
+        return ", ".join(sorted(value)) or "none"
+    return number(value) if isinstance(value, int) else str(value)

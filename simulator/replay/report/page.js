@@ -1,0 +1,22 @@
+// Draws the figures of the report, and the group of queues that is picked.
+(() => {
+  const figures = JSON.parse(document.getElementById("figures").textContent);
+  const draw = (place, figure, config) =>
+    Plotly.react(place, figure.data, figure.layout, { displayModeBar: false, responsive: false, ...config });
+
+  const deaths = document.getElementById("deaths");
+  if (deaths) draw(deaths, figures.deaths, { responsive: true });
+
+  const place = document.getElementById("flow");
+  const caption = document.getElementById("flow-caption");
+  const buttons = [...document.querySelectorAll(".groups button")];
+  const pick = (button) => {
+    for (const other of buttons) other.setAttribute("aria-pressed", String(other === button));
+    const flow = figures.flows[Number(button.dataset.flow)];
+    caption.textContent = flow.caption;
+    draw(place, flow.figure);
+    place.parentElement.scrollTo(0, 0);
+  };
+  for (const button of buttons) button.addEventListener("click", () => pick(button));
+  if (buttons.length) pick(buttons[0]);
+})();

@@ -1,0 +1,307 @@
+"""The report as one HTML page that needs no network; without scripts all but the pictures is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import resources
+from typing import Any
+
+import msgspec
+from plotly.offline import get_plotlyjs
+
+from simulator.replay.report.data import ReportData
+from simulator.replay.report.findings import findings_section, table_section
+from simulator.replay.report.groups import ARROWS_MAX, MIXED, Group, arrows, groups, totals_by_queue
+from simulator.replay.report.markup import Html, details, element, join, number, plural, section, table
+from simulator.replay.report.pictures import (
+    COLOURS,
+    colour,
+    deaths_picture,
+    flow_picture,
+    several_vhosts,
+    utc,
+)
+from simulator.replay.verdicts import VERDICTS
+
+GROUPS_SHOWN = 100
+PATHS_SHOWN = 40
+ROWS_SHOWN = 500
+MEANINGS = {
+    "agree": "agree: delivered exactly as predicted",
+    "ambiguous": "ambiguous: as predicted, by more than one possible path",
+    "differ": "differ: delivered, but not as predicted",
+    "unexplained": "unexplained: no path that the rules allow",
+}
+POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+
+
+def page(data: ReportData) -> str:
+    """The page. The same data makes the same page."""
+    shown = groups(data)[:GROUPS_SHOWN]
+    body = element(
+        "main",
+        _headline(data),
+        _flows(data, shown),
+        _vanished(data),
+        findings_section(data),
+        _times(data),
+        _paths(data),
+        table_section(data),
+        _reading(),
+    )
+    title = f"Dead letters replayed under RabbitMQ {data.rules}"
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"{element('title', title)}<style>{_file('page.css')}</style></head>\n<body>{body}\n"
+        f'<script type="application/json" id="figures">{_figures(data, shown)}</script>\n'
+        f"<script>{get_plotlyjs()}</script>\n<script>{_file('page.js')}</script></body></html>\n"
+    )
+
+
+def _file(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _figures(data: ReportData, shown: tuple[Group, ...]) -> str:
+    """The figures as JSON that cannot end its script element."""
+    flows = [{"caption": _caption(group), "figure": _plain(flow_picture(group))} for group in shown]
+    found: dict[str, Any] = {"flows": flows}
+    if data.deaths:
+        found["deaths"] = _plain(deaths_picture(data))
+    return msgspec.json.encode(found).decode().replace("<", "\\u003c")
+
+
+def _plain(figure: Any) -> Any:
+    return msgspec.json.decode(figure.to_json())
+
+
+def _headline(data: ReportData) -> Html:
+    summary = data.summary
+    if summary.explained:
+        verdict = f"RabbitMQ delivered everything as the rules of {data.rules} predict"
+    else:
+        wrong = summary.differ + summary.unexplained
+        verdict = (
+            f"{plural(wrong, 'delivery', 'deliveries')} of {number(summary.deliveries)}"
+            f" {'is' if wrong == 1 else 'are'} not what the rules of {data.rules} predict"
+        )
+    counts = {name: getattr(summary, name) for name in VERDICTS}
+    bar = join(
+        element("i", style=f"flex:{counts[name]};background:var(--{name})") for name in VERDICTS if counts[name]
+    )
+    legend = join(
+        element("span", element("i", style=f"background:var(--{name})"), f"{number(counts[name])} {MEANINGS[name]}")
+        for name in VERDICTS
+        if counts[name] or name in ("agree", "differ")
+    )
+    tiles = {
+        "messages": summary.messages,
+        "deliveries observed": summary.deliveries,
+        "dead letters reconstructed": summary.dead_letters,
+        "queues": len(totals_by_queue(data)),
+    }
+    if summary.broken_lines:
+        tiles["broken lines left out"] = summary.broken_lines
+    return element(
+        "section",
+        element(
+            "header",
+            element("div", element("h1", verdict), element("p", _about(data), class_="muted")),
+            element("div", _share(data), element("small", "of deliveries agree"), class_="share"),
+        ),
+        element("div", bar, class_="bar"),
+        element("div", legend, class_="legend"),
+        element(
+            "div",
+            *(element("div", element("b", number(n)), element("span", name)) for name, n in tiles.items()),
+            class_="tiles",
+        ),
+        id="verdict",
+    )
+
+
+def _share(data: ReportData) -> str:
+    """The share of deliveries that agree, never rounded up to all of them."""
+    agree, deliveries = data.summary.agree, data.summary.deliveries
+    if agree == deliveries:
+        return "100 %"
+    return f"{agree * 10_000 // deliveries / 100:.2f} %"
+
+
+def _about(data: ReportData) -> str:
+    names = [file.file for file in data.files]
+    logs = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    version = f" of RabbitMQ {data.captured_on}" if data.captured_on else ""
+    times = ""
+    if data.span_us is not None:
+        first, last = (utc(time_us) for time_us in data.span_us)
+        end = f"{last:%H:%M:%S}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M:%S}"
+        times = f"; {first:%Y-%m-%d %H:%M:%S} to {end} UTC"
+    return f"{logs or 'No log'} against {data.definitions}{version}{times}"
+
+
+def _flows(data: ReportData, shown: tuple[Group, ...]) -> Html:
+    legend = join(
+        element("span", element("i", style=f"background:{shade}"), "several reasons" if name == MIXED else name)
+        for name, shade in COLOURS.items()
+    )
+    several = several_vhosts(data)
+    buttons = join(_button(number_, group, several) for number_, group in enumerate(shown))
+    hidden = len(groups(data)) - len(shown)
+    return section(
+        "Where the messages went",
+        element(
+            "p",
+            "Square boxes are queues, round ones exchanges; arrows are as wide as their share and coloured by"
+            " reason of death. An arrow from queue to queue goes through the default exchange.",
+            class_="note",
+        ),
+        element("div", legend, class_="legend"),
+        element(
+            "div",
+            element(
+                "div",
+                buttons,
+                element("p", f"{plural(hidden, 'group')} with fewer dead letters in the table only.", class_="note")
+                if hidden
+                else "",
+                class_="groups",
+            ),
+            element(
+                "div",
+                element("div", element("div", id="flow", class_="plot drawing"), class_="scroll"),
+                element("p", id="flow-caption", class_="note"),
+            ),
+            class_="flows",
+        ),
+        details("All flows as a table", _flow_table(data)),
+        id_="flows",
+    )
+
+
+def _button(index: int, group: Group, several: bool) -> Html:
+    host = f"{group.vhost}: " if several else ""
+    facts = [plural(group.dead_letter_count, "dead letter"), plural(len(group.queues), "queue")]
+    lines = [element("b", f"{host}{group.name}"), element("span", ", ".join(facts))]
+    if group.unlike_count:
+        lines.append(element("span", f"{number(group.unlike_count)} not as predicted", class_="bad"))
+    if group.unseen_count:
+        lines.append(element("span", f"{number(group.unseen_count)} not seen again", class_="gone"))
+    return element("button", *lines, type="button", data_flow=index, aria_pressed=str(index == 0).lower())
+
+
+def _caption(group: Group) -> str:
+    everything = len(arrows(group))
+    if everything <= ARROWS_MAX:
+        return ""
+    return (
+        f"The {ARROWS_MAX} arrows with the most messages, of {everything}; the others are in the table below,"
+        " and queues that none of these touch are left out."
+    )
+
+
+def _flow_table(data: ReportData) -> Html:
+    several = several_vhosts(data)
+    rows: list[tuple[object, ...]] = []
+    for each in data.dead_letters:
+        row = (each.queue, chip(each.reason), each.exchange or "(default)", each.to_queue, each.count)
+        rows.append((each.vhost, *row) if several else row)
+    for published in data.publishes or ():
+        target = published.queue if published.queue is not None else "no queue"
+        row = ("", chip("published"), published.exchange or "(default)", target, published.count)
+        rows.append((published.vhost, *row) if several else row)
+    rows.sort(key=lambda row: -int(str(row[-1])))
+    heads = ["from queue", "reason", "exchange", "to queue", "messages"]
+    shown = rows[:ROWS_SHOWN]
+    note = "" if len(shown) == len(rows) and not data.cut else _note_cut(len(shown), "flows")
+    return join([table(["vhost", *heads] if several else heads, shown), note])
+
+
+def chip(reason: str) -> Html:
+    """A reason in its colour."""
+    return element("span", reason, class_="chip", style=f"background:{colour(reason)}")
+
+
+def _note_cut(kept: int, what: str) -> Html:
+    return element("p", f"The {number(kept)} most frequent {what}; there are more.", class_="note")
+
+
+def _vanished(data: ReportData) -> Html:
+    """What a trace cannot show, what it shows all the same, and what the settings say."""
+    several = several_vhosts(data)
+    rows = list(_seen_vanishing(data, several))
+    rows += [
+        (
+            _queue_name(loss.vhost, loss.queue, several and bool(loss.vhost)),
+            join(map(chip, loss.reasons), " "),
+            loss.why,
+        )
+        for loss in data.losses
+    ]
+    intro = (
+        "A trace holds publishes and deliveries. A message that is dropped leaves no line, so none of these"
+        " losses is in the log; this is what its counts and the definitions give away."
+    )
+    found = table(["where", "what", "why"], rows) if rows else element("p", "Nothing points to a loss.")
+    return section("Where messages can vanish", element("p", intro, class_="note"), found, id_="vanished")
+
+
+def _seen_vanishing(data: ReportData, several: bool) -> Iterator[tuple[object, ...]]:
+    for published in data.publishes or ():
+        if published.queue is None:
+            name = f"exchange {_queue_name(published.vhost, published.exchange or '(default)', several)}"
+            yield name, f"{number(published.count)} published", "the broker routed them to no queue"
+    unseen: Mapping[tuple[str, str], int] = {key: t.unseen for key, t in totals_by_queue(data).items() if t.unseen}
+    for (vhost, queue), count in sorted(unseen.items(), key=lambda item: (-item[1], item[0])):
+        yield (
+            _queue_name(vhost, queue, several),
+            f"at least {number(count)} not seen again",
+            "came in, and were neither delivered nor dead-lettered to where they would be: dropped, or still there",
+        )
+
+
+def _queue_name(vhost: str, queue: str, several: bool) -> str:
+    return f"{vhost}: {queue}" if several else queue
+
+
+def _times(data: ReportData) -> Html:
+    if not data.deaths:
+        return section("When they died", element("p", "No dead letters in this log."), id_="times")
+    note = (
+        "Dead letters by the time at which the next delivery of the message showed them, which is all that the"
+        " log tells. Above all of them by reason, below each queue and reason; darker is more."
+    )
+    return section(
+        "When they died", element("p", note, class_="note"), element("div", id="deaths", class_="plot"), id_="times"
+    )
+
+
+def _paths(data: ReportData) -> Html:
+    several = several_vhosts(data)
+    most = max((path.deliveries for path in data.paths), default=1)
+    shown = data.paths[:PATHS_SHOWN]
+    rows = []
+    for path in shown:
+        steps = [join([queue, " ", chip(reason)]) for queue, reason in path.deaths]
+        host = [element("span", path.vhost, ": ", class_="muted")] if several else []
+        share = Html(
+            f'<td class="share-bar"><i style="width:{max(1, 100 * path.deliveries // most)}%"></i></td>'
+        )
+        rows.append((join([*host, join([*steps, path.queue], " → ")]), share, path.deliveries, path.messages))
+    note = "What died between two deliveries of a message, or between its publish and its first delivery."
+    body = table(["path", "", "deliveries", "messages"], rows) if rows else element("p", "No deaths in this log.")
+    more = _note_cut(len(shown), "paths") if len(data.paths) > len(shown) or "paths" in data.cut else ""
+    return section("Paths", element("p", note, class_="note"), body, more, id_="paths")
+
+
+def _reading() -> Html:
+    lines = (
+        "A dead letter here is one copy in one queue: a death whose dead-letter exchange reaches three queues"
+        " makes three. Each is counted once, however many deliveries it led to.",
+        "Hops between queues have no line in a trace. They are reconstructed: the rules of the release and the"
+        " definitions are searched for the path from what was seen before to exactly what was delivered.",
+        "A dead letter that was never delivered afterwards leaves no trace and is not counted.",
+    )
+    return section("How to read this", *(element("p", line) for line in lines), id_="reading")

@@ -1,0 +1,150 @@
+"""Small logs and definitions for tests, in the form that rabbitmq_tracing writes."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from simulator.capture import open_log
+from simulator.definitions import Definitions, parse_definitions, read_definitions
+from simulator.replay import replay_table
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+Record = dict[str, Any]
+
+
+def example_records(release: str) -> list[Record]:
+    """The records of a captured example, in file order."""
+    with gzip.open(EXAMPLES / f"captured-{release}" / "trace.log.gz", "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def example_definitions(release: str) -> Definitions:
+    return read_definitions(EXAMPLES / f"captured-{release}" / "definitions.json")
+
+
+def write_log(path: Path, records: list[Record]) -> Path:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+def replayed(path: Path, definitions: Definitions, rules: str = "4.3") -> list[dict[str, Any]]:
+    """The replayed rows in the order of the log."""
+    table: pa.Table = replay_table(open_log(path), definitions, rules)
+    return sorted(table.to_pylist(), key=lambda row: (row["file"], row["line"]))
+
+
+def deliveries(path: Path, definitions: Definitions, rules: str = "4.3") -> list[dict[str, Any]]:
+    return [row for row in replayed(path, definitions, rules) if row["event"] == "delivered"]
+
+
+class Log:
+    """Writes a log record by record; each is one second after the one before."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def publish(self, exchange: str, key: str, **properties: Any) -> Log:
+        keys = [key, *properties.get("headers", {}).get("CC", []), *properties.pop("bcc", [])]
+        return self._add("published", exchange, "none", keys, properties)
+
+    def deliver(self, queue: str, exchange: str, keys: list[str], **properties: Any) -> Log:
+        return self._add("received", exchange, queue, keys, properties)
+
+    def _add(self, kind: str, exchange: str, queue: str, keys: list[str], properties: dict[str, Any]) -> Log:
+        properties.setdefault("message_id", "m1")
+        if properties["message_id"] is None:
+            del properties["message_id"]
+        at = len(self.records)
+        self.records.append(
+            {
+                "timestamp": f"2026-11-21T10:{at // 60:02}:{at % 60:02}.000+00:00",
+                "type": kind,
+                "node": "rabbit@test",
+                "connection": "127.0.0.1:1 -> 127.0.0.1:5672",
+                "vhost": "/",
+                "user": "guest",
+                "channel": 1,
+                "exchange": exchange,
+                "queue": queue,
+                "routed_queues": "none" if kind == "received" else [],
+                "routing_keys": keys,
+                "properties": properties,
+                "payload": base64.b64encode(b"body").decode(),
+            }
+        )
+        return self
+
+    def replay(self, tmp_path: Path, definitions: Definitions, rules: str = "4.3") -> list[dict[str, Any]]:
+        """The verdicts on the deliveries, in order."""
+        return deliveries(write_log(tmp_path / "trace.log", self.records), definitions, rules)
+
+
+def death(queue: str, reason: str, *, count: int = 1, exchange: str = "", keys: list[str]) -> Record:
+    """One entry of ``x-death`` as a JSON log shows it."""
+    return {
+        "count": count,
+        "reason": reason,
+        "queue": queue,
+        "time": 1_790_000_000,
+        "exchange": exchange,
+        "routing-keys": keys,
+    }
+
+
+def died(*deaths: Record, first: Record | None = None) -> Record:
+    """The headers that 4.x delivers with these deaths, the newest first."""
+    earliest, latest = first or deaths[-1], deaths[0]
+    headers: Record = {"x-death": list(deaths)}
+    for name, entry in (("first", earliest), ("last", latest)):
+        for field in ("reason", "queue", "exchange"):
+            headers[f"x-{name}-death-{field}"] = entry[field]
+    return headers
+
+
+def definitions_of(
+    queues: dict[str, dict[str, Any]],
+    exchanges: dict[str, str] | None = None,
+    bindings: list[tuple[str, str, str]] | None = None,
+    policies: list[dict[str, Any]] | None = None,
+) -> Definitions:
+    """Definitions of vhost ``/``: queues with arguments, exchanges with types, (source, queue, key) bindings."""
+    document = {
+        "rabbitmq_version": "4.3.6",
+        "vhosts": [{"name": "/"}],
+        "queues": [
+            {"name": name, "vhost": "/", "durable": True, "auto_delete": False, "arguments": arguments}
+            for name, arguments in queues.items()
+        ],
+        "exchanges": [
+            {"name": name, "vhost": "/", "type": kind, "durable": True, "auto_delete": False, "arguments": {}}
+            for name, kind in (exchanges or {}).items()
+        ],
+        "bindings": [
+            {
+                "source": source,
+                "vhost": "/",
+                "destination": queue,
+                "destination_type": "queue",
+                "routing_key": key,
+                "arguments": {},
+            }
+            for source, queue, key in (bindings or [])
+        ],
+        "policies": policies or [],
+    }
+    return parse_definitions(json.dumps(document).encode(), "definitions.json")
+
+
+def altered(records: list[Record], index: int, change: Callable[[Record], None]) -> list[Record]:
+    """A copy of the records with one of them changed."""
+    copied = [*records]
+    copied[index] = json.loads(json.dumps(records[index]))
+    change(copied[index])
+    return copied
