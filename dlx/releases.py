@@ -41,7 +41,7 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     header_order: Literal["sorted when dead-lettered", "sorted when delivered"]
     headers_match_with_x: bool
     headers_match_numbers: Literal["by value", "by type and value"]
-    headers_match_timestamps: bool
+    headers_match_message_timestamps: Literal["seconds", "milliseconds"]
     headers_match_sees_x_death: bool
     topic_hash_wildcards_max: int | None
     quorum_message_ttl: bool
@@ -50,6 +50,7 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     quorum_expires: Literal["not supported", "policy wins", "smaller"]
     quorum_default_delivery_limit: int | None
     quorum_negative_delivery_limit: Literal["zero", "unlimited"]
+    quorum_non_integer_delivery_limit: Literal["unlimited", "default"]
     quorum_delivery_limit_counts: Literal["returns", "failures"]
     failed_deliveries: frozenset[str]
     quorum_count_on_first_get: bool
@@ -182,9 +183,10 @@ TABLE: tuple[Row, ...] = (
         "live; rabbit_exchange_type_headers.erl match",
     ),
     Row(
-        "headers_match_timestamps",
-        "A headers binding can match a timestamp; from 3.13 the message's side is in ms and never equal.",
-        (True, True, False, False, False),
+        "headers_match_message_timestamps",
+        "What a message's timestamp header is when a headers binding compares it. The binding's own is in seconds,"
+        " so from 3.13 two equal timestamps never match, but an integer of milliseconds does.",
+        ("seconds", "seconds", "milliseconds", "milliseconds", "milliseconds"),
         "live; mc_amqpl.erl routing_value",
     ),
     Row(
@@ -235,6 +237,12 @@ TABLE: tuple[Row, ...] = (
         " larger when either is negative, else to the smaller.",
         ("zero", "zero", "zero", "unlimited", "unlimited"),
         "live; rabbit_quorum_queue.erl resolve_delivery_limit",
+    ),
+    Row(
+        "quorum_non_integer_delivery_limit",
+        "What a delivery limit means that is no integer, which no release refuses.",
+        ("unlimited", "unlimited", "unlimited", "unlimited", "default"),
+        "live; rabbit_quorum_queue.erl get_delivery_limit",
     ),
     Row(
         "quorum_delivery_limit_counts",

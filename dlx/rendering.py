@@ -22,9 +22,9 @@ def delivered_headers(
     """The headers a consumer sees, in the order it sees them; ``None`` when there are none.
 
     ``added`` are the headers that belong to the delivery alone, such as
-    ``x-delivery-count``. Source: mc_amqpl.erl protocol_state.
+    ``x-delivery-count``; adding one sorts the table in every release. Source: mc_amqpl.erl protocol_state.
     """
     headers = {**stored_headers(message), **(added or {})}
     if not headers and not message.headers:
         return None if message.headers is None else {}
-    return sorted_table(headers) if release.header_order == "sorted when delivered" else headers
+    return sorted_table(headers) if added or release.header_order == "sorted when delivered" else headers

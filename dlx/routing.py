@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from dlx.deaths import X_DEATH
+from dlx.deaths import X_DEATH, seconds
 from dlx.message import Message
 from dlx.releases import Release
 from dlx.rendering import stored_headers
@@ -134,14 +134,31 @@ def _routing_headers(message: Message, release: Release) -> Mapping[str, Any]:
 
 
 def _value_matches(wanted: Any, value: Any, release: Release) -> bool:
+    """Whether a binding argument matches a header; outermost, types hardly count."""
     if wanted is None:  # a void argument asks for presence
         return True
-    if isinstance(wanted, datetime) or isinstance(value, datetime):
-        return release.headers_match_timestamps and wanted == value
-    if isinstance(wanted, bool) or isinstance(value, bool):
-        return wanted is value
-    if release.headers_match_numbers == "by type and value" and isinstance(wanted, float) != isinstance(
-        value, float
-    ):
-        return False
-    return bool(wanted == value)
+    one, other = _untyped(wanted, "seconds"), _untyped(value, release.headers_match_message_timestamps)
+    numbers = isinstance(one, int | float) and isinstance(other, int | float)
+    if numbers and not isinstance(one, bool) and not isinstance(other, bool):
+        by_value = release.headers_match_numbers == "by value"
+        return one == other and (by_value or isinstance(one, float) == isinstance(other, float))
+    return _same(one, other)
+
+
+def _untyped(value: Any, timestamps_in: str) -> Any:
+    """A timestamp as the integer it is compared as, a byte array as the string of the same bytes."""
+    if isinstance(value, datetime):
+        return (seconds(value) or 0) * (1000 if timestamps_in == "milliseconds" else 1)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    return value
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are the same, types included; tables also in the order of their fields."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        fields = zip(one.items(), other.items(), strict=False)
+        return len(one) == len(other) and all(a[0] == b[0] and _same(a[1], b[1]) for a, b in fields)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return type(one) is type(other) and bool(one == other)

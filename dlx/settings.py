@@ -265,11 +265,8 @@ def _operator_may_set(key: str, release: Release) -> bool:
 
 
 def _unusable_limit(key: str, value: Any, release: Release) -> bool:
-    return (
-        key == DELIVERY_LIMIT
-        and _integer(value) is None
-        and release.quorum_default_delivery_limit is not None
-    )
+    non_integer = key == DELIVERY_LIMIT and _integer(value) is None
+    return non_integer and release.quorum_non_integer_delivery_limit == "default"
 
 
 def _default(key: str, queue: Queue, release: Release) -> Candidate | None:

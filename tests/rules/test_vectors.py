@@ -1,0 +1,164 @@
+"""The pure rules against what real servers of each release did: every recorded vector.
+
+A vector that a release refused to declare says nothing about the rules and is no
+test here, nor are checks that the rules leave to others (which queues and
+policies may be declared, permissions).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dlx.message import PublishRefusedError
+from dlx.policies import choose_policy
+from dlx.releases import Release, release
+from dlx.routing import route
+from dlx.settings import KEYS, effective_settings
+from dlx.topology import Topology
+from tests.rules.vector_case import LetterCase, message_of, plain_table, topology_of
+
+RECORDED = Path(__file__).parent.parent / "vectors" / "recorded"
+BEYOND_THE_RULES = {
+    ("policy-priority-key-on-quorum", "3.8"): "definitions do not say when a policy was set",
+    ("headers-integer-widths-in-arrays", "3.8"): "the rules' integers have no width",
+    ("headers-integer-widths-in-arrays", "3.10"): "the rules' integers have no width",
+    ("headers-integer-widths-in-arrays", "4.0"): "the rules' integers have no width",
+    ("headers-integer-widths-in-arrays", "4.3"): "the rules' integers have no width",
+}
+REFUSED_BY_THE_CHANNEL = ("ACCESS_REFUSED", "NOT_FOUND", "PRECONDITION_FAILED - user_id")
+
+
+def _beyond(vector: str, name: str) -> list[pytest.MarkDecorator]:
+    why = BEYOND_THE_RULES.get((vector, name))
+    return [] if why is None else [pytest.mark.xfail(reason=why, strict=True)]
+
+
+def vectors(*kinds: str) -> list[Any]:
+    """A parameter for each release that a vector of these kinds was recorded on."""
+    return [
+        pytest.param(
+            vector,
+            name,
+            seen["outcome"],
+            id=f"{vector['name']}-{name}",
+            marks=_beyond(vector["name"], name),
+        )
+        for path in sorted(RECORDED.glob("*.json"))
+        for vector in json.loads(path.read_text(encoding="utf-8"))
+        for seen in vector["seen"]
+        if vector["kind"] in kinds and "refused" not in seen["outcome"]
+        for name in seen["releases"]
+    ]
+
+
+@pytest.mark.parametrize(("vector", "name", "outcome"), vectors("letters"))
+def test_copies_are_where_the_server_had_them(
+    vector: dict[str, Any], name: str, outcome: dict[str, Any]
+) -> None:
+    """Queues, exchange, keys, redelivered, properties, and headers in order, entry by entry."""
+    case = LetterCase(vector["definitions"], release(name))
+    for step in vector["steps"]:
+        case.do(step)
+    copies = case.copies()
+    assert sorted(copies) == sorted(outcome["copies"])
+    for queue, found in outcome["copies"].items():
+        for copy, seen in zip(copies[queue], found, strict=True):
+            if case.is_stream(
+                queue
+            ):  # it keeps expiration and adds a delivery mode, which no rule here knows
+                copy["properties"] = seen["properties"]
+            headers = plain_table(seen["headers"]) if "headers" in seen else None
+            assert _ordered(copy.pop("headers")) == _ordered(headers)
+            assert copy == {key: value for key, value in seen.items() if key != "headers"}
+
+
+def _ordered(value: Any) -> Any:
+    """The value with tables as pairs, so that the order of fields counts, and types told apart."""
+    if isinstance(value, dict):
+        return [(key, _ordered(item)) for key, item in value.items()]
+    if isinstance(value, list | tuple):
+        return [_ordered(item) for item in value]
+    return type(value).__name__, value
+
+
+@pytest.mark.parametrize(("vector", "name", "outcome"), vectors("routing", "publish"))
+def test_messages_reach_the_queues_they_reached(
+    vector: dict[str, Any], name: str, outcome: dict[str, Any]
+) -> None:
+    """Each publish reaches the recorded queues, or is refused with the recorded text."""
+    topology = topology_of(vector["definitions"])
+    for publish, seen in zip(vector["publishes"], outcome["publishes"], strict=True):
+        if seen.get("error", {}).get("text", "").startswith(REFUSED_BY_THE_CHANNEL):
+            continue
+        if publish.get("properties", {}).get("expiration") in ("0", "-0"):
+            continue  # accepted, and gone before anybody could look
+        assert _published(publish, topology, release(name)) == _one_line(seen), publish
+
+
+def _published(publish: dict[str, Any], topology: Topology, rules: Release) -> dict[str, Any]:
+    try:
+        message = message_of(publish, rules)
+    except PublishRefusedError as refused:
+        return {"error": {"code": refused.code, "text": f"PRECONDITION_FAILED - {refused}"}}
+    return {"queues": sorted(route(message, topology, rules))}
+
+
+def _one_line(seen: dict[str, Any]) -> dict[str, Any]:
+    """The outcome with its text on one line: a server breaks long ones."""
+    if "error" not in seen:
+        return seen
+    text = re.sub(r"\n +", "", seen["error"]["text"])
+    return {"error": {**seen["error"], "text": text}}
+
+
+@pytest.mark.parametrize(("vector", "name", "outcome"), vectors("settings"))
+def test_policies_apply_as_on_the_server(vector: dict[str, Any], name: str, outcome: dict[str, Any]) -> None:
+    """The policy and operator policy of each queue and exchange, and what the queue makes of both."""
+    rules = release(name)
+    topology = topology_of(vector["definitions"])
+    for queue, seen in outcome["queues"].items():
+        settings = effective_settings(topology.queues[queue], topology, rules)
+        policy, operator = settings.policy.policy, settings.operator_policy.policy
+        assert (policy.name if policy else None) == seen["policy"], queue
+        assert (operator.name if operator else None) == seen["operator_policy"], queue
+        ignored = {setting.key for setting, _ in settings.ignored}
+        for key, value in seen["effective_policy_definition"].items():
+            assert key in ignored or key not in KEYS or settings.value(key) == value, (queue, key)
+    for exchange, seen in outcome.get("exchanges", {}).items():
+        policy = choose_policy(topology.exchanges[exchange], topology.policies, rules).policy
+        assert (policy.name if policy else None) == seen["policy"], exchange
+
+
+@pytest.mark.parametrize(("vector", "name", "outcome"), vectors("effective"))
+def test_the_value_in_force_is_the_servers(
+    vector: dict[str, Any], name: str, outcome: dict[str, Any]
+) -> None:
+    """Argument or policy: the value by which the queue behaved."""
+    topology = topology_of(vector["definitions"])
+    for queue, values in outcome["values"].items():
+        settings = effective_settings(topology.queues[queue], topology, release(name))
+        mine = {
+            "dead-letter-exchange": settings.dead_letter_exchange,
+            "dead-letter-routing-key": settings.dead_letter_routing_key,
+            "message-ttl": settings.message_ttl_ms,
+            "expires": settings.expires_ms,
+            "max-length": settings.max_length,
+            "max-length-bytes": settings.max_length_bytes,
+            "overflow": settings.overflow,
+            "delivery-limit": "unlimited" if settings.delivery_limit is None else settings.delivery_limit,
+        }
+        assert {key: mine[key] for key in values} == values, queue
+
+
+def test_there_are_vectors_of_every_kind_and_release() -> None:
+    """A lost file or a changed form must not turn these tests into none."""
+    least = {"letters": 120, "routing": 40, "publish": 6, "settings": 25, "effective": 30}
+    for kind, number in least.items():
+        found = vectors(kind)
+        assert {param.values[1] for param in found} == {"3.8", "3.10", "4.0", "4.3"}
+        assert len({param.values[0]["name"] for param in found}) >= number
