@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +18,8 @@ from dlx.releases import DEFAULT, RELEASES, TABLE
 from simulator.cli.errors import DataError, Unavailable
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from simulator.replay.run import Result
     from simulator.replay.summary import Finding
 
@@ -61,14 +62,12 @@ def replay(
     Exits with 1 when deliveries differ or cannot be explained.
     """
     result = _replayed(logs, definitions_path, rules, master, out)
-    for line in result.rejected:
-        click.echo(f"broken: {line}", err=True)
     if as_json:
         click.echo(msgspec.json.encode(result.summary).decode())
     else:
         _show(result, rules)
     if not result.summary.explained:
-        sys.exit(EXIT_FINDINGS)
+        raise click.exceptions.Exit(EXIT_FINDINGS)
 
 
 def _replayed(
@@ -76,28 +75,31 @@ def _replayed(
 ) -> Result:
     from simulator.capture import CaptureError
     from simulator.definitions import DefinitionsError, read_definitions
+    from simulator.replay.run import prepare, run_replay, workplace
+    from simulator.replay.summary import MatchesNothingError
 
     try:
         definitions = read_definitions(definitions_path)
         for log in logs:
             if not log.is_file():
                 raise DataError(f"{log}: no such file" if not log.exists() else f"{log}: not a file")
-        from simulator.replay.run import run_replay
-        from simulator.replay.summary import MatchesNothingError
-
-        with _session(master) as spark, _progress() as show:
-            try:
+        with workplace(out) as work, _progress() as show:
+            prepared = prepare(logs, work, show)
+            for line in prepared.rejected:
+                click.echo(f"broken: {line}", err=True)
+            show("starting Spark for", prepared.rows)
+            with _session(master) as spark:
                 return run_replay(
-                    spark, logs, definitions, rules=rules, out=out, master=master, progress=show
+                    spark, prepared, definitions, work, rules=rules, out=out, master=master, progress=show
                 )
-            except MatchesNothingError as error:
-                raise DataError(str(error)) from error
+    except MatchesNothingError as error:
+        raise DataError(str(error)) from error
     except (CaptureError, DefinitionsError) as error:
         raise DataError(str(error)) from error
 
 
 @contextmanager
-def _session(master: str) -> Iterator[object]:
+def _session(master: str) -> Iterator[SparkSession]:
     """A Spark session that ends with the command."""
     from pyspark.errors import PySparkRuntimeError
 
@@ -118,11 +120,11 @@ def _session(master: str) -> Iterator[object]:
 
 
 @contextmanager
-def _progress() -> Iterator[object]:
+def _progress() -> Iterator[Callable[[str, int], None]]:
     """Shows on stderr what is being done, and for how long."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("starting Spark", total=None)
+        task = progress.add_task("reading the logs", total=None)
 
         def show(what: str, rows: int) -> None:
             progress.update(task, description=f"{what}: {rows:,} rows")

@@ -11,17 +11,23 @@ from pathlib import Path
 
 import msgspec
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from simulator.capture import FileReport, convert, read_capture
+from simulator.capture import CaptureError, FileReport, convert, read_capture
 from simulator.definitions import Definitions
 from simulator.replay.plan import replay, scan, ship
 from simulator.replay.session import is_local
 from simulator.replay.summary import Finding, Summary, findings, hops, summarize
 
 Progress = Callable[[str, int], None]
+SHOWN = 20
+"""Rejected records that are named one by one."""
 PARQUET_MAGIC = b"PAR1"
 REJECTED = "rejected.jsonl"
+
+
+def _silent(what: str, rows: int) -> None:
+    """Shows nothing."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,46 +40,85 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     out: Path | None
 
 
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """Logs that were found readable: captures to scan, what is in each file, and what was rejected."""
+
+    captures: tuple[str, ...]
+    files: tuple[FileReport, ...]
+    rejected: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """All rows."""
+        return sum(file.rows for file in self.files)
+
+    @property
+    def broken(self) -> int:
+        """All broken records."""
+        return sum(file.broken for file in self.files)
+
+
+def prepare(logs: Sequence[Path], work: Path, progress: Progress = _silent) -> Prepared:
+    """Captures are taken where they are, other logs are converted into ``work`` first.
+
+    Raises ``CaptureError`` for a log that cannot be used.
+    """
+    captures = [log for log in logs if _is_parquet(log)]
+    others = [log for log in logs if log not in captures]
+    files = [_checked(capture) for capture in captures]
+    paths = [os.fspath(capture.resolve()) for capture in captures]
+    rejected: tuple[str, ...] = ()
+    if others:
+        report = convert(others, work / "captured.parquet", progress=progress)
+        for file in report.files:
+            if file.broken and not file.rows:
+                raise CaptureError(file.file, f"all of its {file.broken} records are broken; leave it out")
+        files += report.files
+        paths.append(os.fspath(work / "captured.parquet"))
+        if report.rejected_path is not None:
+            kept = Path(report.rejected_path).rename(work / REJECTED)
+            with kept.open(encoding="utf-8") as lines:
+                rejected = tuple(_described(line) for line, _ in zip(lines, range(SHOWN), strict=False))
+    return Prepared(captures=tuple(paths), files=tuple(files), rejected=rejected)
+
+
 def run_replay(
     spark: SparkSession,
-    logs: Sequence[Path],
+    prepared: Prepared,
     definitions: Definitions,
+    work: Path,
     *,
     rules: str,
     out: Path | None = None,
     master: str = "local[*]",
-    progress: Progress | None = None,
+    progress: Progress = _silent,
 ) -> Result:
-    """Replay logs under the rules of a release and, with ``out``, keep verdicts, hops and report there.
+    """Replay prepared logs under the rules of a release; with ``out``, keep verdicts, hops and report there.
 
-    Raises ``CaptureError`` for a log that cannot be used, ``MatchesNothingError``
-    for definitions that fit none of it, ``UnknownReleaseError``.
+    ``work`` is a folder from ``workplace(out)``. Raises ``MatchesNothingError`` for
+    definitions that fit nothing of the log, and ``UnknownReleaseError``.
     """
-    show = progress or (lambda _what, _rows: None)
-    with _workplace(out) as work:
-        captured, files, rejected = _captured(spark, logs, work, show)
-        if not is_local(master):
-            ship(spark)
-        show("replaying", sum(file.rows for file in files))
-        verdicts = str(work / "verdicts.parquet")
-        replay(captured, definitions, rules).write.parquet(verdicts)
-        replayed = spark.read.parquet(verdicts)
-        broken = sum(file.broken for file in files)
-        summary = summarize(replayed, definitions, broken)
-        found = tuple(() if summary.explained else findings(replayed))
-        if out is not None:
-            show("writing the report", summary.deliveries)
-            hops(replayed).write.parquet(str(work / "hops.parquet"))
-            (work / "summary.json").write_bytes(msgspec.json.encode(summary))
-            from simulator.replay.report import write_report  # plotly is only needed here
+    if not is_local(master):
+        ship(spark)
+    progress("replaying", prepared.rows)
+    verdicts = str(work / "verdicts.parquet")
+    replay(scan(spark, list(prepared.captures)), definitions, rules).write.parquet(verdicts)
+    replayed = spark.read.parquet(verdicts)
+    summary = summarize(replayed, definitions, prepared.broken)
+    found = tuple(() if summary.explained else findings(replayed))
+    if out is not None:
+        progress("writing the report", summary.deliveries)
+        hops(replayed).write.parquet(str(work / "hops.parquet"))
+        (work / "summary.json").write_bytes(msgspec.json.encode(summary))
+        from simulator.replay.report import write_report  # plotly is only needed here
 
-            write_report(work / "report.html", replayed, definitions, rules, summary, files)
-            _publish(work, out)
-    return Result(summary=summary, findings=found, files=files, rejected=rejected, out=out)
+        write_report(work / "report.html", replayed, definitions, rules, summary, prepared.files)
+        _publish(work, out)
+    return Result(summary=summary, findings=found, files=prepared.files, rejected=prepared.rejected, out=out)
 
 
 @contextmanager
-def _workplace(out: Path | None) -> Iterator[Path]:
+def workplace(out: Path | None) -> Iterator[Path]:
     """A folder to write in: beside the results, so that they can be renamed into place."""
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
@@ -84,26 +129,6 @@ def _workplace(out: Path | None) -> Iterator[Path]:
         yield work
     finally:
         shutil.rmtree(work, ignore_errors=True)
-
-
-def _captured(
-    spark: SparkSession, logs: Sequence[Path], work: Path, show: Progress
-) -> tuple[DataFrame, tuple[FileReport, ...], tuple[str, ...]]:
-    """The logs as one DataFrame: captures are read where they are, other logs are converted first."""
-    captures = [log for log in logs if _is_parquet(log)]
-    others = [log for log in logs if log not in captures]
-    files = [_checked(capture) for capture in captures]
-    paths = [os.fspath(capture.resolve()) for capture in captures]
-    rejected: tuple[str, ...] = ()
-    if others:
-        report = convert(others, work / "captured.parquet", progress=lambda file, rows: show(file, rows))
-        files += report.files
-        paths.append(os.fspath(work / "captured.parquet"))
-        if report.rejected_path is not None:
-            kept = Path(report.rejected_path).rename(work / REJECTED)
-            with kept.open(encoding="utf-8") as lines:
-                rejected = tuple(_described(line) for line, _ in zip(lines, range(20), strict=False))
-    return scan(spark, paths), tuple(files), rejected
 
 
 def _is_parquet(log: Path) -> bool:

@@ -8,7 +8,7 @@ Times are left out on both sides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -201,6 +201,8 @@ def _untimed(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if name != "time"}
 
 
-def _point(headers: Mapping[str, Any], names: Iterable[str]) -> DeathPoint | None:
-    values = [headers.get(name) for name in names]
-    return DeathPoint(*values) if all(isinstance(value, str) for value in values) else None
+def _point(headers: Mapping[str, Any], names: tuple[str, str, str]) -> DeathPoint | None:
+    reason, queue, exchange = (headers.get(name) for name in names)
+    if isinstance(reason, str) and isinstance(queue, str) and isinstance(exchange, str):
+        return DeathPoint(reason, queue, exchange)
+    return None

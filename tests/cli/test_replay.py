@@ -1,0 +1,178 @@
+"""``dlx replay`` from the shell: totals, exit codes, files, and every kind of bad input."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from simulator.capture import convert
+from simulator.cli.main import main
+from tests.replay.logs import EXAMPLES, Log, example_records, write_log
+
+LOG = EXAMPLES / "captured-4.3" / "trace.log.gz"
+DEFINITIONS = EXAMPLES / "captured-4.3" / "definitions.json"
+
+
+def run(capsys, *args):
+    """Exit code, standard output, standard error."""
+    code = main(["replay", *map(str, args)])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.mark.spark
+def test_the_example_agrees(capsys, tmp_path):
+    code, out, _ = run(capsys, LOG, "--definitions", DEFINITIONS, "--json", "--out", tmp_path / "out")
+    assert code == 0
+    summary = json.loads(out)
+    assert list(summary) == [
+        "messages",
+        "deliveries",
+        "dead_letters",
+        "agree",
+        "differ",
+        "ambiguous",
+        "unexplained",
+        "broken_lines",
+    ]
+    assert summary["agree"] == summary["deliveries"] > 2000
+    assert summary["dead_letters"] > 1000
+    made = {path.name for path in (tmp_path / "out").iterdir()}
+    assert made == {"verdicts.parquet", "hops.parquet", "summary.json", "report.html"}
+
+
+@pytest.mark.spark
+def test_another_release_differs_and_says_why(capsys):
+    code, out, _ = run(capsys, LOG, "--definitions", DEFINITIONS, "--release", "3.10")
+    assert code == 1
+    assert "last_death_headers: x-last-death-reason" in out
+    assert "[death_order]" in out
+
+
+@pytest.mark.spark
+def test_one_of_two_logs_is_broken(capsys, tmp_path):
+    records = example_records("4.3")
+    good = write_log(tmp_path / "good.log", records[:2000])
+    bad = write_log(tmp_path / "bad.log", records[2000:])
+    lines = bad.read_text(encoding="utf-8").splitlines()
+    lines[4] = lines[4][: len(lines[4]) // 2]
+    lines[6] = lines[6].replace('"received"', '"lost"').replace('"published"', '"lost"')
+    lines.append("not JSON")
+    bad.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    out = tmp_path / "out"
+    _, stdout, stderr = run(capsys, good, bad, "--definitions", DEFINITIONS, "--json", "--out", out)
+    assert json.loads(stdout)["broken_lines"] == 3
+    kept = [json.loads(line) for line in (out / "rejected.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(each["file"], each["line"]) for each in kept] == [
+        ("bad.log", 5),
+        ("bad.log", 7),
+        ("bad.log", len(lines)),
+    ]
+    assert "bad.log:5" in stderr
+    assert "lost" in stderr
+
+
+@pytest.mark.spark
+def test_a_capture_in_parquet_is_read_as_it_is(capsys, tmp_path):
+    convert([LOG], tmp_path / "captured.parquet")
+    code, out, _ = run(capsys, tmp_path / "captured.parquet", "--definitions", DEFINITIONS, "--json")
+    assert code == 0
+    assert json.loads(out)["differ"] == 0
+
+
+@pytest.mark.spark
+def test_definitions_of_another_virtual_host(capsys, tmp_path):
+    document = json.loads(DEFINITIONS.read_text(encoding="utf-8"))
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps({**document, "original_vhost_name": "elsewhere"}), encoding="utf-8")
+    code, out, err = run(capsys, LOG, "--definitions", other)
+    assert (code, out) == (65, "")
+    assert "other.json: has virtual host 'elsewhere', the log has 'dlx-workload'" in err
+
+
+@pytest.mark.spark
+def test_definitions_that_match_nothing(capsys, tmp_path):
+    document = {"original_vhost_name": "dlx-workload", "queues": [{"name": "other", "arguments": {}}]}
+    unrelated = tmp_path / "unrelated.json"
+    unrelated.write_text(json.dumps(document), encoding="utf-8")
+    code, _, err = run(capsys, LOG, "--definitions", unrelated)
+    assert code == 65
+    assert "unrelated.json: has none of the queues that the log delivers from" in err
+
+
+def _log(tmp_path, content):
+    path = tmp_path / "trace.log"
+    path.write_bytes(content)
+    return path
+
+
+GOOD_LINE = json.dumps(Log().publish("", "q").records[0]).encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "trace.log"),
+        (b"not JSON\n", "trace.log"),
+        (GOOD_LINE[:40] + b"\n", "trace.log"),
+        (GOOD_LINE.replace(b'"published"', b'"vanished"') + b"\n", "vanished"),
+        (gzip.compress(b""), "trace.log"),
+    ],
+    ids=["empty", "not JSON", "half a line", "unknown type", "empty gzip"],
+)
+def test_a_log_without_one_good_record_is_bad_data(capsys, tmp_path, content, says):
+    code, out, err = run(capsys, _log(tmp_path, content), "--definitions", DEFINITIONS, "--json")
+    assert (code, out) == (65, "")
+    assert says in err
+
+
+def test_a_good_log_does_not_hide_a_useless_one(capsys, tmp_path):
+    code, out, err = run(capsys, LOG, _log(tmp_path, b"not JSON\n"), "--definitions", DEFINITIONS, "--json")
+    assert (code, out) == (65, "")
+    assert "trace.log: not a trace log" in err
+
+
+def test_no_such_log(capsys, tmp_path):
+    code, _, err = run(capsys, tmp_path / "missing.log", "--definitions", DEFINITIONS)
+    assert code == 65
+    assert "missing.log: no such file" in err
+
+
+def test_no_such_definitions(capsys, tmp_path):
+    code, _, err = run(capsys, LOG, "--definitions", tmp_path / "missing.json")
+    assert code == 65
+    assert "missing.json" in err
+
+
+def test_definitions_that_are_no_json(capsys, tmp_path):
+    broken = tmp_path / "definitions.json"
+    broken.write_text('{"queues": [', encoding="utf-8")
+    code, _, err = run(capsys, LOG, "--definitions", broken)
+    assert code == 65
+    assert "definitions.json" in err
+    assert "not JSON" in err
+
+
+def test_a_truncated_parquet(capsys, tmp_path):
+    convert([LOG], tmp_path / "whole.parquet")
+    whole = (tmp_path / "whole.parquet").read_bytes()
+    cut = tmp_path / "cut.parquet"
+    cut.write_bytes(whole[: len(whole) // 2])
+    code, out, err = run(capsys, cut, "--definitions", DEFINITIONS)
+    assert (code, out) == (65, "")
+    assert "cut.parquet" in err
+
+
+@pytest.mark.parametrize("args", [[], ["x.log"], ["x.log", "--definitions", "d.json", "--release", "2.0"]])
+def test_wrong_usage(capsys, args):
+    code, out, err = run(capsys, *args)
+    assert (code, out) == (64, "")
+    assert "Usage" in err
+
+
+def test_nothing_is_left_behind_by_bad_data(capsys, tmp_path):
+    out = tmp_path / "out"
+    run(capsys, _log(tmp_path, b"not JSON\n"), "--definitions", DEFINITIONS, "--out", out)
+    assert list(out.iterdir()) == []
