@@ -6,6 +6,9 @@
 Nothing here raises on what a message carries: a header that is missing, of the
 wrong type or forged is read as far as it makes sense, and what was passed over is
 named in ``DeathHistory.malformed``. Every release's form of the header is read.
+
+What a header cannot tell: from 4.0 a message that is published again starts a new
+history at its next death, and until then shows whatever its publisher put there.
 """
 
 from __future__ import annotations
@@ -18,13 +21,17 @@ import msgspec
 
 from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS, REJECTED, X_DEATH, Death, DeathPoint, seconds
 
+COUNT_MAX = 2**63 - 1
+"""The largest integer that an AMQP table holds."""
+
 
 class DeathHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """The deaths of one message.
+    """The deaths of one message; false when there are none.
 
     ``deaths`` are in the header's order. Only the first is sure to be the latest:
     until 3.12 RabbitMQ shuffles the others. ``first`` and ``last`` come from the
     headers of that name where they are, else from what ``x-death`` can tell.
+    ``malformed`` says what was passed over, for a log line.
     """
 
     deaths: tuple[Death, ...] = ()
@@ -58,6 +65,15 @@ class DeathHistory(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def first_death_at(self) -> datetime | None:
+        """When the message first died, to the second, UTC; ``None`` when no entry says."""
+        times = [death.time_s for death in self.deaths if death.time_s > 0]
+        try:
+            return datetime.fromtimestamp(min(times), UTC) if times else None
+        except (OverflowError, OSError, ValueError):
+            return None
+
+    @property
     def path(self) -> str:
         """The deaths as text, oldest entry first: ``orders rejected x3 -> orders.wait expired x3``."""
         return " -> ".join(
@@ -71,21 +87,11 @@ def death_history(source: Any) -> DeathHistory:
 
     That is an object with a ``headers`` attribute (pika's ``BasicProperties``, an
     aio-pika or kombu message), a mapping with a ``headers`` entry, or the headers
-    themselves. Never raises.
+    themselves. Names and texts may be ``str`` or ``bytes``. Never raises.
     """
     headers = _headers_of(source)
     malformed: list[str] = []
-    entries = headers.get(X_DEATH)
-    if entries is None:
-        entries = []
-    elif not isinstance(entries, (list, tuple)):
-        malformed.append(f"{X_DEATH} is a {type(entries).__name__}, not an array")
-        entries = []
-    deaths = tuple(
-        death
-        for death in (_read_entry(entry, index, malformed) for index, entry in enumerate(entries))
-        if death is not None
-    )
+    deaths = tuple(_deaths_in(headers.get(X_DEATH), malformed))
     return DeathHistory(
         deaths=deaths,
         first=_read_point(headers, FIRST_DEATH_HEADERS) or _oldest(deaths),
@@ -97,50 +103,63 @@ def death_history(source: Any) -> DeathHistory:
 def _headers_of(source: Any) -> Mapping[str, Any]:
     """The headers in or of ``source``; empty where there are none."""
     try:
-        headers = source if isinstance(source, Mapping) else getattr(source, "headers", None)
-        if (
-            isinstance(headers, Mapping)
-            and X_DEATH not in headers
-            and isinstance(headers.get("headers"), Mapping)
-        ):
-            headers = headers["headers"]
-        if not isinstance(headers, Mapping):
-            return {}
-        return {_text(name): value for name, value in headers.items()}
+        headers = _table(source if isinstance(source, Mapping) else getattr(source, "headers", None))
+        inner = headers.get("headers")
+        return _table(inner) if X_DEATH not in headers and isinstance(inner, Mapping) else headers
     except Exception:  # a hostile mapping or property; a consumer must not fall over it
         return {}
 
 
-def _read_entry(entry: Any, index: int, malformed: list[str]) -> Death | None:
+def _table(value: Any) -> dict[str, Any]:
+    """A mapping with its names as text; empty for what is none."""
+    return {_text(name): each for name, each in value.items()} if isinstance(value, Mapping) else {}
+
+
+def _deaths_in(entries: Any, malformed: list[str]) -> list[Death]:
+    if entries is None:
+        return []
+    if not isinstance(entries, (list, tuple)):
+        malformed.append(f"{X_DEATH} is {_kind(entries)}, not an array")
+        return []
+    found = []
+    for index, entry in enumerate(entries):
+        try:
+            death = _read_entry(entry, f"{X_DEATH}[{index}]", malformed)
+        except Exception as error:  # as above
+            malformed.append(f"{X_DEATH}[{index}] cannot be read: {type(error).__name__}")
+            continue
+        if death is not None:
+            found.append(death)
+    return found
+
+
+def _read_entry(entry: Any, where: str, malformed: list[str]) -> Death | None:
     if not isinstance(entry, Mapping):
-        malformed.append(f"{X_DEATH}[{index}] is a {type(entry).__name__}, not a table")
+        malformed.append(f"{where} is {_kind(entry)}, not a table")
         return None
-    try:
-        fields = {_text(name): value for name, value in entry.items()}
-    except Exception:
-        fields = {}
+    fields = _table(entry)
     queue, reason = _string(fields.get("queue")), _string(fields.get("reason"))
     if queue is None or reason is None:
-        malformed.append(f"{X_DEATH}[{index}] lacks a queue or a reason")
+        malformed.append(f"{where} lacks a queue or a reason")
         return None
     return Death(
         queue=queue,
         reason=reason,
-        count=_read_count(fields.get("count"), index, malformed),
+        count=_read_count(fields.get("count"), where, malformed),
         exchange=_string(fields.get("exchange")) or "",
         routing_keys=_read_keys(fields.get("routing-keys")),
-        time_s=_read_time(fields.get("time")),
+        time_s=_read_time(fields.get("time"), where, malformed),
         original_expiration=_string(fields.get("original-expiration")),
     )
 
 
-def _read_count(value: Any, index: int, malformed: list[str]) -> int:
+def _read_count(value: Any, where: str, malformed: list[str]) -> int:
     """The count; 1 where it is missing (very old brokers) or makes no sense."""
     if value is None:
         return 1
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    malformed.append(f"{X_DEATH}[{index}].count is {value!r:.40}, not a number of deaths")
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= COUNT_MAX:
+        return int(value)
+    malformed.append(f"{where}.count is {_kind(value)}, not a number of deaths")
     return 1
 
 
@@ -150,11 +169,15 @@ def _read_keys(value: Any) -> tuple[str, ...]:
     return tuple(key for key in map(_string, value) if key is not None)
 
 
-def _read_time(value: Any) -> int:
-    try:
-        return seconds(value) or 0
-    except (OverflowError, OSError, ValueError):
+def _read_time(value: Any, where: str, malformed: list[str]) -> int:
+    """Seconds since 1970; 0 where it is missing or makes no sense."""
+    if value is None:
         return 0
+    time_s = seconds(value)
+    if time_s is not None and 0 <= time_s <= COUNT_MAX:
+        return time_s
+    malformed.append(f"{where}.time is {_kind(value)}, not a time since 1970")
+    return 0
 
 
 def _read_point(headers: Mapping[str, Any], names: tuple[str, str, str]) -> DeathPoint | None:
@@ -165,31 +188,31 @@ def _read_point(headers: Mapping[str, Any], names: tuple[str, str, str]) -> Deat
 
 
 def _oldest(deaths: tuple[Death, ...]) -> DeathPoint | None:
-    """The entry with the earliest first death; the last of the list among equals."""
-    if not deaths:
-        return None
-    oldest = min(reversed(deaths), key=lambda death: death.time_s)
-    return DeathPoint(oldest.reason, oldest.queue, oldest.exchange)
+    """The entry with the earliest first death; the last of the list among equals, or if none says when."""
+    timed = [death for death in deaths if death.time_s > 0] or deaths
+    return _point(min(reversed(timed), key=lambda death: death.time_s)) if timed else None
 
 
 def _newest(deaths: tuple[Death, ...]) -> DeathPoint | None:
-    return DeathPoint(deaths[0].reason, deaths[0].queue, deaths[0].exchange) if deaths else None
+    return _point(deaths[0]) if deaths else None
+
+
+def _point(death: Death) -> DeathPoint:
+    return DeathPoint(death.reason, death.queue, death.exchange)
+
+
+def _kind(value: Any) -> str:
+    """What a value is, in a word: its type, or that a number is out of range."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return "a fraction" if isinstance(value, float) else "out of range"
+    return f"a {type(value).__name__}"
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, bytes):
+    if isinstance(value, (bytes, bytearray)):
         return value.decode("utf-8", "replace")
     return value if isinstance(value, str) else str(value)
 
 
 def _string(value: Any) -> str | None:
-    return _text(value) if isinstance(value, (str, bytes)) else None
-
-
-def first_death_at(history: DeathHistory) -> datetime | None:
-    """When the message first died, to the second, UTC; ``None`` when no entry says."""
-    times = [death.time_s for death in history.deaths if death.time_s > 0]
-    try:
-        return datetime.fromtimestamp(min(times), UTC) if times else None
-    except (OverflowError, OSError, ValueError):
-        return None
+    return _text(value) if isinstance(value, (str, bytes, bytearray)) else None

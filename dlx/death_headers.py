@@ -87,11 +87,12 @@ def _grouped(entries: Sequence[Table]) -> list[Table]:
     """One entry for each queue and reason; the count of one that has none is how many there were."""
     if len(entries) <= 1:
         return list(entries)
-    grouped: dict[Any, Table] = {}
+    grouped: dict[str, Table] = {}
     for entry in entries:
-        if _key(entry) not in grouped:
+        key = repr(_key(entry))  # a forged queue or reason may be a list or a table
+        if key not in grouped:
             alike = sum(_key(other) == _key(entry) for other in entries)
-            grouped[_key(entry)] = entry if "count" in entry else {"count": alike, **entry}
+            grouped[key] = entry if "count" in entry else {"count": alike, **entry}
     return list(grouped.values())
 
 

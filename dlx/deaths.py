@@ -96,19 +96,22 @@ def deaths_in_header(headers: Mapping[str, Any] | None) -> tuple[Death, ...] | N
 def _recovered(entry: Any) -> Death | None:
     if not isinstance(entry, Mapping):
         return None
-    time_s = seconds(entry.get("time"))
-    wanted = ("exchange", "queue", "reason", "count", "routing-keys")
-    if time_s is None or any(entry.get(name) is None for name in wanted):
-        return None
+    time_s, count, keys = seconds(entry.get("time")), entry.get("count"), entry.get("routing-keys")
+    names = [entry.get(name) for name in ("queue", "reason", "exchange")]
     expiration = entry.get("original-expiration")
+    if time_s is None or not isinstance(count, int) or not isinstance(keys, (list, tuple)):
+        return None
+    if not all(isinstance(name, str) for name in names):
+        return None
+    queue, reason, exchange = map(str, names)
     return Death(
-        queue=entry["queue"],
-        reason=entry["reason"],
-        count=entry["count"],
-        exchange=entry["exchange"],
-        routing_keys=tuple(entry["routing-keys"]),
+        queue=queue,
+        reason=reason,
+        count=count,
+        exchange=exchange,
+        routing_keys=tuple(map(str, keys)),
         time_s=time_s,
-        original_expiration=None if expiration is None else str(int(expiration)),
+        original_expiration=str(expiration) if isinstance(expiration, str) else None,
     )
 
 

@@ -23,6 +23,7 @@ from dlx.settings import alternate_exchange
 from dlx.topology import Binding, Exchange, Topology
 
 DEFAULT_EXCHANGE = ""
+EXCHANGE_TYPES = ("direct", "fanout", "topic", "headers")
 
 
 class UnknownExchangeTypeError(ValueError):
@@ -79,7 +80,7 @@ def _matcher(exchange: Exchange, message: Message, release: Release) -> Callable
         headers = _routing_headers(message, release)
         return lambda binding: headers_match(binding.arguments, headers, release)
     raise UnknownExchangeTypeError(
-        f"exchange {exchange.name!r} is of type {exchange.type!r}: known are direct, fanout, topic, headers"
+        f"exchange {exchange.name!r} is of type {exchange.type!r}: known are {', '.join(EXCHANGE_TYPES)}"
     )
 
 

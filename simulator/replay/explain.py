@@ -23,7 +23,7 @@ from simulator.replay.graph import (
     State,
     Target,
     headers_looked_at,
-    with_internal_exchanges,
+    with_stand_ins,
 )
 from simulator.replay.states import X_STREAM_OFFSET, Row, message_of, publish_of
 from simulator.replay.verdicts import Difference
@@ -31,8 +31,6 @@ from simulator.replay.verdicts import Difference
 if TYPE_CHECKING:
     from simulator.replay.lineage import Source
 
-SOURCES_MAX = 12
-"""Sources that the search for the nearest explanation looks at, the latest first."""
 NEARBY_HOPS = 5
 COUNT_MAX = 2**31
 
@@ -49,7 +47,7 @@ class Explainer:
     """What the rules of one release say about the deliveries of one virtual host."""
 
     def __init__(self, topology: Topology, rules: Release) -> None:
-        self.topology = with_internal_exchanges(topology)
+        self.topology = with_stand_ins(topology)
         self.release = rules
         self.headers_looked_at = headers_looked_at(self.topology)
         self._graph = Graph(self.topology, rules)
@@ -79,11 +77,15 @@ class Explainer:
         """The state that a delivery showed."""
         return self._graph.state(row.queue or "", message_of(row, parent, headers, self.release))
 
+    def is_stream(self, queue: str) -> bool:
+        """Whether the queue is a stream."""
+        return self.topology.queues[queue].type == STREAM
+
     def same_content(self, published: str, delivered: str, queue: str) -> bool:
         """Whether properties and user headers are the same; a stream delivers with a delivery mode."""
         if published == delivered:
             return True
-        if self.topology.queues[queue].type != STREAM:
+        if not self.is_stream(queue):
             return False
         differences = content_differences(published, delivered)
         return all(difference.field == "properties.delivery_mode" for difference in differences)
@@ -134,7 +136,7 @@ class Explainer:
     ) -> Nearest | None:
         """The explanation with the fewest differing fields; ``None`` where none ends in that queue."""
         best: Nearest | None = None
-        for source in reversed(sources[-SOURCES_MAX:]):
+        for source in sources:
             found = self._nearest_from(source.roots, target, freedom)
             if found is None:
                 continue
@@ -170,11 +172,16 @@ class Explainer:
         self, sources: Sequence[Source], target: Target, content: str, freedom: Freedom
     ) -> str | None:
         """What rules out the path that would explain the delivery; ``None`` where there is none."""
-        for source in reversed(sources[-SOURCES_MAX:]):
+        for source in sources:
             if self.same_content(source.content, content, target.queue):
                 for found in self.paths(source.roots, target, None):
                     return self._graph.why_ruled_out(source.roots, found.hops, freedom)
         return None
+
+    @property
+    def size(self) -> int:
+        """How many states it remembers."""
+        return self._graph.size + sum(other.size for other in self._others.values())
 
     def under(self, other: Release) -> Explainer:
         """The same questions asked of another release."""

@@ -16,10 +16,10 @@ import msgspec
 from dlx.death_headers import QueueCrashError
 from dlx.deaths import DELIVERY_LIMIT, REASONS, REJECTED, X_DEATH
 from dlx.letters import dead_letter
-from dlx.message import Message
+from dlx.message import Message, PublishRefusedError
 from dlx.reasons import why_impossible
 from dlx.releases import Release
-from dlx.routing import route
+from dlx.routing import EXCHANGE_TYPES, route
 from dlx.settings import Settings, effective_settings
 from dlx.topology import STREAM, Exchange, Topology
 from simulator.replay.states import Visible, counts_in_header, death_counts, state_key, visible
@@ -120,6 +120,11 @@ class Graph:
             known = self._states[key] = State(len(self._states), queue, message, self.release)
         return known
 
+    @property
+    def size(self) -> int:
+        """How many states it remembers."""
+        return len(self._states)
+
     def entries(self, message: Message) -> tuple[State, ...]:
         """The states into which a published message is routed."""
         return tuple(self.state(queue, message) for queue in route(message, self.topology, self.release))
@@ -153,7 +158,7 @@ class Graph:
             letter = dead_letter(
                 state.message, reason, self.settings(state.queue), self.topology, self.release
             )
-        except QueueCrashError:
+        except (QueueCrashError, PublishRefusedError):  # only a forged header leads here
             return
         if letter.message is not None:
             self._hops[key] = self._copies(state, reason, letter.message, letter.queues)
@@ -229,7 +234,8 @@ class Graph:
                 return why
             reached = dict(self.hops(state, hop.reason)).get(hop)
             if reached is None and hop in dict(self.cycles(state, hop.reason)):
-                return f"{hop.reason} in '{hop.queue}': the cycle rule drops what would return to '{hop.to_queue}'"
+                dropped = f"the cycle rule drops what would return to '{hop.to_queue}'"
+                return f"{hop.reason} in '{hop.queue}': {dropped}"
             state = reached
         return None
 
@@ -267,17 +273,21 @@ class Graph:
                     yield reached, _Trail(hop, trail)
 
 
-def with_internal_exchanges(topology: Topology) -> Topology:
-    """The topology with the exchanges that an export left out, but whose bindings it holds.
+def with_stand_ins(topology: Topology) -> Topology:
+    """The topology with a stand-in for each exchange whose routing is not known.
 
-    RabbitMQ does not export internal exchanges, so the type of such an exchange is
-    unknown; it is taken as one that may use every binding it has.
+    RabbitMQ does not export internal exchanges, only their bindings; and exchanges
+    of a plugin's type choose as the plugin does. Both are taken as exchanges that
+    may use every binding they have. A delayed exchange routes as the type it names.
     """
-    missing = [name for name in topology.bindings if name not in topology.exchanges]
-    if not missing:
-        return topology
-    inferred = {name: Exchange(name=name, type="fanout", internal=True) for name in missing}
-    return msgspec.structs.replace(topology, exchanges={**topology.exchanges, **inferred})
+    unknown = {name: Exchange(name=name, internal=True, type="?") for name in topology.bindings}
+    exchanges = {**unknown, **topology.exchanges}
+    for name, exchange in exchanges.items():
+        kind = exchange.arguments.get("x-delayed-type", exchange.type)
+        if kind not in EXCHANGE_TYPES:
+            kind = "fanout"
+        exchanges[name] = msgspec.structs.replace(exchange, type=kind)
+    return msgspec.structs.replace(topology, exchanges=exchanges)
 
 
 def headers_looked_at(topology: Topology) -> frozenset[str]:

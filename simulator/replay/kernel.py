@@ -25,15 +25,13 @@ from simulator.replay.blame import BlamingLineage
 from simulator.replay.explain import Explainer
 from simulator.replay.lineage import Lineage
 from simulator.replay.schema import LINEAGE, OUTPUT, verdict_array
-from simulator.replay.states import Row, row_of
+from simulator.replay.signatures import Ints, Signatures
 from simulator.replay.verdicts import Verdict
 
 REMEMBERED_ROWS_MAX = 256
 """Messages with more rows are stepped, not remembered."""
 REMEMBERED_MAX = 200_000
-"""Sequences kept; past that they are worked out again."""
-
-Ints = npt.NDArray[np.int32]
+"""Sequences, templates and states kept; past that they are worked out again."""
 
 
 class Kernel:
@@ -45,73 +43,91 @@ class Kernel:
         self._topologies = topologies
         self._rules = rules
         self._captured_on = captured_on
+        self._open: tuple[str, Lineage] | None = None
+        self._begin()
+
+    def _begin(self) -> None:
         self._explainers: dict[str, Explainer] = {}
-        self._numbers: dict[str, int] = {}
-        self._rows: list[Row] = []
+        self._signatures = Signatures()
         self._verdicts: list[Verdict] = []
         self._verdict_numbers: dict[Verdict, int] = {}
         self._remembered: dict[bytes, Ints] = {}
-        self._open: tuple[str, Lineage] | None = None
 
     def replay(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One output batch for each input batch."""
         for batch in batches:
             if batch.num_rows:
+                self._forget()
                 yield self._batch(batch)
 
+    def _forget(self) -> None:
+        """Keep memory bounded on logs in which little repeats."""
+        states = sum(explainer.size for explainer in self._explainers.values())
+        if max(states, len(self._verdicts), self._signatures.template_count) > REMEMBERED_MAX:
+            self._begin()
+        self._signatures.forget()
+
     def _batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        codes = self._codes(batch.column("signature"))
+        numbers = self._numbers(batch.column("signature"))
+        templates = self._signatures.templates(numbers)
         keys, contents = batch.column(LINEAGE), batch.column("content")
         starts = _starts(keys)
-        uniform = _uniform(contents, starts)
         ends = np.append(starts[1:], batch.num_rows)
+        uniform = _uniform(contents, starts)
+        varied = np.logical_or.reduceat(self._signatures.having_expirations(numbers), starts)
         verdicts = np.full(batch.num_rows, -1, dtype=np.int32)
-        first_key = keys[0].as_py()
-        continued = self._open is not None and self._open[0] == first_key
+        continued = self._open is not None and self._open[0] == keys[0].as_py()
         last = len(starts) - 1
         for group, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
             whole = group != last and not (group == 0 and continued)
             if whole and uniform[group] and end - start <= REMEMBERED_ROWS_MAX:
-                verdicts[start:end] = self._sequence(codes[start:end], contents, start)
+                key = templates[start:end].tobytes()
+                if varied[group]:
+                    key += b"|" + self._signatures.pattern(numbers[start:end])
+                known = self._remembered.get(key) if not self._headers_matter else None
+                if known is None:
+                    known = self._sequence(key, numbers[start:end], contents[start], bool(varied[group]))
+                verdicts[start:end] = known
             else:
-                verdicts[start:end] = self._stepped(codes, keys, contents, start, end)
+                verdicts[start:end] = self._stepped(numbers, keys, contents, start, end)
         is_first = np.zeros(batch.num_rows, dtype=bool)
         is_first[starts[1 if continued else 0 :]] = True
-        return self._output(batch, codes, verdicts, is_first)
+        return self._output(batch, templates, verdicts, is_first)
 
-    def _codes(self, column: Any) -> Ints:
-        """A number for each row's signature; new signatures are decoded once."""
+    def _numbers(self, column: Any) -> Ints:
+        """A number for each row's signature."""
         encoded = pc.dictionary_encode(column)
-        known = []
-        for signature in encoded.dictionary.to_pylist():
-            number = self._numbers.get(signature)
-            if number is None:
-                number = self._numbers[signature] = len(self._rows)
-                self._rows.append(row_of(signature))
-            known.append(number)
-        return np.array(known, dtype=np.int32)[encoded.indices.to_numpy(zero_copy_only=False)]
+        known = self._signatures.numbers(encoded.dictionary.to_pylist())
+        numbers: Ints = known[encoded.indices.to_numpy(zero_copy_only=False)]
+        return numbers
 
-    def _sequence(self, codes: Ints, contents: Any, start: int) -> Ints:
+    @property
+    def _headers_matter(self) -> bool:
+        return any(explainer.headers_looked_at for explainer in self._explainers.values())
+
+    def _sequence(self, key: bytes, numbers: Ints, content: Any, varied: bool) -> Ints:
         """The verdicts on a message whose properties and headers stay the same."""
-        explainer = self._explainer(self._rows[codes[0]].vhost)
-        content, headers, key = "same", {}, codes.tobytes()
+        explainer = self._explainer(self._signatures.row(int(numbers[0])).vhost)
+        headers: dict[str, Any] = {}
         if explainer is not None and explainer.headers_looked_at:
-            content = contents[start].as_py()
-            headers = _looked_at(content, explainer)
-            key += msgspec.json.encode(headers, order="deterministic")
+            headers = _looked_at(content.as_py(), explainer)
+            key += b"|" + msgspec.json.encode(headers, order="deterministic")
         known = self._remembered.get(key)
-        if known is None:
-            lineage = None if explainer is None else self._lineage(explainer)
-            steps = [self._step(lineage, code, content, headers) for code in codes.tolist()]
-            known = np.array(steps, dtype=np.int32)
-            if len(self._remembered) < REMEMBERED_MAX:
-                self._remembered[key] = known
-        return known
+        if known is not None:
+            return known
+        lineage = None if explainer is None else self._lineage(explainer)
+        steps = [self._step(lineage, number, "the same", headers) for number in numbers.tolist()]
+        found = np.array(steps, dtype=np.int32)
+        # What differs is told with its values, which another message of the same pattern does not have.
+        tells_values = varied and any(self._verdicts[n].differences for n in steps if n >= 0)
+        if len(self._remembered) < REMEMBERED_MAX and not tells_values:
+            self._remembered[key] = found
+        return found
 
-    def _stepped(self, codes: Ints, keys: Any, contents: Any, start: int, end: int) -> list[int]:
+    def _stepped(self, numbers: Ints, keys: Any, contents: Any, start: int, end: int) -> list[int]:
         """The verdicts on a message that is long, changes its content, or may go on in the next batch."""
         key = keys[start].as_py()
-        explainer = self._explainer(self._rows[codes[start]].vhost)
+        explainer = self._explainer(self._signatures.row(int(numbers[start])).vhost)
         if self._open is None or self._open[0] != key:
             self._open = None if explainer is None else (key, self._lineage(explainer))
         lineage = None if self._open is None else self._open[1]
@@ -119,11 +135,11 @@ class Kernel:
         for index in range(start, end):
             content = contents[index].as_py()
             headers = _looked_at(content, explainer) if explainer and explainer.headers_looked_at else {}
-            found.append(self._step(lineage, int(codes[index]), content, headers))
+            found.append(self._step(lineage, int(numbers[index]), content, headers))
         return found
 
-    def _step(self, lineage: Lineage | None, code: int, content: str, headers: Mapping[str, Any]) -> int:
-        row = self._rows[code]
+    def _step(self, lineage: Lineage | None, number: int, content: str, headers: Mapping[str, Any]) -> int:
+        row = self._signatures.row(number)
         if lineage is None:
             if row.queue is None:
                 return -1
@@ -151,10 +167,12 @@ class Kernel:
     def _lineage(self, explainer: Explainer) -> Lineage:
         return BlamingLineage(explainer, self._captured_on)
 
-    def _output(self, batch: pa.RecordBatch, codes: Ints, verdicts: Ints, is_first: Any) -> pa.RecordBatch:
+    def _output(
+        self, batch: pa.RecordBatch, templates: Ints, verdicts: Ints, is_first: Any
+    ) -> pa.RecordBatch:
         used_verdicts, verdict_index = np.unique(verdicts, return_inverse=True)
-        used_codes, row_index = np.unique(codes, return_inverse=True)
-        rows = [self._rows[code] for code in used_codes.tolist()]
+        used_templates, row_index = np.unique(templates, return_inverse=True)
+        rows = [self._signatures.example(template) for template in used_templates.tolist()]
         columns = {name: batch.column(name) for name in (LINEAGE, "time_us", "file", "line")}
         columns["first"] = pa.array(is_first)
         for name in ("event", "vhost", "queue"):

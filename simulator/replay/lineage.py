@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from dlx.message import PublishRefusedError
@@ -23,6 +24,10 @@ from simulator.replay.verdicts import Verdict, path_text
 
 SLIGHT = 2
 """Differing fields up to which a delivery counts as altered, not as unexplained."""
+SOURCES_MAX = 12
+"""Sources that the search for the nearest explanation looks at, the latest first."""
+
+_Key = tuple[bool, str, tuple[int, ...]]
 
 
 class Source:
@@ -65,8 +70,8 @@ class Lineage:
 
     def __init__(self, explainer: Explainer) -> None:
         self._explainer = explainer
-        self._sources: list[Source] = []
-        self._by_state: dict[tuple[Any, ...], Source] = {}
+        self._sources: dict[_Key, Source] = {}  # the latest last
+        self._by_content: dict[str, dict[_Key, Source]] = {}
         self._delivered: Counter[str] = Counter()
         self._publishes = 0
 
@@ -97,13 +102,14 @@ class Lineage:
         self, row: Row, content: str, headers: Mapping[str, Any], roots: tuple[State, ...], is_publish: bool
     ) -> None:
         key = (is_publish, content, tuple(state.number for state in roots))
-        known = self._by_state.get(key)
-        if known is None:
-            known = self._by_state[key] = Source(row, content, headers, roots, is_publish)
+        alike = self._by_content.setdefault(content, {})
+        source = alike.pop(key, None)
+        if source is None:
+            source = Source(row, content, headers, roots, is_publish)
         else:
-            known.instances += 1
-            self._sources.remove(known)
-        self._sources.append(known)
+            source.instances += 1
+            del self._sources[key]
+        self._sources[key] = alike[key] = source
 
     def _explain(self, row: Row, content: str, headers: Mapping[str, Any]) -> tuple[Verdict, State | None]:
         queue = row.queue or ""
@@ -112,7 +118,7 @@ class Lineage:
             return Verdict("unexplained", why), None
         target = Target(queue, row.visible)
         freedom = self._freedom()
-        exact = self._exact(target, row, content, freedom)
+        exact = self._exact(target, content, freedom)
         if exact is None:
             return self._inexact(target, row, content, headers, freedom)
         source, paths = exact
@@ -126,15 +132,18 @@ class Lineage:
             return Verdict("ambiguous", "", best.hops, new, tuple(sequences)), best.state
         return Verdict("agree", "", best.hops, new), best.state
 
-    def _exact(
-        self, target: Target, row: Row, content: str, freedom: Freedom
-    ) -> tuple[Source, list[Found]] | None:
+    def _alike(self, content: str, queue: str) -> list[Source]:
+        """The sources with that content, the latest first; streams add a delivery mode to it."""
+        if not self._explainer.is_stream(queue):
+            return list(reversed(self._by_content.get(content, {}).values()))
+        same_content = self._explainer.same_content
+        return [s for s in reversed(self._sources.values()) if same_content(s.content, content, queue)]
+
+    def _exact(self, target: Target, content: str, freedom: Freedom) -> tuple[Source, list[Found]] | None:
         """The latest source that leads exactly to the target, one that is not used up first."""
         used_up: tuple[Source, list[Found]] | None = None
         again: tuple[Source, list[Found]] | None = None
-        for source in reversed(self._sources):
-            if not self._explainer.same_content(source.content, content, target.queue):
-                continue
+        for source in self._alike(content, target.queue):
             paths = self._explainer.paths(source.roots, target, freedom)
             if not paths:
                 continue
@@ -153,8 +162,9 @@ class Lineage:
         if not self._publishes and not self._sources:
             observed = explainer.observed(row, None, headers)
             return Verdict("unexplained", "no publish of this message in the log before it"), observed
-        nearest = explainer.nearest(self._sources, target, content, freedom)
-        ruled_out = explainer.ruled_out(self._sources, target, content, freedom)
+        latest = list(islice(reversed(self._sources.values()), SOURCES_MAX))
+        nearest = explainer.nearest(latest, target, content, freedom)
+        ruled_out = explainer.ruled_out(latest, target, content, freedom)
         parent = nearest.found.state.message if nearest else None
         observed = explainer.observed(row, parent, headers)
         if nearest is None or self._is_far(nearest, ruled_out):
@@ -173,7 +183,7 @@ class Lineage:
         return unmoved or ruled_out is not None or not self._publishes
 
     def _no_path(self, target: Target) -> str:
-        if not any(source.is_publish for source in self._sources):
+        if not self._publishes:
             return "no publish of this message in the log before it, and no path from its earlier deliveries"
         return f"no path from the publish to queue '{target.queue}' that rules and definitions allow"
 

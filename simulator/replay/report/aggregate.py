@@ -18,7 +18,7 @@ from dlx.releases import release
 from simulator.capture import FileReport
 from simulator.definitions import Definitions
 from simulator.events import Event
-from simulator.replay.plan import topologies
+from simulator.replay.definitions import topologies
 from simulator.replay.report.data import (
     Ambiguous,
     Cause,
@@ -139,7 +139,7 @@ class _Tables:
         return tuple(Delivered(**row) for row in rows)
 
     def paths(self, deliveries: DataFrame) -> tuple[Path, ...]:
-        deaths = F.transform("hops", lambda hop: F.struct(hop["queue"].alias("queue"), hop["reason"].alias("reason")))
+        deaths = F.transform("hops", lambda hop: hop.dropFields("exchange", "to_queue"))
         by = ["vhost", "deaths", "queue"]
         counted = (
             deliveries.where(F.size("hops") > 0)
@@ -225,7 +225,8 @@ def _deaths(
 
 
 def _span(replayed: DataFrame) -> tuple[int, int] | None:
-    row = replayed.agg(F.min("time_us").alias("first"), F.max("time_us").alias("last")).toArrow().to_pylist()[0]
+    ends = replayed.agg(F.min("time_us").alias("first"), F.max("time_us").alias("last"))
+    row = ends.toArrow().to_pylist()[0]
     return None if row["first"] is None else (row["first"], row["last"])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 from simulator.replay.report.layout import Point, Route
 
@@ -24,7 +25,7 @@ def segments(route: Route) -> list[Segment]:
             ((turn, middle), (turn, middle - reach), (turn, end[1]), end),
         ]
     found = []
-    for (x0, y0), (x1, y1) in zip(route.points, route.points[1:], strict=False):
+    for (x0, y0), (x1, y1) in pairwise(route.points):
         half = (y1 - y0) / 2
         found.append(((x0, y0), (x0, y0 + half), (x1, y1 - half), (x1, y1)))
     return found

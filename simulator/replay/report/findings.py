@@ -33,7 +33,7 @@ def _differences(data: ReportData) -> list[Html]:
     for cause in data.causes:
         parts.append(_cause(data, cause.behaviours, cause.count, by_cause[cause.behaviours]))
     if data.cut & {"differences", "causes"}:
-        parts.append(element("p", "Only the most frequent differences are listed; there are more.", class_="note"))
+        parts.append(element("p", "Only the most frequent are listed; there are more.", class_="note"))
     return parts
 
 
@@ -45,8 +45,8 @@ def _upgrade(data: ReportData) -> str:
     if captured.split(".")[:2] == VERSIONS[data.rules].split(".")[:2]:
         return f"The log is of RabbitMQ {captured}, the release whose rules were used."
     return (
-        f"The log is of RabbitMQ {captured} and was replayed under the rules of {data.rules}: what has a row of the"
-        " release table as its cause is what changes between the two."
+        f"The log is of RabbitMQ {captured} and was replayed under the rules of {data.rules}:"
+        " what has its cause in the release table changes between the two."
     )
 
 
@@ -84,6 +84,7 @@ def _field(data: ReportData, same: list[FieldDiffers]) -> Html:
         element("div", element("code", most.field), element("span", where, class_="muted")),
         versus(most.expected, most.seen),
         element("div", "Example: ", _example(data, most.example), class_="note"),
+        class_="field",
     )
 
 
@@ -103,15 +104,19 @@ def _example(data: ReportData, example: Example) -> Html:
     host = f" of {example.vhost}" if several_vhosts(data) else ""
     return join(
         [
-            element("code", f"{example.file}:{example.line}"),
+            element("code", _line(example)),
             f", message {example.message}, queue {example.queue}{host}",
         ]
     )
 
 
+def _line(example: Example) -> str:
+    return f"{example.file}:{example.line}"
+
+
 def _by_queue(data: ReportData, fields: list[FieldDiffers]) -> Html:
     rows = [
-        (each.example.queue, each.field, each.expected, each.seen, f"{each.example.file}:{each.example.line}", each.count)
+        (each.example.queue, each.field, each.expected, each.seen, _line(each.example), each.count)
         for each in fields
     ]
     return table(["queue", "field", "expected", "seen", "example", "deliveries"], rows)
@@ -158,7 +163,7 @@ def table_section(data: ReportData) -> Html:
     head = join(element("th", head) for head in heads)
     return section(
         "The release table",
-        element("p", "The behaviours that the differences come from; the rules used are marked.", class_="note"),
+        element("p", "The behaviours that differences come from; the rules used are marked.", class_="note"),
         element(
             "div",
             element("table", element("thead", element("tr", head)), element("tbody", lines)),

@@ -1,9 +1,10 @@
 """Which queues belong in one picture, and the nodes and arrows of it.
 
 Queues that dead letters connect are together, and so are queues with the same
-first words in their names, as long as that stays readable. An exchange is one
-node for each set of queues that it connects there; the default exchange, which
-only names its target, is none.
+first words in their names, as long as that stays readable. A queue into which many
+others dead-letter connects nothing: it stands at the edge of each of their
+pictures, and has one of its own. An exchange is one node for each set of queues
+that it connects there; the default exchange, which only names its target, is none.
 """
 
 from __future__ import annotations
@@ -17,13 +18,17 @@ import msgspec
 
 from simulator.replay.report.data import DeadLetters, Published, ReportData
 
-MERGED_QUEUES_MAX = 16
+MERGED_QUEUES_MAX = 12
 """Queues up to which sets that share their first words become one picture."""
+PACKED_MAX, SMALL = 8, 3
+"""Sets of up to ``SMALL`` queues are put together, by name, to pictures of up to ``PACKED_MAX``."""
+SOURCES_MAX = 8
+"""Queues that dead-letter into one queue, up to which that connects them."""
 ARROWS_MAX = 60
 """Arrows of one picture; the ones with the most messages are kept."""
 _WORDS = re.compile(r"[^._:/\-]+")
 
-Kind = Literal["queue", "exchange", "entry", "nowhere"]
+Kind = Literal["queue", "exchange", "entry", "others", "nowhere"]
 PUBLISHED = "published"
 MIXED = "mixed"
 
@@ -40,13 +45,19 @@ class QueueTotals(msgspec.Struct):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """The queues of one picture and what flowed between them."""
+    """The queues of one picture and what flowed into, between and out of them.
+
+    ``beyond`` are queues of other groups that ``dead_letters`` go to, ``arriving``
+    the dead letters from other groups.
+    """
 
     vhost: str
     name: str
     queues: Mapping[str, QueueTotals]
+    beyond: Mapping[str, QueueTotals]
     publishes: tuple[Published, ...]
     dead_letters: tuple[DeadLetters, ...]
+    arriving: tuple[DeadLetters, ...]
 
     @property
     def dead_letter_count(self) -> int:
@@ -66,7 +77,7 @@ class Group(msgspec.Struct, frozen=True):
 
 
 class Node(NamedTuple):
-    """A queue, an exchange, publishes to the default exchange, or where what no queue takes goes."""
+    """A queue or exchange; ``entry``: publishes to the default exchange; ``others``: queues elsewhere."""
 
     kind: Kind
     name: str
@@ -74,12 +85,21 @@ class Node(NamedTuple):
 
 
 class Arrow(NamedTuple):
-    """A flow between two nodes; ``reason`` is that of the deaths, or ``PUBLISHED`` or ``MIXED``."""
+    """A flow between two nodes: how many messages for which reasons of death, or ``PUBLISHED``."""
 
     source: Node
     target: Node
-    reason: str
-    count: int
+    reasons: tuple[tuple[str, int], ...]
+
+    @property
+    def reason(self) -> str:
+        """The reason, ``MIXED`` where there are several."""
+        return self.reasons[0][0] if len(self.reasons) == 1 else MIXED
+
+    @property
+    def messages(self) -> int:
+        """All messages, for whatever reason."""
+        return sum(messages for _, messages in self.reasons)
 
 
 def totals_by_queue(data: ReportData) -> dict[tuple[str, str], QueueTotals]:
@@ -97,7 +117,9 @@ def totals_by_queue(data: ReportData) -> dict[tuple[str, str], QueueTotals]:
     if data.publishes is not None and not data.cut & {"publishes", "dead_letters", "deliveries"}:
         for queue in totals.values():
             came = queue.published + queue.dead_letters_in
-            queue.unseen = max(0, came - queue.delivered - queue.dead_letters_out)
+            # A delivery without explanation may be of any copy.
+            seen = queue.delivered + queue.dead_letters_out + data.summary.unexplained
+            queue.unseen = max(0, came - seen)
     return dict(totals)
 
 
@@ -110,26 +132,40 @@ def groups(data: ReportData) -> tuple[Group, ...]:
         kinds = [kind for kind in data.dead_letters if kind.vhost == vhost]
         publishes = [each for each in data.publishes or () if each.vhost == vhost]
         for name, members in _named(_merged(_connected(queues, kinds))):
-            found.append(_group(vhost, name, {q: queues[q] for q in members}, publishes, kinds))
+            found.append(_group(vhost, name, members, queues, publishes, kinds))
     return tuple(sorted(found, key=lambda group: (-group.dead_letter_count, group.vhost, group.name)))
 
 
 def _group(
     vhost: str,
     name: str,
-    queues: dict[str, QueueTotals],
+    members: Iterable[str],
+    totals: Mapping[str, QueueTotals],
     publishes: Sequence[Published],
     kinds: Sequence[DeadLetters],
 ) -> Group:
+    queues = {queue: totals[queue] for queue in members}
     own = [each for each in publishes if each.queue in queues]
-    exchanges = {each.exchange for each in own}
-    lost = [each for each in publishes if each.queue is None and each.exchange in exchanges - {""}]
-    within = tuple(kind for kind in kinds if kind.queue in queues)
-    return Group(vhost, name, queues, (*own, *lost), within)
+    shared = {each.exchange for each in publishes if each.queue is not None and each.queue not in queues}
+    exchanges = {each.exchange for each in own} - shared - {""}
+    lost = [each for each in publishes if each.queue is None and each.exchange in exchanges]
+    leaving = tuple(kind for kind in kinds if kind.queue in queues)
+    return Group(
+        vhost,
+        name,
+        queues,
+        {kind.to_queue: totals[kind.to_queue] for kind in leaving if kind.to_queue not in queues},
+        (*own, *lost),
+        leaving,
+        tuple(kind for kind in kinds if kind.to_queue in queues and kind.queue not in queues),
+    )
 
 
-def _connected(queues: Iterable[str], kinds: Iterable[DeadLetters]) -> list[tuple[str, ...]]:
+def _connected(queues: Iterable[str], kinds: Sequence[DeadLetters]) -> list[tuple[str, ...]]:
     """The sets of queues that dead letters connect."""
+    sources: defaultdict[str, set[str]] = defaultdict(set)
+    for kind in kinds:
+        sources[kind.to_queue].add(kind.queue)
     leader = {queue: queue for queue in queues}
 
     def find(queue: str) -> str:
@@ -139,7 +175,8 @@ def _connected(queues: Iterable[str], kinds: Iterable[DeadLetters]) -> list[tupl
         return queue
 
     for kind in kinds:
-        leader[find(kind.queue)] = find(kind.to_queue)
+        if len(sources[kind.to_queue]) <= SOURCES_MAX:
+            leader[find(kind.queue)] = find(kind.to_queue)
     sets: defaultdict[str, list[str]] = defaultdict(list)
     for queue in leader:
         sets[find(queue)].append(queue)
@@ -160,25 +197,48 @@ def _merged(sets: list[tuple[str, ...]], depth: int = 1) -> list[tuple[str, ...]
         if sum(map(len, alike)) <= MERGED_QUEUES_MAX:
             found.append(tuple(sorted(queue for members in alike for queue in members)))
         else:
-            found += _merged(alike, depth + 1)
+            found += _packed(_merged(alike, depth + 1))
     return found
 
 
-def _named(sets: Iterable[tuple[str, ...]]) -> list[tuple[str, tuple[str, ...]]]:
-    """The sets with their names; single queues are one set."""
-    single = tuple(sorted(members[0] for members in sets if len(members) == 1))
-    named = [(_name(members), members) for members in sets if len(members) > 1]
-    if len(single) == 1:
-        named.append((single[0], single))
-    elif single:
-        named.append(("other queues", single))
+def _packed(sets: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The sets, small ones put together in the order of their names."""
+    found = [members for members in sets if len(members) > SMALL]
+    some: tuple[str, ...] = ()
+    for members in sorted(members for members in sets if len(members) <= SMALL):
+        if some and len(some) + len(members) > PACKED_MAX:
+            found.append(some)
+            some = ()
+        some += members
+    return [*found, some] if some else found
+
+
+def _named(sets: list[tuple[str, ...]]) -> list[tuple[str, tuple[str, ...]]]:
+    """The sets with their names; queues that nothing connects are put together."""
+    single = [members for members in sets if len(members) == 1]
+    together = [members for members in sets if len(members) > 1] + _packed(single)
+    shared = Counter(map(_shared, together))
+    named = []
+    for members in together:
+        name = _shared(members)
+        named.append((name if name and shared[name] == 1 else _range(members), members))
     return named
 
 
-def _name(members: tuple[str, ...]) -> str:
+def _range(members: tuple[str, ...]) -> str:
+    """From the first to the last, what they share said once."""
+    if len(members) == 1:
+        return members[0]
+    shared = _shared(members)
+    first, last = (name[len(shared) :].lstrip("._:/-") or name for name in (members[0], members[-1]))
+    return f"{shared} {first} … {last}".lstrip()
+
+
+def _shared(members: tuple[str, ...]) -> str:
+    """The beginning that the names share, in whole words."""
     words = common_words(members)
     if not words:
-        return f"{members[0]} and {len(members) - 1} more"
+        return ""
     last = list(_WORDS.finditer(members[0]))[len(words) - 1]
     return members[0][: last.end()]
 
@@ -196,16 +256,27 @@ def common_words(names: Sequence[str]) -> tuple[str, ...]:
 
 def arrows(group: Group) -> list[Arrow]:
     """What flowed in the group, from publish to the last dead letter."""
-    return [*_publish_arrows(group), *_dead_letter_arrows(group)]
+    return [*_publish_arrows(group), *_arriving_arrows(group), *_dead_letter_arrows(group)]
 
 
 def _publish_arrows(group: Group) -> list[Arrow]:
     found = []
     for published in sorted(group.publishes, key=lambda each: (each.exchange, each.queue or "")):
         queue = published.queue
-        source = Node("entry", queue or "") if published.exchange == "" else Node("exchange", published.exchange)
+        named = published.exchange != ""
+        source = Node("exchange", published.exchange) if named else Node("entry", queue or "")
         target = Node("nowhere", published.exchange) if queue is None else Node("queue", queue)
-        found.append(Arrow(source, target, PUBLISHED, published.count))
+        found.append(Arrow(source, target, ((PUBLISHED, published.count),)))
+    return found
+
+
+def _arriving_arrows(group: Group) -> list[Arrow]:
+    by_queue: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for kind in sorted(group.arriving, key=lambda kind: (kind.to_queue, kind.reason)):
+        by_queue[kind.to_queue][kind.reason] += kind.count
+    found = []
+    for queue, by in by_queue.items():
+        found.append(Arrow(Node("others", queue), Node("queue", queue), tuple(by.items())))
     return found
 
 
@@ -214,7 +285,7 @@ def _dead_letter_arrows(group: Group) -> list[Arrow]:
     for kind in sorted(group.dead_letters, key=lambda k: (k.exchange, k.queue, k.reason, k.to_queue)):
         by_exchange[kind.exchange].append(kind)
     found = [
-        Arrow(Node("queue", kind.queue), Node("queue", kind.to_queue), kind.reason, kind.count)
+        Arrow(Node("queue", kind.queue), Node("queue", kind.to_queue), ((kind.reason, kind.count),))
         for kind in by_exchange.pop("", ())
     ]
     for exchange, kinds in by_exchange.items():
@@ -226,16 +297,12 @@ def _dead_letter_arrows(group: Group) -> list[Arrow]:
 def _through(exchange: Node, kinds: list[DeadLetters]) -> list[Arrow]:
     """The arrows into an exchange, one for each queue and reason, and out of it, one for each target."""
     into: Counter[tuple[str, str]] = Counter()
-    out: Counter[str] = Counter()
-    reasons: defaultdict[str, set[str]] = defaultdict(set)
+    out: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for kind in kinds:
         into[kind.queue, kind.reason] += kind.count
-        out[kind.to_queue] += kind.count
-        reasons[kind.to_queue].add(kind.reason)
-    found = [Arrow(Node("queue", queue), exchange, reason, n) for (queue, reason), n in into.items()]
-    for queue, n in out.items():
-        reason = next(iter(reasons[queue])) if len(reasons[queue]) == 1 else MIXED
-        found.append(Arrow(exchange, Node("queue", queue), reason, n))
+        out[kind.to_queue][kind.reason] += kind.count
+    found = [Arrow(Node("queue", queue), exchange, ((reason, n),)) for (queue, reason), n in into.items()]
+    found += [Arrow(exchange, Node("queue", queue), tuple(by.items())) for queue, by in out.items()]
     return found
 
 
@@ -257,6 +324,9 @@ def _bipartite(kinds: list[DeadLetters]) -> list[list[DeadLetters]]:
 
 
 def most_used(found: Sequence[Arrow], most: int = ARROWS_MAX) -> list[Arrow]:
-    """The arrows with the largest counts, in their order."""
-    kept = sorted(range(len(found)), key=lambda index: (-found[index].count, index))[:most]
-    return [found[index] for index in sorted(kept)]
+    """The arrows with the largest counts, in their order; dead letters go before publishes."""
+
+    def rank(index: int) -> tuple[bool, int, int]:
+        return found[index].reason == PUBLISHED, -found[index].messages, index
+
+    return [found[index] for index in sorted(sorted(range(len(found)), key=rank)[:most])]

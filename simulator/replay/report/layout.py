@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Generic, NamedTuple, TypeVar
 
-GAP_X, GAP_Y = 34.0, 64.0
+GAP_X, GAP_Y = 34.0, 54.0
 PIECE_GAP = 60.0
 WIDTH_WANTED = 1_000.0
 SWEEPS = 12
@@ -99,7 +100,7 @@ class _Piece(Generic[Name]):
         self.above: defaultdict[Any, list[Any]] = defaultdict(list)
         self.below: defaultdict[Any, list[Any]] = defaultdict(list)
         for way in self.ways:
-            for upper, lower in zip(way, way[1:], strict=False):
+            for upper, lower in pairwise(way):
                 self.below[upper].append(lower)
                 self.above[lower].append(upper)
         for name, layer in self.layers.items():
@@ -201,13 +202,14 @@ class _Piece(Generic[Name]):
         return (self.sizes[one][0] + self.sizes[other][0]) / 2 + GAP_X
 
     def _heights(self) -> list[float]:
-        """The y of each layer's centre."""
+        """The y of each layer's centre; wide drawings are high, so that arrows do not lie flat."""
         found: list[float] = []
         top = 0.0
+        gap = GAP_Y + 0.04 * max(sum(self.sizes[name][0] + GAP_X for name in row) for row in self.rows)
         for row in self.rows:
             height = max(self.sizes[name][1] for name in row)
             found.append(top + height / 2)
-            top += height + GAP_Y
+            top += height + gap
         return found
 
     def _routes(self, centres: Mapping[Any, Point]) -> list[Route]:
@@ -278,8 +280,8 @@ def _returning(names: Iterable[Name], arrows: Sequence[tuple[Name, Name]]) -> se
         stack = [(start, iter(out[start]))]
         while stack:
             name, numbers = stack[-1]
-            number = next(numbers, None)
-            if number is None:
+            number = next(numbers, -1)
+            if number < 0:
                 state[name] = 2
                 stack.pop()
                 continue

@@ -17,7 +17,7 @@ from dlx.reasons import why_impossible
 from dlx.releases import Release
 from dlx.settings import AT_LEAST_ONCE, Settings, alternate_exchange, effective_settings
 from dlx.topology import Topology
-from simulator.replay.graph import with_internal_exchanges
+from simulator.replay.graph import with_stand_ins
 from simulator.replay.report.data import Loss
 
 AUTOMATIC = (EXPIRED, MAXLEN, DELIVERY_LIMIT)
@@ -34,7 +34,7 @@ def find_losses(topologies: Mapping[str | None, Topology], release: Release) -> 
     """The queues that lose messages, by virtual host and name; a host without a name is ``""``."""
     found: list[Loss] = []
     for vhost, topology in topologies.items():
-        finder = _Finder(with_internal_exchanges(topology), release)
+        finder = _Finder(with_stand_ins(topology), release)
         for queue in sorted(topology.queues):
             found += (Loss(vhost or "", queue, reasons, why) for reasons, why in finder.of(queue))
     return tuple(found)

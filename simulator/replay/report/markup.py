@@ -12,9 +12,6 @@ class Html(str):
     __slots__ = ()
 
 
-Cell = str | int
-
-
 def text(value: object) -> Html:
     """The value as HTML."""
     return value if isinstance(value, Html) else Html(html.escape(str(value)))
@@ -50,9 +47,7 @@ def table(heads: Sequence[object], rows: Iterable[Sequence[object]]) -> Html:
     body = list(rows)
     right = [bool(body) and isinstance(body[0][column], int) for column in range(len(heads))]
     head = join(element("th", name, class_="n" if n else None) for name, n in zip(heads, right, strict=True))
-    lines = join(
-        element("tr", *(_cell(value) for value in row)) for row in body
-    )
+    lines = join(element("tr", *map(_cell, row)) for row in body)
     return element("table", element("thead", element("tr", head)), element("tbody", lines))
 
 

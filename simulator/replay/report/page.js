@@ -15,7 +15,8 @@
     const flow = figures.flows[Number(button.dataset.flow)];
     caption.textContent = flow.caption;
     draw(place, flow.figure);
-    place.parentElement.scrollTo(0, 0);
+    const frame = place.parentElement;
+    frame.scrollTo((frame.scrollWidth - frame.clientWidth) / 2, 0);
   };
   for (const button of buttons) button.addEventListener("click", () => pick(button));
   if (buttons.length) pick(buttons[0]);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib import resources
 from typing import Any
 
@@ -21,12 +21,12 @@ from simulator.replay.report.pictures import (
     several_vhosts,
     utc,
 )
-from simulator.replay.verdicts import VERDICTS
+from simulator.replay.verdicts import VERDICTS, Name
 
 GROUPS_SHOWN = 100
 PATHS_SHOWN = 40
 ROWS_SHOWN = 500
-MEANINGS = {
+MEANINGS: dict[Name, str] = {
     "agree": "agree: delivered exactly as predicted",
     "ambiguous": "ambiguous: as predicted, by more than one possible path",
     "differ": "differ: delivered, but not as predicted",
@@ -42,8 +42,8 @@ def page(data: ReportData) -> str:
         "main",
         _headline(data),
         _flows(data, shown),
-        _vanished(data),
         findings_section(data),
+        _vanished(data),
         _times(data),
         _paths(data),
         table_section(data),
@@ -88,13 +88,10 @@ def _headline(data: ReportData) -> Html:
             f" {'is' if wrong == 1 else 'are'} not what the rules of {data.rules} predict"
         )
     counts = {name: getattr(summary, name) for name in VERDICTS}
-    bar = join(
-        element("i", style=f"flex:{counts[name]};background:var(--{name})") for name in VERDICTS if counts[name]
-    )
+    seen: list[Name] = [name for name in VERDICTS if counts[name]] or ["agree"]
+    bar = join(element("i", style=f"flex:{counts[name]};background:var(--{name})") for name in seen)
     legend = join(
-        element("span", element("i", style=f"background:var(--{name})"), f"{number(counts[name])} {MEANINGS[name]}")
-        for name in VERDICTS
-        if counts[name] or name in ("agree", "differ")
+        _key(f"var(--{name})", f"{number(counts[name])} {MEANINGS[name]}") for name in seen
     )
     tiles = {
         "messages": summary.messages,
@@ -108,7 +105,12 @@ def _headline(data: ReportData) -> Html:
         "section",
         element(
             "header",
-            element("div", element("h1", verdict), element("p", _about(data), class_="muted")),
+            element(
+                "div",
+                element("h1", verdict),
+                element("p", _about(data), class_="muted"),
+                "" if summary.explained else element("p", _cause(data)),
+            ),
             element("div", _share(data), element("small", "of deliveries agree"), class_="share"),
         ),
         element("div", bar, class_="bar"),
@@ -120,6 +122,18 @@ def _headline(data: ReportData) -> Html:
         ),
         id="verdict",
     )
+
+
+def _cause(data: ReportData) -> Html:
+    """Whether the release table accounts for what is not as predicted."""
+    captured = data.captured_on
+    other = captured is not None and not captured.startswith(f"{data.rules}.")
+    log = f"The log is of {captured}, not of {data.rules}. " if other else ""
+    unknown = data.summary.unexplained + sum(cause.count for cause in data.causes if not cause.behaviours)
+    found = f"{number(unknown)} of them have no cause in the release table."
+    if unknown == 0:
+        found = "All of them have their cause in the release table."
+    return join([log, found, " ", element("a", "See what does not agree", href="#findings")])
 
 
 def _share(data: ReportData) -> str:
@@ -144,18 +158,18 @@ def _about(data: ReportData) -> str:
 
 def _flows(data: ReportData, shown: tuple[Group, ...]) -> Html:
     legend = join(
-        element("span", element("i", style=f"background:{shade}"), "several reasons" if name == MIXED else name)
-        for name, shade in COLOURS.items()
+        _key(shade, "several reasons" if name == MIXED else name) for name, shade in COLOURS.items()
     )
     several = several_vhosts(data)
-    buttons = join(_button(number_, group, several) for number_, group in enumerate(shown))
+    buttons = join(_button(index, group, several) for index, group in enumerate(shown))
     hidden = len(groups(data)) - len(shown)
+    more = f"{plural(hidden, 'group')} with fewer dead letters: in the table only."
     return section(
         "Where the messages went",
         element(
             "p",
-            "Square boxes are queues, round ones exchanges; arrows are as wide as their share and coloured by"
-            " reason of death. An arrow from queue to queue goes through the default exchange.",
+            "Square boxes are queues, round ones exchanges, dashed ones are outside the group. Arrows are as"
+            " wide as their share. One from queue to queue goes through the default exchange.",
             class_="note",
         ),
         element("div", legend, class_="legend"),
@@ -164,9 +178,7 @@ def _flows(data: ReportData, shown: tuple[Group, ...]) -> Html:
             element(
                 "div",
                 buttons,
-                element("p", f"{plural(hidden, 'group')} with fewer dead letters in the table only.", class_="note")
-                if hidden
-                else "",
+                element("p", more, class_="note") if hidden else "",
                 class_="groups",
             ),
             element(
@@ -179,6 +191,11 @@ def _flows(data: ReportData, shown: tuple[Group, ...]) -> Html:
         details("All flows as a table", _flow_table(data)),
         id_="flows",
     )
+
+
+def _key(shade: str, name: str) -> Html:
+    """One entry of a legend."""
+    return element("span", element("i", style=f"background:{shade}"), name)
 
 
 def _button(index: int, group: Group, several: bool) -> Html:
@@ -197,8 +214,8 @@ def _caption(group: Group) -> str:
     if everything <= ARROWS_MAX:
         return ""
     return (
-        f"The {ARROWS_MAX} arrows with the most messages, of {everything}; the others are in the table below,"
-        " and queues that none of these touch are left out."
+        f"{ARROWS_MAX} of {everything} arrows: dead letters first, and those with the most messages."
+        " The others are in the table below."
     )
 
 
@@ -253,13 +270,15 @@ def _seen_vanishing(data: ReportData, several: bool) -> Iterator[tuple[object, .
         if published.queue is None:
             name = f"exchange {_queue_name(published.vhost, published.exchange or '(default)', several)}"
             yield name, f"{number(published.count)} published", "the broker routed them to no queue"
-    unseen: Mapping[tuple[str, str], int] = {key: t.unseen for key, t in totals_by_queue(data).items() if t.unseen}
-    for (vhost, queue), count in sorted(unseen.items(), key=lambda item: (-item[1], item[0])):
-        yield (
-            _queue_name(vhost, queue, several),
-            f"at least {number(count)} not seen again",
-            "came in, and were neither delivered nor dead-lettered to where they would be: dropped, or still there",
-        )
+    totals = totals_by_queue(data)
+    for vhost, queue in sorted(totals, key=lambda key: (-totals[key].unseen, key)):
+        unseen = totals[vhost, queue].unseen
+        if unseen:
+            yield (
+                _queue_name(vhost, queue, several),
+                f"at least {number(unseen)} not seen again",
+                "came in, and neither they nor a dead letter of them was delivered: dropped, or still there",
+            )
 
 
 def _queue_name(vhost: str, queue: str, several: bool) -> str:
@@ -270,12 +289,12 @@ def _times(data: ReportData) -> Html:
     if not data.deaths:
         return section("When they died", element("p", "No dead letters in this log."), id_="times")
     note = (
-        "Dead letters by the time at which the next delivery of the message showed them, which is all that the"
-        " log tells. Above all of them by reason, below each queue and reason; darker is more."
+        "Dead letters by the time at which the next delivery of the message showed them:"
+        " the log tells no other. Above, all of them by reason; below, each queue and reason, darker"
+        " where there are more."
     )
-    return section(
-        "When they died", element("p", note, class_="note"), element("div", id="deaths", class_="plot"), id_="times"
-    )
+    picture = element("div", id="deaths", class_="plot")
+    return section("When they died", element("p", note, class_="note"), picture, id_="times")
 
 
 def _paths(data: ReportData) -> Html:
@@ -291,7 +310,8 @@ def _paths(data: ReportData) -> Html:
         )
         rows.append((join([*host, join([*steps, path.queue], " → ")]), share, path.deliveries, path.messages))
     note = "What died between two deliveries of a message, or between its publish and its first delivery."
-    body = table(["path", "", "deliveries", "messages"], rows) if rows else element("p", "No deaths in this log.")
+    heads = ["path", "", "deliveries", "messages"]
+    body = table(heads, rows) if rows else element("p", "No dead letters in this log.")
     more = _note_cut(len(shown), "paths") if len(data.paths) > len(shown) or "paths" in data.cut else ""
     return section("Paths", element("p", note, class_="note"), body, more, id_="paths")
 
@@ -300,8 +320,8 @@ def _reading() -> Html:
     lines = (
         "A dead letter here is one copy in one queue: a death whose dead-letter exchange reaches three queues"
         " makes three. Each is counted once, however many deliveries it led to.",
-        "Hops between queues have no line in a trace. They are reconstructed: the rules of the release and the"
-        " definitions are searched for the path from what was seen before to exactly what was delivered.",
+        "Hops between queues have no line in a trace. They are reconstructed: rules and definitions are"
+        " searched for a path from what was seen before to exactly what was delivered.",
         "A dead letter that was never delivered afterwards leaves no trace and is not counted.",
     )
     return section("How to read this", *(element("p", line) for line in lines), id_="reading")

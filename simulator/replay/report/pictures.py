@@ -44,6 +44,7 @@ INK, MUTED = "#1f2937", "#6b7280"
 MARGIN = 24.0
 NAME_MAX = 30
 PATHS_SHOWN = 15
+_OTHERS = "other queues"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -74,7 +75,7 @@ def flow_picture(group: Group, most: int = ARROWS_MAX) -> go.Figure:
     drawing = _Drawing(group, plan, sizes)
     for node, lines in nodes.items():
         drawing.node(node, lines)
-    largest = max((arrow.count for arrow in shown), default=1)
+    largest = max((arrow.messages for arrow in shown), default=1)
     for arrow, route in zip(shown, plan.routes, strict=True):
         drawing.arrow(arrow, route, largest)
     return drawing.figure()
@@ -86,10 +87,13 @@ def _lines(node: Node, group: Group, shown: list[Arrow]) -> list[str]:
         return [f"published {_sum(node, shown):,}"]
     if node.kind == "nowhere":
         return ["no queue"]
+    if node.kind == "others":
+        sources = {kind.queue for kind in group.arriving if kind.to_queue == node.name}
+        return [f"{len(sources):,} other queues"]
     if node.kind == "exchange":
-        published = sum(a.count for a in shown if a.source == node and a.reason == PUBLISHED)
+        published = sum(a.messages for a in shown if a.source == node and a.reason == PUBLISHED)
         return [_short(node.name), *([f"published {published:,}"] if published else [])]
-    queue = group.queues.get(node.name, QueueTotals())
+    queue = group.queues.get(node.name) or group.beyond[node.name]
     lines = [_short(node.name), f"{queue.delivered:,} delivered" if queue.delivered else "nothing delivered"]
     if queue.unseen:
         lines.append(f"{queue.unseen:,} not seen again")
@@ -99,7 +103,7 @@ def _lines(node: Node, group: Group, shown: list[Arrow]) -> list[str]:
 
 
 def _sum(node: Node, shown: list[Arrow]) -> int:
-    return sum(arrow.count for arrow in shown if arrow.source == node)
+    return sum(arrow.messages for arrow in shown if arrow.source == node)
 
 
 def _short(name: str) -> str:
@@ -129,14 +133,16 @@ class _Drawing:
     def node(self, node: Node, lines: list[str]) -> None:
         """A box; square for queues, round for exchanges."""
         (x, y), (width, height) = self._plan.centres[node], self._sizes[node]
-        queue = self._group.queues.get(node.name) if node.kind == "queue" else None
+        own = self._group.queues.get(node.name) if node.kind == "queue" else None
+        queue = self._group.beyond.get(node.name) if node.kind == "queue" and own is None else own
+        edge = node.kind in ("nowhere", "others") or (node.kind == "queue" and own is None)
         alarm = node.kind == "nowhere" or (queue is not None and queue.unseen > 0)
         line = ALARM if alarm else QUEUE if node.kind == "queue" else EXCHANGE
         self._shapes.append(
             {
                 "type": "path",
                 "path": _rounded(x, y, width, height, 5 if node.kind == "queue" else 13),
-                "line": {"color": line, "width": 1.6, "dash": "dash" if node.kind == "nowhere" else "solid"},
+                "line": {"color": line, "width": 1.6, "dash": "dash" if edge else "solid"},
                 "fillcolor": _fill(line, 0.05 if node.kind == "entry" else 0.13),
                 "layer": "above",
             }
@@ -155,7 +161,7 @@ class _Drawing:
             {
                 "type": "path",
                 "path": svg_path(curves),
-                "line": {"color": shade, "width": round(1.2 + 5 * math.sqrt(arrow.count / largest), 1)},
+                "line": {"color": shade, "width": round(1.2 + 5 * math.sqrt(arrow.messages / largest), 1)},
                 "opacity": 0.75,
                 "layer": "below",
             }
@@ -170,7 +176,8 @@ class _Drawing:
             label = {"x": x, "y": y, "text": html.escape(text), "font": {"size": 11, "color": shade}}
             self._texts.append({**label, "bgcolor": "#ffffff", "borderpad": 1, "name": "label"})
         where = f"{_name(arrow.source)} → {_name(arrow.target)}"
-        self._hover.append((x, y, f"{where}<br>{html.escape(arrow.reason)}: {arrow.count:,}"))
+        facts = [f"{html.escape(reason)}: {messages:,}" for reason, messages in arrow.reasons]
+        self._hover.append((x, y, "<br>".join([where, *facts])))
 
     def figure(self) -> go.Figure:
         """The figure, as large as its content."""
@@ -225,13 +232,15 @@ def _label(arrow: Arrow) -> str:
     if arrow.source.kind == "entry":
         return ""
     if arrow.source.kind == "queue":
-        return f"{arrow.reason} {arrow.count:,}"
-    return f"{arrow.count:,}"
+        return f"{arrow.reason} {arrow.messages:,}"
+    return f"{arrow.messages:,}"
 
 
 def _name(node: Node) -> str:
     if node.kind == "entry":
         return "publishes to the default exchange"
+    if node.kind == "others":
+        return "queues of other groups"
     return "no queue" if node.kind == "nowhere" else html.escape(node.name)
 
 
@@ -255,12 +264,14 @@ def _about(node: Node, queue: QueueTotals | None) -> str:
 def _rounded(x: float, y: float, width: float, height: float, radius: float) -> str:
     left, right, top, bottom = x - width / 2, x + width / 2, y - height / 2, y + height / 2
     r = min(radius, height / 2)
-    return (
-        f"M {left + r:.1f},{top:.1f} L {right - r:.1f},{top:.1f} Q {right:.1f},{top:.1f} {right:.1f},{top + r:.1f} "
-        f"L {right:.1f},{bottom - r:.1f} Q {right:.1f},{bottom:.1f} {right - r:.1f},{bottom:.1f} "
-        f"L {left + r:.1f},{bottom:.1f} Q {left:.1f},{bottom:.1f} {left:.1f},{bottom - r:.1f} "
-        f"L {left:.1f},{top + r:.1f} Q {left:.1f},{top:.1f} {left + r:.1f},{top:.1f} Z"
+    corners = (  # where each corner starts, turns and ends
+        ((right - r, top), (right, top), (right, top + r)),
+        ((right, bottom - r), (right, bottom), (right - r, bottom)),
+        ((left + r, bottom), (left, bottom), (left, bottom - r)),
+        ((left, top + r), (left, top), (left + r, top)),
     )
+    steps = [f"L {a:.1f},{b:.1f} Q {c:.1f},{d:.1f} {e:.1f},{f:.1f}" for (a, b), (c, d), (e, f) in corners]
+    return f"M {left + r:.1f},{top:.1f} " + " ".join(steps) + " Z"
 
 
 def _fill(shade: str, opacity: float) -> str:
@@ -275,14 +286,15 @@ def deaths_picture(data: ReportData) -> go.Figure:
     rows: defaultdict[tuple[str, str], defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
     for each in data.deaths:
         totals[each.reason][each.start_us] += each.count
-        name = "other queues" if each.queue is None else each.queue
+        name = _OTHERS if each.queue is None else each.queue
         host = f"{each.vhost}: " if several and each.vhost is not None else ""
         rows[host + name, each.reason][each.start_us] += each.count
-    ranked = sorted(rows, key=lambda key: (sum(rows[key].values()), key))
+    ranked = sorted(rows, key=lambda key: (key[0] != _OTHERS, sum(rows[key].values()), key))
     times = sorted({each.start_us for each in data.deaths})
-    height = 170 + 20 * len(ranked)
+    heights = [150, max(20, 20 * len(ranked))]
+    height = sum(heights) + 100
     figure = make_subplots(
-        rows=2, cols=1, shared_xaxes=True, vertical_spacing=24 / (height + 60), row_heights=[150, max(20, 20 * len(ranked))]
+        rows=2, cols=1, shared_xaxes=True, vertical_spacing=24 / height, row_heights=heights
     )
     for reason in sorted(totals, key=lambda reason: -sum(totals[reason].values())):
         counted = totals[reason]
@@ -312,9 +324,9 @@ def deaths_picture(data: ReportData) -> go.Figure:
     grid = {"gridcolor": "rgba(128,128,128,0.25)", "zeroline": False}
     figure.update_layout(
         template="none",
-        height=height + 60,
+        height=height,
         barmode="stack",
-        margin={"l": 10, "r": 10, "t": 34, "b": 30},
+        margin={"l": 10, "r": 10, "t": 34, "b": 44},
         legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "traceorder": "normal"},
         **_PAPER,
     )
@@ -348,7 +360,8 @@ def paths_picture(data: ReportData, most: int = PATHS_SHOWN) -> go.Figure:
 
 def several_vhosts(data: ReportData) -> bool:
     """Whether queue names need their virtual host beside them."""
-    return len({each.vhost for each in (*data.deliveries, *data.dead_letters, *(data.publishes or ()))}) > 1
+    hosts = {each.vhost for each in data.deliveries} | {each.vhost for each in data.publishes or ()}
+    return len(hosts) > 1
 
 
 def path_text(path: Path) -> str:

@@ -1,0 +1,93 @@
+"""Numbers for signatures, and templates that leave the milliseconds of expirations out.
+
+Messages with a random expiration each (a retry with jitter) would make every
+signature unique. No rule looks at how many milliseconds they are, only at whether
+two are the same; so a signature is a template and the expirations in it, and two
+messages are alike when their templates are and their expirations repeat alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.replay.states import Row, row_of
+
+SIGNATURES_MAX = 200_000
+"""Signatures remembered between batches."""
+
+Ints = npt.NDArray[np.int32]
+# A number as brokers write it, of the names' line (its last element) or of an entry of x-death.
+_EXPIRATION = re.compile(r'(?<=")[1-9][0-9]{0,10}(?="\]\n)|(?<="original-expiration":")[1-9][0-9]{0,10}(?=")')
+
+
+class Signatures:
+    """The signatures seen, each with its number, its template's number and its expirations."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._texts: list[str] = []
+        self._templates: dict[str, int] = {}
+        self._template_of: list[int] = []
+        self._expirations: list[tuple[str, ...]] = []
+        self._has_expirations: list[bool] = []
+        self._examples: list[Row] = []
+        self._rows: dict[int, Row] = {}
+
+    def numbers(self, signatures: Iterable[str]) -> Ints:
+        """The number of each signature; new ones get the next."""
+        known = self._numbers
+        return np.array([known[text] if text in known else self._add(text) for text in signatures], np.int32)
+
+    def templates(self, numbers: Ints) -> Ints:
+        """The template of each number."""
+        return np.array(self._template_of, dtype=np.int32)[numbers]
+
+    def having_expirations(self, numbers: Ints) -> npt.NDArray[np.bool_]:
+        """Which of the numbers stand for a signature with an expiration."""
+        return np.array(self._has_expirations, dtype=bool)[numbers]
+
+    def pattern(self, numbers: Ints) -> bytes:
+        """How the expirations repeat over the rows of one message."""
+        order: dict[str, int] = {}
+        places = [order.setdefault(e, len(order)) for n in numbers.tolist() for e in self._expirations[n]]
+        return np.array(places, dtype=np.int32).tobytes()
+
+    def row(self, number: int) -> Row:
+        """The signature's row, decoded."""
+        if number not in self._rows:
+            self._rows[number] = row_of(self._texts[number])
+        return self._rows[number]
+
+    def example(self, template: int) -> Row:
+        """A row of that template; all of them have the same event, virtual host, queue and exchange."""
+        return self._examples[template]
+
+    def forget(self) -> None:
+        """Drop the signatures when they have become too many; the templates stay."""
+        if len(self._numbers) > SIGNATURES_MAX:
+            self._numbers.clear()
+            self._rows.clear()
+            for kept in (self._texts, self._template_of, self._expirations, self._has_expirations):
+                kept.clear()
+
+    @property
+    def template_count(self) -> int:
+        """How many templates there are."""
+        return len(self._examples)
+
+    def _add(self, text: str) -> int:
+        number = self._numbers[text] = len(self._texts)
+        self._texts.append(text)
+        expirations = tuple(_EXPIRATION.findall(text))
+        template = _EXPIRATION.sub("", text) if expirations else text
+        if template not in self._templates:
+            self._templates[template] = len(self._examples)
+            self._examples.append(row_of(text))
+        self._template_of.append(self._templates[template])
+        self._expirations.append(expirations)
+        self._has_expirations.append(bool(expirations))
+        return number
