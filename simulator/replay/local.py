@@ -14,7 +14,7 @@ from dlx.releases import DEFAULT, release
 from simulator.definitions import Definitions
 from simulator.replay.definitions import exporting_release, topologies
 from simulator.replay.kernel import Kernel
-from simulator.replay.schema import LINEAGE, OUTPUT
+from simulator.replay.schema import INPUT, LINEAGE, OUTPUT
 
 _ORDER = [(name, "ascending") for name in (LINEAGE, "time_us", "file", "line")]
 _encode = msgspec.json.Encoder().encode
@@ -24,12 +24,15 @@ def replay_table(
     captured: Iterable[pa.RecordBatch], definitions: Definitions, rules: str = DEFAULT
 ) -> pa.Table:
     """Replay captured batches (``simulator.capture.SCHEMA``); the columns are ``schema.OUTPUT``, sorted."""
-    arranged = [_arranged(batch) for batch in captured if batch.num_rows]
-    if not arranged:
-        return OUTPUT.empty_table()
-    rows = pa.Table.from_batches(arranged).sort_by(_ORDER).combine_chunks()
+    rows = arranged_table(captured)
     kernel = Kernel(topologies(definitions), release(rules), exporting_release(definitions))
     return pa.Table.from_batches(list(kernel.replay(iter(rows.to_batches()))), schema=OUTPUT)
+
+
+def arranged_table(captured: Iterable[pa.RecordBatch]) -> pa.Table:
+    """What the kernel takes: as ``plan.arranged`` makes it, the rows of a message together and in order."""
+    arranged = [_arranged(batch) for batch in captured if batch.num_rows]
+    return pa.Table.from_batches(arranged, schema=INPUT).sort_by(_ORDER).combine_chunks()
 
 
 def _arranged(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -46,7 +49,8 @@ def _arranged(batch: pa.RecordBatch) -> pa.RecordBatch:
             "line": batch.column("line"),
             "signature": signatures,
             "content": contents,
-        }
+        },
+        schema=INPUT,
     )
 
 

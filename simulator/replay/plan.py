@@ -27,9 +27,6 @@ from simulator.replay.definitions import exporting_release, topologies
 from simulator.replay.kernel import Kernel
 from simulator.replay.schema import LINEAGE, OUTPUT
 
-INPUT = (LINEAGE, "time_us", "file", "line", "signature", "content")
-"""The columns that go through Python."""
-
 
 def replay(captured: DataFrame, definitions: Definitions, rules: str = DEFAULT) -> DataFrame:
     """Replay captured rows (``simulator.capture.SCHEMA``) under the rules of a release.
@@ -44,7 +41,7 @@ def replay(captured: DataFrame, definitions: Definitions, rules: str = DEFAULT) 
 
 
 def arranged(captured: DataFrame) -> DataFrame:
-    """The columns of ``INPUT``, the rows of a message together and in order."""
+    """The columns of ``schema.INPUT``, the rows of a message together and in order."""
     chosen = captured.select(
         F.concat("vhost", F.lit("\n"), "message").alias(LINEAGE),
         "time_us",

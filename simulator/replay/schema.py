@@ -12,6 +12,17 @@ from simulator.replay.verdicts import Verdict
 LINEAGE = "lineage"
 """Virtual host and message identity in one column: what rows are brought together by."""
 
+INPUT = pa.schema(
+    [
+        pa.field(LINEAGE, pa.string(), nullable=False),
+        pa.field("time_us", pa.int64(), nullable=False),
+        pa.field("file", pa.string(), nullable=False),
+        pa.field("line", pa.int64(), nullable=False),
+        pa.field("signature", pa.string(), nullable=False),
+        pa.field("content", pa.string(), nullable=False),
+    ]
+)
+"""The columns that go through the kernel."""
 HOP = pa.struct(
     [(name, pa.string()) for name in ("queue", "reason", "exchange", "to_queue")],
 )

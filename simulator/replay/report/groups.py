@@ -48,7 +48,7 @@ class Group(msgspec.Struct, frozen=True):
     """The queues of one picture and what flowed into, between and out of them.
 
     ``beyond`` are queues of other groups that ``dead_letters`` go to, ``arriving``
-    the dead letters from other groups.
+    the dead letters from other groups; ``losing`` are queues whose settings lose messages.
     """
 
     vhost: str
@@ -58,6 +58,7 @@ class Group(msgspec.Struct, frozen=True):
     publishes: tuple[Published, ...]
     dead_letters: tuple[DeadLetters, ...]
     arriving: tuple[DeadLetters, ...]
+    losing: frozenset[str] = frozenset()
 
     @property
     def dead_letter_count(self) -> int:
@@ -131,8 +132,10 @@ def groups(data: ReportData) -> tuple[Group, ...]:
         queues = {name: each for (host, name), each in sorted(totals.items()) if host == vhost}
         kinds = [kind for kind in data.dead_letters if kind.vhost == vhost]
         publishes = [each for each in data.publishes or () if each.vhost == vhost]
+        losing = frozenset(loss.queue for loss in data.losses if loss.vhost in ("", vhost))
         for name, members in _named(_merged(_connected(queues, kinds))):
-            found.append(_group(vhost, name, members, queues, publishes, kinds))
+            group = _group(vhost, name, members, queues, publishes, kinds)
+            found.append(msgspec.structs.replace(group, losing=losing))
     return tuple(sorted(found, key=lambda group: (-group.dead_letter_count, group.vhost, group.name)))
 
 
@@ -201,7 +204,7 @@ def _merged(sets: list[tuple[str, ...]], depth: int = 1) -> list[tuple[str, ...]
     return found
 
 
-def _packed(sets: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+def _packed(sets: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """The sets, small ones put together in the order of their names."""
     found = [members for members in sets if len(members) > SMALL]
     some: tuple[str, ...] = ()

@@ -97,6 +97,8 @@ def _lines(node: Node, group: Group, shown: list[Arrow]) -> list[str]:
     lines = [_short(node.name), f"{queue.delivered:,} delivered" if queue.delivered else "nothing delivered"]
     if queue.unseen:
         lines.append(f"{queue.unseen:,} not seen again")
+    if node.name in group.losing:
+        lines.append("can lose messages")
     if queue.unlike:
         lines.append(f"{queue.unlike:,} not as predicted")
     return lines
@@ -136,7 +138,8 @@ class _Drawing:
         own = self._group.queues.get(node.name) if node.kind == "queue" else None
         queue = self._group.beyond.get(node.name) if node.kind == "queue" and own is None else own
         edge = node.kind in ("nowhere", "others") or (node.kind == "queue" and own is None)
-        alarm = node.kind == "nowhere" or (queue is not None and queue.unseen > 0)
+        loses = queue is not None and (queue.unseen > 0 or node.name in self._group.losing)
+        alarm = node.kind == "nowhere" or loses
         line = ALARM if alarm else QUEUE if node.kind == "queue" else EXCHANGE
         self._shapes.append(
             {
