@@ -38,10 +38,16 @@ RETURNS: dict[str, Return] = {"reject": "reject", "nack": "nack", "close": "lost
 FINAL: dict[str, Return] = {"reject": "final reject", "nack": "final nack"}
 
 
+class Long(int):
+    """A 64-bit integer; pika, too, decodes it to a type of its own."""
+
+
 def plain(field: dict[str, Any]) -> Any:
     """The Python value of a typed field: ``{"S": "x"}`` -> ``"x"``."""
     ((tag, value),) = field.items()
     match tag:
+        case "l":
+            return Long(value)
         case "T":
             return datetime.fromtimestamp(value, UTC)
         case "A":

@@ -7,6 +7,7 @@ parts in order: what is declared (``queue``, ``exchange``, ``bind``,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -225,11 +226,16 @@ def letters(name: str, rule: str, source: str, *parts: Part | list[Part]) -> Cas
 
 
 def settings(
-    name: str, rule: str, source: str, *parts: Part | list[Part], policies_last: bool = False
+    name: str,
+    rule: str,
+    source: str,
+    *parts: Part | list[Part],
+    policies_last: bool = False,
+    releases: Sequence[str] = (),
 ) -> Case:
-    """Which policies apply to each queue, as the management API says."""
+    """Which policies apply to each queue, as the management API says; ``releases``: only there."""
     case = _case("settings", name, rule, source, parts)
-    return msgspec.structs.replace(case, policies_last=policies_last)
+    return msgspec.structs.replace(case, policies_last=policies_last, releases=list(releases))
 
 
 def effective(name: str, rule: str, source: str, *parts: Part | list[Part]) -> Case:

@@ -1,0 +1,72 @@
+"""The Spark plan gives what the kernel gives, however the rows are spread."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulator.capture import convert, open_log
+from simulator.replay import findings, hops, replay, replay_table, scan, spark_session, summarize
+from tests.replay.logs import EXAMPLES, example_definitions
+
+pytestmark = pytest.mark.spark
+
+LOG = EXAMPLES / "captured-4.3" / "trace.log.gz"
+DEFINITIONS = example_definitions("4.3")
+COMPARED = ("file", "line", "verdict", "why", "hops", "new_hops", "differences", "alternatives")
+
+
+@pytest.fixture(scope="module")
+def spark():
+    session = spark_session("local[2]")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def captured(spark, tmp_path_factory):
+    path = tmp_path_factory.mktemp("captured") / "captured.parquet"
+    convert([LOG], path)
+    return scan(spark, [str(path)])
+
+
+def comparable(rows):
+    chosen = [{name: row[name] for name in COMPARED} for row in rows]
+    return sorted(chosen, key=lambda row: (row["file"], row["line"]))
+
+
+@pytest.mark.parametrize("rules", ["4.3", "3.10"])
+def test_spark_and_local_replay_agree(captured, rules):
+    on_spark = replay(captured, DEFINITIONS, rules).toArrow().to_pylist()
+    here = replay_table(open_log(LOG), DEFINITIONS, rules).to_pylist()
+    assert comparable(on_spark) == comparable(here)
+
+
+@pytest.mark.parametrize("partitions", [1, 13])
+def test_partitioning_and_order_of_input_change_nothing(spark, captured, partitions):
+    shuffled = captured.orderBy("payload" if "payload" in captured.columns else "properties")
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    try:
+        rows = replay(shuffled, DEFINITIONS).toArrow().to_pylist()
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
+    assert comparable(rows) == comparable(replay_table(open_log(LOG), DEFINITIONS).to_pylist())
+
+
+def test_the_summary_adds_up(captured):
+    replayed = replay(captured, DEFINITIONS).cache()
+    summary = summarize(replayed, DEFINITIONS, broken_lines=2)
+    assert summary.deliveries == replayed.where("event = 'delivered'").count() == summary.agree
+    assert summary.messages == captured.select("message").distinct().count()
+    assert summary.dead_letters == hops(replayed).count()
+    assert summary.broken_lines == 2
+    assert summary.explained
+    assert findings(replayed) == []
+
+
+def test_findings_are_grouped_with_the_first_example(captured):
+    found = findings(replay(captured, DEFINITIONS, "3.10"))
+    assert found[0].what == "x-last-death-queue"
+    assert found[0].behaviours == ("last_death_headers",)
+    assert found[0].count > found[-1].count
+    assert found[0].file == "trace.log.gz"

@@ -1,0 +1,330 @@
+"""What a consumer reads from ``x-death``: of every release, through every client, and from rubbish."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pika
+import pika.spec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dlx
+from dlx.deaths import REASONS, Death, DeathPoint
+from tests.rules.vector_case import plain_table
+
+TESTS = Path(__file__).parent.parent
+RELEASES = ("3.8", "3.10", "4.0", "4.3")
+DIED = datetime(2026, 11, 21, 2, 37, 52, tzinfo=UTC)
+
+
+def entry(queue: str = "orders", reason: str = "rejected", count: Any = 1, **more: Any) -> dict[str, Any]:
+    """One entry as pika decodes it."""
+    table = {"count": count, "reason": reason, "queue": queue, "time": DIED, "exchange": "shop"}
+    return {**table, "routing-keys": ["order.new"], **more}
+
+
+def history_of(*entries: Any) -> dlx.DeathHistory:
+    return dlx.death_history({"x-death": list(entries)})
+
+
+# -- counts --------------------------------------------------------------------
+
+
+def test_a_retry_loop_is_counted_by_queue_and_reason() -> None:
+    history = history_of(entry("orders.wait", "expired", 3), entry("orders", "rejected", 3), entry("mail"))
+    assert history.attempts == 4
+    assert history.rejected_in("orders") == 3
+    assert history.rejected_in("orders.wait") == 0
+    assert history.count(reason="expired") == history.count(queue="orders.wait") == 3
+    assert history.total == 7
+    assert history.path == "mail rejected -> orders rejected x3 -> orders.wait expired x3"
+
+
+def test_other_reasons_are_no_rejection() -> None:
+    history = history_of(*(entry("q", reason) for reason in REASONS))
+    assert (history.attempts, history.total) == (1, 4)
+    assert history.count(queue="q", reason="delivery_limit") == 1
+
+
+def test_entries_that_no_broker_merged_add_up() -> None:
+    assert history_of(entry(), entry(count=2), entry()).rejected_in("orders") == 4
+
+
+@pytest.mark.parametrize("source", [None, {}, {"x-death": None}, pika.BasicProperties(), {"headers": None}])
+def test_a_message_that_never_died(source: Any) -> None:
+    history = dlx.death_history(source)
+    assert not history
+    assert (history.attempts, history.total, history.path, history.malformed) == (0, 0, "", ())
+    assert history.first is history.last is history.first_death_at is None
+
+
+# -- where the headers are -----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda headers: headers,
+        lambda headers: {"headers": headers, "app_id": "shop"},
+        lambda headers: pika.BasicProperties(headers=headers),
+        lambda headers: SimpleNamespace(headers=headers),
+        lambda headers: {name.encode(): value for name, value in headers.items()},
+        lambda headers: {b"headers": {name.encode(): value for name, value in headers.items()}},
+    ],
+    ids=["headers", "properties mapping", "pika", "object with headers", "bytes", "bytes in properties"],
+)
+def test_every_form_of_source_reads_the_same(wrap: Any) -> None:
+    headers = {
+        "x-death": [entry(count=2)],
+        "x-first-death-queue": "start",
+        "x-first-death-reason": "expired",
+        "x-first-death-exchange": "",
+    }
+    history = dlx.death_history(wrap(headers))
+    assert history.rejected_in("orders") == 2
+    assert history.first == DeathPoint("expired", "start", "")
+    assert history.malformed == ()
+
+
+def test_a_user_header_of_that_name_is_no_wrapping() -> None:
+    inner = {"x-death": [entry("forged", count=9)]}
+    history = dlx.death_history({"x-death": [entry()], "headers": inner})
+    assert (history.rejected_in("orders"), history.rejected_in("forged")) == (1, 0)
+
+
+def test_texts_may_be_bytes() -> None:
+    raw = {b"queue": b"caf\xc3\xa9", b"reason": b"rejected", b"count": 2, b"routing-keys": [b"k", "l"]}
+    (death,) = history_of(raw).deaths
+    assert (death.queue, death.reason, death.count, death.routing_keys) == ("café", "rejected", 2, ("k", "l"))
+
+
+def test_bytes_that_are_no_utf8_are_replaced() -> None:
+    assert history_of({b"queue": b"\xff", b"reason": b"rejected"}).deaths[0].queue == "�"
+
+
+def test_pika_decodes_from_the_wire_what_is_read_here() -> None:
+    sent = pika.BasicProperties(headers={"x-death": [entry(count=2)]}, content_type="text/plain")
+    received = pika.BasicProperties()
+    received.decode(b"".join(sent.encode()))
+    history = dlx.death_history(received)
+    assert history.deaths == dlx.death_history(sent).deaths
+    assert history.first_death_at == DIED
+
+
+# -- first and last ------------------------------------------------------------
+
+
+def test_first_and_last_come_from_their_headers() -> None:
+    headers = {"x-death": [entry()]}
+    for when, queue in (("first", "one"), ("last", "two")):
+        headers |= {f"x-{when}-death-{name}": f"{queue} {name}" for name in ("reason", "queue", "exchange")}
+    history = dlx.death_history(headers)
+    assert history.first == DeathPoint("one reason", "one queue", "one exchange")
+    assert history.last == DeathPoint("two reason", "two queue", "two exchange")
+
+
+def test_without_their_headers_x_death_tells() -> None:
+    history = history_of(entry("c", time=30), entry("a", time=10), entry("b", time=20))
+    assert history.last == DeathPoint("rejected", "c", "shop")
+    assert history.first == DeathPoint("rejected", "a", "shop")
+
+
+def test_an_entry_without_time_is_not_the_oldest() -> None:
+    assert history_of(entry("a", time=10), entry("b", time=None)).first == DeathPoint("rejected", "a", "shop")
+
+
+def test_the_last_of_the_list_is_the_oldest_where_no_time_tells() -> None:
+    history = history_of(entry("c", time=7), entry("b", time=7), entry("a", time=7))
+    assert history.first == DeathPoint("rejected", "a", "shop")
+
+
+@pytest.mark.parametrize(
+    "time", [DIED, DIED.replace(tzinfo=None), int(DIED.timestamp())], ids=["aware", "naive", "seconds"]
+)
+def test_the_first_death_has_a_time(time: Any) -> None:
+    assert history_of(entry(time=DIED.replace(year=2030)), entry("wait", time=time)).first_death_at == DIED
+
+
+@pytest.mark.parametrize("time", [None, 0, 2**62, "2026-11-21", -5, True, datetime.max])
+def test_a_time_that_makes_no_sense_is_none(time: Any) -> None:
+    history = history_of(entry(time=time))
+    assert history.attempts == 1
+    assert time is datetime.max or history.first_death_at is None
+
+
+# -- what is malformed ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("rejected", "x-death is a str, not an array"),
+        ({"queue": "q"}, "x-death is a dict, not an array"),
+        (["rejected"], "x-death[0] is a str, not a table"),
+        ([None], "x-death[0] is a NoneType, not a table"),
+        ([{"queue": "q"}], "x-death[0] lacks a queue or a reason"),
+        ([{"reason": "rejected", "queue": 7}], "x-death[0] lacks a queue or a reason"),
+        ([entry(count="3")], "x-death[0].count is a str, not a number of deaths"),
+        ([entry(count=-1)], "x-death[0].count is out of range, not a number of deaths"),
+        ([entry(count=10**5000)], "x-death[0].count is out of range, not a number of deaths"),
+        ([entry(count=2.5)], "x-death[0].count is a fraction, not a number of deaths"),
+        ([entry(count=True)], "x-death[0].count is a bool, not a number of deaths"),
+        ([entry(time="now")], "x-death[0].time is a str, not a time since 1970"),
+    ],
+)
+def test_what_is_passed_over_is_named(value: Any, said: str) -> None:
+    assert dlx.death_history({"x-death": value}).malformed == (said,)
+
+
+def test_the_rest_of_a_broken_header_is_read() -> None:
+    history = history_of("rubbish", entry("a"), {"queue": "b"}, entry("c", count="many"))
+    assert [death.queue for death in history.deaths] == ["a", "c"]
+    assert history.attempts == 2
+    assert len(history.malformed) == 3
+
+
+def test_a_missing_count_is_one_and_missing_fields_are_empty() -> None:
+    history = history_of({"queue": "q", "reason": "rejected"})
+    assert history.deaths == (Death(queue="q", reason="rejected", count=1, exchange="", routing_keys=()),)
+    assert history.malformed == ()
+
+
+class Hostile(Mapping[str, Any]):
+    """A mapping that fails on every access."""
+
+    def __getitem__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        raise RuntimeError("iter")
+
+    def __len__(self) -> int:
+        return 1
+
+
+class HostileMessage:
+    @property
+    def headers(self) -> Any:
+        raise RuntimeError("gone")
+
+
+@pytest.mark.parametrize("source", [Hostile(), HostileMessage(), {"headers": Hostile()}, 7, "text", []])
+def test_a_source_that_cannot_be_read_is_empty(source: Any) -> None:
+    assert not dlx.death_history(source)
+
+
+def test_an_entry_that_cannot_be_read_is_named() -> None:
+    history = history_of(Hostile(), entry())
+    assert history.malformed == ("x-death[0] cannot be read: RuntimeError",)
+    assert history.attempts == 1
+
+
+_scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=8),
+    st.binary(max_size=8),
+    st.datetimes(),
+    st.datetimes(timezones=st.timezones()),
+    st.decimals(),
+)
+_names = st.one_of(
+    st.sampled_from(["queue", "reason", "count", "time", "exchange", "routing-keys", "original-expiration"]),
+    st.sampled_from([b"queue", b"reason", b"count"]),
+    st.text(max_size=8),
+    st.integers(),
+)
+_values = st.recursive(
+    _scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_names, inner, max_size=6),
+    max_leaves=12,
+)
+_points = [f"x-{when}-death-{name}" for when in ("first", "last") for name in ("queue", "reason", "exchange")]
+_headers = st.dictionaries(st.sampled_from(["x-death", b"x-death", "headers", *_points]), _values)
+_entries = st.fixed_dictionaries(
+    {"queue": st.text(max_size=4) | _values, "reason": st.sampled_from(REASONS) | _values},
+    optional={"count": st.integers() | _values, "time": st.integers() | st.datetimes() | _values},
+)
+
+
+@given(st.one_of(_values, _headers, st.lists(_entries | _values).map(lambda found: {"x-death": found})))
+def test_no_header_whatsoever_raises(source: Any) -> None:
+    history = dlx.death_history(source)
+    assert history.total >= history.attempts >= 0
+    assert isinstance(history.path, str)
+    assert history.first_death_at is None or history.first_death_at.tzinfo is UTC
+    assert bool(history) == bool(history.deaths)
+    assert all(isinstance(text, str) for text in history.malformed)
+
+
+@given(st.lists(st.builds(entry, st.text(max_size=3), st.sampled_from(REASONS), st.integers(0, 9))))
+def test_counts_add_up(entries: list[dict[str, Any]]) -> None:
+    history = history_of(*entries)
+    assert history.total == sum(each["count"] for each in entries)
+    assert history.total == sum(history.count(reason=reason) for reason in REASONS)
+    assert history.malformed == ()
+
+
+# -- what real servers deliver -------------------------------------------------
+
+
+def traced(release: str) -> list[dict[str, Any]]:
+    """The headers of real deliveries of dead letters, as the tracing plugin wrote them."""
+    log = (TESTS / "capture" / "samples" / f"trace-json-{release}.log").read_text(encoding="utf-8")
+    records = [json.loads(line) for line in log.splitlines()]
+    found = [r["properties"].get("headers", {}) for r in records if r["type"] == "received"]
+    # One message of the log was published with "not an array" for a history.
+    return [headers for headers in found if isinstance(headers.get("x-death"), list)]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_real_deliveries_of_every_release(release: str) -> None:
+    all_headers = traced(release)
+    assert len(all_headers) >= 3
+    for headers in all_headers:
+        history = dlx.death_history(headers)
+        assert history.malformed == ()
+        assert history.total == sum(each["count"] for each in headers["x-death"])
+        assert history.first is not None
+        assert history.first.queue == headers["x-first-death-queue"]
+        assert history.last == history_of(headers["x-death"][0]).last
+        assert history.first_death_at is not None
+        assert history.first_death_at.timestamp() == min(each["time"] for each in headers["x-death"])
+
+
+def recorded(release: str) -> Iterator[dict[str, Any]]:
+    """The headers of recorded deliveries, as pika decodes them; without those that a client made up."""
+    for group in ("deaths", "cycles", "targets", "keys"):
+        cases = (TESTS / "vectors" / "recorded" / f"{group}.json").read_text(encoding="utf-8")
+        for case in json.loads(cases):
+            if "x-death" in json.dumps(case.get("steps", "x-death")):
+                continue
+            for seen in case["seen"]:
+                copies = seen["outcome"].get("copies", {}) if release in seen["releases"] else {}
+                for copy in (each for queue in copies.values() for each in queue):
+                    headers = plain_table(copy.get("headers") or {})
+                    if "x-death" in headers:
+                        yield headers
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_recorded_deliveries_of_every_release(release: str) -> None:
+    """``x-death`` alone tells what the broker's other headers say, and nothing in it is malformed."""
+    checked = 0
+    for headers in recorded(release):
+        history = dlx.death_history(headers)
+        assert history.malformed == ()
+        assert len(history.deaths) == len(headers["x-death"])
+        if "x-last-death-queue" in headers:
+            assert history.last == history_of(*headers["x-death"]).last
+        checked += 1
+    assert checked > 20
