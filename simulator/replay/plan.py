@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import tempfile
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -22,10 +20,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 import dlx
 import simulator
 from dlx.releases import DEFAULT, release
-from simulator.definitions import Definitions, parse_definitions
-from simulator.replay.definitions import exporting_release, topologies
-from simulator.replay.kernel import Kernel
+from simulator.definitions import Definitions
 from simulator.replay.schema import LINEAGE, OUTPUT
+from simulator.replay.step import ReplayStep
 
 
 def replay(captured: DataFrame, definitions: Definitions, rules: str = DEFAULT) -> DataFrame:
@@ -68,19 +65,6 @@ def signature() -> Column:
 def content() -> Column:
     """What no rule changes, as two lines: properties and user headers."""
     return F.concat_ws("\n", "properties", "headers")
-
-
-class ReplayStep:
-    """The function that Spark runs on each partition. Small to ship: it takes the definitions as JSON."""
-
-    def __init__(self, definitions: Definitions, rules: str) -> None:
-        self._definitions = definitions.to_json()
-        self._rules = rules
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        definitions = parse_definitions(self._definitions, "definitions")
-        kernel = Kernel(topologies(definitions), release(self._rules), exporting_release(definitions))
-        return kernel.replay(batches)
 
 
 def ship(spark: SparkSession) -> None:
