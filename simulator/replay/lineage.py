@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from dlx.message import PublishRefusedError
 from simulator.events import Event
@@ -24,37 +24,52 @@ from simulator.replay.verdicts import Verdict, path_text
 
 SLIGHT = 2
 """Differing fields up to which a delivery counts as altered, not as unexplained."""
-SOURCES_MAX = 12
+SOURCES_MAX = 64
 """Sources that the search for the nearest explanation looks at, the latest first."""
 
-_Key = tuple[bool, str, tuple[int, ...]]
+_Key = tuple[str, str, tuple[int, ...]]
 
 
 class Source:
     """A state that was observed: a publish (several entry states) or a delivery (one).
 
-    Equal observations of one message are one source with a number of
-    ``instances``; ``claims`` counts the deliveries that each target took from it.
+    Equal observations of different copies are one source with a number of
+    ``instances``. ``claims`` counts the deliveries of each target that descend from
+    it, so that a copy is not used twice: what is delivered once more than there are
+    instances is a redelivery.
     """
 
-    __slots__ = ("claims", "content", "headers", "instances", "is_publish", "roots", "row", "taken")
+    __slots__ = ("claims", "content", "headers", "instances", "is_publish", "parent", "roots", "row", "taken")
 
     def __init__(
-        self, row: Row, content: str, headers: Mapping[str, Any], roots: tuple[State, ...], is_publish: bool
+        self,
+        row: Row,
+        content: str,
+        headers: Mapping[str, Any],
+        roots: tuple[State, ...],
+        parent: Source | None,
     ) -> None:
         self.row = row
         self.content = content
         self.headers = headers
         self.roots = roots
-        self.is_publish = is_publish
-        self.instances = 1
+        self.parent = parent
+        self.is_publish = row.event == Event.PUBLISHED
+        self.instances = 0
         self.claims: Counter[Target] = Counter()
         self.taken: set[tuple[int, tuple[Hop, ...]]] = set()
 
+    def is_used_up(self, target: Target) -> bool:
+        """Whether every copy that was observed here has become such a delivery already."""
+        return self.claims[target] >= self.instances
+
     def claim(self, target: Target, hops: tuple[Hop, ...]) -> int:
-        """Take one instance for a delivery; the number of hops that nothing else took before."""
+        """Take one copy for a delivery; the number of hops that no other delivery went before."""
         instance = self.claims[target]
-        self.claims[target] += 1
+        source: Source | None = self
+        while source is not None:
+            source.claims[target] += 1
+            source = source.parent
         new = 0
         for end in range(len(hops), 0, -1):
             prefix = (instance, hops[:end])
@@ -63,6 +78,15 @@ class Source:
             self.taken.add(prefix)
             new += 1
         return new
+
+
+class _Explained(NamedTuple):
+    """The verdict on a delivery, the state it showed, and where it comes from."""
+
+    verdict: Verdict
+    state: State | None
+    source: Source | None = None
+    is_redelivery: bool = False
 
 
 class Lineage:
@@ -84,11 +108,12 @@ class Lineage:
         if row.event == Event.PUBLISHED:
             self._publish(row, content, headers)
             return None
-        verdict, state = self._explain(row, content, headers)
+        explained = self._explain(row, content, headers)
         self._delivered[row.queue or ""] += 1
-        if state is not None:
-            self._observe(row, content, headers, (state,), is_publish=False)
-        return verdict
+        if explained.state is not None:
+            source = self._observe(row, content, headers, (explained.state,), explained.source)
+            source.instances += not explained.is_redelivery
+        return explained.verdict
 
     def _publish(self, row: Row, content: str, headers: Mapping[str, Any]) -> None:
         self._publishes += 1
@@ -96,26 +121,32 @@ class Lineage:
             roots = self._explainer.entries(row, headers)
         except PublishRefusedError:
             roots = ()
-        self._observe(row, content, headers, roots, is_publish=True)
+        self._observe(row, content, headers, roots, None).instances += 1
 
     def _observe(
-        self, row: Row, content: str, headers: Mapping[str, Any], roots: tuple[State, ...], is_publish: bool
-    ) -> None:
-        key = (is_publish, content, tuple(state.number for state in roots))
+        self,
+        row: Row,
+        content: str,
+        headers: Mapping[str, Any],
+        roots: tuple[State, ...],
+        parent: Source | None,
+    ) -> Source:
+        """The source for what was observed, which is the latest now."""
+        key = (row.event, content, tuple(state.number for state in roots))
         alike = self._by_content.setdefault(content, {})
         source = alike.pop(key, None)
         if source is None:
-            source = Source(row, content, headers, roots, is_publish)
+            source = Source(row, content, headers, roots, parent)
         else:
-            source.instances += 1
             del self._sources[key]
         self._sources[key] = alike[key] = source
+        return source
 
-    def _explain(self, row: Row, content: str, headers: Mapping[str, Any]) -> tuple[Verdict, State | None]:
+    def _explain(self, row: Row, content: str, headers: Mapping[str, Any]) -> _Explained:
         queue = row.queue or ""
         why = self._explainer.why_unknown(row.vhost, queue)
         if why is not None:
-            return Verdict("unexplained", why), None
+            return _Explained(Verdict("unexplained", why), None)
         target = Target(queue, row.visible)
         freedom = self._freedom()
         exact = self._exact(target, content, freedom)
@@ -123,14 +154,20 @@ class Lineage:
             return self._inexact(target, row, content, headers, freedom)
         source, paths = exact
         best = paths[0]
-        new = source.claim(target, best.hops)
+        redelivery = not source.is_publish and not best.hops
+        new = 0 if redelivery else source.claim(target, best.hops)
+        verdict = self._verdict(row, paths, new)
+        return _Explained(verdict, best.state, source, redelivery)
+
+    def _verdict(self, row: Row, paths: list[Found], new: int) -> Verdict:
+        best = paths[0]
         counts = self._explainer.count_differences(row, best.state)
         if counts:
-            return Verdict("differ", hops=best.hops, new_hops=new, differences=tuple(counts)), best.state
+            return Verdict("differ", hops=best.hops, new_hops=new, differences=tuple(counts))
         sequences = list(dict.fromkeys(path_text(path.hops) for path in paths))
         if len(sequences) > 1:
-            return Verdict("ambiguous", "", best.hops, new, tuple(sequences)), best.state
-        return Verdict("agree", "", best.hops, new), best.state
+            return Verdict("ambiguous", "", best.hops, new, tuple(sequences))
+        return Verdict("agree", "", best.hops, new)
 
     def _alike(self, content: str, queue: str) -> list[Source]:
         """The sources with that content, the latest first; streams add a delivery mode to it."""
@@ -147,32 +184,33 @@ class Lineage:
             paths = self._explainer.paths(source.roots, target, freedom)
             if not paths:
                 continue
-            if source.claims[target] >= source.instances:
-                used_up = used_up or (source, paths)
-            elif not source.is_publish and not paths[0].hops:
+            if not source.is_publish and not paths[0].hops:
                 again = again or (source, paths)
+            elif source.is_used_up(target):
+                used_up = used_up or (source, paths)
             else:
                 return source, paths
         return again or used_up
 
     def _inexact(
         self, target: Target, row: Row, content: str, headers: Mapping[str, Any], freedom: Freedom
-    ) -> tuple[Verdict, State | None]:
+    ) -> _Explained:
         explainer = self._explainer
         if not self._publishes and not self._sources:
             observed = explainer.observed(row, None, headers)
-            return Verdict("unexplained", "no publish of this message in the log before it"), observed
+            return _Explained(Verdict("unexplained", "no publish of this message in the log before it"), observed)
         latest = list(islice(reversed(self._sources.values()), SOURCES_MAX))
         nearest = explainer.nearest(latest, target, content, freedom)
         ruled_out = explainer.ruled_out(latest, target, content, freedom)
         parent = nearest.found.state.message if nearest else None
         observed = explainer.observed(row, parent, headers)
         if nearest is None or self._is_far(nearest, ruled_out):
-            return Verdict("unexplained", ruled_out or self._no_path(target)), observed
+            return _Explained(Verdict("unexplained", ruled_out or self._no_path(target)), observed)
         new = nearest.source.claim(Target(target.queue, nearest.found.state.visible), nearest.found.hops)
         counts = explainer.count_differences(row, nearest.found.state)
         differences = (*nearest.differences, *counts)
-        return Verdict("differ", "", nearest.found.hops, new, (), differences), observed
+        verdict = Verdict("differ", "", nearest.found.hops, new, (), differences)
+        return _Explained(verdict, observed, nearest.source)
 
     def _is_far(self, nearest: Nearest, ruled_out: str | None) -> bool:
         """Whether the nearest explanation explains nothing: another way fits, or its deaths are missing."""

@@ -112,7 +112,8 @@ def run_replay(
         (work / "summary.json").write_bytes(msgspec.json.encode(summary))
         from simulator.replay.report import write_report  # plotly is only needed here
 
-        write_report(work / "report.html", replayed, definitions, rules, summary, prepared.files)
+        captured = spark.read.parquet(*prepared.captures)
+        write_report(work / "report.html", replayed, definitions, rules, summary, prepared.files, captured)
         _publish(work, out)
     return Result(summary=summary, findings=found, files=prepared.files, rejected=prepared.rejected, out=out)
 

@@ -39,6 +39,12 @@ def test_under_another_release_each_difference_names_its_behaviour(captured, rul
             assert difference["behaviours"], (row["queue"], row["line"], difference)
 
 
+def test_no_difference_is_explained_by_another_queue():
+    rows = deliveries(EXAMPLES / "captured-3.10" / "trace.log.gz", example_definitions("3.10"), "4.3")
+    fields = {d["field"] for row in rows for d in row["differences"]}
+    assert not any(field.endswith((".queue", ".reason")) and "[" in field for field in fields), fields
+
+
 def test_under_3_10_the_log_of_4_3_differs_where_the_releases_do():
     rows = deliveries(EXAMPLES / "captured-4.3" / "trace.log.gz", example_definitions("4.3"), "3.10")
     behaviours = {name for row in rows for d in row["differences"] for name in d["behaviours"]}

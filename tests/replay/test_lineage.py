@@ -193,6 +193,19 @@ def test_equal_messages_without_an_id_are_counted_one_by_one(tmp_path):
     assert [row["new_hops"] for row in rows] == [1, 1, 1]
 
 
+def test_a_redelivery_is_no_new_death(tmp_path):
+    parked = definitions_of(
+        {"work": {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "parking"}, "parking": {}}
+    )
+    dead = died(death("work", "rejected", keys=["work"]))
+    log = Log().publish("", "work").deliver("work", "", ["work"]).deliver("work", "", ["work"])
+    for _ in range(3):
+        log.deliver("parking", "", ["parking"], headers=dead)
+    rows = log.replay(tmp_path, parked)
+    assert verdicts(rows) == ["agree"] * 5
+    assert [row["new_hops"] for row in rows] == [0, 0, 1, 0, 0]
+
+
 def test_a_difference_does_not_repeat_itself(tmp_path):
     forged = died(
         death("wait", "expired", count=5, keys=["wait"]), death("work", "rejected", count=1, keys=["work"])

@@ -15,10 +15,10 @@ from pyspark.sql import DataFrame
 
 from simulator.capture import FileReport
 from simulator.definitions import Definitions
-from simulator.replay.report.aggregate import aggregate
+from simulator.replay.report.aggregation import aggregate
 from simulator.replay.report.data import ReportData
-from simulator.replay.report.groups import Group, groups
-from simulator.replay.report.page import page
+from simulator.replay.report.document import page
+from simulator.replay.report.grouping import Group, groups
 from simulator.replay.report.pictures import deaths_picture, flow_picture, paths_picture
 from simulator.replay.summary import Summary
 

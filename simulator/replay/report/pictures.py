@@ -18,7 +18,7 @@ from plotly.subplots import make_subplots
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from simulator.replay.report.curves import Box, box_around, label_place, segments, svg_path
 from simulator.replay.report.data import Path, ReportData
-from simulator.replay.report.groups import (
+from simulator.replay.report.grouping import (
     ARROWS_MAX,
     MIXED,
     PUBLISHED,
@@ -61,7 +61,7 @@ def utc(time_us: int) -> datetime:
 def flow_picture(group: Group, most: int = ARROWS_MAX) -> go.Figure:
     """The queues and exchanges of a group and how many messages went which way, from top to bottom.
 
-    Shows the ``most`` used arrows; ``simulator.replay.report.groups.arrows`` has all.
+    Shows the ``most`` used arrows; ``simulator.replay.report.grouping.arrows`` has all.
     """
     shown = most_used(arrows(group), most)
     nodes: dict[Node, list[str]] = {}

@@ -11,7 +11,7 @@ from plotly.offline import get_plotlyjs
 
 from simulator.replay.report.data import ReportData
 from simulator.replay.report.findings import findings_section, table_section
-from simulator.replay.report.groups import ARROWS_MAX, MIXED, Group, arrows, groups, totals_by_queue
+from simulator.replay.report.grouping import ARROWS_MAX, MIXED, Group, arrows, groups, totals_by_queue
 from simulator.replay.report.markup import Html, details, element, join, number, plural, section, table
 from simulator.replay.report.pictures import (
     COLOURS,
@@ -97,7 +97,7 @@ def _headline(data: ReportData) -> Html:
         "messages": summary.messages,
         "deliveries observed": summary.deliveries,
         "dead letters reconstructed": summary.dead_letters,
-        "queues": len(totals_by_queue(data)),
+        "queues seen": len(totals_by_queue(data)),
     }
     if summary.broken_lines:
         tiles["broken lines left out"] = summary.broken_lines

@@ -1,0 +1,215 @@
+"""``dlx settings``: what applies to each queue, where each value comes from, and what it hid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dlx.policies import PolicyChoice, pattern_found
+from dlx.releases import DEFAULT, RELEASES, Release, release
+from dlx.settings import (
+    DEAD_LETTER_STRATEGY,
+    DELIVERY_LIMIT,
+    OVERFLOW,
+    Origin,
+    Settings,
+    effective_settings,
+)
+from dlx.topology import STREAM, Policy, Topology
+from simulator.cli.errors import DataError
+from simulator.definitions import Definitions, DefinitionsError, read_definitions
+
+NAMES_SHOWN = 12
+_WHY = {
+    DEAD_LETTER_STRATEGY: "at-least-once needs a dead-letter exchange and overflow reject-publish",
+    OVERFLOW: "quorum queues take reject-publish-dlx for drop-head",
+    DELIVERY_LIMIT: "what a negative limit means in this release",
+}
+
+
+@click.command()
+@click.argument("definitions_path", metavar="DEFINITIONS", type=click.Path(path_type=Path))
+@click.option("--queue", metavar="NAME", help="Show this queue alone.")
+@click.option("--vhost", metavar="NAME", help="Show this virtual host alone.")
+@click.option(
+    "--release",
+    "rules",
+    type=click.Choice(RELEASES),
+    default=DEFAULT,
+    show_default=True,
+    help="The RabbitMQ release whose rules apply.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def settings(definitions_path: Path, queue: str | None, vhost: str | None, rules: str, as_json: bool) -> None:
+    """Show each queue's effective settings, and where each value comes from.
+
+    DEFINITIONS is what `rabbitmqctl export_definitions` or GET /api/definitions writes.
+    """
+    try:
+        definitions = read_definitions(definitions_path)
+        found = _resolved(definitions, vhost, queue, release(rules))
+    except DefinitionsError as error:
+        raise DataError(str(error)) from error
+    if as_json:
+        report = [_as_json(name, each) for name, each in found]
+        click.echo(msgspec.json.encode({"release": rules, "queues": report}).decode())
+        return
+    console = Console()
+    for name, each in found:
+        _show(console, name, each, in_full=queue is not None)
+    if not found:
+        console.print("There are no queues.")
+
+
+def _resolved(
+    definitions: Definitions, vhost: str | None, queue: str | None, rules: Release
+) -> list[tuple[str, Settings]]:
+    """The settings of the chosen queues, each with its virtual host. Raises ``DefinitionsError``."""
+    topologies = _topologies(definitions, vhost)
+    found = [
+        (name, effective_settings(topology.queues[each], topology, rules))
+        for name, topology in topologies.items()
+        for each in sorted(topology.queues)
+        if queue in (None, each)
+    ]
+    if queue is not None and not found:
+        known = sorted({each for topology in topologies.values() for each in topology.queues})
+        raise DefinitionsError(definitions.source, "", f"no queue {queue!r}; it has {_names(known)}")
+    return found
+
+
+def _topologies(definitions: Definitions, vhost: str | None) -> dict[str, Topology]:
+    """The topologies by virtual host; one that the export does not name goes by the name asked for."""
+    if vhost is not None:
+        return {vhost: definitions.topology(vhost)}
+    if not definitions.vhost_named:
+        return {"": definitions.topology("")}
+    return {name: definitions.topology(name) for name in definitions.vhosts}
+
+
+def _names(names: list[str]) -> str:
+    if not names:
+        return "none"
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(repr(name) for name in names[:NAMES_SHOWN]) + more
+
+
+# -- for people ------------------------------------------------------------------
+
+
+def _show(console: Console, vhost: str, found: Settings, in_full: bool) -> None:
+    where = f" of virtual host {vhost}" if vhost else ""
+    console.print(Text(f"{found.queue.name} ({found.queue.type} queue{where})", "bold"), soft_wrap=True)
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("  setting", no_wrap=True)
+    for title in ("value", "from", "hides"):
+        table.add_column(title, overflow="fold")
+    for setting in found.values.values():
+        hidden = ", ".join(f"{_text(value)} ({origin})" for value, origin in setting.hidden)
+        cells = (f"  {setting.key}", _text(setting.value), str(setting.origin), hidden)
+        table.add_row(*map(Text, cells))
+    console.print(table)
+    for line in _remarks(found, in_full):
+        console.print(Text(f"  {line}"), soft_wrap=True)
+    console.print()
+
+
+def _remarks(found: Settings, in_full: bool) -> list[str]:
+    lines = [
+        f"in force: {key} {'unlimited' if value is None else value}: {_WHY[key]}"
+        for key, value in _in_force(found).items()
+    ]
+    lines += [
+        f"ignored: {setting.key} {_text(setting.value)} ({setting.origin}): {why}"
+        for setting, why in found.ignored
+    ]
+    if found.queue.type != STREAM and not found.dead_letters:
+        lines.append("dead messages are dropped: there is no dead-letter exchange")
+    for kind, choice in _choices(found).items():
+        lines += _about(kind, choice, found.queue.name, in_full)
+    return lines
+
+
+def _about(kind: str, choice: PolicyChoice, queue: str, in_full: bool) -> list[str]:
+    """What there is to say about the policies; those for other names are only counted, unless in full."""
+    lines = []
+    if choice.policy is not None:
+        lines.append(f"{kind}: {choice.policy.name} (priority {choice.policy.priority})")
+    if choice.tied:
+        names = ", ".join(policy.name for policy in choice.tied)
+        lines.append(f"tied {kind}: {names}: of equal priorities RabbitMQ may take any")
+    told = [each for each in choice.skipped if in_full or pattern_found(each.policy.pattern, queue)]
+    lines += [f"skipped {kind}: {skipped.policy.name}: {skipped.why}" for skipped in told]
+    others = len(choice.skipped) - len(told)
+    return lines + ([f"skipped {kind}: {others} for queues of other names"] if others else [])
+
+
+def _text(value: Any) -> str:
+    """A value as it stands in definitions.json; the empty name is quoted, to be seen."""
+    return value if isinstance(value, str) and value else msgspec.json.encode(value).decode()
+
+
+# -- for machines ----------------------------------------------------------------
+
+
+def _as_json(vhost: str, found: Settings) -> dict[str, Any]:
+    return {
+        "vhost": vhost or None,
+        "queue": found.queue.name,
+        "type": found.queue.type,
+        "dead_letters": found.dead_letters,
+        "in_force": _in_force(found),
+        "settings": {
+            key: {
+                "value": setting.value,
+                "origin": _origin(setting.origin),
+                "hidden": [{"value": value, "origin": _origin(origin)} for value, origin in setting.hidden],
+            }
+            for key, setting in found.values.items()
+        },
+        "ignored": [
+            {"key": setting.key, "value": setting.value, "origin": _origin(setting.origin), "why": why}
+            for setting, why in found.ignored
+        ],
+        **{kind.replace(" ", "_"): _choice(choice) for kind, choice in _choices(found).items()},
+    }
+
+
+def _choice(choice: PolicyChoice) -> dict[str, Any]:
+    return {
+        "applies": None if choice.policy is None else _policy(choice.policy),
+        "tied": [_policy(policy) for policy in choice.tied],
+        "skipped": [{**_policy(skipped.policy), "why": skipped.why} for skipped in choice.skipped],
+    }
+
+
+def _policy(policy: Policy) -> dict[str, Any]:
+    return {"name": policy.name, "priority": policy.priority}
+
+
+def _origin(origin: Origin) -> dict[str, str]:
+    return {"kind": origin.kind, **({"name": origin.name} if origin.name else {})}
+
+
+def _in_force(found: Settings) -> dict[str, Any]:
+    """The settings that come out otherwise than they are written; ``None`` is unlimited."""
+    in_force = {
+        DEAD_LETTER_STRATEGY: found.dead_letter_strategy,
+        OVERFLOW: found.overflow,
+        DELIVERY_LIMIT: found.delivery_limit,
+    }
+    return {
+        key: value
+        for key, value in in_force.items()
+        if key in found.values and found.values[key].value != value
+    }
+
+
+def _choices(found: Settings) -> dict[str, PolicyChoice]:
+    return {"policy": found.policy, "operator policy": found.operator_policy}

@@ -1,0 +1,41 @@
+"""The Python in the documents runs, and prints what stands below it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+# A block of Python, and the output that follows it, if one does.
+BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
+EXAMPLES = ["consumer.md", "replay.md"]
+LINKS = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
+
+
+@pytest.mark.parametrize("document", EXAMPLES)
+def test_examples_run_and_print_what_is_shown(document: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    text = (ROOT / "docs" / document).read_text(encoding="utf-8")
+    blocks = list(BLOCK.finditer(text))
+    assert blocks
+    names: dict[str, Any] = {"__name__": document}
+    for block in blocks:
+        code, expected = block.groups()
+        line = text[: block.start(1)].count("\n")
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            # Empty lines before the code make tracebacks name the line of the document.
+            exec(compile("\n" * line + code, f"docs/{document}", "exec"), names)
+        assert printed.getvalue() == (expected or ""), f"docs/{document}:{line}"
+
+
+@pytest.mark.parametrize("document", sorted(path.name for path in (ROOT / "docs").glob("*.md")))
+def test_links_lead_somewhere(document: str) -> None:
+    text = (ROOT / "docs" / document).read_text(encoding="utf-8")
+    targets = [target for target in LINKS.findall(text) if "://" not in target]
+    assert [target for target in targets if not (ROOT / "docs" / target).exists()] == []

@@ -1,0 +1,51 @@
+"""The generated parts of the documents are what the code says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dlx.releases import TABLE
+from simulator.capture.schema import COLUMNS
+
+ROOT = Path(__file__).parent.parent.parent
+DOCS = ROOT / "docs"
+
+
+def check(script: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(script), "--check"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_nothing_is_stale() -> None:
+    done = check(DOCS / "generate.py")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """The documents in a folder of their own."""
+    for name in ("generate.py", "capture.md", "releases.md"):
+        (tmp_path / name).write_text((DOCS / name).read_text(encoding="utf-8"), encoding="utf-8")
+    return tmp_path
+
+
+def test_what_is_stale_is_named_and_mended(copied: Path) -> None:
+    document = copied / "releases.md"
+    right = document.read_text(encoding="utf-8")
+    document.write_text(right.replace("recency", "chance"), encoding="utf-8")
+    stale = check(copied / "generate.py")
+    assert stale.returncode == 1
+    assert "docs/releases.md is stale: run python docs/generate.py" in stale.stderr
+    subprocess.run([sys.executable, str(copied / "generate.py")], check=True, capture_output=True)
+    assert document.read_text(encoding="utf-8") == right
+    assert check(copied / "generate.py").returncode == 0
+
+
+def test_every_behaviour_and_every_column_is_there() -> None:
+    releases, capture = ((DOCS / name).read_text(encoding="utf-8") for name in ("releases.md", "capture.md"))
+    assert [row.name for row in TABLE if releases.count(row.name) < 2] == []
+    assert [name for name, *_ in COLUMNS if f"| `{name}` |" not in capture] == []
