@@ -33,6 +33,8 @@ REMEMBERED_ROWS_MAX = 256
 REMEMBERED_MAX = 200_000
 """Sequences, templates and states kept; past that they are worked out again."""
 
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
 
 class Kernel:
     """Replays batches of one partition. Keeps what it worked out from batch to batch."""
@@ -80,14 +82,12 @@ class Kernel:
         last = len(starts) - 1
         for group, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
             whole = group != last and not (group == 0 and continued)
-            if whole and uniform[group] and end - start <= REMEMBERED_ROWS_MAX:
+            if whole and end - start <= REMEMBERED_ROWS_MAX:
                 key = templates[start:end].tobytes()
                 if varied[group]:
                     key += b"|" + self._signatures.pattern(numbers[start:end])
-                known = self._remembered.get(key) if not self._headers_matter else None
-                if known is None:
-                    known = self._sequence(key, numbers[start:end], contents[start], bool(varied[group]))
-                verdicts[start:end] = known
+                several = contents[start : (start + 1 if uniform[group] else end)].to_pylist()
+                verdicts[start:end] = self._sequence(key, numbers[start:end], several, bool(varied[group]))
             else:
                 verdicts[start:end] = self._stepped(numbers, keys, contents, start, end)
         is_first = np.zeros(batch.num_rows, dtype=bool)
@@ -101,28 +101,34 @@ class Kernel:
         numbers: Ints = known[encoded.indices.to_numpy(zero_copy_only=False)]
         return numbers
 
-    @property
-    def _headers_matter(self) -> bool:
-        return any(explainer.headers_looked_at for explainer in self._explainers.values())
-
-    def _sequence(self, key: bytes, numbers: Ints, content: Any, varied: bool) -> Ints:
-        """The verdicts on a message whose properties and headers stay the same."""
-        explainer = self._explainer(self._signatures.row(int(numbers[0])).vhost)
-        headers: dict[str, Any] = {}
-        if explainer is not None and explainer.headers_looked_at:
-            headers = _looked_at(content.as_py(), explainer)
-            key += b"|" + msgspec.json.encode(headers, order="deterministic")
+    def _sequence(self, key: bytes, numbers: Ints, contents: list[str], varied: bool) -> Ints:
+        """The verdicts on a whole message; one content stands for all of its rows."""
+        explainer = self._explainer(self._signatures.example_of(int(numbers[0])).vhost)
+        if len(contents) > 1:
+            order: dict[str, int] = {}
+            key += b"|" + bytes(order.setdefault(content, len(order)) for content in contents)
+        headers = [_looked_at(content, explainer) for content in contents]
+        if any(headers):
+            key += b"|" + _encode(headers)
         known = self._remembered.get(key)
         if known is not None:
             return known
         lineage = None if explainer is None else self._lineage(explainer)
-        steps = [self._step(lineage, number, "the same", headers) for number in numbers.tolist()]
+        steps = []
+        for index, number in enumerate(numbers.tolist()):
+            at = index if len(contents) > 1 else 0
+            steps.append(self._step(lineage, number, contents[at], headers[at]))
         found = np.array(steps, dtype=np.int32)
-        # What differs is told with its values, which another message of the same pattern does not have.
-        tells_values = varied and any(self._verdicts[n].differences for n in steps if n >= 0)
+        tells_values = any(self._tells_values(n, varied, len(contents) > 1) for n in steps if n >= 0)
         if len(self._remembered) < REMEMBERED_MAX and not tells_values:
             self._remembered[key] = found
         return found
+
+    def _tells_values(self, number: int, varied: bool, several: bool) -> bool:
+        """Whether a verdict shows values that another message of the same pattern does not have."""
+        fields = [difference.field for difference in self._verdicts[number].differences]
+        shows_content = any(field.startswith(("properties.", "headers.")) for field in fields)
+        return bool(varied and fields) or (several and shows_content)
 
     def _stepped(self, numbers: Ints, keys: Any, contents: Any, start: int, end: int) -> list[int]:
         """The verdicts on a message that is long, changes its content, or may go on in the next batch."""
@@ -134,7 +140,7 @@ class Kernel:
         found = []
         for index in range(start, end):
             content = contents[index].as_py()
-            headers = _looked_at(content, explainer) if explainer and explainer.headers_looked_at else {}
+            headers = _looked_at(content, explainer)
             found.append(self._step(lineage, int(numbers[index]), content, headers))
         return found
 
@@ -203,7 +209,9 @@ def _uniform(contents: Any, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.boo
     return ~np.logical_or.reduceat(changed, starts)
 
 
-def _looked_at(content: str, explainer: Explainer) -> dict[str, Any]:
+def _looked_at(content: str, explainer: Explainer | None) -> dict[str, Any]:
     """The user headers that the topology's headers exchanges compare."""
+    if explainer is None or not explainer.headers_looked_at:
+        return {}
     headers = msgspec.json.decode(content.split("\n")[1])
     return {name: headers[name] for name in explainer.headers_looked_at if name in headers}

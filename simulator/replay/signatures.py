@@ -62,6 +62,10 @@ class Signatures:
             self._rows[number] = row_of(self._texts[number])
         return self._rows[number]
 
+    def example_of(self, number: int) -> Row:
+        """The example of the signature's template."""
+        return self._examples[self._template_of[number]]
+
     def example(self, template: int) -> Row:
         """A row of that template; all of them have the same event, virtual host, queue and exchange."""
         return self._examples[template]
