@@ -57,6 +57,7 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     quorum_acquired_count_header: bool
     delivery_count_carried: Literal["never", "from quorum queues", "from all queues"]
     stream_takes_dead_letters: bool
+    stream_keeps: Literal["scalar headers", "x- headers and CC"]
     policy_with_unsupported_key: Literal["applies to classic queues", "skipped"]
     policy_applies_to_queue_types: bool
     operator_overflow: bool
@@ -287,6 +288,14 @@ TABLE: tuple[Row, ...] = (
         "A stream receives at-most-once dead letters; until 3.11 they are lost.",
         (False, False, True, True, True),
         "live; release notes of 3.12.0",
+    ),
+    Row(
+        "stream_keeps",
+        "What of a message's headers a stream keeps. Until 3.12 no arrays and tables (so neither CC nor x-death),"
+        " and of the keys the first; then the broker's x-death, x- headers of any type and CC, whose keys come"
+        " back behind the first, while delivery_mode is always set.",
+        ("scalar headers", "scalar headers", "x- headers and CC", "x- headers and CC", "x- headers and CC"),
+        "live; rabbit_msg_record.erl (3.10.8), mc_amqpl.erl convert_to, convert_from (3.13.7 on)",
     ),
     Row(
         "policy_with_unsupported_key",

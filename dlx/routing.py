@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from dlx.death_annotations import annotated_headers
 from dlx.deaths import X_DEATH, seconds
 from dlx.message import Message
 from dlx.releases import Release
@@ -128,10 +129,11 @@ def headers_match(arguments: Mapping[str, Any], headers: Mapping[str, Any], rele
 
 
 def _routing_headers(message: Message, release: Release) -> Mapping[str, Any]:
-    headers = stored_headers(message)
-    if release.headers_match_sees_x_death or X_DEATH not in headers:
-        return headers
-    return {name: value for name, value in headers.items() if name != X_DEATH}
+    if release.headers_match_sees_x_death:
+        return stored_headers(message)
+    # A client's own x-death is a header as any other; the broker's stands beside the message.
+    added = {name: value for name, value in annotated_headers(message).items() if name != X_DEATH}
+    return {**(message.headers or {}), **added}
 
 
 def _value_matches(wanted: Any, value: Any, release: Release) -> bool:

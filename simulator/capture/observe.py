@@ -42,7 +42,7 @@ def split_properties(properties: dict[str, Any], payload: bytes) -> Split:
     properties_json = canonical_json(properties) if properties else "{}"
     message = message_id
     if message is None:
-        message = "content:" + _fingerprint(properties, headers_json, payload)
+        message = "content:" + _fingerprint(properties, headers, payload)
     return message, message_id, expiration, properties_json, headers_json, broker_headers, x_death, times
 
 
@@ -72,8 +72,12 @@ def _take_time(death: Any) -> int | None:
     return time
 
 
-def _fingerprint(properties: dict[str, Any], headers_json: str, payload: bytes) -> str:
-    """Hash what is the same in all copies: delivery_mode may be added on the way, expiration dropped."""
-    kept = {name: value for name, value in properties.items() if name != "delivery_mode"}
-    described = f"{canonical_json(kept)}\n{headers_json}\n".encode()
+def _fingerprint(properties: dict[str, Any], headers: dict[str, Any] | None, payload: bytes) -> str:
+    """Hash what is the same in all copies.
+
+    ``delivery_mode`` may be added on the way; a stream drops ``cluster_id`` and headers of more than one value.
+    """
+    kept = {name: value for name, value in properties.items() if name not in ("delivery_mode", "cluster_id")}
+    scalars = {name: value for name, value in (headers or {}).items() if not isinstance(value, list | dict)}
+    described = f"{canonical_json(kept)}\n{canonical_json(scalars)}\n".encode()
     return hashlib.blake2b(described + payload, digest_size=16).hexdigest()

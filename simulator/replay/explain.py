@@ -14,6 +14,7 @@ import msgspec
 from dlx.delivery_counts import COUNT_HEADERS, X_ACQUIRED_COUNT, X_DELIVERY_COUNT
 from dlx.message import Message
 from dlx.releases import Release
+from dlx.streams import headers_kept, properties_kept
 from dlx.topology import QUORUM, STREAM, Topology
 from simulator.replay.differences import ABSENT, content_differences, visible_differences, weight
 from simulator.replay.graph import (
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 NEARBY_HOPS = 5
 COUNT_MAX = 2**31
+CONTENTS_MAX = 10_000
+"""Contents whose stream form is remembered."""
+_encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class Nearest(NamedTuple):
@@ -52,6 +56,7 @@ class Explainer:
         self.headers_looked_at = headers_looked_at(self.topology)
         self._graph = Graph(self.topology, rules)
         self._entries: dict[tuple[str, str], tuple[State, ...]] = {}
+        self._read_back: dict[str, str] = {}
         self._paths: dict[Any, list[Found]] = {}
         self._nearest: dict[Any, tuple[Found, list[Difference]] | None] = {}
         self._others: dict[Release, Explainer] = {}
@@ -82,13 +87,21 @@ class Explainer:
         return self.topology.queues[queue].type == STREAM
 
     def same_content(self, published: str, delivered: str, queue: str) -> bool:
-        """Whether properties and user headers are the same; a stream delivers with a delivery mode."""
-        if published == delivered:
-            return True
+        """Whether properties and user headers are the same, as far as the queue keeps them."""
+        return published == delivered or self._content_shown(published, queue) == delivered
+
+    def _content_shown(self, content: str, queue: str) -> str:
+        """The content as a delivery from that queue shows it: of a stream, what it keeps."""
         if not self.is_stream(queue):
-            return False
-        differences = content_differences(published, delivered)
-        return all(difference.field == "properties.delivery_mode" for difference in differences)
+            return content
+        known = self._read_back.get(content)
+        if known is None:
+            if len(self._read_back) > CONTENTS_MAX:
+                self._read_back.clear()
+            properties, headers = map(msgspec.json.decode, content.split("\n"))
+            parts = (properties_kept(properties, self.release), headers_kept(headers, self.release))
+            known = self._read_back[content] = "\n".join(_encode(part).decode() for part in parts)
+        return known
 
     # -- what explains it --------------------------------------------------------
 
@@ -142,7 +155,8 @@ class Explainer:
                 continue
             state, differences = found
             if not self.same_content(source.content, content, target.queue):
-                differences = [*differences, *content_differences(source.content, content)]
+                shown = self._content_shown(source.content, target.queue)
+                differences = [*differences, *content_differences(shown, content)]
             if best is None or weight(differences) < weight(best.differences):
                 best = Nearest(source, state, differences)
         return best
@@ -165,7 +179,9 @@ class Explainer:
         missing = sum(target.death_counts().values()) - min((root.total for root in roots), default=0)
         hops_max = min(max(missing, 0) + 1, NEARBY_HOPS)
         candidates += self._graph.nearby(roots, target.queue, freedom, hops_max)
-        judged = [(found, visible_differences(found.state.visible, target.visible)) for found in candidates]
+        judged = [
+            (each, visible_differences(self._graph.shown(each.state), target.visible)) for each in candidates
+        ]
         return min(judged, key=lambda each: (weight(each[1]), len(each[0].hops)), default=None)
 
     def ruled_out(

@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dlx.death_headers import QueueCrashError
-from dlx.deaths import DELIVERY_LIMIT, REASONS, REJECTED, X_DEATH
+from dlx.deaths import REASONS, REJECTED, X_DEATH
 from dlx.letters import dead_letter
 from dlx.message import Message, PublishRefusedError
 from dlx.reasons import why_impossible
 from dlx.releases import Release
 from dlx.routing import EXCHANGE_TYPES, route
 from dlx.settings import Settings, effective_settings
+from dlx.streams import read_from_stream
 from dlx.topology import STREAM, Exchange, Topology
 from simulator.replay.states import Visible, counts_in_header, death_counts, state_key, visible
 
@@ -28,6 +29,8 @@ STATES_MAX = 20_000
 """States that one search may look at."""
 PATHS_MAX = 8
 """Different hop sequences that one search keeps."""
+HIDDEN_HOPS = 4
+"""Deaths looked for behind a delivery that does not show them."""
 
 
 class Hop(NamedTuple):
@@ -40,13 +43,17 @@ class Hop(NamedTuple):
 
 
 class Freedom(NamedTuple):
-    """What consumers may have done: they reject and return only where the message was delivered."""
+    """What consumers may have done: they reject only where the message was delivered.
+
+    A delivery limit needs no delivery that a trace shows: what is on its way to a
+    channel that dies counts, and was never traced.
+    """
 
     delivered_in: frozenset[str] = frozenset()
 
     def why_not(self, queue: str, reason: str) -> str | None:
         """Why no consumer can have caused the death; ``None`` when one can."""
-        if reason in (REJECTED, DELIVERY_LIMIT) and queue not in self.delivered_in:
+        if reason == REJECTED and queue not in self.delivered_in:
             return f"{reason} in '{queue}': the message was not delivered there before"
         return None
 
@@ -108,6 +115,7 @@ class Graph:
         self.release = release
         self._states: dict[tuple[Any, ...], State] = {}
         self._settings: dict[str, Settings] = {}
+        self._read_back: dict[int, Visible] = {}
         self._hops: dict[tuple[int, str], tuple[tuple[Hop, State], ...]] = {}
         self._cycles: dict[tuple[int, str], tuple[tuple[Hop, State], ...]] = {}
         self._impossible: dict[tuple[str, str, bool], str | None] = {}
@@ -187,19 +195,36 @@ class Graph:
 
         ``freedom`` ``None`` looks past everything that rules deaths out.
         """
-        found = (each for each in self._guided(roots, target, freedom) if self.matches(each.state, target))
+        ways: Iterable[Found] = self._guided(roots, target, freedom)
+        if target.visible.x_death is None and self._hides_deaths(target.queue):
+            ways = self.nearby(roots, target.queue, freedom, HIDDEN_HOPS)
+        found = (each for each in ways if self.matches(each.state, target))
         return [each for each, _ in zip(found, range(PATHS_MAX), strict=False)]
+
+    def _hides_deaths(self, queue: str) -> bool:
+        is_stream = self.topology.queues[queue].type == STREAM
+        return is_stream and self.release.stream_keeps == "scalar headers"
 
     def matches(self, state: State, target: Target) -> bool:
         """Whether the state shows exactly what was delivered.
 
-        A stream hands out the properties as they were published, expiration included.
+        Whether a stream hands out the expiration of a dead letter is not judged.
         """
         if state.queue != target.queue:
             return False
         if self.topology.queues[state.queue].type == STREAM:
-            return state.visible._replace(expiration=None) == target.visible._replace(expiration=None)
+            return self.shown(state)._replace(expiration=None) == target.visible._replace(expiration=None)
         return state.visible == target.visible
+
+    def shown(self, state: State) -> Visible:
+        """What a delivery of the state shows: of a stream, what it keeps."""
+        if self.topology.queues[state.queue].type != STREAM:
+            return state.visible
+        known = self._read_back.get(state.number)
+        if known is None:
+            known = visible(read_from_stream(state.message, self.release))
+            self._read_back[state.number] = known
+        return known
 
     def same_deaths(self, roots: Iterable[State], target: Target, freedom: Freedom) -> list[Found]:
         """The ways to states in the target's queue that died as often, where and why, as the target."""
@@ -207,7 +232,9 @@ class Graph:
         found = self._guided(roots, target, freedom)
         return [each for each in found if each.state.queue == target.queue and each.state.counts == wanted]
 
-    def nearby(self, roots: Iterable[State], queue: str, freedom: Freedom, hops_max: int) -> list[Found]:
+    def nearby(
+        self, roots: Iterable[State], queue: str, freedom: Freedom | None, hops_max: int
+    ) -> list[Found]:
         """The states in ``queue`` within ``hops_max`` hops, whatever the target's deaths say."""
         layer: list[tuple[State, _Trail | None]] = [(root, None) for root in roots]
         found: list[Found] = []

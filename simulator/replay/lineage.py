@@ -149,7 +149,7 @@ class Lineage:
             return _Explained(Verdict("unexplained", why), None)
         target = Target(queue, row.visible)
         freedom = self._freedom()
-        exact = self._exact(target, content, freedom)
+        exact = self._exact(target, row, content, freedom)
         if exact is None:
             return self._inexact(target, row, content, headers, freedom)
         source, paths = exact
@@ -176,21 +176,26 @@ class Lineage:
         same_content = self._explainer.same_content
         return [s for s in reversed(self._sources.values()) if same_content(s.content, content, queue)]
 
-    def _exact(self, target: Target, content: str, freedom: Freedom) -> tuple[Source, list[Found]] | None:
-        """The latest source that leads exactly to the target, one that is not used up first."""
+    def _exact(
+        self, target: Target, row: Row, content: str, freedom: Freedom
+    ) -> tuple[Source, list[Found]] | None:
+        """The latest source that leads exactly to the target: one whose counts fit, not used up, first."""
+        miscounted: tuple[Source, list[Found]] | None = None
         used_up: tuple[Source, list[Found]] | None = None
         again: tuple[Source, list[Found]] | None = None
         for source in self._alike(content, target.queue):
             paths = self._explainer.paths(source.roots, target, freedom)
             if not paths:
                 continue
-            if not source.is_publish and not paths[0].hops:
+            if self._explainer.count_differences(row, paths[0].state):
+                miscounted = miscounted or (source, paths)
+            elif not source.is_publish and not paths[0].hops:
                 again = again or (source, paths)
             elif source.is_used_up(target):
                 used_up = used_up or (source, paths)
             else:
                 return source, paths
-        return again or used_up
+        return again or used_up or miscounted
 
     def _inexact(
         self, target: Target, row: Row, content: str, headers: Mapping[str, Any], freedom: Freedom
@@ -198,7 +203,9 @@ class Lineage:
         explainer = self._explainer
         if not self._publishes and not self._sources:
             observed = explainer.observed(row, None, headers)
-            return _Explained(Verdict("unexplained", "no publish of this message in the log before it"), observed)
+            return _Explained(
+                Verdict("unexplained", "no publish of this message in the log before it"), observed
+            )
         latest = list(islice(reversed(self._sources.values()), SOURCES_MAX))
         nearest = explainer.nearest(latest, target, content, freedom)
         ruled_out = explainer.ruled_out(latest, target, content, freedom)

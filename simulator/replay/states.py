@@ -117,9 +117,10 @@ def message_of(
     if last is None and (parent is None or parent.deaths is None) and not release.client_deaths_continued:
         return message
     own = (X_DEATH, *FIRST_DEATH_HEADERS, *LAST_DEATH_HEADERS)
+    covered = {} if parent is None else {n: v for n, v in (parent.headers or {}).items() if n in own}
     return msgspec.structs.replace(
         message,
-        headers={name: value for name, value in headers.items() if name not in own},
+        headers={**{name: value for name, value in headers.items() if name not in own}, **covered},
         deaths=deaths_in_header(headers),
         first_death=first,
         last_death=last,

@@ -51,6 +51,7 @@ def test_under_3_10_the_log_of_4_3_differs_where_the_releases_do():
     assert behaviours == {
         "cc_header_after_dead_letter_routing_key",
         "client_deaths_continued",
+        "death_history",
         "death_order",
         "death_routing_keys",
         "last_death_headers",

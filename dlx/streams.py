@@ -1,0 +1,52 @@
+"""What a stream keeps of a message, and so what reading it back shows.
+
+A stream stores messages in AMQP 1.0 form. What has no place there is gone when an
+AMQP 0-9-1 consumer reads the message: ``cluster_id``, BCC keys, arrays and tables in
+headers but those that have a place of their own.
+
+Source: rabbit_msg_record.erl from_amqp091, rabbit_stream_queue.erl msg_to_iodata
+(3.10.8); mc_amqpl.erl convert_to, convert_from, mc_amqp.erl essential_properties
+(3.13.7 on).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from dlx.deaths import X_DEATH
+from dlx.message import Message
+from dlx.releases import Release
+
+
+def read_from_stream(message: Message, release: Release) -> Message:
+    """The message as a stream hands it out, its properties and expiration apart."""
+    headers = None if message.headers is None else headers_kept(message.headers, release)
+    cc = (headers or {}).get("CC", ())
+    keys = (message.routing_key, *(key for key in cc if isinstance(key, str)))
+    return msgspec.structs.replace(message, headers=headers, routing_keys=keys, bcc=())
+
+
+def headers_kept(headers: Mapping[str, Any], release: Release) -> dict[str, Any]:
+    """Those of a client's headers that a stream keeps."""
+    return {name: value for name, value in headers.items() if _keeps(name, value, release)}
+
+
+def _keeps(name: str, value: Any, release: Release) -> bool:
+    if release.stream_keeps == "scalar headers":
+        return not isinstance(value, list | tuple | dict)
+    if name == X_DEATH:  # the broker's own is kept elsewhere
+        return False
+    if name == "CC":
+        return isinstance(value, list | tuple)
+    return name.startswith("x-") or not isinstance(value, list | tuple | dict)
+
+
+def properties_kept(properties: Mapping[str, Any], release: Release) -> dict[str, Any]:
+    """The properties that a stream hands out."""
+    kept = {name: value for name, value in properties.items() if name != "cluster_id"}
+    if release.stream_keeps == "x- headers and CC":
+        kept["delivery_mode"] = 2 if properties.get("delivery_mode") == 2 else 1
+    return kept
