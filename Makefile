@@ -34,7 +34,7 @@ demo: install java  ## replay a captured trace and write a report to out/demo
 	@echo "The report is in $(CURDIR)/out/demo:"; ls out/demo
 
 .PHONY: test
-test: install java lint test-fast test-spark test-cluster test-notebooks  ## every check there is
+test: install java lint test-fast test-spark test-cluster  ## every check there is
 	tests/live/broker run make --no-print-directory test-live vectors-check
 
 .PHONY: lint

@@ -75,11 +75,16 @@ def _replayed(
 ) -> Result:
     from simulator.capture import CaptureError
     from simulator.definitions import DefinitionsError, read_definitions
+    from simulator.replay.definitions import exporting_release
     from simulator.replay.run import prepare, run_replay, workplace
     from simulator.replay.summary import MatchesNothingError
 
     try:
         definitions = read_definitions(definitions_path)
+        exporter = exporting_release(definitions)
+        if exporter is not None and exporter.name != rules:
+            version = definitions.rabbitmq_version
+            click.echo(f"note: the definitions are of RabbitMQ {version}; the rules are those of {rules}", err=True)
         for log in logs:
             if not log.is_file():
                 raise DataError(f"{log}: no such file" if not log.exists() else f"{log}: not a file")
