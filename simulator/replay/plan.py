@@ -34,7 +34,9 @@ def replay(captured: DataFrame, definitions: Definitions, rules: str = DEFAULT) 
     """
     step = ReplayStep(definitions, release(rules).name)
     replayed = arranged(captured).mapInArrow(step, from_arrow_schema(OUTPUT))
-    return replayed.withColumn("message", F.substring_index(LINEAGE, "\n", -1)).drop(LINEAGE)
+    # By length: either may hold a line break.
+    message = F.expr(f"substring({LINEAGE}, length(vhost) + 2)")
+    return replayed.withColumn("message", message).drop(LINEAGE)
 
 
 def arranged(captured: DataFrame) -> DataFrame:

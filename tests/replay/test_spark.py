@@ -6,7 +6,7 @@ import pytest
 
 from simulator.capture import convert, open_log
 from simulator.replay import findings, hops, replay, replay_table, scan, spark_session, summarize
-from tests.replay.logs import EXAMPLES, example_definitions
+from tests.replay.logs import EXAMPLES, Log, definitions_of, example_definitions, write_log
 
 pytestmark = pytest.mark.spark
 
@@ -70,3 +70,11 @@ def test_findings_are_grouped_with_the_first_example(captured):
     assert found[0].behaviours == ("last_death_headers",)
     assert found[0].count > found[-1].count
     assert found[0].file == "trace.log.gz"
+
+
+def test_a_message_id_may_hold_anything(spark, tmp_path):
+    odd = "line\nbreak \x01 'quote\""
+    log = Log().publish("", "work", message_id=odd).deliver("work", "", ["work"], message_id=odd)
+    convert([write_log(tmp_path / "trace.log", log.records)], tmp_path / "odd.parquet")
+    replayed = replay(scan(spark, [str(tmp_path / "odd.parquet")]), definitions_of({"work": {}}))
+    assert [(row.message, row.verdict) for row in replayed.sort("line").collect()] == [(odd, None), (odd, "agree")]
