@@ -39,7 +39,18 @@ class Source:
     instances is a redelivery.
     """
 
-    __slots__ = ("claims", "content", "headers", "instances", "is_publish", "parent", "roots", "row", "taken")
+    __slots__ = (
+        "claims",
+        "content",
+        "died",
+        "headers",
+        "instances",
+        "is_publish",
+        "parent",
+        "roots",
+        "row",
+        "taken",
+    )
 
     def __init__(
         self,
@@ -58,13 +69,14 @@ class Source:
         self.instances = 0
         self.claims: Counter[Target] = Counter()
         self.taken: set[tuple[int, tuple[Hop, ...]]] = set()
+        self.died: set[tuple[int, tuple[Hop, ...], str]] = set()
 
     def is_used_up(self, target: Target) -> bool:
         """Whether every copy that was observed here has become such a delivery already."""
         return self.claims[target] >= self.instances
 
-    def claim(self, target: Target, hops: tuple[Hop, ...]) -> int:
-        """Take one copy for a delivery; the number of hops that no other delivery went before."""
+    def claim(self, target: Target, hops: tuple[Hop, ...]) -> tuple[int, int]:
+        """Take one copy for a delivery; the numbers of hops and of deaths that no other had before."""
         instance = self.claims[target]
         source: Source | None = self
         while source is not None:
@@ -77,7 +89,11 @@ class Source:
                 break
             self.taken.add(prefix)
             new += 1
-        return new
+        # A death is the same whichever queue its copies went to.
+        deaths = {(instance, hops[:at], hops[at].reason) for at in range(len(hops) - new, len(hops))}
+        known = len(deaths & self.died)
+        self.died |= deaths
+        return new, new - known
 
 
 class _Explained(NamedTuple):
@@ -155,19 +171,19 @@ class Lineage:
         source, paths = exact
         best = paths[0]
         redelivery = not source.is_publish and not best.hops
-        new = 0 if redelivery else source.claim(target, best.hops)
+        new = (0, 0) if redelivery else source.claim(target, best.hops)
         verdict = self._verdict(row, paths, new)
         return _Explained(verdict, best.state, source, redelivery)
 
-    def _verdict(self, row: Row, paths: list[Found], new: int) -> Verdict:
+    def _verdict(self, row: Row, paths: list[Found], new: tuple[int, int]) -> Verdict:
         best = paths[0]
         counts = self._explainer.count_differences(row, best.state)
         if counts:
-            return Verdict("differ", hops=best.hops, new_hops=new, differences=tuple(counts))
+            return Verdict("differ", "", best.hops, *new, differences=tuple(counts))
         sequences = list(dict.fromkeys(path_text(path.hops) for path in paths))
         if len(sequences) > 1:
-            return Verdict("ambiguous", "", best.hops, new, tuple(sequences))
-        return Verdict("agree", "", best.hops, new)
+            return Verdict("ambiguous", "", best.hops, *new, alternatives=tuple(sequences))
+        return Verdict("agree", "", best.hops, *new)
 
     def _alike(self, content: str, queue: str) -> list[Source]:
         """The sources with that content, the latest first; streams add a delivery mode to it."""
@@ -216,7 +232,7 @@ class Lineage:
         new = nearest.source.claim(Target(target.queue, nearest.found.state.visible), nearest.found.hops)
         counts = explainer.count_differences(row, nearest.found.state)
         differences = (*nearest.differences, *counts)
-        verdict = Verdict("differ", "", nearest.found.hops, new, (), differences)
+        verdict = Verdict("differ", "", nearest.found.hops, *new, differences=differences)
         return _Explained(verdict, observed, nearest.source)
 
     def _is_far(self, nearest: Nearest, ruled_out: str | None) -> bool:

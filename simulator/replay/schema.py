@@ -40,6 +40,7 @@ VERDICT = pa.struct(
         ("why", pa.string()),
         ("hops", pa.list_(HOP)),
         ("new_hops", pa.int32()),
+        ("new_deaths", pa.int32()),
         ("alternatives", pa.list_(pa.string())),
         ("differences", pa.list_(DIFFERENCE)),
     ]
@@ -71,6 +72,7 @@ def _struct(verdict: Verdict) -> dict[str, Any]:
         "why": verdict.why or None,
         "hops": [hop._asdict() for hop in verdict.hops],
         "new_hops": verdict.new_hops,
+        "new_deaths": verdict.new_deaths,
         "alternatives": list(verdict.alternatives),
         "differences": [
             {"field": d.field, "expected": d.expected, "seen": d.seen, "behaviours": list(d.behaviours)}

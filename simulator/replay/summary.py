@@ -64,7 +64,7 @@ def summarize(replayed: DataFrame, definitions: Definitions, broken_lines: int =
         .agg(
             F.count(F.lit(1)).alias("rows"),
             F.sum(F.col("first").cast("long")).alias("messages"),
-            F.sum("new_hops").alias("hops"),
+            F.sum("new_deaths").alias("deaths"),
         )
         .toArrow()
         .to_pylist()
@@ -77,7 +77,7 @@ def summarize(replayed: DataFrame, definitions: Definitions, broken_lines: int =
     return Summary(
         messages=sum(part["messages"] or 0 for part in parts),
         deliveries=sum(verdicts.values()),
-        dead_letters=sum(part["hops"] or 0 for part in parts),
+        dead_letters=sum(part["deaths"] or 0 for part in parts),
         broken_lines=broken_lines,
         **{name: verdicts[name] for name in VERDICTS},
     )
@@ -150,10 +150,16 @@ def _finding(row: dict[str, object]) -> Finding:
 
 
 def hops(replayed: DataFrame) -> DataFrame:
-    """The dead letters reconstructed, a row each; ``time_us`` is when the next delivery showed it."""
+    """The copies of dead letters reconstructed, a row each.
+
+    A death that put copies into several queues has a row for each; the column
+    ``first_copy`` is true in one of them. ``time_us`` is when the next delivery
+    showed it.
+    """
     new = F.expr("slice(hops, -new_hops, new_hops)")
+    first_copy = (F.col("step") > 0) | (F.col("new_deaths") == F.col("new_hops"))
     return (
         replayed.where(F.col("new_hops") > 0)
-        .select("message", "vhost", "time_us", "verdict", F.posexplode(new).alias("step", "hop"))
-        .select("message", "vhost", "time_us", "verdict", "step", "hop.*")
+        .select("*", F.posexplode(new).alias("step", "hop"))
+        .select("message", "vhost", "time_us", "verdict", "step", first_copy.alias("first_copy"), "hop.*")
     )

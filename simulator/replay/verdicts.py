@@ -31,8 +31,10 @@ class Difference(msgspec.Struct, frozen=True):
 class Verdict(msgspec.Struct, frozen=True):
     """The verdict on one delivery.
 
-    ``hops`` are the deaths since the last observed state of that copy; ``new_hops``
-    of them, the last ones, were on no other delivery's path before.
+    ``hops`` are the deaths since the last observed state of that copy. The last
+    ``new_hops`` of them were on no other delivery's path before; ``new_deaths`` is
+    one less where the first of these put another copy of a known death into
+    another queue.
     ``alternatives`` are all hop sequences of an ambiguous delivery, as text.
     """
 
@@ -40,6 +42,7 @@ class Verdict(msgspec.Struct, frozen=True):
     why: str = ""
     hops: tuple[Hop, ...] = ()
     new_hops: int = 0
+    new_deaths: int = 0
     alternatives: tuple[str, ...] = ()
     differences: tuple[Difference, ...] = ()
 

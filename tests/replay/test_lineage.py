@@ -114,7 +114,8 @@ def test_each_copy_of_a_fanout_has_its_own_line_of_descent(tmp_path):
         [("inbox", "rejected"), ("audit", "expired")],
         [("repair", "rejected")],
     ]
-    assert sum(row["new_hops"] for row in rows) == 4, "two copies of one death, and a death of each"
+    assert sum(row["new_hops"] for row in rows) == 4, "two copies of one dead letter, and a death of each"
+    assert sum(row["new_deaths"] for row in rows) == 3
 
 
 def test_x_death_tells_two_ways_apart(tmp_path):

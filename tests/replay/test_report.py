@@ -55,8 +55,8 @@ def report_data(**changes: Any) -> ReportData:
         span_us=(1_700_000_000_000_000, 1_700_000_060_000_000),
         publishes=(Published("/", "shop", "shop.work", 100), Published("/", "", "plain", 7)),
         dead_letters=(
-            DeadLetters("/", "shop.work", "rejected", "shop.retry", "shop.wait", 60),
-            DeadLetters("/", "shop.wait", "expired", "", "shop.work", 60),
+            DeadLetters("/", "shop.work", "rejected", "shop.retry", "shop.wait", 60, 60),
+            DeadLetters("/", "shop.wait", "expired", "", "shop.work", 60, 60),
         ),
         deliveries=(Delivered("/", "shop.work", 160, 0),),
         bucket_us=1_000_000,
@@ -147,7 +147,7 @@ def test_names_are_text_everywhere() -> None:
         definitions=EVIL,
         files=(FileReport(file=EVIL, rows=1, broken=0),),
         publishes=(Published(EVIL, EVIL, EVIL, 3), Published(EVIL, EVIL, None, 2)),
-        dead_letters=(DeadLetters(EVIL, EVIL, EVIL, EVIL, EVIL + "2", 3),),
+        dead_letters=(DeadLetters(EVIL, EVIL, EVIL, EVIL, EVIL + "2", 3, 3),),
         deliveries=(Delivered("/", EVIL, 3, 1),),
         deaths=(Deaths(1_700_000_000_000_000, EVIL, EVIL, EVIL, 3),),
         paths=(Path(EVIL, ((EVIL, EVIL),), EVIL, 3, 3),),
@@ -222,7 +222,7 @@ def test_queue_shared_by_many_stands_at_the_edge_of_each_group() -> None:
     names = [f"{letter}.work" for letter in "abcdefghijklmnopqrst"]
     data = report_data(
         publishes=None,
-        dead_letters=tuple(DeadLetters("/", name, "rejected", "dlx", "graveyard", 5) for name in names),
+        dead_letters=tuple(DeadLetters("/", name, "rejected", "dlx", "graveyard", 5, 5) for name in names),
         deliveries=(Delivered("/", "graveyard", 100, 0),),
     )
     found = groups(data)
@@ -244,7 +244,7 @@ def test_picture_shows_queues_exchanges_counts_and_reasons() -> None:
 def test_picture_of_many_arrows_keeps_the_largest_dead_letters() -> None:
     data = report_data(
         publishes=tuple(Published("/", f"x{n}", "shop.a", 1_000 + n) for n in range(50)),
-        dead_letters=tuple(DeadLetters("/", "shop.a", f"reason{n:02}", "", "shop.b", n) for n in range(80)),
+        dead_letters=tuple(DeadLetters("/", "shop.a", f"reason{n:02}", "", "shop.b", n, n) for n in range(80)),
     )
     group = groups(data)[0]
     assert len(arrows(group)) == 130
@@ -383,7 +383,7 @@ def test_report_of_a_captured_log(captured: Callable[[str, bool], Replayed]) -> 
     data, again = captured("4.3", True)
     summary = data.summary
     assert summary.agree == summary.deliveries == 2_928
-    assert sum(kind.count for kind in data.dead_letters) == summary.dead_letters
+    assert sum(kind.deaths for kind in data.dead_letters) == summary.dead_letters
     assert sum(deaths.count for deaths in data.deaths) == summary.dead_letters
     assert sum(delivered.count for delivered in data.deliveries) == summary.deliveries
     retries = data.paths[0]

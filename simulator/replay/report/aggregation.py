@@ -128,7 +128,8 @@ class _Tables:
 
     def dead_letters(self, new: DataFrame) -> tuple[DeadLetters, ...]:
         by = ["vhost", "queue", "reason", "exchange", "to_queue"]
-        rows = self._top("dead_letters", _counted(new, by), FLOWS_MAX, by=by)
+        counted = new.groupBy(*by).agg(_count(), F.count_if("first_copy").alias("deaths"))
+        rows = self._top("dead_letters", counted, FLOWS_MAX, by=by)
         return tuple(DeadLetters(**row) for row in rows)
 
     def deliveries(self, deliveries: DataFrame) -> tuple[Delivered, ...]:
@@ -210,12 +211,12 @@ def _deaths(
     totals: dict[tuple[str, str, str], int] = {}
     for kind in kinds:
         key = (kind.vhost, kind.queue, kind.reason)
-        totals[key] = totals.get(key, 0) + kind.count
+        totals[key] = totals.get(key, 0) + kind.deaths
     busiest = sorted(totals, key=lambda key: (-totals[key], key))[:SERIES_MAX]
     named = F.concat_ws("\n", "vhost", "queue", "reason").isin(["\n".join(key) for key in busiest])
     start_us = span_us[0] - span_us[0] % bucket_us
     by = ["start_us", "vhost", "queue", "reason"]
-    timed = new.select(
+    timed = new.where("first_copy").select(
         (F.floor((F.col("time_us") - start_us) / bucket_us) * bucket_us + start_us).alias("start_us"),
         F.when(named, F.col("vhost")).alias("vhost"),
         F.when(named, F.col("queue")).alias("queue"),

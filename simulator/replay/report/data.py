@@ -18,7 +18,10 @@ class Published(msgspec.Struct, frozen=True):
 
 
 class DeadLetters(msgspec.Struct, frozen=True):
-    """Dead letters of one kind: who died where and why, and through which exchange it went where."""
+    """Dead letters of one kind: who died where and why, and through which exchange it went where.
+
+    ``count`` are the copies; of a death with several, only one is in ``deaths``.
+    """
 
     vhost: str
     queue: str
@@ -26,6 +29,7 @@ class DeadLetters(msgspec.Struct, frozen=True):
     exchange: str
     to_queue: str
     count: int
+    deaths: int
 
 
 class Delivered(msgspec.Struct, frozen=True):

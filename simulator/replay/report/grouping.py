@@ -62,7 +62,7 @@ class Group(msgspec.Struct, frozen=True):
 
     @property
     def dead_letter_count(self) -> int:
-        return sum(kind.count for kind in self.dead_letters)
+        return sum(kind.deaths for kind in self.dead_letters)
 
     @property
     def delivery_count(self) -> int:
@@ -110,7 +110,7 @@ def totals_by_queue(data: ReportData) -> dict[tuple[str, str], QueueTotals]:
         if published.queue is not None:
             totals[published.vhost, published.queue].published += published.count
     for kind in data.dead_letters:
-        totals[kind.vhost, kind.queue].dead_letters_out += kind.count
+        totals[kind.vhost, kind.queue].dead_letters_out += kind.deaths
         totals[kind.vhost, kind.to_queue].dead_letters_in += kind.count
     for delivered in data.deliveries:
         totals[delivered.vhost, delivered.queue].delivered += delivered.count
@@ -302,7 +302,7 @@ def _through(exchange: Node, kinds: list[DeadLetters]) -> list[Arrow]:
     into: Counter[tuple[str, str]] = Counter()
     out: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for kind in kinds:
-        into[kind.queue, kind.reason] += kind.count
+        into[kind.queue, kind.reason] += kind.deaths
         out[kind.to_queue][kind.reason] += kind.count
     found = [Arrow(Node("queue", queue), exchange, ((reason, n),)) for (queue, reason), n in into.items()]
     found += [Arrow(exchange, Node("queue", queue), tuple(by.items())) for queue, by in out.items()]
