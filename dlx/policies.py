@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Literal
 
 import msgspec
 import regex
@@ -22,7 +21,6 @@ from dlx.topology import CLASSIC, QUORUM, STREAM, Exchange, Policy, Queue
 
 _MATCH_SECONDS = 1.0
 _TYPE_SELECTORS = {CLASSIC: "classic_queues", QUORUM: "quorum_queues", STREAM: "streams"}
-PolicyKind = Literal["policy", "operator policy"]
 
 
 class SkippedPolicy(msgspec.Struct, frozen=True):

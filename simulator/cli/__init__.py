@@ -1,1 +1,1 @@
-"""The command ``dlx``: one file per command, each imported when it is called."""
+"""The command ``dlx``: a file per subject, each imported when a command of it is called."""

@@ -149,7 +149,7 @@ def _show(result: Result, rules: str) -> None:
     table.add_section()
     for name in ("agree", "ambiguous", "differ", "unexplained"):
         table.add_row(name, f"{getattr(summary, name):,}")
-    table.add_row("simulator and broker agree on", f"{100 * summary.agreement:.2f} %")
+    table.add_row("simulator and broker agree on", f"{summary.agreement_percent:.2f} %")
     if summary.broken_lines:
         table.add_row("broken lines", f"{summary.broken_lines:,}")
     console.print(table)

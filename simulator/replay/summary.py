@@ -32,9 +32,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         return self.differ + self.unexplained == 0
 
     @property
-    def agreement(self) -> float:
-        """The share of deliveries that agree; 1.0 for a log without any."""
-        return self.agree / self.deliveries if self.deliveries else 1.0
+    def agreement_percent(self) -> float:
+        """The share of deliveries that agree, rounded down to 0.01; 100.0 for a log without any."""
+        return self.agree * 10_000 // self.deliveries / 100 if self.deliveries else 100.0
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

@@ -142,6 +142,16 @@ def test_unexplained_and_ambiguous_are_shown_with_an_example() -> None:
     assert "3 of them have no cause in the release table." in text
 
 
+def test_unexplained_deliveries_may_have_a_cause_too() -> None:
+    example = Example("/", "shop.work", "m-1", "trace.log", 9)
+    summary = msgspec.structs.replace(SUMMARY, agree=4_997, unexplained=3)
+    found = Unexplained("no path that the rules allow", 3, example, ("death_order",))
+    html = page(report_data(summary=summary, captured_on="3.10.8", unexplained=(found,)))
+    assert 'href="#behaviour-death_order"' in html
+    assert 'id="behaviour-death_order"' in html
+    assert "All of them have their cause in the release table." in visible_text(html)
+
+
 def test_names_are_text_everywhere() -> None:
     data = report_data(
         definitions=EVIL,

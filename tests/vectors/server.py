@@ -147,12 +147,6 @@ class Server:
             arguments=amqp.table_from_json(definition["arguments"]),
         )
 
-    def declare_all(self, definitions: dict[str, list[dict[str, Any]]]) -> None:
-        """Declare policies first, so that they apply from a queue's first moment; raises Refused."""
-        for what in ("policies", "operator_policies", "exchanges", "queues", "bindings"):
-            for definition in definitions.get(what, ()):
-                self.declare(what, definition)
-
     def delete(self, what: str, name: str) -> None:
         """Delete a queue, exchange, policy or operator policy if it is there."""
         match what:

@@ -189,9 +189,14 @@ class _Tables:
 
     def unexplained(self, deliveries: DataFrame) -> tuple[Unexplained, ...]:
         chosen = deliveries.where(F.col("verdict") == "unexplained")
-        counted = chosen.groupBy("why").agg(_count(), _example())
-        rows = self._top("unexplained", counted, GROUPS_MAX, by=["why"])
-        return tuple(Unexplained(row["why"], row["count"], _example_of(row["example"])) for row in rows)
+        causes = F.flatten(F.transform("differences", lambda each: each["behaviours"]))
+        by = ["why", "behaviours"]
+        chosen = chosen.withColumn("behaviours", F.array_distinct(causes))
+        rows = self._top("unexplained", chosen.groupBy(*by).agg(_count(), _example()), GROUPS_MAX, by=by)
+        return tuple(
+            Unexplained(row["why"], row["count"], _example_of(row["example"]), tuple(row["behaviours"] or ()))
+            for row in rows
+        )
 
     def ambiguous(self, deliveries: DataFrame) -> tuple[Ambiguous, ...]:
         chosen = deliveries.where(F.col("verdict") == "ambiguous")

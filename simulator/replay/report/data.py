@@ -90,11 +90,12 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class Unexplained(msgspec.Struct, frozen=True):
-    """Deliveries that nothing explains, for the same reason."""
+    """Deliveries that nothing explains, for the same reason; ``behaviours`` as in ``Cause``."""
 
     why: str
     count: int
     example: Example
+    behaviours: tuple[str, ...] = ()
 
 
 class Ambiguous(msgspec.Struct, frozen=True):

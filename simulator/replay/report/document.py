@@ -129,7 +129,9 @@ def _cause(data: ReportData) -> Html:
     captured = data.captured_on
     other = captured is not None and not captured.startswith(f"{data.rules}.")
     log = f"The log is of {captured}, not of {data.rules}. " if other else ""
-    unknown = data.summary.unexplained + sum(cause.count for cause in data.causes if not cause.behaviours)
+    known = sum(each.count for each in data.unexplained if each.behaviours)
+    unknown = data.summary.unexplained - known
+    unknown += sum(cause.count for cause in data.causes if not cause.behaviours)
     found = f"{number(unknown)} of them have no cause in the release table."
     if unknown == 0:
         found = "All of them have their cause in the release table."
@@ -138,10 +140,9 @@ def _cause(data: ReportData) -> Html:
 
 def _share(data: ReportData) -> str:
     """The share of deliveries that agree, never rounded up to all of them."""
-    agree, deliveries = data.summary.agree, data.summary.deliveries
-    if agree == deliveries:
+    if data.summary.agree == data.summary.deliveries:
         return "100 %"
-    return f"{agree * 10_000 // deliveries / 100:.2f} %"
+    return f"{data.summary.agreement_percent:.2f} %"
 
 
 def _about(data: ReportData) -> str:

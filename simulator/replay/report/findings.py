@@ -54,7 +54,7 @@ def _cause(data: ReportData, behaviours: tuple[str, ...], count: int, fields: li
     title: Any = "No row of the release table accounts for this"
     meanings: list[Html] = []
     if behaviours:
-        title = join([element("a", name, href=f"#behaviour-{name}") for name in behaviours], ", ")
+        title = _links(behaviours)
         meanings = [element("p", _ROWS[name].meaning) for name in behaviours if name in _ROWS]
     by_field: defaultdict[str, list[FieldDiffers]] = defaultdict(list)
     for each in fields:
@@ -69,9 +69,14 @@ def _cause(data: ReportData, behaviours: tuple[str, ...], count: int, fields: li
         details(plural(len(examples) - FIELDS_SHOWN, "more field"), join(examples[FIELDS_SHOWN:]))
         if len(examples) > FIELDS_SHOWN
         else "",
-        details("By queue", _by_queue(data, fields)),
+        details("By queue", _by_queue(fields)),
         class_="cause",
     )
+
+
+def _links(behaviours: tuple[str, ...]) -> Html:
+    """The behaviours, each linked to its row of the release table below."""
+    return join([element("a", name, href=f"#behaviour-{name}") for name in behaviours], ", ")
 
 
 def _field(data: ReportData, same: list[FieldDiffers]) -> Html:
@@ -114,7 +119,7 @@ def _line(example: Example) -> str:
     return f"{example.file}:{example.line}"
 
 
-def _by_queue(data: ReportData, fields: list[FieldDiffers]) -> Html:
+def _by_queue(fields: list[FieldDiffers]) -> Html:
     rows = [
         (each.example.queue, each.field, each.expected, each.seen, _line(each.example), each.count)
         for each in fields
@@ -125,11 +130,14 @@ def _by_queue(data: ReportData, fields: list[FieldDiffers]) -> Html:
 def _unexplained(data: ReportData) -> list[Html]:
     if not data.unexplained:
         return []
-    rows = [(each.why, _example(data, each.example), each.count) for each in data.unexplained]
+    rows = [
+        (each.why, _links(each.behaviours), _example(data, each.example), each.count)
+        for each in data.unexplained
+    ]
     more = "unexplained" in data.cut
     return [
         element("h3", f"Unexplained — {plural(data.summary.unexplained, 'delivery', 'deliveries')}"),
-        table(["why", "example", "deliveries"], rows),
+        table(["why", "comes from", "example", "deliveries"], rows),
         element("p", "Only the most frequent; there are more.", class_="note") if more else Html(""),
     ]
 
@@ -154,7 +162,8 @@ def _ambiguous(data: ReportData) -> list[Html]:
 
 def table_section(data: ReportData) -> Html:
     """The rows of the release table that differences come from; empty where none does."""
-    named = {name for cause in data.causes for name in cause.behaviours}
+    found = [*(each.behaviours for each in data.causes), *(each.behaviours for each in data.unexplained)]
+    named = {name for behaviours in found for name in behaviours}
     rows = [row for row in TABLE if row.name in named]
     if not rows:
         return Html("")

@@ -40,7 +40,7 @@ COLOURS = {
     MIXED: "#8a7f70",
 }
 QUEUE, EXCHANGE, ALARM = "#4f7fc4", "#8593a8", "#c026d3"
-INK, MUTED = "#1f2937", "#6b7280"
+INK = "#1f2937"
 MARGIN = 24.0
 NAME_MAX = 30
 PATHS_SHOWN = 15
@@ -70,7 +70,7 @@ def flow_picture(group: Group, most: int = ARROWS_MAX) -> go.Figure:
             nodes.setdefault(node, _lines(node, group, shown))
     for queue in group.queues if len(nodes) < most else ():
         nodes.setdefault(Node("queue", queue), _lines(Node("queue", queue), group, shown))
-    sizes = {node: _size(node, lines) for node, lines in nodes.items()}
+    sizes = {node: _size(lines) for node, lines in nodes.items()}
     plan = layered(sizes, [(arrow.source, arrow.target) for arrow in shown])
     drawing = _Drawing(group, plan, sizes)
     for node, lines in nodes.items():
@@ -114,7 +114,7 @@ def _short(name: str) -> str:
     return name if len(name) <= NAME_MAX else f"{name[: NAME_MAX // 2]}…{name[-NAME_MAX // 2 + 1 :]}"
 
 
-def _size(node: Node, lines: list[str]) -> tuple[float, float]:
+def _size(lines: list[str]) -> tuple[float, float]:
     widest = max(7.4 * len(lines[0]), *(6.2 * len(line) for line in lines[1:]), 40.0)
     return widest + 22, 12 + 16.0 * len(lines)
 
