@@ -17,6 +17,7 @@ from typing import Any
 
 from dlx.releases import RELEASES, TABLE, VERSIONS, Row
 from simulator.capture.schema import COLUMNS, SCHEMA_VERSION
+from simulator.files import write_whole
 
 DOCS = Path(__file__).parent
 
@@ -110,9 +111,7 @@ def main() -> int:
     for document in documents:
         path = DOCS / document
         text = generated(document, path.read_text(encoding="utf-8"))
-        beside = path.with_suffix(".part")
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
+        write_whole(path, text)
         print(f"docs/{document}")
     return 0
 

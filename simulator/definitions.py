@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from dlx.topology import CLASSIC, QUORUM, STREAM, Binding, Exchange, Policy, Queue, Topology
+from simulator.files import write_whole
 
 # Sections whose items belong to one virtual host.
 _PER_VHOST = ("permissions", "topic_permissions", "parameters", "policies", "queues", "exchanges", "bindings")
@@ -152,13 +153,7 @@ def write_definitions(
     definitions: Definitions, path: str | os.PathLike[str], vhost: str | None = None
 ) -> None:
     """Write an export to a file, whole or not at all; with ``vhost``, of that virtual host alone."""
-    target = Path(path)
-    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        beside.write_bytes(definitions.to_json(vhost))
-        beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_whole(path, definitions.to_json(vhost))
 
 
 class _Reader:

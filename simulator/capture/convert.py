@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from types import TracebackType
 from typing import BinaryIO, Self
 
 import msgspec
@@ -12,6 +14,7 @@ import msgspec
 from simulator.capture.errors import Broken, CaptureError, NothingReadable
 from simulator.capture.parquet import write_capture
 from simulator.capture.read import open_log
+from simulator.files import beside
 
 Progress = Callable[[str, int], None]
 
@@ -70,7 +73,6 @@ def convert(
             reports.append(FileReport(file=name, rows=writer.rows - rows, broken=rejects.count - broken))
         if not writer.rows:
             raise failures[0]
-        rejects.keep()
     return ConversionReport(
         rows=writer.rows,
         broken=rejects.count,
@@ -80,36 +82,31 @@ def convert(
 
 
 class _Rejected:
-    """The file of broken records, made when there is one, and kept when told so."""
+    """The file of broken records, made when there is one; without an error it takes an earlier one's place."""
 
     def __init__(self, path: Path) -> None:
         self.count = 0
         self._path = path
-        self._beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+        self._open = ExitStack()
         self._stream: BinaryIO | None = None
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._stream:
-            self._stream.close()
-            self._beside.unlink(missing_ok=True)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None and self._stream is None:
+            self._path.unlink(missing_ok=True)
+        self._open.__exit__(kind, error, trace)
 
     def add(self, broken: Broken) -> None:
         """Write one broken record."""
         if self._stream is None:
-            self._stream = self._beside.open("wb")
+            part = self._open.enter_context(beside(self._path))
+            self._stream = self._open.enter_context(part.open("wb"))
         self._stream.write(broken.to_json())
         self.count += 1
-
-    def keep(self) -> None:
-        """Give the file its name; one of an earlier run goes."""
-        if self._stream is None:
-            self._path.unlink(missing_ok=True)
-            return
-        self._stream.flush()
-        self._beside.replace(self._path)
 
 
 def _names(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from simulator.capture.errors import CaptureError
 from simulator.capture.schema import SCHEMA, SCHEMA_VERSION, VERSION_KEY
+from simulator.files import beside
 
 MAGIC = b"PAR1"
 ROW_GROUP_ROWS = 65_536
@@ -52,24 +53,16 @@ class CaptureWriter:
 
 @contextmanager
 def write_capture(path: str | os.PathLike[str]) -> Iterator[CaptureWriter]:
-    """Write a capture beside ``path``; it gets its name when the block ends without an error.
+    """Write a capture, which is at ``path`` once the block ends without an error.
 
     Raises:
         CaptureError: the file cannot be written.
     """
-    target = Path(path)
-    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        writer = CaptureWriter(beside)
-        try:
+        with beside(path) as part, closing(CaptureWriter(part)) as writer:
             yield writer
-        finally:
-            writer.close()
-        beside.replace(target)
     except OSError as error:
         raise CaptureError(os.fspath(path), f"cannot be written: {error.strerror or error}") from error
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def read_capture(path: str | os.PathLike[str]) -> Iterator[pa.RecordBatch]:

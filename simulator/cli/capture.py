@@ -10,11 +10,10 @@ from threading import Event
 
 import click
 import msgspec
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from simulator import capture as captures
 from simulator.cli.errors import DataError, Unavailable
+from simulator.cli.progress import progress
 
 _HINT_AFTER_SECONDS = 5
 
@@ -69,11 +68,11 @@ def capture(
             hint = live.nothing_traced(name, switched_on=bool(management_url))
             click.echo(f"virtual host {name}: {hint}", err=True)
 
-    with _until_interrupted() as stopped, _progress("capturing") as show, _exit_codes():
+    with _until_interrupted() as stopped, progress("capturing") as show, _exit_codes():
 
         def on_row(rows: int) -> None:
             seen.set()
-            show(str(out), rows)
+            show(f"capturing {out}", rows)
 
         report = live.capture(
             url,
@@ -105,8 +104,8 @@ def convert(logs: tuple[Path, ...], out: Path, as_json: bool) -> None:
 
     Records that cannot be read go to FILE.rejected.jsonl, with the reasons.
     """
-    with _progress("converting") as show, _exit_codes():
-        report = captures.convert(logs, out, progress=show)
+    with progress("converting") as show, _exit_codes():
+        report = captures.convert(logs, out, progress=lambda log, rows: show(f"converting {log}", rows))
     if as_json:
         click.echo(msgspec.json.encode({"out": str(out), **msgspec.structs.asdict(report)}).decode())
     else:
@@ -134,27 +133,6 @@ def _exit_codes() -> Iterator[None]:
         raise Unavailable(str(error)) from error
     except captures.CaptureError as error:
         raise DataError(str(error)) from error
-
-
-class _Show:
-    """Shows a count beside a name, now and then."""
-
-    def __init__(self, bar: Progress, verb: str) -> None:
-        self._bar = bar
-        self._verb = verb
-        self._task = bar.add_task(verb, total=None, rows="")
-
-    def __call__(self, name: str, rows: int) -> None:
-        self._bar.update(self._task, description=f"{self._verb} {name}", rows=f"{rows:,} rows")
-
-
-@contextmanager
-def _progress(verb: str) -> Iterator[_Show]:
-    """Progress on stderr, where that is a terminal."""
-    shown = (SpinnerColumn(), TextColumn("{task.description} {task.fields[rows]}"), TimeElapsedColumn())
-    console = Console(stderr=True)
-    with Progress(*shown, console=console, transient=True, disable=not console.is_terminal) as bar:
-        yield _Show(bar, verb)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from dlx.releases import DEFAULT, RELEASES, TABLE
 from simulator.cli.errors import DataError, Unavailable
+from simulator.cli.progress import progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,7 +88,7 @@ def _replayed(
         for log in logs:
             if not log.is_file():
                 raise DataError(f"{log}: no such file" if not log.exists() else f"{log}: not a file")
-        with workplace(out) as work, _progress() as show:
+        with workplace(out) as work, progress("reading the logs") as show:
             prepared = prepare(logs, work, show)
             for line in prepared.rejected:
                 click.echo(f"broken: {line}", err=True)
@@ -122,19 +122,6 @@ def _session(master: str) -> Iterator[SparkSession]:
         yield spark
     finally:
         spark.stop()
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int], None]]:
-    """Shows on stderr what is being done, and for how long."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("reading the logs", total=None)
-
-        def show(what: str, rows: int) -> None:
-            progress.update(task, description=f"{what}: {rows:,} rows")
-
-        yield show
 
 
 def _show(result: Result, rules: str) -> None:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from simulator.capture import CaptureError, FileReport, convert, read_capture
+from simulator.capture.parquet import MAGIC
 from simulator.definitions import Definitions
 from simulator.replay.plan import replay, scan, ship
 from simulator.replay.session import is_local
@@ -22,7 +23,6 @@ from simulator.replay.summary import Finding, Summary, findings, hops, summarize
 Progress = Callable[[str, int], None]
 SHOWN = 20
 """Rejected records that are named one by one."""
-PARQUET_MAGIC = b"PAR1"
 REJECTED = "rejected.jsonl"
 
 
@@ -135,7 +135,7 @@ def workplace(out: Path | None) -> Iterator[Path]:
 def _is_parquet(log: Path) -> bool:
     try:
         with log.open("rb") as stream:
-            return stream.read(4) == PARQUET_MAGIC
+            return stream.read(len(MAGIC)) == MAGIC
     except OSError:
         return False  # convert says what is wrong with it
 

@@ -1,4 +1,7 @@
-"""The columns that a replay produces: every row of the capture, each delivery with its verdict."""
+"""The columns of a replay: what goes through the kernel, and what comes out.
+
+That is every row of the capture, each delivery with its verdict.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 from pyspark.sql import DataFrame
@@ -83,16 +85,16 @@ def summarize(replayed: DataFrame, definitions: Definitions, broken_lines: int =
     )
 
 
-def _check_match(parts: list[dict[str, object]], definitions: Definitions) -> None:
+def _check_match(parts: list[dict[str, Any]], definitions: Definitions) -> None:
     source = definitions.source
-    seen = {str(part["vhost"]) for part in parts}
+    seen = {part["vhost"] for part in parts}
     known = seen if not definitions.vhost_named else seen & set(definitions.vhosts)
     if not known:
         raise MatchesNothingError(
             f"{source}: has virtual host {_names(definitions.vhosts)}, the log has {_names(seen)};"
             " export the definitions of the virtual host that was traced"
         )
-    queues = {(str(part["vhost"]), str(part["queue"])) for part in parts if part["queue"] is not None}
+    queues = {(part["vhost"], part["queue"]) for part in parts if part["queue"] is not None}
     if queues and not any(
         queue in definitions.topology(vhost).queues for vhost, queue in queues if vhost in known
     ):
@@ -102,8 +104,8 @@ def _check_match(parts: list[dict[str, object]], definitions: Definitions) -> No
         )
 
 
-def _names(names: object) -> str:
-    ordered = sorted(names)  # type: ignore[call-overload]
+def _names(names: Iterable[str]) -> str:
+    ordered = sorted(names)
     shown = ", ".join(repr(name) for name in ordered[:3])
     return shown + (f" and {len(ordered) - 3} more" if len(ordered) > 3 else "")
 
@@ -130,16 +132,14 @@ def findings(replayed: DataFrame, most: int = FINDINGS_MAX) -> list[Finding]:
     return [_finding(row) for row in grouped.toArrow().to_pylist()]
 
 
-def _finding(row: dict[str, object]) -> Finding:
+def _finding(row: dict[str, Any]) -> Finding:
     example = row["example"]
-    assert isinstance(example, dict)
-    behaviours = row["behaviours"]
     return Finding(
-        verdict=str(row["verdict"]),
-        what=str(row["what"]),
-        behaviours=tuple(behaviours) if isinstance(behaviours, list) else (),
-        count=int(str(row["count"])),
-        queues=int(str(row["queues"])),
+        verdict=row["verdict"],
+        what=row["what"],
+        behaviours=tuple(row["behaviours"] or ()),
+        count=row["count"],
+        queues=row["queues"],
         queue=example["queue"],
         message=example["message"],
         file=example["file"],

@@ -123,7 +123,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             daemon.stop()
 
 
-def replay(master: str, folder: Path, **more: str) -> dict[str, object]:
+def replay(master: str, folder: Path, **more: str) -> dict[str, int]:
     """The summary that ``dlx replay --json`` prints for the example."""
     dlx = Path(sys.executable).with_name("dlx")
     traces = sorted(str(path) for path in EXAMPLE.glob("trace.log*"))
@@ -138,8 +138,7 @@ def replay(master: str, folder: Path, **more: str) -> dict[str, object]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    summary = json.loads(done.stdout)
-    assert summary
+    summary: dict[str, int] = json.loads(done.stdout)
     return summary
 
 
@@ -148,4 +147,8 @@ def test_a_cluster_finds_what_one_machine_finds(cluster: str, worker_python: Pat
     (tmp_path / "cluster").mkdir()
     alone = replay("local[2]", tmp_path / "local")
     together = replay(cluster, tmp_path / "cluster", PYSPARK_PYTHON=str(worker_python))
+    assert alone["agree"] == alone["deliveries"] > 2000
+    assert alone["messages"] > 1000
+    assert alone["dead_letters"] > 2000
+    assert all(alone[name] == 0 for name in ("differ", "ambiguous", "unexplained", "broken_lines"))
     assert together == alone

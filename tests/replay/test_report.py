@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pathlib
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ import pytest
 from dlx.releases import release
 from dlx.topology import Binding, Exchange, Queue, Topology
 from simulator.capture import FileReport, convert
-from simulator.replay.report import ReportData, groups, page, write_whole
+from simulator.replay.report import ReportData, groups, page
 from simulator.replay.report.aggregation import BUCKETS_MAX, bucket
 from simulator.replay.report.curves import label_place, overlap, segments
 from simulator.replay.report.data import (
@@ -185,15 +184,6 @@ def test_empty_log_makes_a_page() -> None:
         summary=nothing, span_us=None, publishes=(), dead_letters=(), deliveries=(), deaths=(), paths=()
     )
     assert "No dead letters in this log." in visible_text(page(empty))
-
-
-def test_file_is_whole_or_not_there(tmp_path: pathlib.Path) -> None:
-    target = tmp_path / "report.html"
-    write_whole(target, "one")
-    with pytest.raises(UnicodeEncodeError):
-        write_whole(target, "two \ud800")
-    assert target.read_text() == "one"
-    assert list(tmp_path.iterdir()) == [target]
 
 
 # -- groups and pictures ----------------------------------------------------------

@@ -6,8 +6,6 @@ the pictures need nothing else.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from pyspark.sql import DataFrame
 
 from simulator.capture import FileReport
 from simulator.definitions import Definitions
+from simulator.files import write_whole
 from simulator.replay.report.aggregation import aggregate
 from simulator.replay.report.data import ReportData
 from simulator.replay.report.document import page
@@ -48,23 +47,8 @@ def write_report(
     files: Iterable[FileReport],
     captured: DataFrame | None = None,
 ) -> None:
-    """Write the page of ``build_report`` to ``path``, beside it first."""
+    """Write the page of ``build_report`` to ``path``, whole or not at all."""
     write_whole(path, build_report(replayed, definitions, rules, summary, files, captured))
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that it is there as a whole or not at all."""
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
-    ) as partial:
-        try:
-            partial.write(text)
-            partial.close()
-            Path(partial.name).chmod(0o644)
-            os.replace(partial.name, path)
-        except BaseException:
-            Path(partial.name).unlink(missing_ok=True)
-            raise
 
 
 __all__ = [
@@ -78,5 +62,4 @@ __all__ = [
     "page",
     "paths_picture",
     "write_report",
-    "write_whole",
 ]

@@ -117,6 +117,7 @@ class _Tables:
         return rows[:most]
 
     def publishes(self, captured: DataFrame | None) -> tuple[Published, ...] | None:
+        """Copies that publishes put into queues; ``None`` where the capture does not tell."""
         if captured is None or "routed_queues" not in captured.columns:
             return None
         by = ["vhost", "exchange", "queue"]
@@ -127,12 +128,14 @@ class _Tables:
         return tuple(Published(**row) for row in rows)
 
     def dead_letters(self, new: DataFrame) -> tuple[DeadLetters, ...]:
+        """Copies of dead letters by where they went and why, and the deaths they are of."""
         by = ["vhost", "queue", "reason", "exchange", "to_queue"]
         counted = new.groupBy(*by).agg(_count(), F.count_if("first_copy").alias("deaths"))
         rows = self._top("dead_letters", counted, FLOWS_MAX, by=by)
         return tuple(DeadLetters(**row) for row in rows)
 
     def deliveries(self, deliveries: DataFrame) -> tuple[Delivered, ...]:
+        """Deliveries of each queue, and how many differ or are unexplained."""
         by = ["vhost", "queue"]
         unlike = F.col("verdict").isin("differ", "unexplained")
         counted = deliveries.groupBy(*by).agg(_count(), F.count_if(unlike).alias("unlike"))
@@ -140,6 +143,7 @@ class _Tables:
         return tuple(Delivered(**row) for row in rows)
 
     def paths(self, deliveries: DataFrame) -> tuple[Path, ...]:
+        """The deaths that led to deliveries, with the numbers of deliveries and messages."""
         deaths = F.transform("hops", lambda hop: hop.dropFields("exchange", "to_queue"))
         by = ["vhost", "deaths", "queue"]
         counted = (
@@ -161,6 +165,7 @@ class _Tables:
         )
 
     def differences(self, differing: DataFrame) -> tuple[FieldDiffers, ...]:
+        """The fields that differ, by queue and cause, each with an example."""
         by = ["vhost", "queue", "field", "behaviours"]
         counted = (
             differing.withColumn("difference", F.explode("differences"))
@@ -182,12 +187,14 @@ class _Tables:
         )
 
     def causes(self, differing: DataFrame) -> tuple[Cause, ...]:
+        """The sets of behaviours that differences come from, each with its number of deliveries."""
         behaviours = F.array_distinct(F.transform("differences", lambda each: each["behaviours"]))
         counted = _counted(differing.select(F.explode(behaviours).alias("behaviours")), ["behaviours"])
         rows = self._top("causes", counted, GROUPS_MAX, by=["behaviours"])
         return tuple(Cause(tuple(row["behaviours"]), row["count"]) for row in rows)
 
     def unexplained(self, deliveries: DataFrame) -> tuple[Unexplained, ...]:
+        """Unexplained deliveries by reason and cause, each with an example."""
         chosen = deliveries.where(F.col("verdict") == "unexplained")
         causes = F.flatten(F.transform("differences", lambda each: each["behaviours"]))
         by = ["why", "behaviours"]
@@ -199,6 +206,7 @@ class _Tables:
         )
 
     def ambiguous(self, deliveries: DataFrame) -> tuple[Ambiguous, ...]:
+        """Ambiguous deliveries by the paths that explain them, each with an example."""
         chosen = deliveries.where(F.col("verdict") == "ambiguous")
         counted = chosen.groupBy("alternatives").agg(_count(), _example())
         rows = self._top("ambiguous", counted, GROUPS_MAX, by=["alternatives"])

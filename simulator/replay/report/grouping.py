@@ -62,18 +62,22 @@ class Group(msgspec.Struct, frozen=True):
 
     @property
     def dead_letter_count(self) -> int:
+        """How often messages died in the group's queues."""
         return sum(kind.deaths for kind in self.dead_letters)
 
     @property
     def delivery_count(self) -> int:
+        """Deliveries from the group's queues."""
         return sum(queue.delivered for queue in self.queues.values())
 
     @property
     def unlike_count(self) -> int:
+        """Deliveries that differ or are unexplained."""
         return sum(queue.unlike for queue in self.queues.values())
 
     @property
     def unseen_count(self) -> int:
+        """Copies that came into a queue and were not seen again, at least."""
         return sum(queue.unseen for queue in self.queues.values())
 
 

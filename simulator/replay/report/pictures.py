@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import math
 from collections import defaultdict
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -284,47 +285,14 @@ def _fill(shade: str, opacity: float) -> str:
 
 def deaths_picture(data: ReportData) -> go.Figure:
     """Dead letters over time: all of them by reason, below one row for each queue and reason."""
-    several = several_vhosts(data)
-    totals: defaultdict[str, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
-    rows: defaultdict[tuple[str, str], defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
-    for each in data.deaths:
-        totals[each.reason][each.start_us] += each.count
-        name = _OTHERS if each.queue is None else each.queue
-        host = f"{each.vhost}: " if several and each.vhost is not None else ""
-        rows[host + name, each.reason][each.start_us] += each.count
-    ranked = sorted(rows, key=lambda key: (key[0] != _OTHERS, sum(rows[key].values()), key))
-    times = sorted({each.start_us for each in data.deaths})
-    heights = [150, max(20, 20 * len(ranked))]
+    rows = _death_rows(data)
+    heights = [150, max(20, 20 * len(rows))]
     height = sum(heights) + 100
     figure = make_subplots(
         rows=2, cols=1, shared_xaxes=True, vertical_spacing=24 / height, row_heights=heights
     )
-    for reason in sorted(totals, key=lambda reason: -sum(totals[reason].values())):
-        counted = totals[reason]
-        figure.add_bar(
-            x=[utc(time + data.bucket_us // 2) for time in counted],
-            y=list(counted.values()),
-            name=html.escape(reason),
-            marker={"color": colour(reason)},
-            width=data.bucket_us / 1000 * 0.9,
-            row=1,
-            col=1,
-        )
-    steps = range(times[0], times[-1] + 1, data.bucket_us) if times else range(0)
-    figure.add_heatmap(
-        x=[utc(time + data.bucket_us // 2) for time in steps],
-        y=[html.escape(f"{name} {reason}") for name, reason in ranked],
-        z=[[rows[key].get(time) for time in steps] for key in ranked],
-        colorscale=[[0, "rgba(79,127,196,0.25)"], [1, "#2456a6"]],
-        showscale=False,
-        xgap=1,
-        ygap=2,
-        hoverongaps=False,
-        hovertemplate="%{y}<br>%{x}: %{z} dead letters<extra></extra>",
-        row=2,
-        col=1,
-    )
-    grid = {"gridcolor": "rgba(128,128,128,0.25)", "zeroline": False}
+    figure.add_traces(_death_bars(data), rows=1, cols=1)
+    figure.add_trace(_death_heatmap(data, rows), row=2, col=1)
     figure.update_layout(
         template="none",
         height=height,
@@ -333,10 +301,62 @@ def deaths_picture(data: ReportData) -> go.Figure:
         legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "traceorder": "normal"},
         **_PAPER,
     )
+    grid = {"gridcolor": "rgba(128,128,128,0.25)", "zeroline": False}
     figure.update_yaxes(automargin=True, fixedrange=True)
     figure.update_yaxes(title={"text": "dead letters"}, rangemode="tozero", row=1, col=1, **grid)
     figure.update_xaxes(**grid)
     return figure
+
+
+def _death_rows(data: ReportData) -> dict[str, dict[int, int]]:
+    """Dead letters by start of the interval, for each queue and reason; the most last, other queues first."""
+    several = several_vhosts(data)
+    rows: defaultdict[tuple[str, str], defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for each in data.deaths:
+        name = _OTHERS if each.queue is None else each.queue
+        host = f"{each.vhost}: " if several and each.vhost is not None else ""
+        rows[host + name, each.reason][each.start_us] += each.count
+    ranked = sorted(rows, key=lambda key: (key[0] != _OTHERS, sum(rows[key].values()), key))
+    return {f"{name} {reason}": rows[name, reason] for name, reason in ranked}
+
+
+def _death_bars(data: ReportData) -> list[go.Bar]:
+    """Dead letters over time, a series for each reason, the most frequent first."""
+    totals: defaultdict[str, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for each in data.deaths:
+        totals[each.reason][each.start_us] += each.count
+    return [
+        go.Bar(
+            x=[_middle(start_us, data) for start_us in totals[reason]],
+            y=list(totals[reason].values()),
+            name=html.escape(reason),
+            marker={"color": colour(reason)},
+            width=data.bucket_us / 1000 * 0.9,
+        )
+        for reason in sorted(totals, key=lambda reason: -sum(totals[reason].values()))
+    ]
+
+
+def _death_heatmap(data: ReportData, rows: Mapping[str, Mapping[int, int]]) -> go.Heatmap:
+    """Dead letters over time, a line for each of the rows."""
+    starts = {each.start_us for each in data.deaths}
+    steps = range(min(starts), max(starts) + 1, data.bucket_us) if starts else range(0)
+    return go.Heatmap(
+        x=[_middle(start_us, data) for start_us in steps],
+        y=[html.escape(name) for name in rows],
+        z=[[counted.get(start_us) for start_us in steps] for counted in rows.values()],
+        colorscale=[[0, "rgba(79,127,196,0.25)"], [1, "#2456a6"]],
+        showscale=False,
+        xgap=1,
+        ygap=2,
+        hoverongaps=False,
+        hovertemplate="%{y}<br>%{x}: %{z} dead letters<extra></extra>",
+    )
+
+
+def _middle(start_us: int, data: ReportData) -> datetime:
+    """The middle of the interval that starts there."""
+    return utc(start_us + data.bucket_us // 2)
 
 
 def paths_picture(data: ReportData, most: int = PATHS_SHOWN) -> go.Figure:

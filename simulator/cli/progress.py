@@ -1,0 +1,34 @@
+"""Progress on stderr: what is being done, with how many rows, and for how long."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+Show = Callable[[str, int], None]
+"""Says what is being done, and its rows so far."""
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Show]:
+    """Show progress, at first ``what``, until the block ends; nothing at all where stderr is no terminal."""
+    if not sys.stderr.isatty():
+        yield _silent
+        return
+    # File names may have what rich takes for markup.
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+
+        def show(what: str, rows: int) -> None:
+            bar.update(task, description=f"{what}: {rows:,} rows")
+
+        yield show
+
+
+def _silent(what: str, rows: int) -> None:
+    """Shows nothing."""

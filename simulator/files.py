@@ -1,0 +1,35 @@
+"""Files that are there as a whole or not at all: written beside their place, then renamed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def beside(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A hidden path beside ``path`` to write to: renamed to ``path`` at the end, removed after an error.
+
+    Raises:
+        OSError: the block wrote nothing, or the file cannot be renamed.
+    """
+    target = Path(path)
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        yield part
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
+    """Write a file as a whole or not at all; text as UTF-8.
+
+    Raises:
+        OSError: it cannot be written.
+        UnicodeEncodeError: the text has a lone surrogate.
+    """
+    with beside(path) as part:
+        part.write_bytes(content.encode() if isinstance(content, str) else content)
