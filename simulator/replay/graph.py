@@ -107,6 +107,15 @@ class _Trail(NamedTuple):
         return tuple(reversed(found))
 
 
+_Way = tuple[State, "_Trail | None"]
+"""A state that a search has come to, and the hops behind it."""
+
+
+def _found(way: _Way) -> Found:
+    state, trail = way
+    return Found(state, trail.hops() if trail else ())
+
+
 class Graph:
     """States and hops of one virtual host under one release."""
 
@@ -195,10 +204,10 @@ class Graph:
 
         ``freedom`` ``None`` looks past everything that rules deaths out.
         """
-        ways: Iterable[Found] = self._guided(roots, target, freedom)
+        ways: Iterable[_Way] = self._guided(roots, target, freedom)
         if target.visible.x_death is None and self._hides_deaths(target.queue):
-            ways = self.nearby(roots, target.queue, freedom, HIDDEN_HOPS)
-        found = (each for each in ways if self.matches(each.state, target))
+            ways = self._within(roots, freedom, HIDDEN_HOPS)
+        found = (_found(way) for way in ways if self.matches(way[0], target))
         return [each for each, _ in zip(found, range(PATHS_MAX), strict=False)]
 
     def _hides_deaths(self, queue: str) -> bool:
@@ -229,26 +238,24 @@ class Graph:
     def same_deaths(self, roots: Iterable[State], target: Target, freedom: Freedom) -> list[Found]:
         """The ways to states in the target's queue that died as often, where and why, as the target."""
         wanted = target.death_counts()
-        found = self._guided(roots, target, freedom)
-        return [each for each in found if each.state.queue == target.queue and each.state.counts == wanted]
+        ways = self._guided(roots, target, freedom)
+        return [_found(way) for way in ways if way[0].queue == target.queue and way[0].counts == wanted]
 
-    def nearby(
-        self, roots: Iterable[State], queue: str, freedom: Freedom | None, hops_max: int
-    ) -> list[Found]:
+    def nearby(self, roots: Iterable[State], queue: str, freedom: Freedom, hops_max: int) -> list[Found]:
         """The states in ``queue`` within ``hops_max`` hops, whatever the target's deaths say."""
-        layer: list[tuple[State, _Trail | None]] = [(root, None) for root in roots]
-        found: list[Found] = []
+        return [_found(way) for way in self._within(roots, freedom, hops_max) if way[0].queue == queue]
+
+    def _within(self, roots: Iterable[State], freedom: Freedom | None, hops_max: int) -> Iterator[_Way]:
+        layer: list[_Way] = [(root, None) for root in roots]
         seen = 0
         for _ in range(hops_max + 1):
-            onward: list[tuple[State, _Trail | None]] = []
+            onward: list[_Way] = []
             for state, trail in layer:
                 seen += 1
-                if state.queue == queue:
-                    found.append(Found(state, trail.hops() if trail else ()))
+                yield state, trail
                 if seen < STATES_MAX // 20:
                     onward += self._onward(state, trail, REASONS, freedom)
             layer = onward
-        return found
 
     def why_ruled_out(self, roots: Iterable[State], hops: tuple[Hop, ...], freedom: Freedom) -> str | None:
         """What rules out the first impossible hop of a path; ``None`` when nothing does."""
@@ -266,22 +273,22 @@ class Graph:
             state = reached
         return None
 
-    def _guided(self, roots: Iterable[State], target: Target, freedom: Freedom | None) -> Iterator[Found]:
+    def _guided(self, roots: Iterable[State], target: Target, freedom: Freedom | None) -> Iterator[_Way]:
         """Every state on the way, where only deaths that the target names are followed."""
         wanted = target.death_counts()
         by_queue: dict[str, list[str]] = {}
         for queue, reason in wanted:
             by_queue.setdefault(queue, []).append(reason)
-        layer: list[tuple[State, _Trail | None]] = [(root, None) for root in roots]
+        layer: list[_Way] = [(root, None) for root in roots]
         hops_max = sum(wanted.values())
         seen = 0
         for _ in range(hops_max + 1):
-            onward: list[tuple[State, _Trail | None]] = []
+            onward: list[_Way] = []
             for state, trail in layer:
                 seen += 1
                 if seen > STATES_MAX:
                     return
-                yield Found(state, trail.hops() if trail else ())
+                yield state, trail
                 reasons = [
                     reason
                     for reason in by_queue.get(state.queue, ())
@@ -292,7 +299,7 @@ class Graph:
 
     def _onward(
         self, state: State, trail: _Trail | None, reasons: Iterable[str], freedom: Freedom | None
-    ) -> Iterator[tuple[State, _Trail | None]]:
+    ) -> Iterator[_Way]:
         for reason in reasons:
             if reason in REASONS and (freedom is None or self.why_not(state, reason, freedom) is None):
                 led = self.hops(state, reason)

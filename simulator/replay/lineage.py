@@ -68,8 +68,8 @@ class Source:
         self.is_publish = row.event == Event.PUBLISHED
         self.instances = 0
         self.claims: Counter[Target] = Counter()
-        self.taken: set[tuple[int, tuple[Hop, ...]]] = set()
-        self.died: set[tuple[int, tuple[Hop, ...], str]] = set()
+        self.taken: dict[tuple[int, Hop], int] = {}
+        self.died: set[tuple[int, str, str]] = set()
 
     def is_used_up(self, target: Target) -> bool:
         """Whether every copy that was observed here has become such a delivery already."""
@@ -82,17 +82,18 @@ class Source:
         while source is not None:
             source.claims[target] += 1
             source = source.parent
-        new = 0
-        for end in range(len(hops), 0, -1):
-            prefix = (instance, hops[:end])
-            if prefix in self.taken:
-                break
-            self.taken.add(prefix)
-            new += 1
-        # A death is the same whichever queue its copies went to.
-        deaths = {(instance, hops[:at], hops[at].reason) for at in range(len(hops) - new, len(hops))}
-        known = len(deaths & self.died)
-        self.died |= deaths
+        new = known = 0
+        place = -1 - instance  # the paths taken so far are a tree; each instance has a root of its own
+        for hop in hops:
+            onward = self.taken.get((place, hop))
+            if onward is None:
+                onward = self.taken[place, hop] = len(self.taken)
+                new += 1
+                # A death is the same whichever queue its copies went to.
+                death = (place, hop.queue, hop.reason)
+                known += death in self.died
+                self.died.add(death)
+            place = onward
         return new, new - known
 
 

@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from simulator.replay import replay_table
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 Record = dict[str, Any]
+START = datetime(2026, 11, 21, 10, tzinfo=UTC)
 
 
 def example_records(release: str) -> list[Record]:
@@ -64,7 +66,7 @@ class Log:
         at = len(self.records)
         self.records.append(
             {
-                "timestamp": f"2026-11-21T10:{at // 60:02}:{at % 60:02}.000+00:00",
+                "timestamp": (START + timedelta(seconds=at)).isoformat(timespec="milliseconds"),
                 "type": kind,
                 "node": "rabbit@test",
                 "connection": "127.0.0.1:1 -> 127.0.0.1:5672",
