@@ -21,6 +21,7 @@ import msgspec
 from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS, X_DEATH, DeathPoint
 from dlx.message import Message, recorded_routing_keys
 from dlx.releases import Release
+from dlx.values import Long
 
 Table = Mapping[str, Any]
 
@@ -42,9 +43,9 @@ def record_in_headers(message: Message, release: Release, *, queue: str, reason:
     if X_DEATH not in headers or not (release.client_deaths_continued or first):
         first = point
         headers.update(point.as_headers(FIRST_DEATH_HEADERS))
-        headers[X_DEATH] = [{"count": 1, **info}]
+        headers[X_DEATH] = [{"count": Long(1), **info}]
     elif not _is_array(headers[X_DEATH]):
-        headers[X_DEATH] = [{"count": 1, **info}]
+        headers[X_DEATH] = [{"count": Long(1), **info}]
     else:
         headers[X_DEATH] = _prepended(headers[X_DEATH], info, release)
     if release.last_death_headers:
@@ -54,7 +55,11 @@ def record_in_headers(message: Message, release: Release, *, queue: str, reason:
 
 def sorted_table(table: Table) -> dict[str, Any]:
     """The table with its keys in the order of their bytes."""
-    return {key: table[key] for key in sorted(table, key=str.encode)}
+    return {key: table[key] for key in sorted(table, key=_octets)}
+
+
+def _octets(key: str) -> bytes:
+    return key.encode(errors="surrogateescape")
 
 
 def _death_info(
@@ -79,7 +84,7 @@ def _prepended(entries: Sequence[Any], info: Table, release: Release) -> list[An
     if release.death_order == "reversed on every death" and len(entries) > 1:
         prior.reverse()
     hit = next((entry for entry in prior if _key(entry) == _key(info)), None)
-    head = {"count": 1, **info} if hit is None else _counted(hit)
+    head = {"count": Long(1), **info} if hit is None else _counted(hit)
     return [sorted_table(head), *(entry for entry in prior if entry is not hit)]
 
 
@@ -92,7 +97,7 @@ def _grouped(entries: Sequence[Table]) -> list[Table]:
         key = repr(_key(entry))  # a forged queue or reason may be a list or a table
         if key not in grouped:
             alike = sum(_key(other) == _key(entry) for other in entries)
-            grouped[key] = entry if "count" in entry else {"count": alike, **entry}
+            grouped[key] = entry if "count" in entry else {"count": Long(alike), **entry}
     return list(grouped.values())
 
 
@@ -101,8 +106,8 @@ def _counted(entry: Table) -> dict[str, Any]:
     if not isinstance(count, int) or isinstance(count, bool):
         raise QueueCrashError("x-death holds a count that is not an integer")
     if "count" in entry:
-        return {**entry, "count": count + 1}
-    return {"count": 1, **entry}
+        return {**entry, "count": Long(count + 1)}
+    return {"count": Long(1), **entry}
 
 
 def _key(entry: Table) -> tuple[Any, Any]:

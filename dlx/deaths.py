@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from dlx.values import Long
+
 REJECTED = "rejected"
 EXPIRED = "expired"
 MAXLEN = "maxlen"
@@ -45,7 +47,7 @@ class Death(msgspec.Struct, frozen=True, kw_only=True):
         table: dict[str, Any] = {}
         if self.original_expiration is not None:
             table["original-expiration"] = self.original_expiration
-        table["count"] = self.count
+        table["count"] = Long(self.count)
         table["reason"] = self.reason
         table["queue"] = self.queue
         table["time"] = datetime.fromtimestamp(self.time_s, UTC)

@@ -18,6 +18,7 @@ import msgspec
 from dlx.message import Message
 from dlx.releases import Release
 from dlx.topology import QUORUM
+from dlx.values import Long
 
 X_DELIVERY_COUNT = "x-delivery-count"
 X_ACQUIRED_COUNT = "x-acquired-count"
@@ -59,12 +60,12 @@ def count_headers(counts: Counts, release: Release, *, first_get: bool = False) 
     """The headers a quorum queue adds to a delivery. ``first_get``: the first delivery, by basic.get."""
     acquired = counts.delivery if counts.acquired is None else counts.acquired
     if acquired is None:
-        return {X_DELIVERY_COUNT: 0} if first_get and release.quorum_count_on_first_get else {}
+        return {X_DELIVERY_COUNT: Long(0)} if first_get and release.quorum_count_on_first_get else {}
     if not release.quorum_acquired_count_header:
-        return {X_DELIVERY_COUNT: acquired}
-    shown = {X_ACQUIRED_COUNT: acquired}
+        return {X_DELIVERY_COUNT: Long(acquired)}
+    shown: dict[str, int] = {X_ACQUIRED_COUNT: Long(acquired)}
     if counts.delivery is not None:
-        shown[X_DELIVERY_COUNT] = counts.delivery
+        shown[X_DELIVERY_COUNT] = Long(counts.delivery)
     return shown
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from dlx.deaths import Death, DeathPoint, deaths_in_header
+from dlx.erlang_printing import Atom, printed
 from dlx.releases import Release
 
 Headers = Mapping[str, Any]
@@ -112,20 +113,35 @@ def recorded_routing_keys(message: Message, release: Release) -> tuple[str, ...]
     return tuple(keys)
 
 
+def published_expiration(message: Message) -> str | None:
+    """The expiration it had before its first death, where the entry of that death remembers it."""
+    if message.expiration is not None or not message.deaths:
+        return message.expiration
+    return next((death.original_expiration for death in message.deaths if death.original_expiration), None)
+
+
 def checked_expiration(expiration: str | None, release: Release) -> str | None:
     """The expiration as the release holds it, or ``PublishRefusedError``. Unit: ms, as a string."""
     if expiration is None:
         return None
     number, rest = _leading_integer(expiration)
-    if number is None:
-        raise PublishRefusedError(f"invalid expiration '{expiration}': no_integer")
-    if rest:
-        raise PublishRefusedError(f"invalid expiration '{expiration}': {{leftover_string,\"{rest}\"}}")
-    if number < 0:
-        raise PublishRefusedError(f"invalid expiration '{expiration}': {{value_negative,{number}}}")
-    if release.expiration_max_ms is not None and number > release.expiration_max_ms:
-        raise PublishRefusedError(f"invalid expiration '{expiration}': {{value_too_large,{number}}}")
+    wrong = _wrong_expiration(number, rest, release)
+    if wrong is not None:
+        text = f"invalid expiration '{expiration}': "
+        raise PublishRefusedError(text + printed(wrong, len(text)))
     return str(number) if release.expiration_form == "normalised" else expiration
+
+
+def _wrong_expiration(number: int | None, rest: str, release: Release) -> Any:
+    """The term that says why it is none; ``None`` where it is one."""
+    longest = release.expiration_max_ms
+    if number is None:
+        return Atom("no_integer")
+    if rest:
+        return Atom("leftover_string"), list(rest.encode() if release.error_texts == "UTF-8" else map(ord, rest))
+    if number < 0:
+        return Atom("value_negative"), number
+    return (Atom("value_too_large"), number) if longest is not None and number > longest else None
 
 
 def _leading_integer(text: str) -> tuple[int | None, str]:

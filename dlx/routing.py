@@ -11,12 +11,13 @@ Source: rabbit_exchange.erl route, process_alternate; rabbit_exchange_type_*.erl
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from dlx.death_annotations import annotated_headers
 from dlx.deaths import X_DEATH, seconds
+from dlx.erlang_hash import phash2
 from dlx.message import Message
 from dlx.releases import Release
 from dlx.rendering import stored_headers
@@ -25,16 +26,26 @@ from dlx.topology import Binding, Exchange, Topology
 
 DEFAULT_EXCHANGE = ""
 EXCHANGE_TYPES = ("direct", "fanout", "topic", "headers")
+LOCAL_RANDOM = "x-local-random"
+MODULUS_HASH = "x-modulus-hash"
+Choose = Callable[[int], int]
 
 
 class UnknownExchangeTypeError(ValueError):
     """An exchange of a type whose routing is not known here (a plugin's)."""
 
 
-def route(message: Message, topology: Topology, release: Release) -> tuple[str, ...]:
+def _first(_count: int) -> int:
+    return 0
+
+
+def route(
+    message: Message, topology: Topology, release: Release, choose: Choose = _first
+) -> tuple[str, ...]:
     """The names of the existing queues that the message reaches, in the order they were found.
 
-    The exchange is ``message.exchange``; a missing one routes nowhere.
+    The exchange is ``message.exchange``; a missing one routes nowhere. Where an exchange
+    picks one of n destinations at random, ``choose(n)`` does.
     """
     queues: dict[str, None] = {}
     first = topology.exchanges.get(message.exchange)
@@ -42,7 +53,7 @@ def route(message: Message, topology: Topology, release: Release) -> tuple[str, 
     seen = {message.exchange}
     while waiting:
         exchange = waiting.popleft()
-        bound_queues, bound_exchanges = _destinations(exchange, message, topology, release)
+        bound_queues, bound_exchanges = _destinations(exchange, message, topology, release, choose)
         queues.update(dict.fromkeys(bound_queues))
         onward = list(bound_exchanges)
         if not bound_queues and not bound_exchanges:
@@ -56,16 +67,34 @@ def route(message: Message, topology: Topology, release: Release) -> tuple[str, 
 
 
 def _destinations(
-    exchange: Exchange, message: Message, topology: Topology, release: Release
+    exchange: Exchange, message: Message, topology: Topology, release: Release, choose: Choose
 ) -> tuple[list[str], list[str]]:
     if exchange.name == DEFAULT_EXCHANGE:
         return list(dict.fromkeys(message.routing_keys)), []
-    matches = _matcher(exchange, message, release)
-    bound = [b for b in topology.bindings.get(exchange.name, ()) if matches(b)]
+    bound: Sequence[Binding] = topology.bindings.get(exchange.name, ())
+    if exchange.type in (LOCAL_RANDOM, MODULUS_HASH):
+        bound = _one_of(bound, exchange.type, message, choose)
+    else:
+        matches = _matcher(exchange, message, release)
+        bound = [b for b in bound if matches(b)]
     return (
         [b.destination for b in bound if b.destination_type == "queue"],
         [b.destination for b in bound if b.destination_type == "exchange"],
     )
+
+
+def _one_of(bound: Sequence[Binding], kind: str, message: Message, choose: Choose) -> Sequence[Binding]:
+    """One binding, at random or by a hash of the routing keys; the bindings' own keys do not count.
+
+    Source: rabbit_exchange_type_local_random.erl, rabbit_exchange_type_modulus_hash.erl (4.3.5).
+    """
+    if not bound:
+        return ()
+    if kind == LOCAL_RANDOM:
+        return (bound[choose(len(bound))],)
+    ordered = sorted(bound, key=lambda b: (b.destination_type, b.destination.encode(errors="surrogatepass")))
+    keys = [key.encode(errors="surrogateescape") for key in message.routing_keys]
+    return (ordered[phash2(keys) % 2**27 % len(ordered)],)
 
 
 def _matcher(exchange: Exchange, message: Message, release: Release) -> Callable[[Binding], bool]:
@@ -76,13 +105,19 @@ def _matcher(exchange: Exchange, message: Message, release: Release) -> Callable
         return lambda binding: binding.routing_key in keys
     if exchange.type == "topic":
         split = [words(key) for key in keys]
-        return lambda binding: any(topic_matches(words(binding.routing_key), key) for key in split)
+        return lambda binding: _matches_topic(binding.routing_key, keys, split)
     if exchange.type == "headers":
         headers = _routing_headers(message, release)
         return lambda binding: headers_match(binding.arguments, headers, release)
     raise UnknownExchangeTypeError(
         f"exchange {exchange.name!r} is of type {exchange.type!r}: known are {', '.join(EXCHANGE_TYPES)}"
     )
+
+
+def _matches_topic(pattern: str, keys: Sequence[str], split: Sequence[list[str]]) -> bool:
+    if "*" in pattern or "#" in pattern:
+        return any(topic_matches(words(pattern), key) for key in split)
+    return pattern in keys
 
 
 def words(key: str) -> list[str]:

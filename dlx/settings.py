@@ -32,6 +32,10 @@ MAX_LENGTH = "max-length"
 MAX_LENGTH_BYTES = "max-length-bytes"
 OVERFLOW = "overflow"
 DELIVERY_LIMIT = "delivery-limit"
+DELAYED_RETRY_TYPE = "delayed-retry-type"
+DELAYED_RETRY_MIN = "delayed-retry-min"
+DELAYED_RETRY_MAX = "delayed-retry-max"
+CONSUMER_TIMEOUT = "consumer-timeout"
 QUEUE_TYPE = "queue-type"
 
 DROP_HEAD = "drop-head"
@@ -50,9 +54,15 @@ KEYS = (
     MAX_LENGTH_BYTES,
     OVERFLOW,
     DELIVERY_LIMIT,
+    DELAYED_RETRY_TYPE,
+    DELAYED_RETRY_MIN,
+    DELAYED_RETRY_MAX,
+    CONSUMER_TIMEOUT,
 )
+_DELAYED_RETRY_KEYS = (DELAYED_RETRY_TYPE, DELAYED_RETRY_MIN, DELAYED_RETRY_MAX)
+_DELAYED_RETRY_TYPES = ("all", "failed", "returned")
 _NAMES = (DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, DEAD_LETTER_STRATEGY)
-_OPERATOR_KEYS = (MESSAGE_TTL, EXPIRES, MAX_LENGTH, MAX_LENGTH_BYTES, DELIVERY_LIMIT)
+_OPERATOR_KEYS = (MESSAGE_TTL, EXPIRES, MAX_LENGTH, MAX_LENGTH_BYTES, DELIVERY_LIMIT, *_DELAYED_RETRY_KEYS)
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -76,6 +86,17 @@ class Setting(msgspec.Struct, frozen=True):
     value: Any
     origin: Origin
     hidden: tuple[tuple[Any, Origin], ...] = ()
+
+
+class DelayedRetry(msgspec.Struct, frozen=True):
+    """How long a quorum queue keeps back what is returned: ``min_ms`` for each failed delivery, at most ``max_ms``.
+
+    ``type`` says which returns: ``all``, ``failed`` deliveries only, or ``returned`` ones that did not fail.
+    """
+
+    type: str
+    min_ms: int
+    max_ms: int
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,6 +171,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.release.quorum_negative_delivery_limit == "unlimited" else 0
 
     @property
+    def delayed_retry(self) -> DelayedRetry | None:
+        """Delayed retry, if it is on; no release refuses values that make no sense, they turn it off."""
+        kind, min_ms = self.value(DELAYED_RETRY_TYPE), _integer(self.value(DELAYED_RETRY_MIN))
+        if kind not in _DELAYED_RETRY_TYPES or min_ms is None or min_ms <= 0:
+            return None
+        max_ms = _integer(self.value(DELAYED_RETRY_MAX))
+        return DelayedRetry(kind, min_ms, max_ms if max_ms is not None and max_ms > 0 else min_ms)
+
+    @property
+    def consumer_timeout_ms(self) -> int | None:
+        """How long a delivery may stay unacknowledged, in ms, where the queue says so itself."""
+        return _integer(self.value(CONSUMER_TIMEOUT))
+
+    @property
     def dead_letters(self) -> bool:
         """Whether the queue passes its dead messages on at all."""
         return self.dead_letter_exchange is not None
@@ -193,7 +228,7 @@ def _resolved(
     by_operator = _candidate(key, operator, "operator policy")
     if by_operator is not None and not _operator_may_set(key, release):
         by_operator = None
-    from_policies, lost = _pick(by_policy, by_operator, _second if key == OVERFLOW else merge)
+    from_policies, lost = _pick(by_policy, by_operator, _OPERATOR_RULES.get(key, merge))
     candidates += lost
     argument = queue.arguments.get(f"x-{key}")
     by_argument = None if argument is None else (argument, ARGUMENT)
@@ -240,6 +275,13 @@ def _larger_when_negative(one: Any, other: Any) -> bool:
     return bool(one >= other) if min(one, other) < 0 else bool(one <= other)
 
 
+def _larger(one: Any, other: Any) -> bool:
+    return bool(one >= other) if _comparable(one, other) else True
+
+
+_OPERATOR_RULES = {OVERFLOW: _second, DELAYED_RETRY_TYPE: _second, DELAYED_RETRY_MIN: _larger}
+
+
 def _comparable(one: Any, other: Any) -> bool:
     return _integer(one) is not None and _integer(other) is not None
 
@@ -253,6 +295,8 @@ def _numeric_rule(key: str, release: Release) -> Callable[[Any, Any], bool]:
 def _argument_rule(key: str, queue: Queue, release: Release) -> Callable[[Any, Any], bool] | None:
     if key in _NAMES:
         return _first
+    if key == DELAYED_RETRY_TYPE:
+        return _second
     if key == OVERFLOW:
         return _second if queue.type == QUORUM else _first
     if key == EXPIRES and queue.type == QUORUM and release.quorum_expires == "policy wins":
@@ -281,12 +325,16 @@ def _default(key: str, queue: Queue, release: Release) -> Candidate | None:
 
 def _why_ignored(key: str, queue: Queue, release: Release) -> str | None:
     """Why the queue does not use the key, whoever sets it; ``None`` when it does."""
-    if queue.type == CLASSIC and key in (DELIVERY_LIMIT, DEAD_LETTER_STRATEGY):
+    if queue.type == CLASSIC and key in (DELIVERY_LIMIT, DEAD_LETTER_STRATEGY, *_DELAYED_RETRY_KEYS):
         return "classic queues have none"
     if queue.type == STREAM and key != MAX_LENGTH_BYTES:
         return "streams have none"
+    if key == CONSUMER_TIMEOUT and not release.consumer_timeout_setting:
+        return f"queues of {release.name} have none"
     if queue.type != QUORUM:
         return None
+    if key in _DELAYED_RETRY_KEYS and not release.quorum_delayed_retry:
+        return f"quorum queues of {release.name} have none"
     unused = {
         MESSAGE_TTL: not release.quorum_message_ttl,
         OVERFLOW: not release.quorum_overflow,

@@ -2,7 +2,8 @@
 
 A stream stores messages in AMQP 1.0 form. What has no place there is gone when an
 AMQP 0-9-1 consumer reads the message: ``cluster_id``, BCC keys, arrays and tables in
-headers but those that have a place of their own.
+headers but those that have a place of their own. Byte arrays come back as text, and
+a dead letter has the expiration again that its death took away.
 
 Source: rabbit_msg_record.erl from_amqp091, rabbit_stream_queue.erl msg_to_iodata
 (3.10.8); mc_amqpl.erl convert_to, convert_from, mc_amqp.erl essential_properties
@@ -17,21 +18,43 @@ from typing import Any
 import msgspec
 
 from dlx.deaths import X_DEATH
-from dlx.message import Message
+from dlx.message import Message, published_expiration
 from dlx.releases import Release
+from dlx.values import Binary
 
 
 def read_from_stream(message: Message, release: Release) -> Message:
-    """The message as a stream hands it out, its properties and expiration apart."""
+    """The message as a stream hands it out, its properties apart."""
     headers = None if message.headers is None else headers_kept(message.headers, release)
     cc = (headers or {}).get("CC", ())
     keys = (message.routing_key, *(key for key in cc if isinstance(key, str)))
-    return msgspec.structs.replace(message, headers=headers, routing_keys=keys, bcc=())
+    expiration = published_expiration(message)
+    return msgspec.structs.replace(message, headers=headers, routing_keys=keys, bcc=(), expiration=expiration)
 
 
 def headers_kept(headers: Mapping[str, Any], release: Release) -> dict[str, Any]:
     """Those of a client's headers that a stream keeps."""
-    return {name: value for name, value in headers.items() if _keeps(name, value, release)}
+    kept = {name: value for name, value in headers.items() if _keeps(name, value, release)}
+    return kept if release.stream_keeps == "scalar headers" else {name: _read(value) for name, value in kept.items()}
+
+
+def _read(value: Any) -> Any:
+    """A header value as it comes back: the client's byte arrays have become text."""
+    match value:
+        case Binary():
+            return _text(value)
+        case list() | tuple():
+            return [_read(item) for item in value]
+        case dict():
+            return {name: _read(item) for name, item in value.items()}
+    return value
+
+
+def _text(value: bytes) -> str | bytes:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return bytes(value)
 
 
 def _keeps(name: str, value: Any, release: Release) -> bool:

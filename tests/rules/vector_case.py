@@ -31,15 +31,12 @@ from dlx.rendering import delivered_headers
 from dlx.routing import route
 from dlx.settings import REJECT_PUBLISH, Settings, effective_settings
 from dlx.topology import CLASSIC, QUORUM, STREAM, Binding, Exchange, Policy, Queue, Topology
+from dlx.values import Long
 
 LIMIT_TRIES = 30
 RETURNS: dict[str, Return] = {"reject": "reject", "nack": "nack", "close": "lost channel"}
 
 FINAL: dict[str, Return] = {"reject": "final reject", "nack": "final nack"}
-
-
-class Long(int):
-    """A 64-bit integer; pika, too, decodes it to a type of its own."""
 
 
 def plain(field: dict[str, Any]) -> Any:
@@ -137,7 +134,7 @@ class LetterCase:
 
     def _delivery(self, name: str, copy: Copy) -> dict[str, Any]:
         message, kind = copy.message, self._topology.queues[name].type
-        added = {"x-stream-offset": 0} if kind == STREAM else {}
+        added = {"x-stream-offset": Long(0)} if kind == STREAM else {}
         if kind == QUORUM:
             added = count_headers(copy.counts, self._release, first_get=not copy.delivered)
         properties = dict(message.properties)

@@ -1,0 +1,176 @@
+"""Which values the arguments of queues and consumers may have.
+
+Each check takes the value, all arguments and the release, and returns ``None`` or
+what RabbitMQ finds wrong, as the Erlang term that ends up in its error text. It
+raises ``Refusal`` where a server does not survive the check.
+
+Source: rabbit_amqqueue.erl declare_args, consume_args and the checks there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from dlx.erlang_printing import Atom, field_term
+from dlx.refusals import internal_error
+from dlx.releases import Release
+from dlx.topology import Arguments
+from dlx.values import type_name
+
+Check = Callable[[Any, Arguments, Release], Any]
+
+LINE = 255  # how wide RabbitMQ prints what is wrong
+_INTEGERS = frozenset(
+    {"byte", "short", "signedint", "long", "unsignedbyte", "unsignedshort", "unsignedint"}
+)
+_AGE = re.compile(r"([0-9]*)([^\n]*)")
+_DAY_MS = 24 * 3_600_000
+_AGE_UNITS_MS = {"Y": 365 * _DAY_MS, "M": 30 * _DAY_MS, "D": _DAY_MS, "h": 3_600_000, "m": 60_000, "s": 1_000}
+_NAMED_OFFSETS = ("first", "last", "next")
+_NAMED_OFFSETS_IN_BYTES = tuple(name.encode() for name in _NAMED_OFFSETS)
+_MAX_PRIORITY = 255
+
+
+def integer(value: Any, _arguments: Arguments, release: Release) -> Any:
+    """Any of AMQP's integer types."""
+    kind = type_name(value)
+    if kind in _INTEGERS:
+        return None
+    if release.argument_errors == "terms":
+        return _unacceptable(value)
+    return _string(f"expected integer, got {kind}")
+
+
+def not_negative(value: Any, arguments: Arguments, release: Release) -> Any:
+    wrong = integer(value, arguments, release)
+    if wrong is None and value < 0:
+        return Atom("value_negative"), int(value)
+    return wrong
+
+
+def positive(value: Any, arguments: Arguments, release: Release) -> Any:
+    wrong = not_negative(value, arguments, release)
+    return (Atom("value_zero"), 0) if wrong is None and value == 0 else wrong
+
+
+def message_ttl(value: Any, arguments: Arguments, release: Release) -> Any:
+    """Milliseconds, ten years at most."""
+    wrong = not_negative(value, arguments, release)
+    longest = release.expiration_max_ms
+    if wrong is None and longest is not None and value > longest:
+        return Atom("value_too_large"), int(value)
+    return wrong
+
+
+def expires(value: Any, arguments: Arguments, release: Release) -> Any:
+    """Milliseconds, not 0."""
+    wrong = message_ttl(value, arguments, release)
+    return (Atom("value_zero"), 0) if wrong is None and value == 0 else wrong
+
+
+def max_priority(value: Any, arguments: Arguments, release: Release) -> Any:
+    wrong = not_negative(value, arguments, release)
+    return (Atom("max_value_exceeded"), int(value)) if wrong is None and value > _MAX_PRIORITY else wrong
+
+
+def boolean(value: Any, _arguments: Arguments, _release: Release) -> Any:
+    return None if isinstance(value, bool) else _unacceptable(value)
+
+
+def string(value: Any, _arguments: Arguments, _release: Release) -> Any:
+    return None if type_name(value) == "longstr" else _unacceptable(value)
+
+
+def dead_letter_routing_key(value: Any, arguments: Arguments, release: Release) -> Any:
+    """A string, where there is a dead-letter exchange."""
+    wrong = string(value, arguments, release)
+    if wrong is None and "x-dead-letter-exchange" not in arguments:
+        return Atom("routing_key_but_no_dlx_defined")
+    return wrong
+
+
+def dead_letter_strategy(value: Any, _arguments: Arguments, _release: Release) -> Any:
+    return _one_of(("at-most-once", "at-least-once"), value, Atom("invalid_dlx_strategy"))
+
+
+def overflow(value: Any, _arguments: Arguments, _release: Release) -> Any:
+    return _one_of(("drop-head", "reject-publish", "reject-publish-dlx"), value, Atom("invalid_overflow"))
+
+
+def leader_locator(value: Any, _arguments: Arguments, release: Release) -> Any:
+    return _one_of(release.leader_locators, value, Atom("invalid_queue_locator_arg"))
+
+
+def queue_mode(value: Any, _arguments: Arguments, release: Release) -> Any:
+    """Nothing is checked any more where the release knows no modes."""
+    if not release.queue_mode_checked:
+        return None
+    return _one_of(("default", "lazy"), value, _unsupported("queue mode", value, release))
+
+
+def queue_type(value: Any, _arguments: Arguments, release: Release) -> Any:
+    known = release.queue_types | release.queue_types_meaning_default
+    return _one_of(known, value, _unsupported("queue type", value, release))
+
+
+def queue_version(value: Any, arguments: Arguments, release: Release) -> Any:
+    wrong = not_negative(value, arguments, release)
+    if wrong is None and value not in release.queue_versions:
+        return _string(f"unsupported queue version '{int(value)}'")
+    return wrong
+
+
+def max_age(value: Any, arguments: Arguments, release: Release) -> Any:
+    """A number and one of Y, M, D, h, m, s."""
+    wrong = string(value, arguments, release)
+    if wrong is None and age_ms(value, release) is None:
+        return Atom("invalid_max_age")
+    return wrong
+
+
+def age_ms(value: str | bytes, release: Release) -> int | None:
+    """A number above 0 and a unit, in ms; ``None`` for anything else. What follows a line break is not looked at."""
+    text = value.decode("latin-1") if isinstance(value, bytes) else value
+    number, unit = _AGE.match(text).groups()  # type: ignore[union-attr]
+    if not number and release.age_without_number == "internal error":
+        raise internal_error()
+    if not number or int(number) == 0 or unit not in _AGE_UNITS_MS:
+        return None
+    return int(number) * _AGE_UNITS_MS[unit]
+
+
+def stream_offset(value: Any, _arguments: Arguments, release: Release) -> Any:
+    """``first``, ``last``, ``next`` or an age, where it is a string."""
+    if type_name(value) != "longstr" or value in _NAMED_OFFSETS or age_ms(value, release) is not None:
+        return None
+    return Atom("invalid_stream_offset_arg"), (Atom("longstr"), field_term(value))
+
+
+def is_stream_offset(value: Any) -> bool:
+    """Whether a stream can start there at all: at a number, at a time or at what a string says."""
+    kind = type_name(value)
+    return kind in _INTEGERS or kind in ("longstr", "timestamp") or field_term(value) in _NAMED_OFFSETS_IN_BYTES
+
+
+def _one_of(known: Any, value: Any, otherwise: Any) -> Any:
+    if type_name(value) != "longstr":
+        return _unacceptable(value)
+    return None if value in known else otherwise
+
+
+def _unacceptable(value: Any) -> Any:
+    return Atom("unacceptable_type"), Atom(type_name(value))
+
+
+def _unsupported(what: str, value: Any, release: Release) -> Any:
+    if release.argument_errors == "terms":
+        return Atom("invalid_" + what.replace(" ", "_"))
+    text = value.decode("latin-1") if isinstance(value, bytes) else value
+    return _string(f"unsupported {what} '{text}'")
+
+
+def _string(text: str) -> list[int]:
+    """An Erlang string."""
+    return list(map(ord, text))

@@ -1,0 +1,87 @@
+"""Which bindings an exchange takes.
+
+Source: rabbit_exchange_type_headers.erl, rabbit_exchange_type_topic.erl and
+rabbit_exchange_type_local_random.erl validate_binding; live servers.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from dlx.erlang_printing import Atom, field_term, printed
+from dlx.refusals import Refusal
+from dlx.releases import Release
+from dlx.topology import CLASSIC, Arguments, Exchange, Queue
+from dlx.values import type_name
+
+_SEQUENCE = re.compile(r"~t?([psb])")
+
+
+class BindingRefusal(Refusal):
+    """A binding that an exchange does not take. ``words`` holds ``~`` sequences for ``terms``, as Erlang has them."""
+
+    def __init__(self, words: str, *terms: Any) -> None:
+        self.words = words
+        self.terms = terms
+        text, *rest = _SEQUENCE.split(words)
+        for kind, after, term in zip(rest[::2], rest[1::2], terms, strict=True):
+            text += (printed(term, len(text)) if kind == "p" else _shown(term)) + after
+        super().__init__(406, text)
+
+
+def _shown(term: Any) -> str:
+    return term.decode(errors="surrogateescape") if isinstance(term, bytes) else str(term)
+
+
+def check_binding(
+    exchange: Exchange,
+    routing_key: str,
+    arguments: Arguments,
+    *,
+    release: Release,
+    vhost: str = "/",
+    destination: Queue | Exchange | None = None,
+) -> None:
+    """Raises ``Refusal`` for a binding that the type of ``exchange`` does not take.
+
+    Only x-local-random looks at the ``destination``, when it is given.
+    """
+    if exchange.type == "headers":
+        _check_headers(arguments, release)
+    elif exchange.type == "topic":
+        _check_topic(routing_key, release)
+    elif exchange.type == "x-local-random":
+        _check_local_random(routing_key, destination)
+
+
+def _check_headers(arguments: Arguments, release: Release) -> None:
+    if "x-match" not in arguments:
+        return
+    value = arguments["x-match"]
+    term, kind = field_term(value), type_name(value)
+    if kind != "longstr":
+        raise BindingRefusal("Invalid x-match field type ~tp (value ~tp); expected longstr", Atom(kind), term)
+    known, expected = {"all", "any"}, "all or any"
+    if release.headers_match_with_x:
+        known, expected = known | {"all-with-x", "any-with-x"}, "all, any, all-with-x, or any-with-x"
+    if value not in known:
+        raise BindingRefusal(f"Invalid x-match field value ~tp; expected {expected}", term)
+
+
+def _check_topic(routing_key: str, release: Release) -> None:
+    most, found = release.topic_hash_wildcards_max, routing_key.split(".").count("#")
+    if most is not None and found > most:
+        words = "Topic binding key '~ts' uses ~b '#' wildcards, at most ~b are allowed"
+        raise BindingRefusal(words, routing_key.encode(errors="surrogateescape"), found, most)
+
+
+def _check_local_random(routing_key: str, destination: Queue | Exchange | None) -> None:
+    if routing_key:
+        shown = routing_key.encode().decode("latin-1")  # a server does not decode it
+        raise BindingRefusal("Non empty binding '~s' key not permitted", shown)
+    if isinstance(destination, Exchange):
+        raise BindingRefusal("Destination not found")
+    if destination is not None and destination.type != CLASSIC:
+        kind = Atom(f"rabbit_{destination.type}_queue")
+        raise BindingRefusal("Queue type ~ts not valid for this exchange type", kind)

@@ -1,0 +1,49 @@
+"""Which arguments a consumer may have.
+
+Source: rabbit_amqqueue.erl check_consume_arguments; the capabilities of each queue type; live servers.
+"""
+
+from __future__ import annotations
+
+from dlx import argument_values as values
+from dlx.argument_values import Check
+from dlx.erlang_printing import printed
+from dlx.refusals import Refusal, internal_error, resource
+from dlx.releases import Release
+from dlx.topology import CLASSIC, QUORUM, STREAM, Arguments, Queue
+
+_CHECKS: tuple[tuple[str, Check], ...] = (
+    ("x-priority", values.integer),
+    ("x-cancel-on-ha-failover", values.boolean),
+    ("x-consumer-timeout", values.not_negative),
+    ("x-stream-offset", values.stream_offset),
+)
+
+
+def check_consumer_arguments(queue: Queue, arguments: Arguments, *, vhost: str, release: Release) -> None:
+    """Raises ``Refusal`` for what a consumer of ``queue`` may not ask; looked at before all else of the queue."""
+    if not arguments:
+        return
+    by_type = {
+        CLASSIC: release.classic_consumer_arguments,
+        QUORUM: release.quorum_consumer_arguments,
+        STREAM: release.stream_consumer_arguments,
+    }
+    own, known = by_type[queue.type], frozenset().union(*by_type.values())
+    for key, check in _CHECKS:
+        if key in own and key in arguments:
+            _check(key, check, queue, arguments, vhost, release)
+    for key in arguments:
+        if key in known - own:
+            named = resource("queue", queue.name, vhost)
+            raise Refusal(406, f"invalid arg '{key}' for {named} of queue type rabbit_{queue.type}_queue")
+    offset = "x-stream-offset"
+    if queue.type == STREAM and offset in arguments and not values.is_stream_offset(arguments[offset]):
+        raise internal_error()  # nothing looks at it before the stream does
+
+
+def _check(key: str, check: Check, queue: Queue, arguments: Arguments, vhost: str, release: Release) -> None:
+    why = check(arguments[key], arguments, release)
+    if why is not None:
+        text = f"invalid arg '{key}' for {resource('queue', queue.name, vhost)}: "
+        raise Refusal(406, text + printed(why, len(text), values.LINE))

@@ -1,0 +1,377 @@
+"""Which queues may be declared, and which redeclared: RabbitMQ's checks, in its order and with its words.
+
+A server looks at a declaration in this order: a name it is to make up itself
+(``check_server_named``) or one that is reserved, the permission to configure the
+queue, then either whether the queue that exists is the same
+(``check_queue_equivalence``), or the type of the dead-letter exchange
+(``check_dead_letter_exchange_type``), the permissions that one needs, and all else
+(``declared_queue``, which begins with these checks too).
+
+Source: rabbit_channel.erl handle_method queue.declare; rabbit_amqqueue.erl
+check_declare_arguments, augment_declare_args, assert_equivalence; rabbit_quorum_queue.erl,
+rabbit_stream_queue.erl, rabbit_classic_queue.erl declare; rabbit_misc.erl
+assert_args_equivalence; live servers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlx import argument_values as values
+from dlx.argument_values import Check
+from dlx.erlang_printing import Atom, field_term, printed
+from dlx.refusals import Refusal, internal_error, locked_queue, reserved_name, resource
+from dlx.releases import Release
+from dlx.topology import CLASSIC, QUORUM, STREAM, Arguments, Queue
+from dlx.values import type_name
+
+_TYPE = "x-queue-type"
+_DEAD_LETTER_EXCHANGE = "x-dead-letter-exchange"
+_MAX_SEGMENT_BYTES = 3_000_000_000
+_LOCATOR_DENIED = (  # as much of it as the reply text holds
+    "Feature `queue_master_locator` is deprecated.\nBy default, this feature is not permitted anymore.\nThe feature"
+    " will be removed from a future major RabbitMQ version, regardless of the configuration; actual version to be"
+    " determined.\nTo continue using this feature when it is not permitted by default, set the following parameter"
+)
+
+# The order in which the arguments of a new queue are checked.
+_CHECKS: tuple[tuple[str, Check], ...] = (
+    ("x-expires", values.expires),
+    ("x-message-ttl", values.message_ttl),
+    (_DEAD_LETTER_EXCHANGE, values.string),
+    ("x-dead-letter-routing-key", values.dead_letter_routing_key),
+    ("x-dead-letter-strategy", values.dead_letter_strategy),
+    ("x-max-length", values.not_negative),
+    ("x-max-length-bytes", values.not_negative),
+    ("x-max-in-memory-length", values.not_negative),
+    ("x-max-in-memory-bytes", values.not_negative),
+    ("x-max-priority", values.max_priority),
+    ("x-overflow", values.overflow),
+    ("x-queue-mode", values.queue_mode),
+    ("x-queue-version", values.queue_version),
+    ("x-single-active-consumer", values.boolean),
+    ("x-consumer-timeout", values.not_negative),
+    ("x-consumer-disconnected-timeout", values.not_negative),
+    (_TYPE, values.queue_type),
+    ("x-quorum-initial-group-size", values.positive),
+    ("x-max-age", values.max_age),
+    ("x-stream-max-segment-size-bytes", values.not_negative),
+    ("x-stream-filter-size-bytes", values.not_negative),
+    ("x-initial-cluster-size", values.positive),
+    ("x-queue-leader-locator", values.leader_locator),
+)
+# The order in which the arguments of a queue that exists are compared.
+_COMPARED = {
+    CLASSIC: (
+        "x-expires", "x-message-ttl", "x-dead-letter-exchange", "x-dead-letter-routing-key", "x-max-length",
+        "x-max-length-bytes", "x-max-priority", "x-overflow", "x-queue-mode", "x-queue-version",
+        "x-single-active-consumer", "x-queue-type", "x-queue-master-locator", "x-queue-leader-locator",
+    ),
+    QUORUM: (
+        "x-dead-letter-exchange", "x-dead-letter-routing-key", "x-dead-letter-strategy", "x-expires",
+        "x-max-length", "x-max-length-bytes", "x-max-in-memory-length", "x-max-in-memory-bytes", "x-overflow",
+        "x-single-active-consumer", "x-queue-type", "x-quorum-initial-group-size", "x-delivery-limit",
+        "x-message-ttl", "x-queue-leader-locator", "x-consumer-disconnected-timeout", "x-consumer-timeout",
+        "x-delayed-retry-type", "x-delayed-retry-min", "x-delayed-retry-max",
+    ),
+    STREAM: (
+        "x-max-length-bytes", "x-queue-type", "x-max-age", "x-stream-max-segment-size-bytes",
+        "x-stream-filter-size-bytes", "x-initial-cluster-size", "x-queue-leader-locator",
+    ),
+}  # fmt: skip
+
+
+def queue_arguments(kind: str, release: Release) -> frozenset[str]:
+    """The arguments that a queue of that type has in that release."""
+    by_type = {
+        CLASSIC: release.classic_queue_arguments,
+        QUORUM: release.quorum_queue_arguments,
+        STREAM: release.stream_queue_arguments,
+    }
+    return by_type[kind]
+
+
+def declared_queue(
+    name: str,
+    *,
+    vhost: str,
+    durable: bool,
+    auto_delete: bool,
+    exclusive: bool,
+    arguments: Arguments,
+    release: Release,
+    default_queue_type: str | None = None,
+    server_named: bool = False,
+) -> Queue:
+    """The queue that a declaration makes, with its type and with the arguments that the release shows.
+
+    ``default_queue_type`` is the virtual host's; ``server_named`` says that the server made up the name.
+    An exclusive queue is not durable, whatever was asked. Raises ``Refusal``.
+    """
+    default_queue_type = default_queue_type if default_queue_type in release.queue_types else None
+    arguments = augmented_arguments(arguments, default_queue_type, release, durable and not exclusive, auto_delete)
+    if server_named:
+        check_server_named(arguments, release)
+    elif name.startswith("amq."):
+        raise reserved_name("queue", name)
+    check_dead_letter_exchange_type(name, vhost, arguments)
+    kind = _checked_arguments(name, vhost, arguments, default_queue_type, release)
+    queue = Queue(
+        name=name,
+        type=kind,
+        durable=durable and not exclusive,
+        auto_delete=auto_delete,
+        exclusive=exclusive,
+        arguments=arguments,
+    )
+    _check_declarable(queue, vhost, release)
+    return queue
+
+
+def imported_queue(
+    name: str,
+    *,
+    vhost: str,
+    durable: bool,
+    auto_delete: bool,
+    arguments: Arguments,
+    release: Release,
+    default_queue_type: str | None = None,
+) -> Queue | None:
+    """The queue that a definitions document makes; ``None`` where the release leaves it out without a word.
+
+    Raises ``Refusal``.
+    """
+    default_queue_type = default_queue_type if default_queue_type in release.queue_types else None
+    arguments = augmented_arguments(arguments, default_queue_type, release, durable, auto_delete)
+    kind = _checked_arguments(name, vhost, arguments, default_queue_type, release)
+    queue = Queue(name=name, type=kind, durable=durable, auto_delete=auto_delete, arguments=arguments)
+    try:
+        _check_declarable(queue, vhost, release)
+    except Refusal:
+        if release.definitions_impossible_queues == "refused":
+            raise
+        return None
+    return queue
+
+
+def augmented_arguments(
+    arguments: Arguments,
+    default_queue_type: str | None,
+    release: Release,
+    durable: bool = True,
+    auto_delete: bool = False,
+) -> Arguments:
+    """The arguments with which the release keeps a queue: from 4.0 they always name its type.
+
+    ``durable`` is false for an exclusive queue. A default type that cannot be so gives way to classic.
+    """
+    adds = release.queue_type_argument
+    if _TYPE in arguments or adds == "as declared":
+        return arguments
+    if not default_queue_type and adds != "always":
+        return arguments
+    kind = default_queue_type or CLASSIC
+    if kind != CLASSIC and (not durable or auto_delete):
+        if adds == "where the default fits":
+            return arguments
+        kind = CLASSIC
+    return _sorted({**arguments, _TYPE: kind})
+
+
+def _sorted(arguments: Arguments) -> Arguments:
+    """A table that a server adds to comes out sorted."""
+    return dict(sorted(arguments.items(), key=lambda item: item[0].encode(errors="surrogateescape")))
+
+
+def check_server_named(arguments: Arguments, release: Release) -> None:
+    """Raises ``Refusal`` where the server makes up no names for queues of the type."""
+    if release.server_named_queues == "all types":
+        return
+    term = field_term(arguments.get(_TYPE, CLASSIC))
+    kind = _text(term)
+    if kind == CLASSIC or kind in release.queue_types_meaning_default:
+        return
+    if kind in release.queue_types:
+        raise Refusal(406, f"Cannot declare a server-named queue for type rabbit_{kind}_queue")
+    if release.server_named_queues == "classic" and isinstance(term, bytes | Atom):
+        raise Refusal(406, f"unknown queue type '{kind}'")
+    raise internal_error()
+
+
+def check_dead_letter_exchange_type(name: str, vhost: str, arguments: Arguments) -> None:
+    """Raises ``Refusal`` where the name of a new queue's dead-letter exchange is no string."""
+    check_name_argument(_DEAD_LETTER_EXCHANGE, resource("queue", name, vhost), arguments)
+
+
+def check_name_argument(key: str, declared: str, arguments: Arguments) -> None:
+    """Raises ``Refusal`` where the argument is there and is no string, as an exchange's name must be."""
+    if key in arguments:
+        kind = type_name(arguments[key])
+        if kind != "longstr":
+            raise Refusal(406, f"invalid type '{kind}' for arg '{key}' in {declared}")
+
+
+def _checked_arguments(
+    name: str, vhost: str, arguments: Arguments, default_queue_type: str | None, release: Release
+) -> str:
+    """Check types and values of the arguments, then whether the type has them; the queue's type."""
+    if not release.arguments_checked_by_type:
+        return _checked_arguments_of_all_types(name, vhost, arguments, release)
+    _check_value(_TYPE, values.queue_type, name, vhost, arguments, release)
+    kind = arguments.get(_TYPE, CLASSIC)
+    if kind in release.queue_types_meaning_default:
+        kind, arguments = default_queue_type or CLASSIC, _sorted(arguments)
+    own = queue_arguments(kind, release)
+    for key, check in _CHECKS:
+        if key in own:
+            _check_value(key, check, name, vhost, arguments, release)
+    known = frozenset().union(*(queue_arguments(each, release) for each in release.queue_types))
+    for key in arguments:
+        if key in known - own:
+            text = f"invalid arg '{key}' for {resource('queue', name, vhost)} of queue type rabbit_{kind}_queue"
+            raise Refusal(406, text)
+    return str(kind)
+
+
+def _checked_arguments_of_all_types(name: str, vhost: str, arguments: Arguments, release: Release) -> str:
+    for key, check in _CHECKS:
+        if key in release.classic_queue_arguments:
+            _check_value(key, check, name, vhost, arguments, release)
+    kind = str(arguments.get(_TYPE, CLASSIC))
+    missing = release.classic_queue_arguments - queue_arguments(kind, release)
+    for key in ("x-expires", "x-message-ttl", "x-max-priority", "x-queue-mode", "x-overflow"):
+        if key in missing and key in arguments:
+            raise Refusal(406, f"invalid arg '{key}' for {resource('queue', name, vhost)}")
+    return kind
+
+
+def _check_value(
+    key: str, check: Check, name: str, vhost: str, arguments: Arguments, release: Release
+) -> None:
+    if key not in arguments:
+        return
+    why = check(arguments[key], arguments, release)
+    if why is not None:
+        text = f"invalid arg '{key}' for {resource('queue', name, vhost)}: "
+        shown = printed(why, len(text), values.LINE)
+        if isinstance(arguments[key], bytes) and release.error_texts == "bytes":
+            shown = shown.encode("latin-1").decode(errors="surrogateescape")
+        raise Refusal(406, text + shown)
+
+
+def _check_declarable(queue: Queue, vhost: str, release: Release) -> None:
+    if queue.type == CLASSIC:
+        if "x-queue-master-locator" in queue.arguments and release.queue_master_locator == "denied":
+            raise Refusal(541, _LOCATOR_DENIED)
+        return
+    named = resource("queue", queue.name, vhost)
+    if queue.auto_delete:
+        raise Refusal(406, f"invalid property 'auto-delete' for {named}")
+    if queue.exclusive:
+        raise Refusal(406, f"invalid property 'exclusive-owner' for {named}")
+    if not queue.durable:
+        raise Refusal(406, f"invalid property 'non-durable' for {named}")
+    if queue.type == STREAM:
+        _check_stream(queue, release)
+
+
+def _check_stream(queue: Queue, release: Release) -> None:
+    segment = queue.arguments.get("x-stream-max-segment-size-bytes")
+    if segment is not None and segment > _MAX_SEGMENT_BYTES:
+        raise Refusal(406, "Exceeded max value for x-stream-max-segment-size-bytes")
+    key = "x-stream-filter-size-bytes"
+    if key in queue.arguments and release.stream_filter_size_refusal:
+        size = queue.arguments[key]
+        if not (isinstance(size, int | float) and not isinstance(size, bool) and 16 <= size <= 255):
+            raise Refusal(406, release.stream_filter_size_refusal)
+
+
+def check_queue_equivalence(
+    existing: Queue,
+    *,
+    vhost: str,
+    durable: bool,
+    auto_delete: bool,
+    exclusive: bool,
+    arguments: Arguments,
+    release: Release,
+    default_queue_type: str | None = None,
+) -> None:
+    """Raises ``Refusal`` where a declaration does not describe the queue that exists.
+
+    Whose an exclusive queue is, is the caller's to know, and looked at before this.
+    """
+    if existing.exclusive != exclusive:
+        raise locked_queue(existing.name, vhost)
+    arguments = augmented_arguments(arguments, default_queue_type, release, durable and not exclusive, auto_delete)
+    named = resource("queue", existing.name, vhost)
+    check_same("durable", existing.durable, durable and not exclusive, named)
+    check_same("auto_delete", existing.auto_delete, auto_delete, named)
+    keys: tuple[str, ...] = tuple(key for key, _ in _CHECKS)
+    if release.arguments_checked_by_type:
+        keys = _COMPARED[existing.type]
+    own = queue_arguments(existing.type if release.arguments_checked_by_type else CLASSIC, release)
+    current, received = _compared(existing.arguments, release), _compared(arguments, release)
+    for key in keys:
+        if key in own:
+            check_same_argument(key, current, received, named)
+
+
+def _compared(arguments: Arguments, release: Release) -> Arguments:
+    """The arguments as they are compared: 12M and 360D are the same age where the release counts milliseconds."""
+    age = arguments.get("x-max-age")
+    if release.max_age_compared == "as written" or not isinstance(age, str):
+        return arguments
+    age_ms = values.age_ms(age, release)
+    return arguments if age_ms is None else {**arguments, "x-max-age": str(age_ms)}
+
+
+def check_same(key: str, current: bool | str, received: bool | str, declared: str) -> None:
+    """Raises ``Refusal`` where a property is received otherwise than it is."""
+    if current != received:
+        raise _inequivalent(key, declared, f"'{_shown(received)}'", f"'{_shown(current)}'")
+
+
+def check_same_argument(key: str, current: Arguments, received: Arguments, declared: str) -> None:
+    """Raises ``Refusal`` where an argument is received otherwise than it is.
+
+    Values are compared without their types: 5 is 5 in 8 bits and in 64. A classic queue
+    may name its type or not.
+    """
+    if key in current and key in received:
+        old, new = field_term(current[key]), field_term(received[key])
+        if repr(old) != repr(new):
+            raise _inequivalent(key, declared, _quoted(new), _quoted(old))
+    elif key in current or key in received:
+        if key == _TYPE and {**current, **received}[key] == CLASSIC:
+            return
+        raise _inequivalent(key, declared, _described(key, received), _described(key, current))
+
+
+def _inequivalent(key: str, declared: str, received: str, current: str) -> Refusal:
+    return Refusal(406, f"inequivalent arg '{key}' for {declared}: received {received} but current is {current}")
+
+
+def _quoted(term: Any) -> str:
+    """A value where both sides have one. A server takes void for none, and a decimal for a value with a type."""
+    if isinstance(term, tuple):
+        raise internal_error()
+    return "none" if term == "undefined" and isinstance(term, Atom) else f"'{_text(term)}'"
+
+
+def _described(key: str, arguments: Arguments) -> str:
+    if key not in arguments:
+        return "none"
+    value = arguments[key]
+    return f"the value '{_text(field_term(value))}' of type '{type_name(value)}'"
+
+
+def _shown(property_value: bool | str) -> str:
+    """As an atom: ``true``, ``direct``, and another pair of quotes around ``'x-local-random'``."""
+    text = property_value if isinstance(property_value, str) else str(property_value).lower()
+    return printed(Atom(text))
+
+
+def _text(term: Any) -> str:
+    return term.decode(errors="surrogateescape") if isinstance(term, bytes) else printed(term)

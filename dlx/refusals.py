@@ -1,0 +1,296 @@
+"""RabbitMQ's refusals: a reply code, a text, and whether the channel or the connection ends with it.
+
+The functions name those of the channel. What is refused in declarations, bindings,
+permissions and policies has files of its own.
+
+Source: rabbit_channel.erl, rabbit_amqqueue.erl, rabbit_quorum_queue.erl, rabbit_stream_queue.erl;
+rabbit_binary_generator.erl map_exception; live servers.
+"""
+
+from __future__ import annotations
+
+from dlx.erlang_printing import Atom, printed
+from dlx.releases import Release
+
+NAMES = {
+    311: "CONTENT_TOO_LARGE",
+    312: "NO_ROUTE",
+    313: "NO_CONSUMERS",
+    320: "CONNECTION_FORCED",
+    402: "INVALID_PATH",
+    403: "ACCESS_REFUSED",
+    404: "NOT_FOUND",
+    405: "RESOURCE_LOCKED",
+    406: "PRECONDITION_FAILED",
+    501: "FRAME_ERROR",
+    502: "SYNTAX_ERROR",
+    503: "COMMAND_INVALID",
+    504: "CHANNEL_ERROR",
+    505: "UNEXPECTED_FRAME",
+    506: "RESOURCE_ERROR",
+    530: "NOT_ALLOWED",
+    540: "NOT_IMPLEMENTED",
+    541: "INTERNAL_ERROR",
+}
+# Codes that end the channel only; every other ends the connection (rabbit_framing_amqp_0_9_1.erl lookup).
+SOFT = frozenset({311, 312, 313, 403, 404, 405, 406})
+_LONGEST = 255
+MAX_MESSAGE_SIZE = 512 * 1024 * 1024  # what no configuration can exceed; rabbit.hrl MAX_MSG_SIZE
+
+
+class Refusal(Exception):
+    """A command that RabbitMQ refuses.
+
+    ``code`` is the AMQP reply code, ``explanation`` the text without its prefix;
+    ``text`` is what a client sees, such as ``NOT_FOUND - no queue 'q' in vhost '/'``.
+    """
+
+    def __init__(self, code: int, explanation: str = "") -> None:
+        super().__init__(explanation)
+        self.code = code
+        self.explanation = explanation
+
+    @property
+    def text(self) -> str:
+        """The reply text: the code's name, a dash and the explanation, cut to the 255 bytes of a short string."""
+        if not self.explanation:
+            return NAMES[self.code]
+        whole = f"{NAMES[self.code]} - {self.explanation}"
+        data = whole.encode(errors="surrogateescape")
+        return whole if len(data) <= _LONGEST else data[: _LONGEST - 3].decode(errors="ignore") + "..."
+
+    @property
+    def ends_connection(self) -> bool:
+        """Whether the whole connection ends with it, not the channel alone."""
+        return self.code not in SOFT
+
+
+def internal_error() -> Refusal:
+    """The server ran into what it did not foresee; it says no more."""
+    return Refusal(541)
+
+
+def resource(kind: str, name: str, vhost: str) -> str:
+    """How RabbitMQ names a queue or exchange: ``queue 'q' in vhost '/'``."""
+    return f"{kind} '{name}' in vhost '{vhost}'"
+
+
+# Names
+
+
+def no_queue(name: str, vhost: str) -> Refusal:
+    return Refusal(404, f"no {resource('queue', name, vhost)}")
+
+
+def no_exchange(name: str, vhost: str) -> Refusal:
+    return Refusal(404, f"no {resource('exchange', name, vhost)}")
+
+
+def no_previous_queue() -> Refusal:
+    """An empty queue name where the channel has declared none."""
+    return Refusal(404, "no previously declared queue")
+
+
+def reserved_name(kind: str, name: str) -> Refusal:
+    """A new queue or exchange (``kind``) whose name begins with ``amq.``."""
+    return Refusal(403, f"{kind} name '{name}' contains reserved prefix 'amq.*'")
+
+
+def default_exchange() -> Refusal:
+    """The default exchange can be neither declared, deleted nor bound."""
+    return Refusal(403, "operation not permitted on the default exchange")
+
+
+# Queues and exchanges in use
+
+
+def locked_queue(name: str, vhost: str) -> Refusal:
+    """An exclusive queue of another connection, or declared as exclusive when it is not, or the reverse."""
+    return Refusal(
+        405,
+        f"cannot obtain exclusive access to locked {resource('queue', name, vhost)}. It could be originally declared"
+        " on another connection or the exclusive property value does not match that of the original declaration.",
+    )
+
+
+def exclusive_consumer(name: str, vhost: str) -> Refusal:
+    """A consumer where an exclusive one is, or an exclusive one where others are."""
+    return Refusal(403, f"{resource('queue', name, vhost)} in exclusive use")
+
+
+def queue_in_use(name: str, vhost: str) -> Refusal:
+    """queue.delete with if-unused."""
+    return Refusal(406, f"{resource('queue', name, vhost)} in use")
+
+
+def queue_not_empty(name: str, vhost: str) -> Refusal:
+    """queue.delete with if-empty."""
+    return Refusal(406, f"{resource('queue', name, vhost)} not empty")
+
+
+def conditional_delete(option: str, name: str, vhost: str) -> Refusal:
+    """queue.delete of a quorum queue with ``if-unused`` or ``if-empty``; streams do not look at them."""
+    return Refusal(
+        540,
+        f"cannot delete {resource('queue', name, vhost)}. queue.delete operations with {option} flag set are not"
+        " supported by quorum queues",
+    )
+
+
+def exchange_in_use(name: str, vhost: str) -> Refusal:
+    """exchange.delete with if-unused."""
+    return Refusal(406, f"{resource('exchange', name, vhost)} in use")
+
+
+def system_exchange(name: str, vhost: str) -> Refusal:
+    """exchange.delete of one whose name begins with ``amq.``."""
+    return Refusal(403, f"deletion of system {resource('exchange', name, vhost)} not allowed")
+
+
+def purge_of_stream(name: str, vhost: str) -> Refusal:
+    return Refusal(540, f"queue.purge not supported by stream queues {resource('queue', name, vhost)}")
+
+
+# Consuming
+
+
+def consumer_tag_in_use(tag: str) -> Refusal:
+    return Refusal(530, f"attempt to reuse consumer tag '{tag}'")
+
+
+def global_qos(name: str, vhost: str) -> Refusal:
+    """A consumer of a quorum queue or stream on a channel with a global prefetch."""
+    return Refusal(540, f"{resource('queue', name, vhost)} does not support global qos")
+
+
+def stream_without_acknowledgements(name: str, vhost: str, release: Release) -> Refusal:
+    """A stream's consumer with no-ack."""
+    kind = "stream" if release.stream_refusals == "stream queue" else "stream queues"
+    return Refusal(540, f"automatic acknowledgement not supported by {kind} {resource('queue', name, vhost)}")
+
+
+def stream_without_prefetch(name: str, vhost: str, release: Release) -> Refusal:
+    """A stream's consumer on a channel without a prefetch; this is looked at before no-ack."""
+    named = resource("queue", name, vhost)
+    which = f"stream {named}" if release.stream_refusals == "stream queue" else f"'{named}'"
+    return Refusal(406, f"consumer prefetch count is not set for {which}")
+
+
+def rejection_of_stream(name: str, vhost: str) -> Refusal:
+    """basic.nack or basic.reject, where a stream does not take them as acknowledgements."""
+    return Refusal(540, f"basic.nack and basic.reject not supported by stream queues {resource('queue', name, vhost)}")
+
+
+def get_from_stream(name: str, vhost: str) -> Refusal:
+    return Refusal(540, f"basic.get not supported by stream queues {resource('queue', name, vhost)}")
+
+
+def get_from_single_active(name: str, vhost: str, release: Release) -> Refusal:
+    """basic.get from a quorum queue with a single active consumer."""
+    return Refusal(
+        405,
+        f"cannot obtain access to locked {resource('queue', name, vhost)}. basic.get operations are not supported by"
+        f" {release.single_active_get_refusal} queues with single active consumer",
+    )
+
+
+def prefetch_size(size: int) -> Refusal:
+    return Refusal(540, f"prefetch_size!=0 ({size})")
+
+
+# Acknowledging
+
+
+def unknown_delivery_tag(tag: int) -> Refusal:
+    return Refusal(406, f"unknown delivery tag {tag}")
+
+
+def acknowledgement_timeout(channel: int, timeout_ms: int) -> Refusal:
+    """A delivery stayed unacknowledged for ``timeout_ms``."""
+    return Refusal(
+        406,
+        f"delivery acknowledgement on channel {channel} timed out. Timeout value used: {timeout_ms} ms."
+        " This timeout value can be configured, see consumers doc guide to learn more",
+    )
+
+
+def recover_without_requeue() -> Refusal:
+    return Refusal(540, "requeue=false")
+
+
+# Publishing
+
+
+def immediate() -> Refusal:
+    return Refusal(540, "immediate=true")
+
+
+def message_too_large(size: int, limit: int) -> Refusal:
+    """A message body of more bytes than the server takes."""
+    configured = "" if limit == MAX_MESSAGE_SIZE else "configured "
+    return Refusal(406, f"message size {size} is larger than {configured}max size {limit}")
+
+
+def internal_exchange(name: str, vhost: str) -> Refusal:
+    return Refusal(403, f"cannot publish to internal {resource('exchange', name, vhost)}")
+
+
+def wrong_user_id(claimed: str, user: str) -> Refusal:
+    return Refusal(406, f"user_id property set to '{claimed}' but authenticated user was '{user}'")
+
+
+def wrong_sender_selected_type(header: str, type_name: str) -> Refusal:
+    """A ``CC`` or ``BCC`` header that is no array."""
+    term = (Atom("unacceptable_type_in_header"), list(header.encode()), Atom(type_name))
+    return Refusal(406, f"invalid message: {printed(term, len('invalid message: '))}")
+
+
+def no_reply_consumer() -> Refusal:
+    """A publish that asks for direct replies on a channel that does not consume them."""
+    return Refusal(406, "fast reply consumer does not exist")
+
+
+# Transactions and confirms
+
+
+def not_transactional() -> Refusal:
+    return Refusal(406, "channel is not transactional")
+
+
+def transactions_after_confirms() -> Refusal:
+    return Refusal(406, "cannot switch from confirm to tx mode")
+
+
+def confirms_after_transactions() -> Refusal:
+    return Refusal(406, "cannot switch from tx to confirm mode")
+
+
+# Connections and channels
+
+
+def channel_flow() -> Refusal:
+    """channel.flow with active=false."""
+    return Refusal(540, "active=false")
+
+
+def no_vhost(vhost: str) -> Refusal:
+    """connection.open."""
+    return Refusal(530, f"vhost {vhost} not found")
+
+
+def vhost_refused(vhost: str, user: str) -> Refusal:
+    """connection.open, where the user has no permissions in the virtual host."""
+    return Refusal(530, f"access to vhost '{vhost}' refused for user '{user}'")
+
+
+def login_refused(mechanism: str) -> Refusal:
+    """connection.start-ok with a wrong user or password; only for clients that want to be told."""
+    return Refusal(
+        403,
+        f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile.",
+    )
+
+
+# Returned messages
+
+NO_ROUTE = (312, "NO_ROUTE")

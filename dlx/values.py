@@ -1,0 +1,117 @@
+"""AMQP 0-9-1 field values in Python, with the type each has on the wire.
+
+Most values need nothing: ``str`` is a longstr, ``int`` a signedint (a long where
+32 bits do not hold it), ``bool``, ``float``, ``datetime``, ``Decimal``, ``list``,
+``dict`` and ``None`` are what they look like. The classes here stand for the types
+that Python has no word for, so that what a client sent is what a consumer gets:
+they are integers, floats and bytes in every other respect. Plain ``bytes`` are a
+longstr that is not UTF-8.
+
+Source: rabbit_binary_parser.erl parse_field_value, rabbit_binary_generator.erl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+
+class SignedByte(int):
+    """``b``: 8 bits."""
+
+
+class UnsignedByte(int):
+    """``B``: 8 bits."""
+
+
+class Short(int):
+    """``s``: 16 bits."""
+
+
+class UnsignedShort(int):
+    """``u``: 16 bits."""
+
+
+class UnsignedInt(int):
+    """``i``: 32 bits."""
+
+
+class Long(int):
+    """``l``: 64 bits, also where the value would fit into fewer."""
+
+
+class Timestamp(int):
+    """``T`` beyond the years that ``datetime`` knows: seconds since 1970."""
+
+
+class Float32(float):
+    """``f``: 32 bits."""
+
+
+class Binary(bytes):
+    """``x``: a byte array."""
+
+
+# Python class -> (tag on the wire, RabbitMQ's name for it). Looked up by the exact class first.
+_TYPES: dict[type, tuple[str, str]] = {
+    str: ("S", "longstr"),
+    bytes: ("S", "longstr"),
+    bool: ("t", "bool"),
+    float: ("d", "double"),
+    datetime: ("T", "timestamp"),
+    Decimal: ("D", "decimal"),
+    dict: ("F", "table"),
+    list: ("A", "array"),
+    tuple: ("A", "array"),
+    type(None): ("V", "void"),
+    SignedByte: ("b", "byte"),
+    UnsignedByte: ("B", "unsignedbyte"),
+    Short: ("s", "short"),
+    UnsignedShort: ("u", "unsignedshort"),
+    UnsignedInt: ("i", "unsignedint"),
+    Long: ("l", "long"),
+    Timestamp: ("T", "timestamp"),
+    Float32: ("f", "float"),
+    Binary: ("x", "binary"),
+}
+_SIGNED_INT = ("I", "signedint")
+_LONG = ("l", "long")
+
+
+def wire_type(value: Any) -> tuple[str, str]:
+    """The type tag on the wire and RabbitMQ's name of the type, such as ``("S", "longstr")``.
+
+    Raises ``TypeError`` for a value that no AMQP type holds.
+    """
+    found = _TYPES.get(type(value))
+    if found is not None:
+        return found
+    if type(value) is int:
+        return _SIGNED_INT if -(2**31) <= value < 2**31 else _LONG
+    if isinstance(value, int):  # a library's own integer class, such as pika's of 64 bits
+        return _LONG
+    for kind, name in ((str, str), (bytes, bytes), (Mapping, dict), (Sequence, list), (float, float)):
+        if isinstance(value, kind):
+            return _TYPES[name]
+    raise TypeError(f"no AMQP type holds {value!r}")
+
+
+def type_name(value: Any) -> str:
+    """RabbitMQ's name of a value's type, as its error texts print it: ``signedint``, ``longstr`` ..."""
+    return wire_type(value)[1]
+
+
+def plain(value: Any) -> Any:
+    """A typed number or byte array as Python's own type; an ``enc_hook`` for msgspec.
+
+    Raises ``TypeError`` for anything else.
+    """
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, bytes):
+        return bytes(value)
+    raise TypeError(f"no field value: {value!r}")
