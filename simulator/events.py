@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+import msgspec
+
 
 class Event(StrEnum):
     """What happened to one message, or to one copy of it in one queue."""
@@ -34,5 +36,25 @@ class Event(StrEnum):
     LIMIT_DROPPED = "limit-dropped", "The message exceeded the delivery limit of its queue."
     DEAD_LETTERED = "dead-lettered", "The dead message was republished to the dead-letter exchange."
     CYCLE_DROPPED = "cycle-dropped", "The dead letter would have come back without a rejection: it is gone."
+    HELD = "held", "The dead message waits in its queue for at-least-once dead-lettering."
     DROPPED = "dropped", "The dead message had no dead-letter exchange: it is gone."
     PURGED = "purged", "The queue was purged, deleted or expired with the message in it."
+
+
+class Happened(msgspec.Struct, gc=False, kw_only=True):
+    """One thing that happened to one message, or to one copy of it in one queue.
+
+    ``time_us`` is microseconds since 1970; ``uid`` the number of the published
+    message, which all its copies and dead letters share. ``reason`` is a reason of
+    death (``expired``) where there is one; ``detail`` says the rest in words.
+    """
+
+    event: Event
+    time_us: int
+    vhost: str
+    uid: int
+    queue: str | None = None
+    exchange: str | None = None
+    routing_keys: tuple[str, ...] = ()
+    reason: str | None = None
+    detail: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from simulator.capture.canonical import canonical_json
+from simulator.json_values import canonical_json
 
 BROKER_HEADERS = frozenset({
     "CC",

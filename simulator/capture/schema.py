@@ -1,7 +1,7 @@
 """The columns of a capture: one row per observation, whichever format it was read from.
 
 ``COLUMNS`` is the reference; the Arrow schema and the row type follow from it.
-Canonical JSON is defined in ``simulator.capture.canonical``.
+Canonical JSON is defined in ``simulator.json_values``.
 """
 
 from __future__ import annotations

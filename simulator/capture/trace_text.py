@@ -16,7 +16,6 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from simulator.capture.canonical import decimal_number, text
 from simulator.capture.erlang_terms import TermError, parse_term
 from simulator.capture.errors import Broken, OnBroken, refuse
 from simulator.capture.observe import split_properties
@@ -24,6 +23,7 @@ from simulator.capture.schema import Observation
 from simulator.capture.sources import MAX_RECORD_BYTES, UNREADABLE
 from simulator.capture.timestamps import parse_timestamp_us
 from simulator.events import Event
+from simulator.json_values import decimal_number, text
 
 HEADER = re.compile(rb"(?:\A|\n)={80}\n(?P<timestamp>\d[^\n]{0,50}): Message (?P<type>[a-z_]+)\n\nNode: {9}")
 _HEADER_BYTES = 256  # a header is shorter

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from dlx.releases import RELEASES, Release, differing_behaviours, release
+from dlx.releases import MESSAGE_ROWS, RELEASES, Release, differing_behaviours, release
 from dlx.releases import Row as Behaviour
 from simulator.replay.explain import Explainer
 from simulator.replay.lineage import Lineage
@@ -61,7 +61,7 @@ class BlamingLineage(Lineage):
         """
         own = self._explainer.release
         found: dict[str, list[str]] = {field: [] for field in gone}
-        rows = differing_behaviours(own, other)
+        rows = differing_behaviours(own, other, MESSAGE_ROWS)
         for row in rows:
             for field in gone & _fields(self._under(_with(other, row, own))):
                 found[field].append(row.name)

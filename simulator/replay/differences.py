@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 
+from dlx.values import plain
 from simulator.replay.states import Visible
 from simulator.replay.verdicts import Difference
 
 ABSENT = "absent"
-_encode = msgspec.json.Encoder(order="deterministic").encode
+_encode = msgspec.json.Encoder(order="deterministic", enc_hook=plain).encode
 _MISSING = object()
 
 

@@ -16,6 +16,7 @@ from dlx.message import Message
 from dlx.releases import Release
 from dlx.streams import headers_kept, properties_kept
 from dlx.topology import QUORUM, STREAM, Topology
+from dlx.values import plain
 from simulator.replay.differences import ABSENT, content_differences, visible_differences, weight
 from simulator.replay.graph import (
     Found,
@@ -36,7 +37,7 @@ NEARBY_HOPS = 5
 COUNT_MAX = 2**31
 CONTENTS_MAX = 10_000
 """Contents whose stream form is remembered."""
-_encode = msgspec.json.Encoder(order="deterministic").encode
+_encode = msgspec.json.Encoder(order="deterministic", enc_hook=plain).encode
 
 
 class Nearest(NamedTuple):
@@ -207,4 +208,4 @@ class Explainer:
 
 
 def _json(value: Any) -> str:
-    return ABSENT if value is None else msgspec.json.encode(value).decode()
+    return ABSENT if value is None else _encode(value).decode()

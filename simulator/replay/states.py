@@ -23,7 +23,8 @@ X_STREAM_OFFSET = "x-stream-offset"
 _OF_A_DELIVERY = (*COUNT_HEADERS, X_STREAM_OFFSET)
 _SHOWN = ("CC", *FIRST_DEATH_HEADERS, *LAST_DEATH_HEADERS)
 
-_encode = msgspec.json.Encoder(order="deterministic").encode
+# The rules' counts are integers of 64 bits, which are a class of their own.
+_encode = msgspec.json.Encoder(order="deterministic", enc_hook=int).encode
 _decode = msgspec.json.decode
 
 

@@ -43,6 +43,7 @@ def test_the_size_of_batches_changes_nothing(rows, size):
     assert replayed(rows, size).equals(replayed(rows, 100_000).slice(0)), size
 
 
+@pytest.mark.slow
 def test_differences_do_not_depend_on_batches_either(rows):
     assert replayed(rows, 50, "3.10").equals(replayed(rows, 100_000, "3.10"))
 

@@ -1,11 +1,11 @@
-"""Canonical JSON of AMQP values: the same text whichever reader the values came through.
-
-The form is the one in which RabbitMQ itself writes AMQP values as JSON, with
-sorted keys and no spaces:
+"""AMQP values as JSON, and JSON values as AMQP's, in the form in which RabbitMQ itself writes and reads them.
 
 * a timestamp is its integer seconds, void is ``"undefined"``;
 * bytes that are UTF-8 are a string, others the string ``"Not UTF-8, base64 is: ..."``;
-* a decimal of scale 2 and value 12345 is the number 2.12345, as RabbitMQ writes it.
+* a decimal of scale 2 and value 12345 is the number 2.12345, as RabbitMQ writes it;
+* the names in a table are sorted; canonical JSON has no spaces.
+
+Source: rabbit_misc.erl amqp_table, to_amqp_table; rabbit_mgmt_format.erl.
 """
 
 from __future__ import annotations
@@ -18,8 +18,14 @@ from typing import Any
 
 import msgspec
 
+from dlx.values import Long
+
 _BASE64_LINE = 76
 _encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class NoFieldValueError(ValueError):
+    """A JSON value that no AMQP field holds."""
 
 
 def canonical_json(value: Any) -> str:
@@ -28,17 +34,20 @@ def canonical_json(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Turn what an AMQP library decoded into plain JSON values."""
+    """Turn AMQP values, as the broker or an AMQP library has them, into plain JSON values."""
     if value is None:
         return "undefined"
-    if isinstance(value, str | bool | float):
+    if isinstance(value, str | bool):
         return value
     if isinstance(value, int):
         return int(value)  # libraries have integer types of their own
+    if isinstance(value, float):
+        return float(value)
     if isinstance(value, bytes):
         return text(value)
     if isinstance(value, Mapping):
-        return {key if isinstance(key, str) else text(key): plain(item) for key, item in value.items()}
+        named = {key if isinstance(key, str) else text(key): plain(item) for key, item in value.items()}
+        return dict(sorted(named.items()))
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, datetime):
@@ -63,3 +72,21 @@ def text(data: bytes) -> str:
 def decimal_number(scale: int, unscaled: int) -> float | str:
     """Write an AMQP decimal as RabbitMQ does; a negative one, which it cannot write, as text."""
     return f"{scale}.{unscaled}" if unscaled < 0 else float(f"{scale}.{unscaled}")
+
+
+def field_value(value: Any) -> Any:
+    """What RabbitMQ makes of a JSON value: integers become longs, objects tables with sorted names.
+
+    Raises ``NoFieldValueError`` for null, and for integers beyond 64 bits.
+    """
+    if value is None:
+        raise NoFieldValueError("null_not_allowed")
+    if isinstance(value, Mapping):
+        return {name: field_value(item) for name, item in sorted(value.items())}
+    if isinstance(value, list):
+        return [field_value(item) for item in value]
+    if isinstance(value, int) and not isinstance(value, bool):
+        if not -(2**63) <= value < 2**63:
+            raise NoFieldValueError(f"expected an integer of 64 bits, got {value}")
+        return Long(value)
+    return value
