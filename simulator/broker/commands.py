@@ -1,0 +1,322 @@
+"""What clients and operators ask of the broker: one class for each thing they can ask.
+
+Client commands carry ``channel``, the pair (connection, channel number); the driver
+chooses the connection's identity, any hashable value. Answers come back as
+``simulator.broker.replies`` on the same channel. A refused command closes its
+channel or connection, as RabbitMQ does; operator commands raise instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import msgspec
+
+from dlx.topology import Policy
+
+ChannelId = tuple[Hashable, int]
+Properties = Mapping[str, Any]
+_NOTHING: Mapping[str, Any] = {}
+
+
+class Command(msgspec.Struct):
+    """The base of all commands."""
+
+
+# Connections and channels
+
+
+class OpenConnection(Command):
+    """A client connected. ``name`` is such as ``127.0.0.1:50000 -> 127.0.0.1:5672``.
+
+    Authentication is the driver's (``Broker.authenticated``); access to the virtual host is checked here.
+    """
+
+    connection: Hashable
+    vhost: str = "/"
+    user: str = "guest"
+    name: str = ""
+    client_properties: Mapping[str, Any] = _NOTHING
+
+
+class CloseConnection(Command):
+    """The connection ended, by agreement or not: queues see no difference."""
+
+    connection: Hashable
+
+
+class OpenChannel(Command):
+    channel: ChannelId
+
+
+class CloseChannel(Command):
+    channel: ChannelId
+
+
+class PauseDeliveries(Command):
+    """The client does not read what it was sent: its consumers take nothing more until resumed."""
+
+    connection: Hashable
+
+
+class ResumeDeliveries(Command):
+    connection: Hashable
+
+
+class SetFlow(Command):
+    """``channel.flow``."""
+
+    channel: ChannelId
+    active: bool
+
+
+# Exchanges, queues, bindings
+
+
+class DeclareExchange(Command, kw_only=True):
+    channel: ChannelId
+    exchange: str
+    type: str = "direct"
+    passive: bool = False
+    durable: bool = False
+    auto_delete: bool = False
+    internal: bool = False
+    arguments: Mapping[str, Any] = _NOTHING
+
+
+class DeleteExchange(Command):
+    channel: ChannelId
+    exchange: str
+    if_unused: bool = False
+
+
+class BindExchange(Command):
+    channel: ChannelId
+    destination: str
+    source: str
+    routing_key: str = ""
+    arguments: Mapping[str, Any] = _NOTHING
+
+
+class UnbindExchange(Command):
+    channel: ChannelId
+    destination: str
+    source: str
+    routing_key: str = ""
+    arguments: Mapping[str, Any] = _NOTHING
+
+
+class DeclareQueue(Command, kw_only=True):
+    """An empty name asks the broker for one."""
+
+    channel: ChannelId
+    queue: str = ""
+    passive: bool = False
+    durable: bool = False
+    exclusive: bool = False
+    auto_delete: bool = False
+    arguments: Mapping[str, Any] = _NOTHING
+
+
+class BindQueue(Command):
+    """An empty queue name means the queue last declared on the channel, here and elsewhere."""
+
+    channel: ChannelId
+    queue: str
+    exchange: str
+    routing_key: str = ""
+    arguments: Mapping[str, Any] = _NOTHING
+
+
+class UnbindQueue(Command):
+    channel: ChannelId
+    queue: str
+    exchange: str
+    routing_key: str = ""
+    arguments: Mapping[str, Any] = _NOTHING
+
+
+class PurgeQueue(Command):
+    channel: ChannelId
+    queue: str
+
+
+class DeleteQueue(Command):
+    channel: ChannelId
+    queue: str
+    if_unused: bool = False
+    if_empty: bool = False
+
+
+# Messages
+
+
+class Publish(Command):
+    """``properties``: the basic properties by their names in the protocol, ``headers`` among them.
+
+    Do not change ``properties`` afterwards: the broker remembers what it made of them.
+    """
+
+    channel: ChannelId
+    exchange: str
+    routing_key: str
+    properties: Properties = _NOTHING
+    body: bytes = b""
+    mandatory: bool = False
+    immediate: bool = False
+
+
+class Qos(Command):
+    channel: ChannelId
+    prefetch_count: int
+    global_: bool = False
+    prefetch_size: int = 0
+
+
+class Consume(Command, kw_only=True):
+    channel: ChannelId
+    queue: str
+    consumer_tag: str = ""
+    no_local: bool = False
+    no_ack: bool = False
+    exclusive: bool = False
+    arguments: Mapping[str, Any] = _NOTHING
+
+
+class Cancel(Command):
+    channel: ChannelId
+    consumer_tag: str
+
+
+class Get(Command):
+    channel: ChannelId
+    queue: str
+    no_ack: bool = False
+
+
+class Ack(Command):
+    channel: ChannelId
+    delivery_tag: int
+    multiple: bool = False
+
+
+class Reject(Command):
+    channel: ChannelId
+    delivery_tag: int
+    requeue: bool = True
+
+
+class Nack(Command):
+    channel: ChannelId
+    delivery_tag: int
+    multiple: bool = False
+    requeue: bool = True
+
+
+class Recover(Command):
+    channel: ChannelId
+    requeue: bool = True
+
+
+class SelectConfirms(Command):
+    channel: ChannelId
+
+
+class SelectTransactions(Command):
+    channel: ChannelId
+
+
+class Commit(Command):
+    channel: ChannelId
+
+
+class Rollback(Command):
+    channel: ChannelId
+
+
+# Operators. These raise simulator.broker.errors.OperatorError where RabbitMQ refuses.
+
+
+class AddVhost(Command):
+    name: str
+    default_queue_type: str | None = None
+    description: str = ""
+    tags: tuple[str, ...] = ()
+
+
+class DeleteVhost(Command):
+    name: str
+
+
+class AddUser(Command):
+    """``password`` as it is; a simulator keeps no secrets. ``tags`` such as ``("administrator",)``."""
+
+    name: str
+    password: str
+    tags: tuple[str, ...] = ()
+
+
+class DeleteUser(Command):
+    name: str
+
+
+class SetPermissions(Command):
+    """Regular expressions of the names that the user may configure, write and read."""
+
+    user: str
+    vhost: str
+    configure: str
+    write: str
+    read: str
+
+
+class ClearPermissions(Command):
+    user: str
+    vhost: str
+
+
+class SetTopicPermissions(Command):
+    user: str
+    vhost: str
+    exchange: str
+    write: str
+    read: str
+
+
+class ClearTopicPermissions(Command):
+    user: str
+    vhost: str
+    exchange: str | None = None
+
+
+class SetPolicy(Command):
+    """Sets a policy, or with ``operator`` an operator policy, on the live queues of the virtual host."""
+
+    vhost: str
+    policy: Policy
+    operator: bool = False
+
+
+class ClearPolicy(Command):
+    vhost: str
+    name: str
+    operator: bool = False
+
+
+class ImportDefinitions(Command):
+    """A definitions document (plain JSON values); ``vhost`` for the export of one virtual host."""
+
+    document: Mapping[str, Any]
+    vhost: str | None = None
+
+
+class SetTracing(Command):
+    """The firehose of a virtual host, on or off."""
+
+    vhost: str
+    active: bool
+
+
+class PassTime(Command):
+    """Nothing but time passes: what is due by then happens, each thing at its own time."""

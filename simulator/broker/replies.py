@@ -1,0 +1,150 @@
+"""What the broker answers on its channels; what happens to messages is in ``simulator.events``."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from dlx.message import Message
+from simulator.broker.commands import ChannelId
+
+
+class Reply(msgspec.Struct):
+    """The base of all replies."""
+
+
+Plain = Literal[
+    "channel.open-ok", "channel.close-ok", "channel.flow-ok",
+    "exchange.declare-ok", "exchange.delete-ok", "exchange.bind-ok", "exchange.unbind-ok",
+    "queue.bind-ok", "queue.unbind-ok", "basic.qos-ok", "basic.recover-ok",
+    "confirm.select-ok", "tx.select-ok", "tx.commit-ok", "tx.rollback-ok",
+]  # fmt: skip
+
+
+class Done(Reply):
+    """An answer that says no more than that it was done. ``method`` is its name in the protocol."""
+
+    channel: ChannelId
+    method: Plain
+
+
+class QueueDeclared(Reply):
+    channel: ChannelId
+    queue: str
+    messages: int
+    consumers: int
+
+
+class QueuePurged(Reply):
+    channel: ChannelId
+    messages: int
+
+
+class QueueDeleted(Reply):
+    channel: ChannelId
+    messages: int
+
+
+class Consuming(Reply):
+    """``basic.consume-ok``."""
+
+    channel: ChannelId
+    consumer_tag: str
+
+
+class Cancelled(Reply):
+    """``basic.cancel-ok``: the client asked for it."""
+
+    channel: ChannelId
+    consumer_tag: str
+
+
+class ConsumerCancelled(Reply):
+    """``basic.cancel`` from the broker: the queue went away. Only for clients with that capability."""
+
+    channel: ChannelId
+    consumer_tag: str
+
+
+class Delivered(Reply):
+    """``basic.deliver``. The properties to send: ``simulator.broker.content.delivered_properties``.
+
+    ``message`` is shared by all deliveries that look alike, so that a driver can keep what it encoded of it;
+    ``added`` are the headers of this delivery alone.
+    """
+
+    channel: ChannelId
+    consumer_tag: str
+    delivery_tag: int
+    redelivered: bool
+    message: Message
+    body: bytes
+    added: Mapping[str, Any] | None = None
+
+
+class Got(Reply):
+    """``basic.get-ok``."""
+
+    channel: ChannelId
+    delivery_tag: int
+    redelivered: bool
+    messages: int
+    message: Message
+    body: bytes
+    added: Mapping[str, Any] | None = None
+
+
+class GotNothing(Reply):
+    """``basic.get-empty``."""
+
+    channel: ChannelId
+
+
+class Returned(Reply):
+    """``basic.return``."""
+
+    channel: ChannelId
+    code: int
+    text: str
+    message: Message
+    body: bytes
+
+
+class Confirmed(Reply):
+    """``basic.ack`` to a publisher: the publish of that number on its channel, or all up to it."""
+
+    channel: ChannelId
+    delivery_tag: int
+    multiple: bool = False
+
+
+class Refused(Reply):
+    """``basic.nack`` to a publisher."""
+
+    channel: ChannelId
+    delivery_tag: int
+    multiple: bool = False
+
+
+class ChannelClosed(Reply):
+    """``channel.close`` from the broker. ``method`` is the offending one, such as ``queue.declare``.
+
+    The broker has already forgotten the channel.
+    """
+
+    channel: ChannelId
+    code: int
+    text: str
+    method: str = ""
+
+
+class ConnectionClosed(Reply):
+    """``connection.close`` from the broker; ``channel`` is the number of the offending one, 0 for none."""
+
+    connection: Hashable
+    code: int
+    text: str
+    method: str = ""
+    channel: int = 0

@@ -1,0 +1,158 @@
+"""Which consumer of a queue gets the next message.
+
+Consumers of the highest priority first, in turns; one whose prefetch is used up is
+set aside and comes back at the end of its priority when it may take again. A classic
+queue sets it aside when its turn comes, a quorum queue at once. With a single active
+consumer only that one is asked.
+
+Source: rabbit_queue_consumers.erl deliver, unblock; rabbit_fifo.erl checkout_one,
+activate_next_consumer.
+"""
+
+from __future__ import annotations
+
+from dlx.releases import Release
+from dlx.topology import CLASSIC, QUORUM
+from simulator.broker.copies import Copy
+from simulator.broker.state import Channel, Consumer, QueueState
+
+
+def may_take(consumer: Consumer) -> bool:
+    """Whether prefetch and connection let the consumer take one more message."""
+    channel = consumer.channel
+    if channel.connection.paused:
+        return False
+    limit = channel.global_prefetch
+    if limit and channel.global_unacked >= limit and consumer.queue.definition.type == CLASSIC:
+        return False  # holds back those that do not acknowledge, too
+    if consumer.no_ack:
+        return True
+    if consumer.timed_out:
+        return False
+    return not consumer.prefetch or consumer.unacked < consumer.prefetch + consumer.extra_prefetch
+
+
+def next_taker(queue: QueueState) -> Consumer | None:
+    """The consumer to get the next message, its turn taken; ``None`` when nobody can take one."""
+    if queue.single_active:
+        single = queue.active_single
+        return single if single is not None and not single.quiescing and may_take(single) else None
+    active = queue.active
+    while active:
+        consumer = active[0]
+        if may_take(consumer):
+            if len(active) > 1:
+                active.popleft()
+                _insert(queue, consumer)
+            return consumer
+        set_aside(queue, consumer)
+    return None
+
+
+def book(consumer: Consumer) -> None:
+    """The next message goes to the consumer: count it against its prefetch."""
+    if consumer.no_ack:
+        return
+    queue = consumer.queue
+    consumer.unacked += 1
+    if queue.definition.type == CLASSIC:
+        consumer.channel.global_unacked += 1
+    elif not may_take(consumer):
+        set_aside(queue, consumer)
+
+
+def by_consumer(handed: list[tuple[Consumer, Copy]], release: Release) -> list[tuple[Consumer, Copy]]:
+    """What a quorum queue hands out in one go, in the order in which it sends it."""
+    if len(handed) == 1 or len({consumer.serial for consumer, _ in handed}) == 1:
+        return handed
+    if release.quorum_consumer_order == "tag":
+        return sorted(handed, key=lambda pair: pair[0].tag.encode(errors="surrogatepass"))
+    return sorted(handed, key=lambda pair: pair[0].serial)
+
+
+def subscribe(queue: QueueState, consumer: Consumer) -> None:
+    """A new consumer takes its place behind those of its priority."""
+    queue.consumers.append(consumer)
+    queue.had_consumers = True
+    _insert(queue, consumer)
+
+
+def unsubscribe(queue: QueueState, consumer: Consumer) -> None:
+    """The consumer is gone; what it has not acknowledged stays with its channel."""
+    for place in (queue.consumers, queue.active, queue.blocked):
+        if consumer in place:
+            place.remove(consumer)
+    if queue.exclusive_consumer is consumer:
+        queue.exclusive_consumer = None
+
+
+def set_aside(queue: QueueState, consumer: Consumer) -> None:
+    """The consumer can take nothing for now."""
+    if consumer in queue.active and not queue.single_active:
+        queue.active.remove(consumer)
+        queue.blocked.append(consumer)
+
+
+def unblock(queue: QueueState, channel: Channel) -> bool:
+    """Bring back the channel's consumers that may take again; whether there were any."""
+    if not queue.blocked:
+        return False
+    free = [c for c in queue.blocked if c.channel is channel and may_take(c)]
+    for consumer in free:
+        queue.blocked.remove(consumer)
+        _insert(queue, consumer)
+    return bool(free)
+
+
+def choose_single_active(queue: QueueState, release: Release) -> None:
+    """See to it that the queue's single active consumer is the one that should be.
+
+    The first to subscribe stays until it leaves. Quorum queues of later releases go by
+    priority: the higher one takes over when the active one has nothing unacknowledged;
+    until then that gets nothing more.
+    """
+    if not queue.single_active:
+        return
+    by_priority = release.quorum_single_active_by_priority
+    if queue.definition.type != QUORUM or not by_priority:
+        line = queue.active if queue.definition.type != QUORUM else queue.consumers
+        if queue.active_single is None:
+            queue.active_single = next(iter(line), None)
+        return
+    best = next(iter(queue.active), None)
+    current = queue.active_single
+    if current is not None and current.quiescing and not current.unacked:  # even if nobody is left to take over
+        current.quiescing = False
+        queue.active_single = best
+    elif current is None or best is None or current.priority >= best.priority:
+        queue.active_single = current or best
+    elif current.unacked:
+        current.quiescing = True
+    else:
+        queue.active_single = best
+
+
+def step_down(queue: QueueState, consumer: Consumer, release: Release) -> None:
+    """A single active consumer that went deaf makes way for the next in line."""
+    if queue.active_single is consumer and len(queue.consumers) > 1:
+        queue.active.remove(consumer)
+        queue.consumers.remove(consumer)
+        queue.active_single = None
+        queue.consumers.append(consumer)
+        choose_single_active(queue, release)
+        _insert(queue, consumer)
+
+
+def understands_cancel(channel: Channel) -> bool:
+    """Whether the client knows what a basic.cancel from the broker means."""
+    capabilities = channel.connection.client_properties.get("capabilities")
+    return isinstance(capabilities, dict) and capabilities.get("consumer_cancel_notify") is True
+
+
+def _insert(queue: QueueState, consumer: Consumer) -> None:
+    active = queue.active
+    if not active or active[-1].priority >= consumer.priority:
+        active.append(consumer)
+        return
+    place = next(i for i, other in enumerate(active) if other.priority < consumer.priority)
+    active.insert(place, consumer)
