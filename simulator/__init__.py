@@ -1,1 +1,20 @@
-"""What has state and time: captures, replay and the command line. Built on the rules in ``dlx``."""
+"""What has state and time: captures, replay, the broker and the command line. Built on the rules in ``dlx``.
+
+``simulator.serve(...)`` starts a RabbitMQ in this process; it is loaded on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from simulator.serve import serve
+
+__all__ = ["serve"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return importlib.import_module(f"simulator.{name}")  # a package that can be called
+    raise AttributeError(f"module 'simulator' has no attribute {name!r}")

@@ -1,0 +1,140 @@
+"""``dlx serve``: a RabbitMQ that forgets everything when it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import signal
+from pathlib import Path
+
+import click
+
+from dlx.releases import DEFAULT, RELEASES
+from simulator.cli.errors import DataError, Unavailable
+from simulator.clock import VirtualClock, WallClock
+from simulator.definitions import DefinitionsError
+from simulator.lives import RecordingBroker
+from simulator.serve.furnishing import furnished
+from simulator.serve.listeners import Listeners
+from simulator.serve.node import MEMORY_LIMIT_BYTES, Node
+
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+class _Size(click.ParamType):
+    """Bytes, such as ``512M``."""
+
+    name = "size"
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value).lower().removesuffix("b").removesuffix("i")
+        unit = text[-1:] if text[-1:].isalpha() else ""
+        number = text.removesuffix(unit) if unit else text
+        if unit not in _UNITS or not number.isdecimal() or int(number) == 0:
+            self.fail(f"{value} is no size: write bytes, such as 536870912, 512M or 1G", param, ctx)
+        return int(number) * _UNITS[unit]
+
+
+class _User(click.ParamType):
+    """``NAME:PASSWORD``."""
+
+    name = "user"
+
+    def convert(
+        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        name, colon, password = value.partition(":")
+        if not name or not colon:
+            self.fail(f"{value} is no user: write NAME:PASSWORD", param, ctx)
+        return name, password
+
+
+_PORT = click.IntRange(0, 65535)
+
+
+@click.command()
+@click.option("--port", type=_PORT, default=5672, show_default=True, help="For AMQP; 0 takes a free one.")
+@click.option(
+    "--management-port",
+    type=_PORT,
+    default=15672,
+    show_default=True,
+    help="For the management API; 0 takes a free one.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--release", type=click.Choice(RELEASES), default=DEFAULT, show_default=True, help="The RabbitMQ that it is."
+)
+@click.option("--definitions", type=click.Path(path_type=Path), help="Start with what this export describes.")
+@click.option(
+    "--clock",
+    type=click.Choice(["wall", "virtual"]),
+    default="wall",
+    show_default=True,
+    help="Virtual time stands still until the management API moves it.",
+)
+@click.option(
+    "--user",
+    "users",
+    type=_User(),
+    multiple=True,
+    metavar="NAME:PASSWORD",
+    help="An administrator, from anywhere; repeatable. [default: guest:guest, from this machine only]",
+)
+@click.option(
+    "--memory-limit",
+    type=_Size(),
+    default=MEMORY_LIMIT_BYTES,
+    show_default="1G",
+    help="What queues may hold before publishers must wait.",
+)
+def serve(
+    port: int,
+    management_port: int,
+    host: str,
+    release: str,
+    definitions: Path | None,
+    clock: str,
+    users: tuple[tuple[str, str], ...],
+    memory_limit: int,
+) -> None:
+    """Be a RabbitMQ for AMQP 0-9-1 clients and the management API.
+
+    Prints one line with both URLs when it is ready, and runs until it is interrupted.
+    Nothing is stored.
+    """
+    time = WallClock() if clock == "wall" else VirtualClock()
+    try:
+        broker = furnished(release, definitions=definitions, users=dict(users), now_us=time.now_us())
+    except DefinitionsError as error:
+        raise DataError(str(error)) from error
+    node = Node(RecordingBroker.taking_over(broker), time, memory_limit_bytes=memory_limit)
+    if users:
+        node.loopback_users = frozenset()
+    try:
+        asyncio.run(_serve(node, host, port, management_port))
+    except OSError as error:
+        raise Unavailable(_why_not(error, host, port, management_port)) from error
+
+
+async def _serve(node: Node, host: str, port: int, management_port: int) -> None:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    node.run_in(loop)
+    listeners = await Listeners.start(node, host, port, management_port)
+    click.echo(f"{listeners.amqp_url} {listeners.management_url}")
+    await stop.wait()
+    await listeners.stop()
+
+
+def _why_not(error: OSError, host: str, port: int, management_port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"cannot listen on {host}: port {port} or {management_port} is taken; "
+            "choose others with --port and --management-port (0 takes a free one)"
+        )
+    return f"cannot listen on {host}: {error.strerror or error}"

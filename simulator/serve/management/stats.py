@@ -1,0 +1,78 @@
+"""Counters as the management API shows them: ``message_stats``, with a rate beside each number.
+
+Rates are 0.0 throughout: nothing here samples over time, which a virtual clock
+would make meaningless.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simulator.broker.state import Channel, Counters, VirtualHost
+
+_TAKEN = ("ack", "deliver", "deliver_get", "deliver_no_ack", "get", "get_empty", "get_no_ack", "redeliver")
+_DELIVERED = ("deliver", "deliver_no_ack", "get", "get_no_ack")
+_PUBLISHED = ("confirm", "drop_unroutable", "publish", "return_unroutable")
+
+
+def with_rates(numbers: dict[str, int]) -> dict[str, Any]:
+    """The numbers, each with its rate."""
+    shown: dict[str, Any] = {}
+    for name, number in numbers.items():
+        shown[name] = number
+        shown[f"{name}_details"] = {"rate": 0.0}
+    return shown
+
+
+def queue_stats(counters: Counters) -> dict[str, Any]:
+    """``message_stats`` of a queue: what was taken from it once anything was, what entered once anything did."""
+    numbers = _taken(counters)
+    if counters.publish:
+        numbers["publish"] = counters.publish
+    return with_rates(dict(sorted(numbers.items())))
+
+
+def exchange_stats(counters: Counters | None) -> dict[str, Any]:
+    """``message_stats`` of an exchange: what was published to it, and what of that entered queues."""
+    if counters is None or not counters.publish:
+        return {}
+    numbers = {"publish_in": counters.publish}
+    if counters.publish_out:
+        numbers["publish_out"] = counters.publish_out
+    return with_rates(numbers)
+
+
+def channel_stats(channel: Channel) -> dict[str, Any]:
+    """``message_stats`` of a channel, as far as it knows: its deliveries, and the publishes that it confirms."""
+    numbers = {}
+    if channel.next_delivery_tag > 1:
+        numbers["deliver_get"] = channel.next_delivery_tag - 1
+    if channel.next_publish > 1:
+        numbers["publish"] = channel.next_publish - 1
+    return with_rates(numbers)
+
+
+def overall_stats(vhosts: list[VirtualHost]) -> dict[str, Any]:
+    """``message_stats`` of several virtual hosts together."""
+    queues = [queue.counters for vhost in vhosts for queue in vhost.queues.values()]
+    exchanges = [counters for vhost in vhosts for counters in vhost.exchange_counters.values()]
+    numbers = dict.fromkeys(_TAKEN + _PUBLISHED, 0)
+    for counters in queues:
+        for name in _TAKEN:
+            numbers[name] += _count(counters, name)
+    for counters in exchanges:
+        for name in _PUBLISHED:
+            numbers[name] += getattr(counters, name)
+    return with_rates(numbers) if any(numbers.values()) else {}
+
+
+def _taken(counters: Counters) -> dict[str, int]:
+    numbers = {name: _count(counters, name) for name in _TAKEN}
+    return numbers if any(numbers.values()) else {}
+
+
+def _count(counters: Counters, name: str) -> int:
+    if name == "deliver_get":
+        return sum(getattr(counters, part) for part in _DELIVERED)
+    number: int = getattr(counters, name)
+    return number

@@ -1,0 +1,144 @@
+"""Runs calls against a management API and reduces the answers to what all servers are to have in common."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote
+
+from tests.management.calls import Call
+from tests.management.client import Answer, Caller
+
+_STATISTICS_SECONDS = 20.0
+# Values that differ from server to server, or from run to run.
+_VOLATILE = frozenset({"password_hash", "user_who_performed_action", "garbage_collection", "message_stats"})
+
+
+class Session:
+    """A virtual host of its own on a server, in which scenarios run one after the other; each finds it empty."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._call = caller
+        self._vhost, self._user = f"dlx-api-{uuid.uuid4().hex[:12]}", f"dlx-user-{uuid.uuid4().hex[:12]}"
+        node = caller("GET", "/api/overview").json["node"]
+        self._shorten = _shortener({self._vhost: "{v}", self._user: "{u}", node: "{node}"})
+
+    def __enter__(self) -> Session:
+        self._call("PUT", f"/api/vhosts/{self._vhost}", {})
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for path in (f"/api/vhosts/{self._vhost}", f"/api/users/{self._user}"):
+            self._call("DELETE", path)
+
+    def run(self, calls: list[Call], *, settle: bool) -> list[Any]:
+        """The reduced answers to the calls. ``settle``: wait for statistics."""
+        named = (_named(call, self._vhost, self._user) for call in calls)
+        try:
+            return [_answered(call, self._call, self._shorten, settle=settle) for call in named]
+        finally:
+            self._empty()
+
+    def _empty(self) -> None:
+        """Delete what a scenario left behind, but for the virtual host."""
+        call, vhost = self._call, self._vhost
+        for kind in ("queues", "exchanges", "policies", "operator-policies"):
+            for item in call("GET", f"/api/{kind}/{vhost}?columns=name").json:
+                if kind != "exchanges" or (item["name"] and not item["name"].startswith("amq.")):
+                    call("DELETE", f"/api/{kind}/{vhost}/{quote(item['name'], safe='')}")
+        call("DELETE", f"/api/users/{self._user}")
+        call("PUT", f"/api/vhosts/{vhost}", {"description": "", "tags": "", "tracing": False})
+
+
+def run(calls: list[Call], caller: Caller) -> list[Any]:
+    """The reduced answers to the calls, in a virtual host for them alone."""
+    with Session(caller) as session:
+        return session.run(calls, settle=False)
+
+
+def _named(call: Call, vhost: str, user: str) -> Call:
+    """The call with real names for the placeholders."""
+
+    def named(text: str) -> str:
+        return text.replace("{v}", vhost).replace("{u}", user)
+
+    path = named(call.path).replace("ü", "%C3%BC").replace("ï", "%C3%AF")
+    body = json.loads(named(json.dumps(call.body)))
+    auth = None if call.auth is None else named(call.auth)
+    return replace(call, path=path, body=body, auth=auth)
+
+
+def _shortener(names: dict[str, str]) -> Callable[[str], str]:
+    def shorten(text: str) -> str:
+        for name, placeholder in names.items():
+            text = text.replace(name, placeholder)
+        return text
+
+    return shorten
+
+
+def _answered(call: Call, caller: Caller, shorten: Callable[[str], str], *, settle: bool) -> Any:
+    deadline = time.monotonic() + (_STATISTICS_SECONDS if settle and call.settled else 0)
+    while True:
+        answer = caller(call.method, call.path, call.body, auth=call.auth)
+        if not call.settled or not settle or _has_policy(answer) or time.monotonic() > deadline:
+            return _reduced(call, answer, shorten)
+        time.sleep(0.5)
+
+
+def _has_policy(answer: Answer) -> bool:
+    return isinstance(answer.value, dict) and answer.value.get("policy") is not None
+
+
+def _reduced(call: Call, answer: Answer, shorten: Callable[[str], str]) -> Any:
+    """Status, Location or Allow where they matter, and the body."""
+    reduced: list[Any] = [answer.status]
+    if answer.status in (201, 301) and "location" in answer.headers:
+        reduced.append({"location": shorten(answer.headers["location"])})
+    if answer.status == 405 or call.method == "OPTIONS":
+        reduced.append({"allow": answer.headers["allow"]})
+    value = answer.value if call.method != "HEAD" else None
+    if value is not None:
+        value = json.loads(shorten(json.dumps(_readable(value), ensure_ascii=False)))
+        value = _stable(_kept(value, call.keys))
+        reduced.append(_sorted(value) if call.unordered else value)
+    return reduced
+
+
+def _readable(value: Any) -> Any:
+    """The value with Erlang's strings, which are lists of characters, as strings."""
+    if isinstance(value, dict):
+        return {key: _readable(item) for key, item in value.items()}
+    if not isinstance(value, list):
+        return value
+    if len(value) > 3 and all(type(item) is int and item >= 32 for item in value):
+        return "".join(map(chr, value))
+    return [_readable(item) for item in value]
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _sorted(item) for key, item in value.items()}
+    return sorted(value, key=json.dumps) if isinstance(value, list) else value
+
+
+def _kept(value: Any, keys: tuple[str, ...] | None) -> Any:
+    if keys is None:
+        return value
+    if isinstance(value, list):
+        return [_kept(item, keys) for item in value]
+    if not isinstance(value, dict) or "error" in value:
+        return value
+    return {key: item for key, item in value.items() if key in keys}
+
+
+def _stable(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_stable(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _stable(item) for key, item in value.items() if key not in _VOLATILE}
+    return value
