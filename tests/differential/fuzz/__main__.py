@@ -1,0 +1,75 @@
+"""Play random scripts against a real server and the simulator of its release, and compare what clients see.
+
+    python -m tests.differential.fuzz --release 4.3 --cases 300
+    python -m tests.differential.fuzz --release 4.3 --seed 17 --cases 1
+
+Servers are those of the environment variable DLX_LIVE_SERVERS, or given by --broker.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+import click
+
+from tests.differential.fuzz.cases import Case, Judged, Outcome, judge
+from tests.differential.fuzz.report import report
+from tests.differential.fuzz.smaller import smaller
+from tests.live import servers
+
+Counts = Counter[tuple[str, Outcome]]
+
+
+def play_all(cases: list[Case], workers: int) -> Iterator[Judged]:
+    """The judged cases as they are done."""
+    with ThreadPoolExecutor(workers) as pool:
+        for future in as_completed(pool.submit(judge, case) for case in cases):
+            yield future.result()
+
+
+def shrunk(judged: Judged) -> Judged:
+    """A smaller case that diverges, too."""
+    case = judged.case
+    script = smaller(case.script, lambda fewer: judge(case.of(fewer), attempts=1).outcome is judged.outcome)
+    return judge(case.of(script))
+
+
+def summary(counts: Counts, releases: list[str]) -> str:
+    """One line for each release."""
+    lines = []
+    for release in releases:
+        lines.append(f"{release}: " + ", ".join(f"{counts[release, outcome]} {outcome.value}" for outcome in Outcome))
+    return "\n".join(lines)
+
+
+@click.command(help=(__doc__ or "").split("\n")[0])
+@click.option("--release", "names", multiple=True, help="Only servers of this release; repeatable.")
+@click.option("--seed", default=1, show_default=True, help="The seed of the first case; the next has the next.")
+@click.option("--cases", default=40, show_default=True, help="Cases for each server.")
+@click.option("--workers", default=6, show_default=True, help="Cases at a time on each server.")
+@click.option("--broker", "given", multiple=True, help="AMQP_URL or 'AMQP_URL|MANAGEMENT_URL' of a server; repeatable.")
+@click.option("--shrink/--no-shrink", default=True, show_default=True, help="Make diverging scripts smaller.")
+def main(names: tuple[str, ...], seed: int, cases: int, workers: int, given: tuple[str, ...], shrink: bool) -> None:
+    """Run and report; exit code 1 if anything diverges."""
+    found = [server for server in servers.given(given) if not names or server.release in names]
+    if not found:
+        raise click.UsageError("no such server: set DLX_LIVE_SERVERS or give --broker")
+    counts: Counts = Counter()
+    began = time.monotonic()
+    drawn = [Case.drawn(number, server) for number in range(seed, seed + cases) for server in found]
+    for judged in play_all(drawn, workers * len(found)):
+        counts[judged.case.release, judged.outcome] += 1
+        if judged.outcome is not Outcome.SAME:
+            click.echo(report(shrunk(judged) if shrink and judged.outcome is Outcome.DIVERGES else judged))
+    click.echo(summary(counts, [server.release for server in found]), err=True)
+    click.echo(f"{time.monotonic() - began:.0f} s", err=True)
+    sys.exit(any(outcome in (Outcome.DIVERGES, Outcome.FAILED) for _, outcome in counts))
+
+
+if __name__ == "__main__":
+    click.UsageError.exit_code = 64
+    main()

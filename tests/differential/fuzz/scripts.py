@@ -1,0 +1,356 @@
+"""Strategies for whole scripts: a topology, and what clients and operators do with it.
+
+What a real server leaves to chance is not drawn. All deliveries of a channel are those of one queue, so that their
+order, and that of the dead letters of those rejected together, is the queue's. A publish to a queue in which it may
+die at once does not also go to a quorum queue, where its dead letter may overtake it. Policies, killed
+connections and deleted queues are given time to take effect. On releases whose servers let a rejected message circle
+for ever (until 3.12), a script has either rejections or deaths by TTL and length.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from dlx.releases import Release
+from tests.differential import operations as ops
+from tests.differential.fuzz.messages import EXPIRATIONS, headers, properties, sometimes
+from tests.differential.fuzz.topologies import LENGTH_LIMITS, Topology, bindings, keys, policies, topologies
+from tests.vectors.amqp import Field
+
+GETTERS = ["a", "b"]  # connections that take messages by basic.get
+PUBLISHER = "p"  # a channel with confirms
+TRANSACTIONS = "t"
+STEPS = 34
+DECIMAL = Field("D", [2, 314])
+OFFSETS = ["first", "last", "next", 0, 2, Field("T", 1_700_000_000)]
+EFFECT = ops.Wait(150)  # what an operator does needs a moment on a real server
+
+Steps = list[ops.Operation]
+
+
+class Drawing:
+    """What the strategies of one script share: the topology, and which channels hold deliveries."""
+
+    def __init__(self, release: Release, topology: Topology, deadly: bool, rejections: bool) -> None:
+        self.release, self.topology = release, topology
+        self.deadly, self.rejections = deadly, rejections
+        self.queues = topology.names
+        self.bindings = [*topology.bindings]
+        self.consumers: list[tuple[str, str]] = []  # channel, tag
+        self.holders = {f"a/{topology.names[0]}"}  # channels that may have deliveries
+        self.policies: list[ops.SetPolicy] = []
+        self.published = 0
+        self.filled: list[str] = []  # where messages probably are
+
+    def fill(self, queue: str) -> None:
+        """A message goes to this queue, and later perhaps to where its dead letters go."""
+        arguments = next((each.arguments for each in self.topology.queues if each.queue == queue), {})
+        after = arguments.get("x-dead-letter-routing-key")
+        self.filled = [*self.filled[-6:], queue, *([after] if after in self.stores else [])]
+
+    @property
+    def promising(self) -> list[str]:
+        """The queues to get from: those that probably have something more often."""
+        silent = [each.queue for each in self.topology.queues if _single_active_quorum(each)]
+        found = self.stores + [queue for queue in self.filled if queue in self.stores] * 3
+        return [queue for queue in found if queue not in silent] or found
+
+    @property
+    def modern(self) -> bool:
+        """Whether consumers may use the tags of those cancelled: until 3.12 quorum queues confuse the two."""
+        return self.release.death_history == "annotations"
+
+    @property
+    def stores(self) -> list[str]:
+        """The queues that basic.get works on, or all if there are streams only."""
+        return [name for name in self.queues if name not in self.topology.streams] or self.queues
+
+    def is_single_active(self, channel: str) -> bool:
+        """Whether the queue of a consumer's channel has a single active consumer."""
+        name = channel.partition("/")[2]
+        queue = next(queue for queue in self.topology.queues if queue.queue == name)
+        return "x-single-active-consumer" in queue.arguments
+
+    def reached(self, exchange: str) -> set[str]:
+        """The queues that an exchange may route to, whatever the key."""
+        seen, ahead, found = set[str](), [exchange], set[str]()
+        alternates = {e.exchange: e.arguments.get("alternate-exchange") for e in self.topology.exchanges}
+        while ahead:
+            here = ahead.pop()
+            if here in seen:
+                continue
+            seen.add(here)
+            alternate = alternates.get(here)
+            ahead += [] if alternate is None else [alternate]
+            for binding in self.bindings:
+                if isinstance(binding, ops.BindExchange) and binding.source == here:
+                    ahead.append(binding.destination)
+                elif isinstance(binding, ops.Bind) and binding.exchange == here:
+                    found.add(binding.queue)
+        return found
+
+    def bound_keys(self, exchange: str) -> st.SearchStrategy[str]:
+        """Routing keys that mean something to the exchange, and others."""
+        bound = [binding.routing_key for binding in self.bindings if _source(binding) == exchange]
+        plain = [key.replace("#", "k").replace("*", "k") for key in bound]
+        return st.sampled_from(plain * 3) | keys(self.queues) if plain else keys(self.queues)
+
+    def overtakes_itself(self, exchange: str, key: str, headers: dict[str, Any] | None, expires: bool) -> bool:
+        """Whether a message may reach a quorum queue both directly and as a dead letter of another queue."""
+        copies = [each for name in ("CC", "BCC") for each in _texts((headers or {}).get(name))]
+        reached = {key, *copies} if not exchange else self.reached(exchange)
+        queues = [queue for queue in self.topology.queues if queue.queue in reached]
+        deadly = any(_kills_at_once(queue, expires, self.policies) for queue in queues)
+        return deadly and len(queues) > 1 and "quorum" in map(_kind, queues)
+
+    @property
+    def unhurried(self) -> list[str]:
+        """The queues that a client may publish to without waiting.
+
+        A quorum queue that rejects tells it when it can, and a stream makes chunks as they come.
+        """
+        rejecting = any("overflow" in policy.definition for policy in self.policies)
+        return [queue.queue for queue in self.topology.queues if not _has_own_pace(queue, rejecting)]
+
+
+def _source(binding: ops.Bind | ops.BindExchange) -> str:
+    return binding.exchange if isinstance(binding, ops.Bind) else binding.source
+
+
+def _texts(value: Any) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+def _kind(queue: ops.DeclareQueue) -> str:
+    return str(queue.arguments.get("x-queue-type", "classic"))
+
+
+def _kills_at_once(queue: ops.DeclareQueue, expires: bool, policies: list[ops.SetPolicy]) -> bool:
+    """Whether a queue may let a message die when it comes."""
+    arguments = queue.arguments
+    limited = expires or arguments.get("x-message-ttl") == 0 or bool(LENGTH_LIMITS & {name[2:] for name in arguments})
+    by_policy = any({"message-ttl", *LENGTH_LIMITS} & set(policy.definition) for policy in policies)
+    return _kind(queue) != "stream" and (limited or by_policy)
+
+
+def _single_active_quorum(queue: ops.DeclareQueue) -> bool:
+    return _kind(queue) == "quorum" and "x-single-active-consumer" in queue.arguments
+
+
+def _has_own_pace(queue: ops.DeclareQueue, rejecting: bool) -> bool:
+    kind = _kind(queue)
+    rejects = rejecting or queue.arguments.get("x-overflow") == "reject-publish"
+    return kind == "stream" or (kind == "quorum" and rejects)
+
+
+@st.composite
+def publishes(draw: st.DrawFn, drawing: Drawing, queue: str = "") -> Steps:
+    """A publish: to that queue, or any, or through an exchange."""
+    exchanges = [] if queue else [each.exchange for each in drawing.topology.exchanges]
+    exchange = draw(st.sampled_from(["", "", "", *exchanges]))
+    key = draw(st.sampled_from([queue] if queue else drawing.queues) if not exchange else drawing.bound_keys(exchange))
+    drawing.published += 1
+    body = f"{drawing.published}" + "." * draw(st.sampled_from([0, 0, 0, 7, 40]))
+    having = draw(properties(EXPIRATIONS if drawing.deadly else EXPIRATIONS[-2:]))
+    saying = draw(headers(drawing.queues, drawing.rejections))
+    if drawing.overtakes_itself(exchange, key, saying, having.get("expiration") == "0"):
+        exchange, key = "", draw(st.sampled_from(drawing.queues))
+        saying = {name: value for name, value in (saying or {}).items() if name not in ("CC", "BCC")}
+    if not drawing.topology.streams and draw(st.integers(0, 19)) == 0:  # in a stream they crash a 3.10 server's worker
+        saying = (saying or {}) | {"d": DECIMAL}
+    for reached in drawing.reached(exchange) if exchange else [key]:
+        drawing.fill(reached)
+    mandatory = draw(st.integers(0, 9)) == 0
+    channel = draw(st.sampled_from([PUBLISHER] * 8 + ["a"]))
+    return [ops.Publish(key, exchange, body, having, saying, mandatory, channel=channel)]
+
+
+@st.composite
+def gets(draw: st.DrawFn, drawing: Drawing) -> Steps:
+    queue = draw(st.sampled_from(drawing.promising * 5 + drawing.topology.streams))
+    channel = f"{draw(st.sampled_from([GETTERS[0], *GETTERS]))}/{queue}"
+    drawing.holders.add(channel)
+    no_ack = draw(st.integers(0, 6)) == 0
+    return [ops.Get(queue, no_ack, channel=channel)] * draw(st.sampled_from([1, 1, 1, 2, 3]))
+
+
+@st.composite
+def consumes(draw: st.DrawFn, drawing: Drawing) -> Steps:
+    """A consumer on a channel that has only those of its queue.
+
+    One without acknowledgements has no prefetch: a quorum queue hears a little later that it may go on.
+    """
+    queue = draw(st.sampled_from(drawing.queues))
+    channel = f"{draw(st.sampled_from('cd'))}/{queue}"
+    tag = draw(st.sampled_from(["k1", "k2", "k3"])) if drawing.modern else f"k{len(drawing.consumers)}"
+    flags = {"no_ack": draw(st.integers(0, 7)) == 0, "exclusive": draw(st.integers(0, 19)) == 0}
+    prefetch = 0 if flags["no_ack"] else draw(st.sampled_from([None, 1, 1, 2, 3]))
+    priority = draw(sometimes(st.sampled_from([-1, 0, 2, 10]), 25))
+    arguments: dict[str, Any] = {} if priority is None else {"x-priority": priority}
+    drawing.consumers.append((channel, tag))
+    drawing.holders.add(channel)
+    if queue in drawing.topology.streams:
+        prefetch = prefetch or 10
+        arguments |= draw(sometimes(st.sampled_from(OFFSETS).map(lambda offset: {"x-stream-offset": offset}), 50, {}))
+    qos = [] if prefetch is None else [ops.Qos(prefetch, draw(st.integers(0, 11)) == 0, channel=channel)]
+    return [*qos, ops.Consume(queue, tag, arguments=arguments, channel=channel, **flags)]
+
+
+@st.composite
+def settlements(draw: st.DrawFn, drawing: Drawing) -> Steps:
+    """Answers to one delivery or to many, also to those answered before."""
+    channel = draw(st.sampled_from(sorted(drawing.holders)))
+    where: dict[str, Any] = {"channel": channel}
+    requeue = draw(st.booleans()) or not drawing.rejections
+    multiple = draw(st.integers(0, 3)) == 0
+    if draw(st.booleans()):  # all that there are
+        everything: dict[str, Any] = {"tag": 0, "multiple": True, **where}
+        return [draw(st.sampled_from([ops.Ack(**everything), ops.Nack(requeue=requeue, **everything)]))]
+    where["delivery"] = draw(st.sampled_from([-1, -1, -1, -2, 0, 1]))
+    return [
+        draw(
+            st.sampled_from(
+                [
+                    ops.Ack(multiple=multiple, **where),
+                    ops.Nack(multiple=multiple, requeue=requeue, **where),
+                    ops.Nack(multiple=multiple, requeue=requeue, **where),
+                    ops.Reject(requeue=requeue, **where),
+                    ops.Reject(requeue=requeue, **where),
+                ]
+            )
+        )
+    ]
+
+
+@st.composite
+def returns(draw: st.DrawFn, drawing: Drawing) -> Steps:
+    """Get a message, perhaps one published for it, and give it back or reject it, a few times over."""
+    queue = draw(st.sampled_from(drawing.promising))
+    before = draw(publishes(drawing, queue)) if draw(st.booleans()) else []
+    requeue = draw(st.booleans()) or not drawing.rejections
+    channel = f"{GETTERS[0]}/{queue}"
+    drawing.holders.add(channel)
+    answer = draw(st.sampled_from([ops.Nack, ops.Reject]))(requeue=requeue, channel=channel)
+    return [*before, *[ops.Get(queue, channel=channel), answer] * draw(st.integers(1, 3))]
+
+
+@st.composite
+def endings(draw: st.DrawFn, drawing: Drawing) -> Steps:
+    """A consumer, channel or connection goes away, or all its deliveries come back."""
+    channel = draw(st.sampled_from(sorted(drawing.holders)))
+    connection = channel.partition("/")[0]
+    kinds: list[Steps] = [
+        [ops.CloseChannel(channel=channel)],
+        [ops.Recover(channel=channel)],
+        [ops.CloseConnection(connection)],
+        [ops.KillConnection(connection), EFFECT],
+    ]
+    at, tag = draw(st.sampled_from(drawing.consumers or [("", "")]))
+    if at and (drawing.modern or not drawing.is_single_active(at)):  # 3.8 may leave the next consumers waiting
+        kinds += [[ops.Cancel(tag, channel=at)]] * 2
+    return draw(st.sampled_from(kinds))
+
+
+@st.composite
+def transactions(draw: st.DrawFn, drawing: Drawing) -> Steps:
+    """Publishes and answers in a transaction that is committed or not.
+
+    What is returned in one with publishes may overtake them on its way to a quorum queue, and may not.
+    """
+    where: dict[str, Any] = {"channel": TRANSACTIONS}
+    publishing = bool(drawing.unhurried) and draw(st.booleans())
+    target = draw(st.sampled_from(drawing.unhurried)) if publishing else ""
+    source = draw(st.sampled_from(drawing.promising))
+    inner: Steps = []
+    for _ in range(draw(st.integers(1, 3))):
+        drawing.published += 1
+        if publishing and draw(st.booleans()):
+            inner.append(ops.Publish(target, body=f"tx{drawing.published}", **where))
+        else:
+            requeue = not publishing and (draw(st.booleans()) or not drawing.rejections)
+            answers: list[ops.Settlement] = [ops.Ack(**where)]
+            if requeue or drawing.rejections:
+                answers += [ops.Nack(requeue=requeue, **where), ops.Reject(requeue=requeue, **where)]
+            answer = draw(st.sampled_from(answers))
+            inner += [ops.Get(source, **where), answer]
+    end = draw(st.sampled_from([ops.Commit(**where), ops.Commit(**where), ops.Rollback(**where)]))
+    return [ops.SelectTransactions(**where), *inner, end]
+
+
+@st.composite
+def bursts(draw: st.DrawFn, drawing: Drawing) -> Steps:
+    """Publishes to one queue without waiting between them."""
+    queue = draw(st.sampled_from(drawing.unhurried or drawing.queues))
+    number = draw(st.integers(2, 5)) if drawing.unhurried else 1
+    first = drawing.published + 1
+    drawing.fill(queue)
+    drawing.published += number
+    bodies = [f"b{first + i}" for i in range(number)]
+    return [ops.Burst(tuple(ops.Publish(queue, body=body, channel=PUBLISHER) for body in bodies))]
+
+
+@st.composite
+def operators(draw: st.DrawFn, drawing: Drawing) -> Steps:
+    """A policy is set, changed or cleared."""
+    if drawing.policies and draw(st.integers(0, 2)) == 0:
+        policy = draw(st.sampled_from(drawing.policies))
+        return [ops.ClearPolicy(policy.name, policy.operator), EFFECT]
+    policy = draw(policies(drawing.topology, drawing.release, drawing.deadly, drawing.rejections))
+    drawing.policies.append(policy)
+    return [policy, EFFECT]
+
+
+@st.composite
+def declarations(draw: st.DrawFn, drawing: Drawing) -> Steps:
+    """Queues are purged, deleted, declared again or looked at; bindings and exchanges come and go.
+
+    Nobody asks how many messages a stream has: a real server answers with what it knew some seconds ago.
+    """
+    queue = draw(st.sampled_from(drawing.topology.queues))
+    on_other: dict[str, Any] = {"queue": queue.queue, "channel": "z"}
+    binding = draw(bindings(drawing.topology.exchanges, drawing.queues))
+    drawing.bindings.append(binding)
+    kinds: list[Steps] = [
+        [ops.PurgeQueue(**on_other)],
+        [ops.DeleteQueue(**on_other), EFFECT],
+        [binding],
+        [ops.DeleteExchange(draw(st.sampled_from(drawing.topology.exchanges)).exchange, channel="z")],
+    ]
+    if queue.queue not in drawing.topology.streams:
+        kinds += [
+            [ops.DeleteQueue(**on_other), EFFECT, queue],
+            [ops.DeleteQueue(if_empty=True, **on_other), EFFECT],
+            [queue],
+            [ops.DeclareQueue(passive=True, **on_other)],
+            [ops.Count(queue.queue)],
+        ]
+    return draw(st.sampled_from(kinds))
+
+
+def waits() -> st.SearchStrategy[Steps]:
+    return st.sampled_from([100, 200, 300, 500, 700]).map(lambda ms: [ops.Wait(ms)])
+
+
+def steps(drawing: Drawing) -> st.SearchStrategy[Steps]:
+    """One thing that happens, the frequent things more often."""
+    weights = [(publishes, 12), (bursts, 3), (gets, 4), (consumes, 2), (settlements, 6), (returns, 6), (endings, 2)]
+    weights += [(transactions, 1), (operators, 1), (declarations, 1)]
+    choices = [make(drawing) for make, weight in weights for _ in range(weight)]
+    return st.sampled_from([*choices, *[waits()] * 4]).flatmap(lambda chosen: chosen)
+
+
+@st.composite
+def scripts(draw: st.DrawFn, release: Release) -> tuple[ops.Operation, ...]:
+    """A script for servers of a release."""
+    both_safe = release.death_history == "annotations"
+    rejections = both_safe or draw(st.booleans())
+    deadly = both_safe or not rejections
+    topology = draw(topologies(release, deadly, rejections))
+    drawing = Drawing(release, topology, deadly, rejections)
+    found: Steps = [ops.SelectConfirms(channel=PUBLISHER), *topology.exchanges, *topology.queues, *topology.bindings]
+    for _ in range(draw(st.integers(8, STEPS))):
+        found += draw(steps(drawing))
+    stores = [name for name in topology.names if name not in topology.streams]
+    return (*found, *map(ops.ReadStream, topology.streams), *map(ops.Drain, stores))

@@ -1,0 +1,123 @@
+"""At-least-once dead-lettering of quorum queues: dead letters are held until a queue has taken them."""
+
+from typing import Any
+
+from tests.differential.operations import (
+    Bind,
+    ClearPolicy,
+    Count,
+    Drain,
+    Get,
+    PurgeQueue,
+    Scenario,
+    SelectConfirms,
+    SetPolicy,
+    Wait,
+)
+from tests.differential.words import (
+    Part,
+    exchange,
+    fan,
+    gets,
+    nacked,
+    policy,
+    publish,
+    queue,
+    quorum,
+    rejected,
+    returned,
+    scenario,
+)
+
+FROM_310 = ("3.10", "4.0", "4.3")
+CONFIRMED = SelectConfirms()
+HELD: dict[str, Any] = {"overflow": "reject-publish", "dead_letter_strategy": "at-least-once"}
+TOUCH = [SetPolicy("touch", "^q$", {"max-length": 1000}), Wait(300)]  # a change of policy makes the worker try again
+
+
+def at_least_once(name: str, *parts: Part) -> Scenario:
+    """A scenario of the releases that know it."""
+    return scenario(name, CONFIRMED, *parts, releases=FROM_310)
+
+
+SCENARIOS = [
+    at_least_once(
+        "forwarded",
+        queue("d"), quorum("q", dlx="", dlrk="d", **HELD),
+        publish("q", "1", "2", headers={"a": 1}, expiration="60000"), rejected("q"), nacked("q"), Wait(100),
+        Count("q"), Get("d"),
+    ),
+    at_least_once(
+        "forwarded, all reasons",
+        queue("d"), quorum("q", dlx="", dlrk="d", limit=0, **HELD), publish("q", "expires", expiration="50"),
+        Wait(300), publish("q", "returned"), returned("q"), Wait(100), publish("q", "rejected"), rejected("q"),
+        Wait(100),
+    ),
+    at_least_once(
+        "held while the exchange is missing",
+        quorum("q", dlx="x", length=3, **HELD), publish("q", "1", "2"), rejected("q", 2), Count("q"),
+        publish("q", "3", "4", "5", "6"), Count("q"), fan("x", "d"), TOUCH, Count("d"), Count("q"), publish("q", "7"),
+    ),
+    at_least_once(
+        "held while there is no route",
+        exchange("x", "direct"), queue("d"), quorum("q", dlx="x", dlrk="k", **HELD), publish("q", "1", "2"),
+        rejected("q", 2), Wait(100), Count("d"), Bind("x", "d", "k"), TOUCH, Count("d"),
+    ),
+    at_least_once(
+        "held by a cycle",
+        queue("d"), quorum("q", dlx="", dlrk="q", ttl=50, **HELD), publish("q"), Wait(300), Count("q"),
+    ),
+    at_least_once(
+        "a cycle drops one copy only",
+        fan("x", "d"), quorum("q", dlx="x", ttl=50, **HELD), Bind("x", "q"), publish("q"), Wait(300), Count("q"),
+    ),
+    at_least_once(
+        "rejected onto itself is no cycle",
+        quorum("q", dlx="", dlrk="q", **HELD), publish("q"), rejected("q"), Wait(100), rejected("q"), Wait(100),
+        Get("q"),
+    ),
+    at_least_once(
+        "a full target that rejects",
+        queue("d", length=1, overflow="reject-publish"), quorum("q", dlx="", dlrk="d", **HELD),
+        publish("q", "1", "2"), rejected("q", 2), Wait(100), Count("d"), Count("q"), Drain("d"),
+    ),
+    at_least_once(
+        "a full target that drops",
+        queue("dd"), queue("d", length=1, dlx="", dlrk="dd"), quorum("q", dlx="", dlrk="d", **HELD),
+        publish("q", "1", "2"), rejected("q", 2), Wait(100),
+    ),
+    at_least_once(
+        "overflow drop-head falls back to at-most-once",
+        quorum("q", dlx="x", dead_letter_strategy="at-least-once"), publish("q", "1"), rejected("q"), fan("x", "d"),
+        TOUCH, Count("d"), publish("q", "2"), rejected("q"), Wait(100),
+    ),
+    at_least_once("no dead-letter exchange", quorum("q", **HELD), publish("q"), rejected("q"), Count("q")),
+    at_least_once(
+        "strategy by policy",
+        queue("d"), quorum("q"), policy("p", "^q$", dlx="x", **HELD), Wait(200), publish("q", "1"), rejected("q"),
+        exchange("x"), Bind("x", "d"), policy("p", "^q$", dlx="x", max_length=10, **HELD), Wait(300), Count("d"),
+    ),
+    at_least_once(
+        "strategy taken away",
+        queue("d"), quorum("q", dlx="x", overflow="reject-publish"),
+        SetPolicy("p", "^q$", {"dead-letter-strategy": "at-least-once"}), Wait(200), publish("q", "1", "2"),
+        rejected("q", 2), ClearPolicy("p"), Wait(200), exchange("x"), Bind("x", "d"), publish("q", "3"),
+        rejected("q"), Wait(100), Count("d"),
+    ),
+    at_least_once(
+        "purged while held",
+        quorum("q", dlx="x", **HELD), publish("q", "1", "2", "3"), rejected("q", 2), Wait(100), PurgeQueue("q"),
+        Count("q"), fan("x", "d"), TOUCH, Count("d"),
+    ),
+    at_least_once(
+        "into two queues, quorum and classic",
+        exchange("x"), queue("d1"), quorum("d2"), Bind("x", "d1"), Bind("x", "d2"), quorum("q", dlx="x", **HELD),
+        publish("q", "1", "2"), gets("q", 2), nacked("q"), rejected("q"), Wait(100), Count("d1"), Count("d2"),
+    ),
+    at_least_once(
+        "CC and BCC",
+        exchange("x", "topic"), queue("d"), Bind("x", "d", "cc"), queue("e"), Bind("x", "e", "bcc"), queue("f"),
+        Bind("x", "f", "q"), quorum("q", dlx="x", **HELD), publish("q", headers={"CC": ["cc"], "BCC": ["bcc"]}),
+        rejected("q"), Wait(100),
+    ),
+]  # fmt: skip

@@ -1,0 +1,83 @@
+"""What random scripts found: where the simulator once differed from a real server (``tests.differential.fuzz``)."""
+
+from tests.differential.operations import (
+    Ack,
+    Cancel,
+    CloseChannel,
+    Consume,
+    Count,
+    DeleteQueue,
+    Get,
+    Nack,
+    Qos,
+    ReadStream,
+    Recover,
+    Reject,
+    SelectConfirms,
+    Wait,
+)
+from tests.differential.words import publish, queue, quorum, scenario, stream
+from tests.vectors.amqp import Field
+
+FROM_310 = ("3.10", "4.0", "4.3")
+CONFIRMED = SelectConfirms(channel="p")
+BYTES = b"\x00\xff"
+NOT_UTF8 = Field("S", BYTES)
+
+SCENARIOS = [
+    scenario(
+        "basic.get counts what is left after expiry, if it needs no acknowledgement",
+        CONFIRMED, quorum("q"), publish("q", "1", on="p"), publish("q", "2", on="p", expiration="150"), Wait(400),
+        Get("q", no_ack=True), publish("q", "1", on="p"), publish("q", "2", on="p", expiration="150"), Wait(400),
+        Get("q"), Get("q"), releases=FROM_310,
+    ),
+    scenario(
+        "a delivery limit widens the prefetch of who returns",
+        CONFIRMED, queue("d"), quorum("q", limit=0, dlx="", dlrk="d"), publish("q", *"123456", on="p"), Qos(2),
+        Consume("q", "c"), Ack(delivery=0), Reject(delivery=1), Reject(delivery=2),
+    ),
+    scenario(
+        "a delivery limit widens the prefetch of a single active consumer",
+        CONFIRMED, queue("d"), quorum("q", limit=0, dlx="", dlrk="d", single_active_consumer=True),
+        publish("q", *"12345", on="p"), Qos(2), Consume("q", "c"), Reject(delivery=1), Reject(delivery=2),
+    ),
+    scenario(
+        "a stream gives byte arrays back as text",
+        CONFIRMED, stream("s"), publish("s", on="p", headers={"a": BYTES, "b": b"ab", "c": "text", "d": NOT_UTF8}),
+        publish("s", on="p", headers={"a": BYTES, "x-list": [BYTES, {"k": BYTES}, None], "n": [1], "CC": ["k"]}),
+        ReadStream("s"), releases=FROM_310,
+    ),
+    scenario(
+        "a stream gives dead letters their expiration back",
+        CONFIRMED, stream("s"), quorum("q", dlx="", dlrk="s", length=0), queue("r", dlx="", dlrk="s", length=0),
+        publish("q", on="p", expiration="60000"), publish("r", on="p", expiration="+060000"), ReadStream("s"),
+        releases=FROM_310,
+    ),
+    scenario(
+        "what comes to the head of a full quorum queue expires",
+        CONFIRMED, queue("d"), quorum("q", length=1, dlx="", dlrk="d"), publish("q", "1", on="p"),
+        publish("q", "2", on="p", expiration="200"), Wait(500), Count("q"), Count("d"), releases=FROM_310,
+    ),
+    scenario(
+        "a quorum queue hands out consumer by consumer",
+        CONFIRMED, quorum("q", limit=9), Consume("q", "k3"), publish("q", *"123456789", on="p"), Consume("q", "k1"),
+        Consume("q", "k2"), Nack(multiple=True), Wait(100), Recover(), Wait(100),
+    ),
+    scenario(
+        "a consumer that comes back goes on with what it had",
+        CONFIRMED, quorum("q"), Qos(2), Consume("q", "c"), publish("q", *"123456", on="p"), Cancel("c"), Qos(1),
+        Consume("q", "c"), Wait(100), Count("q"), Ack(delivery=0), Wait(100), Ack(delivery=1), Wait(100), Count("q"),
+        Ack(multiple=True), Wait(100), CloseChannel(), releases=("4.0", "4.3"),
+    ),
+    scenario(
+        "a consumer of a classic queue that comes back begins anew",
+        CONFIRMED, queue("q"), Qos(2), Consume("q", "c"), publish("q", *"123456", on="p"), Cancel("c"),
+        Consume("q", "c"), Ack(delivery=0), Ack(delivery=2), CloseChannel(),
+    ),
+    scenario(
+        "consumers of a deleted queue are cancelled in the order of their tags",
+        queue("q"), Consume("q", "c"), Consume("q", "a", arguments={"x-priority": -1}), Consume("q", "b"),
+        Consume("q", "aa"), DeleteQueue("q", channel="b"), quorum("r"), Consume("r", "c"), Consume("r", "a"),
+        Consume("r", "b"), DeleteQueue("r", channel="b"),
+    ),
+]  # fmt: skip
