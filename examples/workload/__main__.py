@@ -20,8 +20,10 @@ from typing import NoReturn
 import pika.exceptions
 
 from examples.workload.broker import Broker, Unavailable
-from examples.workload.recording import VhostExists, collect, play, save, traced_vhost
+from examples.workload.recording import VhostExists, collect, play, save, traced_vhost, wait_for_quiet
+from examples.workload.stage import Stage
 from examples.workload.summary import summarize
+from examples.workload.virtual_time import VirtualStage
 
 EXIT_FINDINGS, EXIT_USAGE, EXIT_UNAVAILABLE = 1, 64, 69
 MESSAGES_MIN = 20
@@ -32,7 +34,8 @@ def capture(arguments: argparse.Namespace) -> list[str]:
     broker = Broker(arguments.url, arguments.management_url, arguments.vhost)
     print(f"RabbitMQ {broker.version}, virtual host {broker.vhost}", file=sys.stderr)
     with traced_vhost(broker) as trace:
-        published = play(broker, arguments.messages, arguments.seed)
+        published = play(broker, arguments.messages, arguments.seed, arguments.stage)
+        wait_for_quiet(broker, trace)
         log, definitions = collect(broker, trace)
     rows = [json.loads(line) for line in log.splitlines()]
     save(arguments.out, log, definitions, compressed=arguments.gzip)
@@ -55,6 +58,14 @@ def main() -> int:
     parser.add_argument("--vhost", default="dlx-workload", help="created, and deleted at the end")
     parser.add_argument("--messages", type=int, default=75, help="messages per scenario, about (75)")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--virtual-clock",
+        dest="stage",
+        action="store_const",
+        const=VirtualStage,
+        default=Stage,
+        help="the server is dlx serve --clock virtual: move its time instead of waiting",
+    )
     parser.add_argument("--gzip", action="store_true", help="write trace.log.gz")
     parser.add_argument("--out", type=Path, required=True, help="directory for the two files")
     arguments = parser.parse_args()

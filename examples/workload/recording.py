@@ -53,20 +53,20 @@ def traced_vhost(broker: Broker) -> Iterator[str]:
                 management.call("DELETE", *path)
 
 
-def play(broker: Broker, messages: int, seed: int) -> dict[str, int]:
+def play(broker: Broker, messages: int, seed: int, stage: type[Stage] = Stage) -> dict[str, int]:
     """Play all scenarios, some at a time; returns how many messages each published."""
 
     def play_one(name: str, scenario: Callable[[Stage], None]) -> tuple[str, int]:
         began = time.monotonic()
-        stage = Stage(name, messages, seed, broker)
+        own = stage(name, messages, seed, broker)
         try:
-            scenario(stage)
+            scenario(own)
         finally:
-            stage.close()
+            own.close()
         print(f"  {name}: {time.monotonic() - began:.1f} s", file=sys.stderr)
-        return name, stage.published
+        return name, own.published
 
-    with ThreadPoolExecutor(max_workers=4) as pool:
+    with ThreadPoolExecutor(max_workers=stage.at_once) as pool:
         return dict(pool.map(play_one, *zip(*[row[:2] for row in SCENARIOS], strict=True)))
 
 
@@ -83,8 +83,7 @@ def wait_for_quiet(broker: Broker, trace: str) -> None:
 
 
 def collect(broker: Broker, trace: str) -> tuple[bytes, Any]:
-    """End the trace; returns its log and the virtual host's definitions."""
-    wait_for_quiet(broker, trace)
+    """End the trace, whose log must be quiet; returns that log and the virtual host's definitions."""
     # Before the export: the trace has a queue of its own.
     broker.management.call("DELETE", "traces", broker.vhost, trace)
     definitions = broker.management.get("definitions", broker.vhost)

@@ -7,7 +7,7 @@ import random
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import pika
 import pika.exceptions
@@ -35,6 +35,8 @@ class Stage:
 
     Every message carries the scenario's name as ``app_id``; every queue begins with it.
     """
+
+    at_once: ClassVar[int] = 4  # scenarios
 
     name: str
     messages: int
@@ -152,13 +154,17 @@ class Stage:
         deadline = time.monotonic() + TIMEOUT_S
         quiet = 0
         while quiet < 3:
-            before = sum(worker.received for worker in self.workers)
+            before = self.received()
             self.pump()
-            idle = before == sum(worker.received for worker in self.workers)
+            idle = before == self.received()
             quiet = quiet + 1 if idle and not any(map(self.ready, self.queues)) else 0
             if time.monotonic() > deadline:
                 left = [queue for queue in self.queues if self.ready(queue)]
                 raise Unavailable(f"{self.name}: after {TIMEOUT_S} s still messages in {left}")
+
+    def received(self) -> int:
+        """How many deliveries the consumers have seen."""
+        return sum(worker.received for worker in self.workers)
 
     def ready(self, queue: str) -> int:
         return int(self.channel.queue_declare(queue, passive=True).method.message_count)
