@@ -1,4 +1,4 @@
-# `make demo` and `make test` set up all they need in a clean clone. Variables: PYTHON, JAVA_HOME, SEED, SAMPLE.
+# `make demo` and `make test` set up all they need in a clean clone. Variables: PYTHON, JAVA_HOME, SEED, SAMPLE, RELEASE.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -12,6 +12,7 @@ EXAMPLE := examples/captured-4.3
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 SEED ?= 1
 SAMPLE ?= 25
+RELEASE ?= 4.3
 
 .PHONY: help
 help:
@@ -48,11 +49,11 @@ format: install  ## mend what ruff can mend
 
 .PHONY: test-fast
 test-fast: install  ## no server, no Spark; under a minute
-	$(PYTEST) -m 'not live and not spark and not cluster and not slow'
+	$(PYTEST) -n auto --dist loadfile -m 'not live and not spark and not cluster and not slow and not clients'
 
 .PHONY: test-spark
 test-spark: install java  ## on a local Spark, and the slow ones
-	$(PYTEST) -m '(spark or slow) and not live and not cluster'
+	$(PYTEST) -m '(spark or slow) and not live and not cluster and not clients'
 
 .PHONY: test-cluster
 test-cluster: install java  ## on a Spark master and worker of its own
@@ -66,6 +67,10 @@ test-notebooks: install java  ## run every notebook from top to bottom
 .PHONY: test-live
 test-live: install java  ## against real RabbitMQ servers, started and stopped here
 	tests/live/broker run $(PYTEST) -m live
+
+.PHONY: test-clients
+test-clients: install java  ## the suites of other people's clients, against the simulator; fetches them (RELEASE=4.3)
+	tests/clients/run --release $(RELEASE)
 
 .PHONY: vectors-check
 vectors-check: install  ## record SAMPLE of the vectors afresh on real servers and compare; chosen by SEED

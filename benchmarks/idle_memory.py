@@ -1,0 +1,114 @@
+"""What a message that waits in a queue costs, in bytes of memory.
+
+    python benchmarks/idle_memory.py [--messages 200000] [--release 4.3]
+
+Bodies of 100 octets, each its own, in a classic queue: in a fresh process by the
+broker's commands, and in ``dlx serve`` by a pika client. Measured is what the process
+grew by, once with properties that all messages share and once with headers of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pika
+from served import Served
+
+WARM_UP = 2_000
+QUEUE = "idle"
+NO_PROPERTIES: dict[str, Any] = {}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--messages", type=int, default=200_000)
+    parser.add_argument("--release", default="4.3")
+    parser.add_argument("--in-process", choices=("shared", "own"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.in_process:
+        print(broker_growth(options.release, options.messages, own=options.in_process == "own"))
+        return
+    print(f"{options.messages:,} messages of 100 octets in a classic queue: bytes of memory for each\n")
+    for kind, what in {"shared": "no properties", "own": "headers of their own"}.items():
+        print(f"in process, {what:<24}{in_fresh_process(kind, options) / options.messages:8,.0f}")
+    for kind, what in {"shared": "no properties", "own": "headers of their own"}.items():
+        grown = server_growth(options.release, options.messages, own=kind == "own")
+        print(f"dlx serve,  {what:<24}{grown / options.messages:8,.0f}")
+
+
+def in_fresh_process(kind: str, options: argparse.Namespace) -> int:
+    """``broker_growth`` where nothing was freed before that could be used again."""
+    given = ["--messages", str(options.messages), "--release", options.release, "--in-process", kind]
+    return int(subprocess.run([sys.executable, __file__, *given], check=True, capture_output=True).stdout)
+
+
+def broker_growth(release: str, messages: int, *, own: bool) -> int:
+    """Bytes by which this process grows as the broker takes the messages."""
+    from simulator.broker import Broker, commands
+
+    broker, channel = Broker(release), ("benchmark", 1)
+    setup = [
+        commands.OpenConnection("benchmark"),
+        commands.OpenChannel(channel),
+        commands.DeclareQueue(channel=channel, queue=QUEUE, durable=True),
+    ]
+    for command in setup:
+        broker.handle(command, 1)
+
+    def publish(start: int, stop: int) -> None:
+        for number, body in bodies(start, stop):
+            properties = {"headers": {"number": number, "tenant": f"tenant {number}"}} if own else NO_PROPERTIES
+            broker.handle(commands.Publish(channel, "", QUEUE, properties, body), 1)
+
+    publish(0, WARM_UP)
+    gc.collect()
+    before = resident_bytes("self")
+    publish(WARM_UP, WARM_UP + messages)
+    gc.collect()
+    return resident_bytes("self") - before
+
+
+def server_growth(release: str, messages: int, *, own: bool) -> int:
+    """Bytes by which ``dlx serve`` grows as a client publishes the messages."""
+    with Served(release) as served:
+        connection = pika.BlockingConnection(pika.URLParameters(served.amqp_url))
+        channel = connection.channel()
+        channel.queue_declare(QUEUE, durable=True)
+
+        def publish(start: int, stop: int) -> None:
+            for number, body in bodies(start, stop):
+                headers: dict[str, Any] = {"number": number, "tenant": f"tenant {number}"}
+                channel.basic_publish("", QUEUE, body, pika.BasicProperties(headers=headers) if own else None)
+            while channel.queue_declare(QUEUE, passive=True).method.message_count < stop:
+                time.sleep(0.01)
+
+        publish(0, WARM_UP)
+        before = resident_bytes(served.pid)
+        publish(WARM_UP, WARM_UP + messages)
+        grown = resident_bytes(served.pid) - before
+        connection.close()
+    return grown
+
+
+def bodies(start: int, stop: int) -> Iterator[tuple[int, bytes]]:
+    """Numbered bodies of 100 octets."""
+    for number in range(start, stop):
+        yield number, b"%0100d" % number
+
+
+def resident_bytes(process: int | str) -> int:
+    """What a process occupies (Linux)."""
+    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    return pages * 4096
+
+
+if __name__ == "__main__":
+    main()
