@@ -229,7 +229,7 @@ class AmqpClient(asyncio.Protocol):
         self.sent_bytes += len(data)
         self.sent_packets += 1
         self._transport.write(data)
-        if len(data) > WRITE_HIGH_BYTES and self._transport.get_write_buffer_size() > BACKLOG_BYTES:
+        if self._transport.get_write_buffer_size() > BACKLOG_BYTES:
             self._do_not_read("backlog")
 
     def close(self, reason: str) -> None:
