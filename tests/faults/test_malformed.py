@@ -16,6 +16,14 @@ RECORDED: dict[str, dict[str, list[str]]] = json.loads(ANSWERS.read_text())
 # 3.13 has no recorded server. Where 3.10 and 4.0 differ, its source says with which of them it goes.
 LIKE_3_10 = ("port: ", "login: ANONYMOUS")
 
+# The other answer of a server whose reader may see the method before its channel has told it that it crashed.
+RACES = {
+    "channel 1: close-ok unasked, then a method": [
+        "0: connection.close 504 CHANNEL_ERROR - expected 'channel.open' (50,10)",
+        "eof",
+    ],
+}
+
 
 def expected(case: str, release: str) -> list[str]:
     if release == "3.13":
@@ -45,7 +53,10 @@ def answers(target: Target, request: pytest.FixtureRequest) -> dict[str, list[st
 
 @pytest.mark.parametrize("case", CASES)
 def test_bad_input_gets_rabbitmqs_answer(target: Target, answers: dict[str, list[str]], case: str) -> None:
-    assert answers[case] == expected(case, target.release)
+    right = expected(case, target.release)
+    if target.is_live and case in RACES and answers[case] != right:
+        right = RACES[case]
+    assert answers[case] == right
 
 
 def test_the_answers_are_those_of_the_cases_there_are() -> None:
