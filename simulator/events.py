@@ -26,7 +26,7 @@ class Event(StrEnum):
     UNROUTABLE = "unroutable", "No queue was bound for the message: it is gone."
     RETURNED = "returned", "An unroutable mandatory message went back to its publisher."
     CONFIRMED = "confirmed", "The broker confirmed the publish."
-    NACKED = "nacked", "The broker refused the publish (overflow reject-publish)."
+    NACKED = "nacked", "A full queue refused the message (overflow reject-publish); a dead letter has the reason maxlen."
     DELIVERED = "delivered", "A queue handed the message to a consumer, or to basic.get."
     ACKED = "acked", "The consumer acknowledged the delivery: the copy is gone."
     REJECTED = "rejected", "The consumer rejected the delivery without requeueing it."
@@ -37,7 +37,7 @@ class Event(StrEnum):
     DEAD_LETTERED = "dead-lettered", "The dead message was republished to the dead-letter exchange."
     CYCLE_DROPPED = "cycle-dropped", "The dead letter would have come back without a rejection: it is gone."
     HELD = "held", "The dead message waits in its queue for at-least-once dead-lettering."
-    DROPPED = "dropped", "The dead message had no dead-letter exchange: it is gone."
+    DROPPED = "dropped", "The dead message had nowhere to go: it is gone."
     PURGED = "purged", "The queue was purged, deleted or expired with the message in it."
 
 

@@ -37,7 +37,7 @@ def enter(
     store = queue.store
     copy = Copy(uid, message, body)
     if store.limited and store.refuses(copy, internal=publisher is None, publisher=publisher):
-        _refused(broker, queue, copy)
+        _refused(broker, queue, copy, dead=publisher is None)
         return False
     store.enter(copy, broker.now_us)
     if Event.ROUTED in broker.watched:
@@ -280,11 +280,15 @@ def _waiting(broker: Broker, queue: QueueState) -> Iterator[Unacked]:
                 yield unacked
 
 
-def _refused(broker: Broker, queue: QueueState, copy: Copy) -> None:
+def _refused(broker: Broker, queue: QueueState, copy: Copy, *, dead: bool) -> None:
+    """The queue is full. A publisher is told; a dead letter sent at most once has none, and is lost."""
+    full = f"queue '{queue.name}' is full"
     if Event.NACKED in broker.watched:
-        broker.happened(Event.NACKED, queue, copy, detail=f"queue '{queue.name}' is full")
+        broker.happened(Event.NACKED, queue, copy, reason=MAXLEN if dead else None, detail=full)
     if queue.definition.type == CLASSIC and queue.settings.overflow == REJECT_PUBLISH_DLX:
         dead_letters.die(broker, queue, copy, MAXLEN)
+    elif dead and Event.DROPPED in broker.watched:
+        broker.happened(Event.DROPPED, queue, copy, reason=MAXLEN, detail=full)
 
 
 def _drop(broker: Broker, queue: QueueState, dead: Sequence[Copy], reason: str, event: Event) -> bool:

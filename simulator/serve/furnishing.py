@@ -40,7 +40,7 @@ def furnished(
     broker = Broker(release, node=node)
     now_us = time.time_ns() // 1000 if now_us is None else now_us
     if definitions is not None:
-        _import(broker, definitions, now_us)
+        furnish(broker, definitions, now_us)
     for name, password in (users or {}).items():
         broker.handle(AddUser(name, password, ADMINISTRATOR), now_us)
         for vhost in broker.vhosts:
@@ -50,8 +50,11 @@ def furnished(
     return broker
 
 
-def _import(broker: Broker, source: Source, now_us: int) -> None:
-    """Import a document. That of one virtual host makes it; where nobody has permissions, administrators get them."""
+def furnish(broker: Broker, source: Source, now_us: int) -> None:
+    """Import definitions. Those of one virtual host make it; where nobody has permissions, administrators get them.
+
+    Raises ``DefinitionsError`` when they cannot be used.
+    """
     if isinstance(source, Mapping):
         definitions = Definitions(dict(source), "definitions")
     else:

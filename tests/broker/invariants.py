@@ -21,13 +21,8 @@ from simulator.broker.ready import Lanes
 from simulator.broker.replies import Reply
 from simulator.broker.state import Channel, Connection, Consumer, QueueState, Unacked, VirtualHost
 from simulator.broker.stream import StreamStore
-from simulator.events import Event, Happened
-
-_LEAVES = {
-    Event.ACKED, Event.REJECTED, Event.EXPIRED, Event.LENGTH_DROPPED, Event.LIMIT_DROPPED, Event.PURGED,
-}  # fmt: skip
-_DIES = {Event.REJECTED, Event.EXPIRED, Event.LENGTH_DROPPED, Event.LIMIT_DROPPED, Event.NACKED}
-
+from simulator.events import Happened
+from simulator.testing import conservation
 
 def check(broker: Broker) -> None:
     """Assert that all the broker remembers fits together."""
@@ -246,44 +241,22 @@ def _left_alone(broker: Broker, queue: QueueState) -> bool:
     return queue.single_active and queue.definition.type == CLASSIC and forgets
 
 
-class Ledger:
-    """How many messages each queue must have, by the events.
+class Ledger(conservation.Ledger):
+    """How many messages each queue must have, by the events; ``check`` counts them one by one."""
 
-    Streams are left out: what is read from them stays.
-    """
-
-    def __init__(self) -> None:
-        self.balance: Counter[tuple[str, str]] = Counter()
-        self._last: tuple[Event, str | None, int] | None = None
-        self._streams: set[tuple[str, str]] = set()
-
-    def observe(self, events: Iterable[Reply | Happened]) -> None:
+    def observe_all(self, events: Iterable[Reply | Happened]) -> None:
         """Note what happened."""
         for event in events:
             if isinstance(event, Happened):
-                if event.queue is not None:
-                    self.balance[event.vhost, event.queue] += self._change(event)
-                self._last = event.event, event.queue, event.uid
-
-    def _change(self, event: Happened) -> int:
-        if event.event in (Event.ROUTED, Event.HELD):
-            return 1
-        if event.event in _LEAVES:
-            return -1
-        follows = self._last is not None and self._last[0] in _DIES and self._last[1:] == (event.queue, event.uid)
-        if event.event == Event.REQUEUED:  # a rejection that crashed its queue
-            return int(follows)
-        released = event.event in (Event.DEAD_LETTERED, Event.DROPPED) and not follows
-        return -1 if released else 0  # at least once; otherwise a death has been counted
+                self.observe(event)
 
     def check(self, broker: Broker) -> None:
         """Assert that every queue has as many messages as it must."""
         waiting = Counter(id(unacked.queue) for _, unacked in _waiting(broker))
         queues = {(vhost.name, name): q for vhost in broker.vhosts.values() for name, q in vhost.queues.items()}
-        streams = {key for key, queue in queues.items() if queue.definition.type == STREAM}
-        for key in self._streams | streams:
-            self.balance.pop(key, None)
-        self._streams = streams
-        found = {k: len(held_copies(q)) + waiting[id(q)] for k, q in queues.items() if k not in streams}
-        expected = {key: count for key, count in self.balance.items() if count}
-        assert expected == {key: count for key, count in found.items() if count}, "messages were lost or came twice"
+        held = {
+            key: len(held_copies(queue)) + waiting[id(queue)]
+            for key, queue in queues.items()
+            if queue.definition.type != STREAM
+        }
+        assert self.expected(broker) == {k: n for k, n in held.items() if n}, "messages were lost or came twice"

@@ -326,7 +326,7 @@ def play(release: str, seed: int, count: int = COMMANDS) -> None:
         now_us += players.wait_ms() * MS
         events = handled(original, command, now_us)
         check(original)
-        ledger.observe(events)
+        ledger.observe_all(events)
         ledger.check(original)
         assert handled(twin, command, now_us) == events
         assert twin.next_due() == original.next_due()
@@ -357,7 +357,7 @@ class Bench:
         self.now_us += after_ms * MS
         events = handled(self.broker, command, self.now_us)
         check(self.broker)
-        self.ledger.observe(events)
+        self.ledger.observe_all(events)
         self.ledger.check(self.broker)
         return events
 

@@ -1,0 +1,49 @@
+"""The harness: a pytest plugin, assertions, Hypothesis strategies, and machines that try to break a topology.
+
+    from simulator.testing import Trial, assert_nothing_lost
+
+Names are loaded on first use; the plugin is loaded by pytest itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from simulator.testing.assertions import assert_dead_lettered, assert_nothing_lost, assert_settles
+    from simulator.testing.machine import TopologyMachine
+    from simulator.testing.properties import Property, PropertyBroken
+    from simulator.testing.trial import Trial, replay
+
+_HOME = {
+    "Property": "properties",
+    "PropertyBroken": "properties",
+    "TopologyMachine": "machine",
+    "Trial": "trial",
+    "assert_dead_lettered": "assertions",
+    "assert_nothing_lost": "assertions",
+    "assert_settles": "assertions",
+    "replay": "trial",
+}
+
+__all__ = [
+    "Property",
+    "PropertyBroken",
+    "TopologyMachine",
+    "Trial",
+    "assert_dead_lettered",
+    "assert_nothing_lost",
+    "assert_settles",
+    "replay",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'simulator.testing' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"simulator.testing.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

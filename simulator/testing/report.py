@@ -1,0 +1,255 @@
+"""A broken property for people: the history in words, as a test to run and as a picture, and the message's life."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any
+
+from dlx.releases import DEFAULT
+from simulator.events import Event, Happened
+from simulator.lives import Life
+from simulator.testing import steps
+from simulator.testing.properties import PropertyBroken
+from simulator.testing.steps import AnyStep, History
+from simulator.testing.trial import Definitions, Trial
+
+EVENTS_DRAWN_MAX = 2_000
+_METHODS: dict[type, tuple[str, tuple[str, ...]]] = {
+    steps.Publish: ("publish", ("exchange", "routing_key")),
+    steps.Ack: ("ack", ("queue",)),
+    steps.Reject: ("reject", ("queue",)),
+    steps.Requeue: ("requeue", ("queue",)),
+    steps.Crash: ("crash", ("queue",)),
+    steps.Hold: ("hold", ("queue",)),
+    steps.Leave: ("leave", ("queue",)),
+    steps.Wait: ("wait", ("ms",)),
+    steps.SetPolicy: ("set_policy", ("policy",)),
+    steps.ClearPolicy: ("clear_policy", ("name",)),
+}
+
+
+def events_of(definitions: Definitions, history: History, release: str, broken: PropertyBroken) -> list[Happened]:
+    """What happened to the message that the broken property is about, up to the end of the history."""
+    trial, found = Trial(definitions, release=release), []
+    for step in history:
+        trial.do(step)
+        found += [each for each, _ in trial.events if (each.vhost, each.uid) == (broken.vhost, broken.uid)]
+    return found
+
+
+def life(events: Sequence[Happened]) -> list[str]:
+    """The life of a message in sentences, each with the time since the one before."""
+    if not events:
+        return []
+    return Life(uid=events[0].uid, vhost=events[0].vhost, events=list(events)).story()
+
+
+# The history as text
+
+
+def in_words(history: Iterable[AnyStep], indent: str = "") -> list[str]:
+    """A line for each step."""
+    lines = []
+    for step in history:
+        if isinstance(step, steps.Repeat):
+            lines.append(f"{indent}{step.times:,} times:")
+            lines += in_words(step.steps, indent + "    ")
+        else:
+            lines.append(indent + _words(step))
+    return lines
+
+
+def _words(step: AnyStep) -> str:
+    match step:
+        case steps.Publish():
+            where = f"exchange '{step.exchange}'" if step.exchange else "the default exchange"
+            told = f"publish to {where} with routing key '{step.routing_key}'"
+            told += f", headers {dict(step.headers)}" if step.headers else ""
+            told += f", expiration {step.expiration_ms} ms" if step.expiration_ms is not None else ""
+            told += f", {step.body_bytes:,} bytes" if step.body_bytes else ""
+        case steps.Ack():
+            told = f"the consumer of '{step.queue}' acknowledges"
+        case steps.Reject():
+            told = f"the consumer of '{step.queue}' rejects for good"
+        case steps.Requeue():
+            told = f"the consumer of '{step.queue}' requeues by basic.{step.method}"
+        case steps.Crash():
+            told = f"the consumer of '{step.queue}' crashes with its delivery"
+        case steps.Hold():
+            return f"a consumer of '{step.queue}' takes up to {step.times} and keeps them{_where(step)}"
+        case steps.Leave():
+            told = f"the consumer of '{step.queue}' leaves"
+        case steps.Wait():
+            return f"{step.ms:,} ms pass"
+        case steps.SetPolicy():
+            told = f"an operator sets {'operator ' * step.operator}policy '{step.policy.name}'"
+        case steps.ClearPolicy():
+            told = f"an operator clears {'operator ' * step.operator}policy '{step.name}'"
+        case _:
+            raise TypeError(f"no step: {step!r}")
+    times = getattr(step, "times", 1)
+    return told + _where(step) + (f", {times:,} times" if times > 1 else "")
+
+
+def _where(step: Any) -> str:
+    return "" if step.vhost == "/" else f" in virtual host '{step.vhost}'"
+
+
+# The history as code
+
+
+def as_test(definitions: Definitions, history: History, release: str, broken: PropertyBroken) -> str:
+    """The history as a pytest test that fails as long as the property is broken."""
+    where = os.fspath(definitions) if isinstance(definitions, (str, os.PathLike)) else dict(definitions)
+    lines = [
+        *(["from dlx import Policy"] if "SetPolicy" in repr(history) else []),
+        f"from simulator.testing import Trial{', steps' if any(isinstance(s, steps.Repeat) for s in history) else ''}",
+        "",
+        "",
+        f"def test_{broken.property.replace('-', '_')}() -> None:",
+        f"    trial = Trial({where!r}, release={release!r}, properties=[{broken.property!r}])",
+        *(f"    {_call(step)}" for step in history),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _call(step: AnyStep) -> str:
+    if isinstance(step, steps.Repeat):
+        return f"trial.repeat({', '.join([repr(step.times), *map(_constructed, step.steps)])})"
+    method, positional = _METHODS[type(step)]
+    return f"trial.{method}({_arguments(step, positional)})"
+
+
+def _constructed(step: AnyStep) -> str:
+    if isinstance(step, steps.Repeat):
+        inner = ", ".join(map(_constructed, step.steps))
+        return f"steps.Repeat(({inner},), {step.times})"
+    return f"steps.{type(step).__name__}({_arguments(step, _METHODS[type(step)][1])})"
+
+
+def _arguments(step: AnyStep, positional: tuple[str, ...]) -> str:
+    given = [repr(getattr(step, name)) for name in positional]
+    for name, default in zip(step.__struct_fields__[-len(step.__struct_defaults__) :], step.__struct_defaults__):
+        value = getattr(step, name)
+        if name not in positional and value != default and value != {}:
+            given.append(f"{name}={value!r}")
+    return ", ".join(given)
+
+
+# The message's life as a picture
+
+
+def as_mermaid(events: Sequence[Happened]) -> str:
+    """The life of the message as a Mermaid sequence diagram: who handed it to whom, and where it ended."""
+    drawing = _Drawing()
+    for event in events[:EVENTS_DRAWN_MAX]:
+        drawing.draw(event)
+    queues = [f"    participant {alias} as {_quoted(name)}" for name, alias in drawing.queues.items()]
+    people = [f"    participant {name}" for name in ("publisher", "consumer", "lost") if name in drawing.used]
+    return "\n".join(["sequenceDiagram", *people[:1], *queues, *people[1:], *_folded(drawing.arrows)])
+
+
+class _Drawing:
+    """The arrows of a sequence diagram."""
+
+    def __init__(self) -> None:
+        self.queues: dict[str, str] = {}
+        self.used: set[str] = set()
+        self.arrows: list[str] = []
+        self._from: tuple[str, str] | None = None
+        self._at_us: int | None = None
+
+    def draw(self, event: Happened) -> None:
+        """Add the arrow of an event."""
+        self._pause(event)
+        queue = None if event.queue is None else self._queue(event.queue)
+        if queue is None:
+            return
+        match event.event:
+            case Event.ROUTED if self._from is None:
+                self._arrow(self._person("publisher"), "->>", queue, f"publish {' '.join(event.routing_keys)}")
+            case Event.ROUTED:
+                self._arrow(self._from[0], "->>", queue, self._from[1])
+            case Event.DELIVERED:
+                self._arrow(queue, "->>", self._person("consumer"), "deliver")
+            case Event.ACKED:
+                self._arrow(self._person("consumer"), "-->>", queue, "ack")
+            case Event.REJECTED:
+                self._arrow(self._person("consumer"), "-->>", queue, "reject")
+            case Event.REQUEUED:
+                self._arrow(self._person("consumer"), "-->>", queue, f"requeue ({event.detail})")
+            case Event.DEAD_LETTERED | Event.HELD:
+                self._from = queue, f"dead letter ({event.reason})"
+            case Event.CYCLE_DROPPED | Event.DROPPED | Event.UNROUTABLE | Event.PURGED:
+                self._arrow(queue, "-x", self._person("lost"), f"{event.event} {event.reason or ''}".rstrip())
+
+    def _pause(self, event: Happened) -> None:
+        if self._at_us is not None and event.time_us > self._at_us and self.queues:
+            waited_ms = (event.time_us - self._at_us) // 1_000
+            self.arrows.append(f"Note over {next(iter(self.queues.values()))}: {waited_ms:,} ms pass")
+        self._at_us = event.time_us
+
+    def _queue(self, name: str) -> str:
+        return self.queues.setdefault(name, f"q{len(self.queues) + 1}")
+
+    def _person(self, name: str) -> str:
+        self.used.add(name)
+        return name
+
+    def _arrow(self, source: str, arrow: str, target: str, label: str) -> None:
+        self.arrows.append(f"{source}{arrow}{target}: {_quoted(label)}")
+
+
+def _quoted(text: str) -> str:
+    """Text that Mermaid takes as it is."""
+    return text.replace("#", "#35;").replace(";", "#59;") if ";" in text or "#" in text else text or " "
+
+
+def _folded(arrows: list[str], longest: int = 6) -> list[str]:
+    """The lines, with what is repeated in a loop."""
+    lines: list[str] = []
+    at = 0
+    while at < len(arrows):
+        period, times = max(
+            ((size, _repeats(arrows, at, size)) for size in range(1, longest + 1)), key=lambda each: (each[1] - 1) * each[0]
+        )
+        if times > 1:
+            body = [f"        {line}" for line in arrows[at : at + period]]
+            lines += [f"    loop {times} times", *body, "    end"]
+        else:
+            period = 1
+            lines.append(f"    {arrows[at]}")
+        at += period * times
+    return lines
+
+
+def _repeats(arrows: list[str], at: int, size: int) -> int:
+    parts = (arrows[start : start + size] for start in range(at, len(arrows), size))
+    first = next(groupby(parts), None)
+    return 1 if first is None else len(list(first[1]))
+
+
+# All of it
+
+
+def explained(
+    definitions: Definitions, history: History, broken: PropertyBroken, *, release: str = DEFAULT, command: str = ""
+) -> str:
+    """The whole report, as plain text."""
+    events = events_of(definitions, history, release, broken)
+    parts = [
+        f"{broken.property} is broken: {broken.why}",
+        _section("The shortest history found", in_words(history)),
+        _section("The life of that message", life(events)),
+        _section("As a test", as_test(definitions, history, release, broken).splitlines()),
+        _section("As a picture (Mermaid)", as_mermaid(events).splitlines() if events else []),
+        _section("Again", [command] if command else []),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _section(title: str, lines: Iterable[str]) -> str:
+    body = "\n".join(f"    {line}".rstrip() for line in lines)
+    return f"{title}:\n\n{body}" if body else ""

@@ -1,0 +1,295 @@
+"""Looks for a history that breaks a property, in the order in which a person would try.
+
+First every way that one message can go: published to each entry of the topology,
+then rejected, crashed, returned or left to time in each queue it comes to, until
+nothing new happens to it. What a message meets next depends on its queue, its
+routing keys and its deaths, but for their counts, so there are few such situations.
+Queues with a length limit are filled by each way that leads there. Queues that nobody
+uses get the time to expire. Then ``simulator.testing.machine`` draws histories at
+random, for what takes more than one kind of message.
+
+A history found is made shorter by leaving out what is not needed.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import count
+
+from dlx.releases import DEFAULT
+from dlx.topology import STREAM
+from simulator.broker.copies import Copy
+from simulator.broker.errors import OperatorError
+from simulator.broker.state import QueueState
+from simulator.events import Event
+from simulator.testing import steps
+from simulator.testing.entries import entries
+from simulator.testing.properties import RETURNS_MAX, Property, PropertyBroken, Settles, named
+from simulator.testing.shorten import shorten
+from simulator.testing.steps import AnyStep, History, Publish
+from simulator.testing.trial import Definitions, Trial
+
+ACTIONS_MAX = 400_000
+DEADLINES_MAX = 40
+CRASHES = 3
+YEAR_MS = 366 * 86_400_000
+
+
+class Finding:
+    """A history that breaks a property.
+
+    Attributes:
+        history: the steps, as few as could be found.
+        broken: what is broken, and how.
+    """
+
+    def __init__(self, history: History, broken: PropertyBroken) -> None:
+        self.history, self.broken = history, broken
+
+
+Tick = Callable[[int], bool]
+"""Told how many histories were tried; whether there is time for more."""
+
+
+class Search:
+    """A systematic search in one topology.
+
+    Args:
+        definitions: an export of definitions, or its file.
+        property: the name of the property to break, or what makes a property.
+        release: the RabbitMQ release.
+        publishes: what publishers publish; by default ``entries``.
+
+    Attributes:
+        tried: how many histories were tried.
+        untried: what was left out because it takes too many messages, in sentences.
+    """
+
+    def __init__(
+        self,
+        definitions: Definitions,
+        property: str | Callable[[], Property],
+        *,
+        release: str = DEFAULT,
+        publishes: Sequence[Publish] = (),
+    ) -> None:
+        self.definitions, self.release = definitions, release
+        self._make = (lambda: named(property)) if isinstance(property, str) else property
+        self.property = self._make()
+        self.publishes = list(publishes) or entries(self.trial())
+        self.tried = 0
+        self.untried: list[str] = []
+        self._known: set[Hashable] = set()
+        self._order = count()
+        self._ahead: list[tuple[int, int, History, str, str]] = []
+
+    def trial(self) -> Trial:
+        """A fresh trial of the topology."""
+        return Trial(self.definitions, release=self.release, properties=[self._make()])
+
+    def run(self, tick: Tick = lambda tried: True) -> Finding | None:
+        """Search until something is found, all is tried, or ``tick`` says that time is up."""
+        try:
+            self._start()
+            while self._ahead and tick(self.tried):
+                _, _, path, vhost, queue = heapq.heappop(self._ahead)
+                self._onward(path, vhost, queue, tick)
+        except _Found as found:
+            return self.finding(found.history)
+        return None
+
+    def finding(self, history: History) -> Finding | None:
+        """The finding that a history is, made short; ``None`` if it breaks nothing."""
+        return shorten(history, self._breaks)
+
+    def _breaks(self, history: History) -> Finding | None:
+        """What the history breaks, ended where it does."""
+        trial = self.trial()
+        try:
+            trial.play(history)
+        except PropertyBroken as broken:
+            return Finding(broken.history, broken)
+        except OperatorError:
+            pass
+        return None
+
+    # One message after another
+
+    def _start(self) -> None:
+        for publish in self.publishes:
+            for first in self._openings(publish):
+                self._try(first)
+
+    def _openings(self, publish: Publish) -> Iterator[History]:
+        """The publish; where publishers set expirations, one of each after the other."""
+        expirations = self.property.expirations_ms
+        if expirations == (None,):
+            yield (publish,)
+            return
+        each = [_with_expiration(publish, expiration_ms) for expiration_ms in expirations]
+        yield (*each, steps.Wait(sorted(ms for ms in expirations if ms is not None)[0] + 1_000))
+
+    def _try(self, history: History) -> Trial | None:
+        """Play a history, and note where its messages have come to; ``None`` when it is too long."""
+        if steps.length(history) > ACTIONS_MAX:
+            return None
+        self.tried += 1
+        trial = self.trial()
+        try:
+            trial.play(history)
+        except PropertyBroken as broken:
+            raise _Found(broken.history) from None
+        for queue, copy in trial.copies():
+            self._note(history, queue, copy)
+        return trial
+
+    def _note(self, history: History, queue: QueueState, copy: Copy) -> None:
+        situation = _situation(queue, copy)
+        if situation not in self._known and queue.definition.type != STREAM:
+            self._known.add(situation)
+            rank = steps.length(history)
+            heapq.heappush(self._ahead, (rank, next(self._order), history, queue.vhost.name, queue.name))
+
+    def _onward(self, path: History, vhost: str, name: str, tick: Tick) -> None:
+        """All that can happen next to the message that a path brings into a queue."""
+        trial = self._try(path)
+        queue = None if trial is None else trial.queue(name, vhost)
+        if trial is None or queue is None:
+            return
+        for action in (*_failures(queue), *_time(trial)):
+            self._try((*path, *action))
+            if not tick(self.tried):
+                return
+        if isinstance(self.property, Settles):
+            self._fail_at_once(path)
+        self._fill(path, queue)
+
+    def _fail_at_once(self, path: History) -> None:
+        """Reject the message wherever it turns up, for as long as no time passes."""
+        trial = self.trial()
+        history = list(path)
+        trial.play(path)
+        for _ in range(3 * (RETURNS_MAX + sum(1 for _ in trial.queues()))):
+            queue = next((queue for queue, _ in trial.copies() if _sends_on(queue)), None)
+            if queue is None:
+                break
+            history.append(steps.Reject(queue.name, vhost=queue.vhost.name))
+            try:
+                trial.do(history[-1])
+            except PropertyBroken as broken:
+                raise _Found(broken.history) from None
+
+    def _fill(self, path: History, queue: QueueState) -> None:
+        """Bring one message more into the queue, by this path, than it may hold."""
+        for times, body_bytes in _beyond(queue):
+            filling = tuple(_with_body(step, body_bytes) for step in path)
+            if self._try((steps.Repeat(filling, times),)) is None:
+                self.untried.append(f"filling '{queue.name}': it takes {times:,} messages")
+
+
+class _Found(Exception):  # noqa: N818 - no error
+    def __init__(self, history: History) -> None:
+        super().__init__()
+        self.history = history
+
+
+def _sends_on(queue: QueueState) -> bool:
+    return queue.settings.dead_letters and queue.definition.type != STREAM
+
+
+def _situation(queue: QueueState, copy: Copy) -> Hashable:
+    """All that decides what becomes of a message next, but for counts and times."""
+    message = copy.message
+    deaths = tuple((death.queue, death.reason) for death in message.deaths or ())
+    if message.deaths is None and message.headers is not None:
+        deaths = tuple(
+            (str(entry.get("queue")), str(entry.get("reason"))) for entry in message.headers.get("x-death", ())
+        )
+    headers = repr(sorted((k, repr(v)) for k, v in (message.headers or {}).items() if not k.startswith("x-")))
+    return queue.vhost.name, queue.name, message.exchange, message.routing_keys, deaths, headers
+
+
+def _failures(queue: QueueState) -> Iterator[History]:
+    """What a consumer of the queue can do to a message: fail it once for good, or again and again until it settles."""
+    name, vhost = queue.name, queue.vhost.name
+    limit = queue.settings.delivery_limit
+    times = CRASHES if limit is None or limit > steps.TIMES_MAX - 2 else limit + 1
+    if queue.settings.dead_letters:
+        yield (steps.Reject(name, vhost=vhost),)
+        if queue.settings.delayed_retry is None:
+            yield steps.Crash(name, vhost=vhost), steps.Reject(name, vhost=vhost)
+    pause = _pause_ms(queue)
+    for step in (
+        steps.Crash(name, vhost=vhost),
+        steps.Requeue(name, vhost=vhost),
+        steps.Requeue(name, vhost=vhost, method="nack"),
+    ):
+        if pause:
+            yield (steps.Repeat((step, steps.Wait(pause)), times),)
+        else:
+            yield (_often(step, times),)
+
+
+def _pause_ms(queue: QueueState) -> int:
+    """How long a delayed retry may keep back what is returned."""
+    retry = queue.settings.delayed_retry
+    return 0 if retry is None else retry.max_ms + 1
+
+
+def _often(step: AnyStep, times: int) -> AnyStep:
+    return type(step)(**{**_fields(step), "times": times}) if times > 1 else step
+
+
+def _fields(step: AnyStep) -> dict[str, object]:
+    return {name: getattr(step, name) for name in step.__struct_fields__}
+
+
+def _with_expiration(publish: Publish, expiration_ms: int | None) -> Publish:
+    return Publish(**{**_fields(publish), "expiration_ms": expiration_ms})  # type: ignore[arg-type]
+
+
+def _with_body(step: AnyStep, body_bytes: int) -> AnyStep:
+    if isinstance(step, Publish) and body_bytes:
+        return Publish(**{**_fields(step), "body_bytes": body_bytes})  # type: ignore[arg-type]
+    return step
+
+
+def _time(trial: Trial) -> Iterator[History]:
+    """Consumers leave, and time passes: until something happens, and until nothing more does."""
+    leaving = tuple(
+        steps.Leave(queue.name, queue.vhost.name)
+        for queue in trial.queues()
+        if trial.has_consumer(queue.name, queue.vhost.name)
+    )
+    trial.play(leaving)
+    passed: list[AnyStep] = []
+    for _ in range(DEADLINES_MAX):
+        due_us = trial.broker.next_due()
+        if due_us is None or due_us - trial.now_us > YEAR_MS * 1_000:
+            break
+        wait = steps.Wait(max(0, -(-(due_us - trial.now_us) // 1_000)))
+        passed.append(wait)
+        try:
+            trial.do(wait)
+        except PropertyBroken:
+            yield (*leaving, *passed)
+            return
+        if any(event.event != Event.HELD for event, _ in trial.events):
+            yield (*leaving, *passed)
+            return
+    if leaving:
+        yield leaving
+
+
+def _beyond(queue: QueueState) -> Iterator[tuple[int, int]]:
+    """How many messages of which size a queue of limited length cannot hold."""
+    settings = queue.settings
+    if queue.definition.type == STREAM:
+        return
+    if settings.max_length is not None:
+        yield min(settings.max_length + 2, steps.TIMES_MAX), 0
+    most = settings.max_length_bytes
+    if most is not None:
+        size = min(max(most // 8, 1), steps.BODY_BYTES_MAX)
+        yield min(most // size + 2, steps.TIMES_MAX), size

@@ -1,0 +1,126 @@
+"""Makes a history shorter that shows something: leaves out steps, and takes smaller numbers, while it still does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Protocol, TypeVar
+
+from simulator.testing import steps
+from simulator.testing.steps import AnyStep, History
+
+SECONDS = 10.0
+
+
+class Shown(Protocol):
+    """What a history shows; ``history`` is the part of it that was needed."""
+
+    history: History
+
+
+Found = TypeVar("Found", bound=Shown)
+
+
+def shorten(history: History, shows: Callable[[History], Found | None], *, seconds: float = SECONDS) -> Found | None:
+    """What ``history`` shows, by the shortest history that was found; ``None`` if it shows nothing.
+
+    Stops after so many seconds of wall time with the best it has.
+    """
+    best = shows(history)
+    end = time.monotonic() + seconds
+    better = best
+    while better is not None:
+        best = better
+        better = _first(best.history, shows, end)
+    return best
+
+
+def _first(history: History, shows: Callable[[History], Found | None], end: float) -> Found | None:
+    """The first of the simpler histories that still shows it."""
+    for simpler in _simpler(history):
+        if time.monotonic() > end:
+            return None
+        found = shows(simpler)
+        if found is not None and _weight(found.history) < _weight(history):
+            return found
+    return None
+
+
+def _weight(history: History) -> tuple[int, int, int]:
+    """Fewer steps are better, then fewer actions, then less time and smaller bodies."""
+    return _count(history), steps.length(history), sum(map(_size, history))
+
+
+def _count(history: History) -> int:
+    return sum(1 + (_count(step.steps) if isinstance(step, steps.Repeat) else 0) for step in history)
+
+
+def _size(step: AnyStep) -> int:
+    if isinstance(step, steps.Repeat):
+        return sum(map(_size, step.steps))
+    return getattr(step, "ms", 0) + getattr(step, "body_bytes", 0)
+
+
+def _simpler(history: History) -> Iterator[History]:
+    yield from _without_parts(history)
+    yield from _repeated(history)
+    for index, step in enumerate(history):
+        for smaller in _smaller(step):
+            yield (*history[:index], *smaller, *history[index + 1 :])
+
+
+def _without_parts(history: History) -> Iterator[History]:
+    """Leave out a half, a quarter, ..., one step."""
+    size = len(history) // 2
+    while size:
+        for start in range(0, len(history) - size + 1, size):
+            yield history[:start] + history[start + size :]
+        size //= 2
+
+
+def _repeated(history: History) -> Iterator[History]:
+    """Say once what is done again and again."""
+    for period in range(1, 5):
+        for start in range(len(history) - 2 * period + 1):
+            part, times = history[start : start + period], 1
+            while history[start + times * period : start + (times + 1) * period] == part:
+                times += 1
+            if times > 1:
+                rest = history[start + times * period :]
+                yield (*history[:start], _again(part, times), *rest)
+
+
+def _again(part: History, times: int) -> AnyStep:
+    (step,) = part if len(part) == 1 else (None,)
+    done = getattr(step, "times", None)
+    if step is None or done is None or isinstance(step, steps.Hold):
+        return steps.Repeat(part, times)
+    return _with(step, times=done * times)
+
+
+def _smaller(step: AnyStep) -> Iterator[History]:
+    """Simpler steps in its place."""
+    if isinstance(step, steps.Repeat):
+        yield step.steps
+        if len(step.steps) == 1:
+            yield (_again(step.steps, step.times),)
+        for inner in _simpler(step.steps):
+            if inner:
+                yield (steps.Repeat(inner, step.times),)
+    for field, least in (("times", 1), ("ms", 0), ("body_bytes", 0)):
+        value = getattr(step, field, least)
+        for less in _less(value, least):
+            yield (_with(step, **{field: less}),)
+
+
+def _less(value: int, least: int) -> Iterator[int]:
+    """Smaller numbers, the smallest first."""
+    gap = value - least
+    while gap > 0:
+        yield value - gap
+        gap //= 2
+
+
+def _with(step: AnyStep, **changed: object) -> AnyStep:
+    fields = {name: getattr(step, name) for name in step.__struct_fields__}
+    return type(step)(**(fields | changed))
