@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dlx.letters import DeadLetter, dead_letter
     from dlx.message import Message, published
     from dlx.releases import Release, release
+    from dlx.retries import GiveUp, Park, Retry, RetryPlan, exponential_delays_ms, republish_headers
     from dlx.routing import route
     from dlx.settings import Settings, effective_settings
     from dlx.topology import Binding, Exchange, Policy, Queue, Topology
@@ -27,17 +28,23 @@ _HOME = {
     "Death": "deaths",
     "DeathHistory": "consumer",
     "Exchange": "topology",
+    "GiveUp": "retries",
     "Message": "message",
+    "Park": "retries",
     "Policy": "topology",
     "Queue": "topology",
     "Release": "releases",
+    "Retry": "retries",
+    "RetryPlan": "retries",
     "Settings": "settings",
     "Topology": "topology",
     "dead_letter": "letters",
     "death_history": "consumer",
     "effective_settings": "settings",
+    "exponential_delays_ms": "retries",
     "published": "message",
     "release": "releases",
+    "republish_headers": "retries",
     "route": "routing",
 }
 
@@ -47,17 +54,23 @@ __all__ = [
     "Death",
     "DeathHistory",
     "Exchange",
+    "GiveUp",
     "Message",
+    "Park",
     "Policy",
     "Queue",
     "Release",
+    "Retry",
+    "RetryPlan",
     "Settings",
     "Topology",
     "dead_letter",
     "death_history",
     "effective_settings",
+    "exponential_delays_ms",
     "published",
     "release",
+    "republish_headers",
     "route",
 ]
 

@@ -19,10 +19,26 @@ from typing import Any
 
 import msgspec
 
-from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS, REJECTED, X_DEATH, Death, DeathPoint, seconds
+from dlx.deaths import (
+    DELIVERY_LIMIT,
+    FIRST_DEATH_HEADERS,
+    LAST_DEATH_HEADERS,
+    REJECTED,
+    X_DEATH,
+    Death,
+    DeathPoint,
+    seconds,
+)
 
 COUNT_MAX = 2**63 - 1
 """The largest integer that an AMQP table holds."""
+
+# As in dlx.delivery_counts, which loads the release table.
+X_DELIVERY_COUNT = "x-delivery-count"
+X_ACQUIRED_COUNT = "x-acquired-count"
+ATTEMPTS_HEADER = "x-failed-attempts"
+"""Where a message that its consumer publishes again keeps its failed attempts (``dlx.republish_headers``)."""
+_OWN_NAMES = frozenset({X_DEATH, X_DELIVERY_COUNT, X_ACQUIRED_COUNT, ATTEMPTS_HEADER})
 
 
 class DeathHistory(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,12 +47,17 @@ class DeathHistory(msgspec.Struct, frozen=True, kw_only=True):
     ``deaths`` are in the header's order. Only the first is sure to be the latest:
     until 3.12 RabbitMQ shuffles the others. ``first`` and ``last`` come from the
     headers of that name where they are, else from what ``x-death`` can tell.
+    ``delivery_count`` and ``acquired_count`` are the headers that quorum queues
+    add, ``None`` without them; ``attempts_before`` is what ``ATTEMPTS_HEADER`` says.
     ``malformed`` says what was passed over, for a log line.
     """
 
     deaths: tuple[Death, ...] = ()
     first: DeathPoint | None = None
     last: DeathPoint | None = None
+    delivery_count: int | None = None
+    acquired_count: int | None = None
+    attempts_before: int = 0
     malformed: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
@@ -65,6 +86,37 @@ class DeathHistory(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def counts(self) -> dict[tuple[str, str], int]:
+        """The number of deaths by queue and reason."""
+        found: dict[tuple[str, str], int] = {}
+        for death in self.deaths:
+            found[death.key] = found.get(death.key, 0) + death.count
+        return found
+
+    def failures(self, queue: str | None = None, *, counts_carried: bool = True) -> int:
+        """How many attempts are known to have failed, this delivery not included.
+
+        Every release counts rejections, and a delivery limit that was exceeded is one
+        failure at least. What was requeued, or was with a consumer that crashed, only
+        a quorum queue counts (``x-delivery-count``). From 4.0 a dead letter brings that
+        count along, rejections included: then the greater of both counts holds, which
+        misses some of what was requeued, and the header counts for nothing once the
+        message has failed in another queue, which may have written it.
+
+        Args:
+            queue: the queue whose attempts count; ``None``: all, as on a ladder with a queue for each attempt.
+            counts_carried: whether ``x-delivery-count`` may hold rejections (``Release.delivery_count_carried``).
+                Until 3.13 it holds the returns since the message last came to its queue, and is added.
+        """
+        failed = {key: count for key, count in self.counts.items() if key[1] in (REJECTED, DELIVERY_LIMIT)}
+        here = sum(count for (where, _), count in failed.items() if queue in (None, where))
+        returned = self.delivery_count or 0
+        if not counts_carried:
+            return self.attempts_before + here + returned
+        failed_elsewhere = here < sum(failed.values())
+        return self.attempts_before + (here if failed_elsewhere else max(here, returned))
+
+    @property
     def first_death_at(self) -> datetime | None:
         """When the message first died, to the second, UTC; ``None`` when no entry says."""
         times = [death.time_s for death in self.deaths if death.time_s > 0]
@@ -89,23 +141,27 @@ def death_history(source: Any) -> DeathHistory:
     aio-pika or kombu message), a mapping with a ``headers`` entry, or the headers
     themselves. Names and texts may be ``str`` or ``bytes``. Never raises.
     """
-    headers = _headers_of(source)
+    headers = headers_of(source)
     malformed: list[str] = []
     deaths = tuple(_deaths_in(headers.get(X_DEATH), malformed))
     return DeathHistory(
         deaths=deaths,
         first=_read_point(headers, FIRST_DEATH_HEADERS) or _oldest(deaths),
         last=_read_point(headers, LAST_DEATH_HEADERS) or _newest(deaths),
+        delivery_count=_read_header_count(headers, X_DELIVERY_COUNT, malformed),
+        acquired_count=_read_header_count(headers, X_ACQUIRED_COUNT, malformed),
+        attempts_before=_read_header_count(headers, ATTEMPTS_HEADER, malformed) or 0,
         malformed=tuple(malformed),
     )
 
 
-def _headers_of(source: Any) -> Mapping[str, Any]:
-    """The headers in or of ``source``; empty where there are none."""
+def headers_of(source: Any) -> Mapping[str, Any]:
+    """The headers in or of ``source``, their names as text; empty where there are none. Never raises."""
     try:
         headers = _table(source if isinstance(source, Mapping) else getattr(source, "headers", None))
         inner = headers.get("headers")
-        return _table(inner) if X_DEATH not in headers and isinstance(inner, Mapping) else headers
+        is_wrapping = isinstance(inner, Mapping) and not _OWN_NAMES.intersection(headers)
+        return _table(inner) if is_wrapping else headers
     except Exception:  # a hostile mapping or property; a consumer must not fall over it
         return {}
 
@@ -157,10 +213,22 @@ def _read_count(value: Any, where: str, malformed: list[str]) -> int:
     """The count; 1 where it is missing (very old brokers) or makes no sense."""
     if value is None:
         return 1
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= COUNT_MAX:
+    if _is_count(value):
         return int(value)
     malformed.append(f"{where}.count is {_kind(value)}, not a number of deaths")
     return 1
+
+
+def _read_header_count(headers: Mapping[str, Any], name: str, malformed: list[str]) -> int | None:
+    value = headers.get(name)
+    if value is None or _is_count(value):
+        return None if value is None else int(value)
+    malformed.append(f"{name} is {_kind(value)}, not a count")
+    return None
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= COUNT_MAX
 
 
 def _read_keys(value: Any) -> tuple[str, ...]:

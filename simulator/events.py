@@ -1,7 +1,8 @@
 """The one vocabulary of events: what a broker does, what a capture holds, what a replay reads.
 
-A captured trace holds only ``PUBLISHED`` and ``DELIVERED``; the others happen
-inside the broker and are simulated or inferred.
+A captured trace holds only ``PUBLISHED`` and ``DELIVERED``, a recorded consumer adds
+``ACKED``, ``REJECTED`` and ``REQUEUED``; the others happen inside the broker and are
+simulated or inferred.
 """
 
 from __future__ import annotations

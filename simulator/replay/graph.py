@@ -45,16 +45,20 @@ class Hop(NamedTuple):
 class Freedom(NamedTuple):
     """What consumers may have done: they reject only where the message was delivered.
 
+    In ``settled_in``, every delivery is known to have been acknowledged or requeued.
     A delivery limit needs no delivery that a trace shows: what is on its way to a
     channel that dies counts, and was never traced.
     """
 
     delivered_in: frozenset[str] = frozenset()
+    settled_in: frozenset[str] = frozenset()
 
     def why_not(self, queue: str, reason: str) -> str | None:
         """Why no consumer can have caused the death; ``None`` when one can."""
         if reason == REJECTED and queue not in self.delivered_in:
             return f"{reason} in '{queue}': the message was not delivered there before"
+        if reason == REJECTED and queue in self.settled_in:
+            return f"{reason} in '{queue}': every delivery there was acknowledged or requeued"
         return None
 
 

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from dlx.releases import Release
 from dlx.topology import Topology
+from simulator.events import Event
 from simulator.replay.blame import BlamingLineage
 from simulator.replay.explain import Explainer
 from simulator.replay.lineage import Lineage
@@ -147,7 +148,7 @@ class Kernel:
     def _step(self, lineage: Lineage | None, number: int, content: str, headers: Mapping[str, Any]) -> int:
         row = self._signatures.row(number)
         if lineage is None:
-            if row.queue is None:
+            if row.event != Event.DELIVERED:
                 return -1
             return self._number(
                 Verdict("unexplained", f"virtual host '{row.vhost}' is not in the definitions")

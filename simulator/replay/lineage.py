@@ -26,6 +26,8 @@ SLIGHT = 2
 """Differing fields up to which a delivery counts as altered, not as unexplained."""
 SOURCES_MAX = 64
 """Sources that the search for the nearest explanation looks at, the latest first."""
+NO_DEATH = (Event.ACKED, Event.REQUEUED)
+"""What a recorded consumer said of a delivery that it did not reject."""
 
 _Key = tuple[str, str, tuple[int, ...]]
 
@@ -113,11 +115,12 @@ class Lineage:
         self._explainer = explainer
         self._sources: dict[_Key, Source] = {}  # the latest last
         self._by_content: dict[str, dict[_Key, Source]] = {}
-        self._delivered: Counter[str] = Counter()
+        self._open: Counter[Target] = Counter()  # deliveries, less those known not to have been rejected
+        self._rejectable: Counter[str] = Counter()  # of each queue, the states with an open delivery
         self._publishes = 0
 
     def step(self, row: Row, content: str, headers: Mapping[str, Any]) -> Verdict | None:
-        """Take the next row: ``None`` for a publish, else the verdict on the delivery.
+        """Take the next row: the verdict on a delivery, else ``None``.
 
         ``content`` is the row's properties and user headers, compared and never
         parsed; ``headers`` those that headers exchanges look at.
@@ -125,12 +128,26 @@ class Lineage:
         if row.event == Event.PUBLISHED:
             self._publish(row, content, headers)
             return None
+        if row.event != Event.DELIVERED:
+            if row.event in NO_DEATH:
+                self._count(row, -1)
+            return None
         explained = self._explain(row, content, headers)
-        self._delivered[row.queue or ""] += 1
+        self._count(row, 1)
         if explained.state is not None:
             source = self._observe(row, content, headers, (explained.state,), explained.source)
             source.instances += not explained.is_redelivery
         return explained.verdict
+
+    def _count(self, row: Row, change: int) -> None:
+        """Count a delivery, or take back one that was not rejected.
+
+        By state: recorders have clocks of their own, so a row may stand before its delivery.
+        """
+        target = Target(row.queue or "", row.visible)
+        before = self._open[target]
+        self._open[target] = before + change
+        self._rejectable[target.queue] += (before + change > 0) - (before > 0)
 
     def _publish(self, row: Row, content: str, headers: Mapping[str, Any]) -> None:
         self._publishes += 1
@@ -250,4 +267,5 @@ class Lineage:
         return f"no path from the publish to queue '{target.queue}' that rules and definitions allow"
 
     def _freedom(self) -> Freedom:
-        return Freedom(frozenset(self._delivered))
+        settled = frozenset(queue for queue, states in self._rejectable.items() if not states)
+        return Freedom(frozenset(self._rejectable), settled)

@@ -121,7 +121,8 @@ class _Tables:
         if captured is None or "routed_queues" not in captured.columns:
             return None
         by = ["vhost", "exchange", "queue"]
-        copies = captured.where(F.col("event") == Event.PUBLISHED).select(
+        routed = captured.where((F.col("event") == Event.PUBLISHED) & F.col("routed_queues").isNotNull())
+        copies = routed.select(
             "vhost", "exchange", F.explode_outer("routed_queues").alias("queue")
         )
         rows = self._top("publishes", _counted(copies, by), FLOWS_MAX, by=by)

@@ -1,0 +1,216 @@
+"""After a failed attempt: try again later, park the message, or give up.
+
+    plan = dlx.RetryPlan(delays_ms=(1_000, 5_000, 30_000), wait_queues=WAITS, parking="orders.parking")
+    match plan.decide(dlx.death_history(properties)):
+        case dlx.Retry(): channel.basic_reject(method.delivery_tag, requeue=False)
+        case dlx.Park(to=queue): ...
+
+A plan decides and does nothing: how the message gets to where the decision says is
+the consumer's part. Rejecting it is the safest way, where the queue's dead-letter
+exchange leads there. A consumer that publishes it instead must take
+``republish_headers`` along: from 4.0 on, the broker's count starts anew.
+
+Decisions follow from their arguments alone. There is no clock and no chance here:
+an age limit is given the time, and jitter comes from the message's identity.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from dlx.consumer import ATTEMPTS_HEADER, COUNT_MAX, X_ACQUIRED_COUNT, X_DELIVERY_COUNT, DeathHistory, headers_of
+from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS, X_DEATH
+
+DELAY_MAX_MS = 2**32 - 1
+"""The longest time to live that every release takes."""
+
+_NOT_REPUBLISHED = frozenset(
+    {X_DEATH, *FIRST_DEATH_HEADERS, *LAST_DEATH_HEADERS, X_DELIVERY_COUNT, X_ACQUIRED_COUNT, ATTEMPTS_HEADER}
+    | {"CC", "BCC", "x-stream-offset"}
+)
+
+
+class Retry(msgspec.Struct, frozen=True, kw_only=True):
+    """Try again after ``delay_ms``. ``attempt`` has failed, from 1; ``to`` is the wait queue, if the plan names one."""
+
+    attempt: int
+    delay_ms: int
+    to: str | None = None
+
+
+class Park(msgspec.Struct, frozen=True, kw_only=True):
+    """Put the message into the queue ``to`` for people to look at. ``attempt`` has failed; ``reason`` says the rest."""
+
+    attempt: int
+    to: str
+    reason: str
+
+
+class GiveUp(msgspec.Struct, frozen=True, kw_only=True):
+    """There is nothing left to do, and no parking queue. ``attempt`` has failed; ``reason`` says the rest."""
+
+    attempt: int
+    reason: str
+
+
+Decision = Retry | Park | GiveUp
+
+
+class RetryPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """How often an attempt is repeated, when, and what becomes of the message then.
+
+    Attributes:
+        delays_ms: the wait before each retry; the last one holds for all further ones. One number is a fixed delay,
+            and ``exponential_delays_ms`` gives growing ones.
+        attempts_max: how many attempts there are altogether; ``None``: one more than delays.
+        wait_queues: the queue for each delay, or none where the queue's dead-letter exchange knows.
+        parking: the queue for messages that have failed for good; ``None``: the decision is to give up.
+        age_max_ms: no retry for a message whose first death is longer ago; ``decide`` is given the time then.
+        jitter: the share of each delay, 0 to 1, by which it is shortened at most, so that messages that failed
+            together are not tried together. A wait queue's own TTL ends what is longer.
+        queue: the queue whose failures count; ``None``: those of all queues (``DeathHistory.failures``).
+        release: the broker's release, such as ``3.13``, where it is known: until 3.13 requeues are counted better.
+
+    Raises:
+        ValueError: an argument makes no sense; the text names it and what would be right.
+        UnknownReleaseError: there are no rules for that release.
+    """
+
+    delays_ms: tuple[int, ...]
+    attempts_max: int | None = None
+    wait_queues: tuple[str, ...] = ()
+    parking: str | None = None
+    age_max_ms: int | None = None
+    jitter: float = 0
+    queue: str | None = None
+    release: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("delays_ms", "wait_queues"):
+            if not isinstance(getattr(self, name), (tuple, list)):
+                raise ValueError(f"{name}: expected a tuple, got {getattr(self, name)!r}")
+        for at, delay in enumerate(self.delays_ms):
+            _check_whole(f"delays_ms[{at}]", delay, 0, DELAY_MAX_MS)
+        if self.attempts_max is not None:
+            _check_whole("attempts_max", self.attempts_max, 1)
+        if self.age_max_ms is not None:
+            _check_whole("age_max_ms", self.age_max_ms, 1)
+        if not self.delays_ms and self.attempts > 1:
+            raise ValueError(f"delays_ms: expected a delay, since attempts_max={self.attempts} allows a retry")
+        if self.wait_queues and len(self.wait_queues) != len(self.delays_ms):
+            raise ValueError(
+                f"wait_queues: expected one for each of the {len(self.delays_ms)} delays, got {len(self.wait_queues)}"
+            )
+        if not isinstance(self.jitter, (int, float)) or not 0 <= self.jitter <= 1:
+            raise ValueError(f"jitter: expected a share from 0 to 1, got {self.jitter!r}")
+        _counts_carried(self.release)
+
+    @property
+    def attempts(self) -> int:
+        """How many attempts there are altogether."""
+        return len(self.delays_ms) + 1 if self.attempts_max is None else self.attempts_max
+
+    def decide(
+        self, history: DeathHistory, *, now: datetime | None = None, identity: str | bytes | None = None
+    ) -> Decision:
+        """What to do with a message whose attempt has just failed.
+
+        Args:
+            history: the deaths of the message, as it was delivered to this attempt.
+            now: the time, with a time zone; asked for only by a plan with ``age_max_ms``.
+            identity: what the message is known by, such as its ``message_id``; asked for only by a plan with jitter.
+
+        Raises:
+            ValueError: ``now`` or ``identity`` is missing, or ``now`` has no time zone. No header raises.
+        """
+        attempt = history.failures(self.queue, counts_carried=_counts_carried(self.release)) + 1
+        over = self._why_over(attempt, history, now)
+        share = self._shortened(identity)
+        if over is None:
+            step = min(attempt, len(self.delays_ms)) - 1
+            to = self.wait_queues[step] if self.wait_queues else None
+            return Retry(attempt=attempt, delay_ms=int(self.delays_ms[step] * share), to=to)
+        if self.parking is not None:
+            return Park(attempt=attempt, to=self.parking, reason=over)
+        return GiveUp(attempt=attempt, reason=over)
+
+    def _why_over(self, attempt: int, history: DeathHistory, now: datetime | None) -> str | None:
+        """Why there is no further attempt; ``None`` when there is one."""
+        too_old = self._is_too_old(history, now)
+        if attempt >= self.attempts:
+            return f"attempt {attempt} of {self.attempts} failed"
+        if too_old:
+            return f"attempt {attempt} failed, and the first death was more than {self.age_max_ms} ms ago"
+        return None
+
+    def _is_too_old(self, history: DeathHistory, now: datetime | None) -> bool:
+        if self.age_max_ms is None:
+            return False
+        if now is None or now.tzinfo is None:
+            raise ValueError(f"now: expected the time with a time zone, since the plan has age_max_ms, got {now!r}")
+        died_at = history.first_death_at
+        return died_at is not None and now - died_at > timedelta(milliseconds=self.age_max_ms)
+
+    def _shortened(self, identity: str | bytes | None) -> float:
+        """What is left of a delay: the same share of all delays of one message, so that they still grow."""
+        if not self.jitter:
+            return 1
+        if not identity:
+            raise ValueError("identity: expected the message's, since the plan has jitter, got none")
+        data = identity.encode("utf-8", "replace") if isinstance(identity, str) else identity
+        return 1 - self.jitter * zlib.crc32(data) / 2**32
+
+
+def exponential_delays_ms(first_ms: int, *, cap_ms: int, factor: float = 2) -> tuple[int, ...]:
+    """Delays that grow by ``factor`` from ``first_ms`` until they reach ``cap_ms``, for ``RetryPlan.delays_ms``.
+
+    Raises ``ValueError`` for a cap below the first delay, and a factor below 1.1 or above 1000.
+    """
+    _check_whole("first_ms", first_ms, 1, DELAY_MAX_MS)
+    _check_whole("cap_ms", cap_ms, first_ms, DELAY_MAX_MS)
+    if not isinstance(factor, (int, float)) or not 1.1 <= factor <= 1_000:
+        raise ValueError(f"factor: expected a number from 1.1 to 1000, got {factor!r}")
+    delays: list[int] = []
+    delay: float = first_ms
+    while delay < cap_ms:
+        delays.append(int(delay))
+        delay *= factor
+    return (*delays, cap_ms)
+
+
+def republish_headers(source: Any, *, attempts: int) -> dict[str, Any]:
+    """The headers with which a consumer publishes a message again, to a wait queue or a parking queue.
+
+    They are the message's own and the failed attempts so far, in ``ATTEMPTS_HEADER``,
+    which ``death_history`` reads. What the broker wrote stays behind: until 3.13 it
+    would be counted twice, from 4.0 on not at all. So do CC and BCC, or the message
+    would go to their queues as well.
+
+    Args:
+        source: what ``death_history`` takes.
+        attempts: how many attempts have failed: ``attempt`` of the decision.
+    """
+    headers: Mapping[str, Any] = headers_of(source)
+    kept = {name: value for name, value in headers.items() if name not in _NOT_REPUBLISHED}
+    return {**kept, ATTEMPTS_HEADER: min(attempts, COUNT_MAX)}
+
+
+def _counts_carried(name: str | None) -> bool:
+    """Whether a dead letter may bring its delivery count along, as far as the release is known."""
+    if name is None:
+        return True
+    from dlx.releases import release  # the table is only needed here
+
+    return release(name).delivery_count_carried != "never"
+
+
+def _check_whole(name: str, value: Any, least: int, most: int | None = None) -> None:
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value and (most is None or value <= most):
+        return
+    right = f"a whole number of at least {least}" if most is None else f"a whole number from {least} to {most}"
+    raise ValueError(f"{name}: expected {right}, got {value!r}")

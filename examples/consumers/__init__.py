@@ -1,0 +1,1 @@
+"""A consumer that retries, with pika, aio-pika and kombu."""

@@ -1,0 +1,43 @@
+"""A broker's trace and what recorders wrote of its consumers, as one capture."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from simulator.capture.parquet import write_capture
+from simulator.capture.read import open_log
+
+
+def combine(
+    trace: str | os.PathLike[str],
+    recordings: Sequence[str | os.PathLike[str]],
+    out_parquet: str | os.PathLike[str],
+) -> int:
+    """Add to a trace what only recordings tell; how many rows the capture has.
+
+    A publish or a delivery is in both. Of the recordings, only rows of events are
+    taken that the trace has none of: what became of deliveries, beside a whole trace;
+    deliveries too, beside a trace of publishes (pattern ``publish.#``).
+
+    Args:
+        trace: a log of the tracing plugin, or a capture of the firehose.
+        recordings: captures that ``simulator.capture.recorder.Recorder`` made at the same time.
+        out_parquet: the capture to write, whole or not at all.
+
+    Raises:
+        CaptureError: a log cannot be read, or the capture cannot be written.
+    """
+    with write_capture(out_parquet) as writer:
+        traced: set[str] = set()
+        for batch in open_log(trace):
+            traced.update(batch.column("event").unique().to_pylist())
+            writer.write(batch)
+        known = pa.array(sorted(traced), pa.string())
+        for recording in recordings:
+            for batch in open_log(recording):
+                writer.write(batch.filter(pc.invert(pc.is_in(batch.column("event"), value_set=known))))
+    return writer.rows

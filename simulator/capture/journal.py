@@ -1,0 +1,79 @@
+"""Rows of a capture that is still being made: a line for each, appended as it happens.
+
+A Parquet file is nothing before its end is written, and a recorded program may not
+live to write it. So rows go to a journal first, each with one write of one whole
+line: whatever ends the program, what it had done is there, and at most the last
+line is torn. (Lines are not forced to the disk: a machine that fails may take some.)
+``journal_to_capture`` makes the capture.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from simulator.capture.errors import CaptureError
+from simulator.capture.parquet import write_capture
+from simulator.capture.schema import Observation, to_batches
+from simulator.capture.sources import lines
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Observation).decode
+
+
+class Journal:
+    """A new file of rows.
+
+    Raises:
+        CaptureError: the file exists, or cannot be made.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._file = path.open("xb", buffering=0)
+        except FileExistsError as error:
+            problem = "belongs to a recording that runs, or did not end; `recover` makes a capture of it"
+            raise CaptureError(os.fspath(path), problem) from error
+        except OSError as error:
+            raise CaptureError(os.fspath(path), f"cannot be written: {error.strerror or error}") from error
+
+    def append(self, row: Observation) -> None:
+        """Write a row. Raises ``OSError`` where it cannot be written as a whole."""
+        line = _encode(row) + b"\n"
+        if self._file.write(line) != len(line):
+            raise OSError("the disk took a part of the line only")
+
+    def close(self) -> None:
+        """Write no more."""
+        self._file.close()
+
+
+def journal_to_capture(journal: str | os.PathLike[str], out_parquet: str | os.PathLike[str]) -> int:
+    """Make a capture of a journal, and remove the journal; how many rows it has. A torn last line is left out.
+
+    Raises:
+        CaptureError: there is no such journal, a line in it is none of its rows, or the capture cannot be written.
+    """
+    with write_capture(out_parquet) as writer:
+        for batch in to_batches(_rows(Path(journal))):
+            writer.write(batch)
+    Path(journal).unlink()
+    return writer.rows
+
+
+def _rows(journal: Path) -> Iterator[Observation]:
+    try:
+        with journal.open("rb") as stream:
+            for number, line in enumerate(lines(stream), 1):
+                if not line.endswith(b"\n"):
+                    return
+                try:
+                    yield _decode(line)
+                except ValueError as error:
+                    raise CaptureError(os.fspath(journal), f"line {number}: no row of a journal: {error}") from error
+    except OSError as error:
+        raise CaptureError(os.fspath(journal), f"cannot be read: {error.strerror or error}") from error

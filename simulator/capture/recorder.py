@@ -1,0 +1,334 @@
+"""Record what a consumer does: a pika channel that writes down what goes through it.
+
+    with Recorder("orders-worker.parquet") as recorder:
+        channel = recorder.wrap(connection.channel())   # and on as before
+
+A broker's trace ends at the delivery. The recorder adds what came of it, so that a
+log is complete and not inferred: ``acked``, ``rejected`` or ``requeued`` follows
+each ``delivered``, and what is published through a wrapped channel is ``published``.
+The events are those of ``simulator.events``, the rows those of every capture.
+
+Rows are appended to ``PATH.journal`` while it runs (``simulator.capture.journal``),
+and become the capture at PATH when the recorder is closed. After a crash,
+``recover`` does that. A disk that takes no more does not disturb the consumer: the
+recording ends there, and ``close`` says so.
+
+Threads: a wrapped channel belongs to its connection's thread, as it does without.
+Channels of several threads may share a recorder.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+from pika import BasicProperties
+
+from simulator.capture.errors import CaptureError
+from simulator.capture.journal import Journal, journal_to_capture
+from simulator.capture.observe import split_properties
+from simulator.capture.schema import Observation
+from simulator.events import Event
+from simulator.json_values import plain
+
+UNSETTLED_MAX = 100_000
+"""Deliveries of one channel that are kept in memory until they are settled; what becomes of older ones is not known."""
+
+_PROPERTIES = (
+    *("content_type", "content_encoding", "headers", "delivery_mode", "priority", "correlation_id", "reply_to"),
+    *("expiration", "message_id", "timestamp", "type", "user_id", "app_id", "cluster_id"),
+)
+
+
+def journal_of(path: str | os.PathLike[str]) -> Path:
+    """Where a recording is while it runs."""
+    return Path(f"{os.fspath(path)}.journal")
+
+
+def recover(path: str | os.PathLike[str]) -> int:
+    """Make the capture at ``path`` of what a recorder that was not closed has left; how many rows it has.
+
+    Raises:
+        CaptureError: nothing was left there, or the capture cannot be written.
+    """
+    return journal_to_capture(journal_of(path), path)
+
+
+class Recorder:
+    """A recording. Use it as a context manager, or ``close()`` it.
+
+    Args:
+        path: the capture to make. Each run of a consumer needs a path of its own.
+        vhost: the virtual host of the channels; the definitions for a replay must have it.
+        user, connection: what the columns of that name say.
+        now_us: the time, microseconds since 1970; by default this machine's.
+
+    Raises:
+        CaptureError: the path or its journal exists, or cannot be written.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        vhost: str = "/",
+        user: str = "",
+        connection: str = "",
+        now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+    ) -> None:
+        self.path = Path(path)
+        if self.path.exists():
+            raise CaptureError(os.fspath(path), "exists; each recording needs a path of its own")
+        self.rows = 0
+        self._about = (connection, vhost, user)
+        self._now_us = now_us
+        self._channels: list[RecordedChannel] = []
+        self._failure: OSError | None = None
+        self._lock = threading.RLock()
+        self._journal: Journal | None = Journal(journal_of(path))
+
+    def wrap(self, channel: Any) -> RecordedChannel:
+        """The channel, recorded: of a ``BlockingConnection``, or of pika's other connections."""
+        recorded = RecordedChannel(channel, self)
+        with self._lock:
+            self._give_back_closed()
+            self._channels.append(recorded)
+        return recorded
+
+    def close(self) -> None:
+        """End the recording and make the capture. Closing twice does nothing.
+
+        Raises ``CaptureError`` when not all was recorded, or the capture cannot be
+        written; the journal stays then.
+        """
+        with self._lock:
+            self._give_back_closed()
+            journal, self._journal = self._journal, None
+        if journal is None:
+            return
+        journal.close()
+        if self._failure is not None:
+            problem = f"recording ended after {self.rows} rows: {self._failure.strerror or self._failure}"
+            raise CaptureError(os.fspath(journal.path), problem) from self._failure
+        journal_to_capture(journal.path, self.path)
+
+    def write(self, event: Event, channel: int, message: Observation) -> None:
+        """Write a row: ``message`` as it was, with what happened to it now, and where."""
+        connection, vhost, user = self._about
+        with self._lock:
+            if self._journal is None or self._failure is not None:
+                return
+            row = msgspec.structs.replace(
+                message, event=event.value, time_us=self._now_us(), line=self.rows + 1, channel=channel,
+                file=self.path.name, connection=connection, vhost=vhost, user=user,
+            )  # fmt: skip
+            try:
+                self._journal.append(row)
+            except OSError as error:
+                self._failure = error
+            else:
+                self.rows += 1
+
+    def _give_back_closed(self) -> None:
+        """What channels held that are closed by now, whoever closed them, has gone back to its queues."""
+        for channel in self._channels:
+            if channel.is_closed:
+                channel.give_back()
+        self._channels = [channel for channel in self._channels if not channel.is_closed]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+class RecordedChannel:
+    """A channel of pika that records. What is not here is the channel's own.
+
+    A delivery is ``requeued`` by a nack, reject or recover that says so, and by the
+    end of its channel. Cancelling a consumer requeues nothing. With automatic
+    acknowledgement, ``acked`` follows at once. In a transaction, an acknowledgement is
+    recorded when it is said, not when it is committed.
+    """
+
+    def __init__(self, channel: Any, recorder: Recorder) -> None:
+        self._channel = channel
+        self._recorder = recorder
+        self._unsettled: dict[int, Observation] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._channel, name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._channel.is_open:
+            self.close()
+
+    # -- what is sent and received ------------------------------------------------
+
+    def basic_publish(
+        self,
+        exchange: str,
+        routing_key: str,
+        body: str | bytes,
+        properties: BasicProperties | None = None,
+        *args: Any,
+        **options: Any,
+    ) -> Any:
+        """As the channel's. It is recorded before it is sent: no delivery is earlier."""
+        self._write(Event.PUBLISHED, _published(exchange, routing_key, body, properties))
+        return self._channel.basic_publish(exchange, routing_key, body, properties, *args, **options)
+
+    def basic_consume(
+        self, queue: str, on_message_callback: Callable[..., Any], auto_ack: bool = False, *args: Any, **options: Any
+    ) -> Any:
+        """As the channel's. The callback gets this channel."""
+        callback = self._recorded(queue, on_message_callback, auto_ack)
+        return self._channel.basic_consume(queue, callback, auto_ack, *args, **options)
+
+    def basic_get(self, queue: str, callback: Any = None, auto_ack: bool = False) -> Any:
+        """As the channel's: a ``BlockingChannel`` takes ``(queue, auto_ack)``, others a callback between them."""
+        if callable(callback):
+            return self._channel.basic_get(queue, self._recorded(queue, callback, auto_ack), auto_ack)
+        automatic = auto_ack or bool(callback)
+        method, properties, body = self._channel.basic_get(queue, automatic)
+        if method is not None:
+            self._deliver(queue, method, properties, body, automatic)
+        return method, properties, body
+
+    def consume(self, queue: str, auto_ack: bool = False, *args: Any, **options: Any) -> Iterator[Any]:
+        """As a ``BlockingChannel``'s."""
+        for method, properties, body in self._channel.consume(queue, auto_ack, *args, **options):
+            if method is not None:
+                self._deliver(queue, method, properties, body, auto_ack)
+            yield method, properties, body
+
+    # -- what becomes of it -------------------------------------------------------
+
+    def basic_ack(self, delivery_tag: int = 0, multiple: bool = False) -> None:
+        """As the channel's."""
+        self._channel.basic_ack(delivery_tag, multiple)
+        self._settle(Event.ACKED, delivery_tag, multiple)
+
+    def basic_nack(self, delivery_tag: int = 0, multiple: bool = False, requeue: bool = True) -> None:
+        """As the channel's."""
+        self._channel.basic_nack(delivery_tag, multiple, requeue)
+        self._settle(Event.REQUEUED if requeue else Event.REJECTED, delivery_tag, multiple)
+
+    def basic_reject(self, delivery_tag: int = 0, requeue: bool = True) -> None:
+        """As the channel's."""
+        self._channel.basic_reject(delivery_tag, requeue)
+        self._settle(Event.REQUEUED if requeue else Event.REJECTED, delivery_tag, False)
+
+    def basic_recover(self, *args: Any, **options: Any) -> Any:
+        """As the channel's."""
+        recovered = self._channel.basic_recover(*args, **options)
+        self.give_back()
+        return recovered
+
+    def close(self, *args: Any, **options: Any) -> Any:
+        """As the channel's."""
+        closed = self._channel.close(*args, **options)
+        self.give_back()
+        return closed
+
+    def give_back(self) -> None:
+        """Record that all deliveries that are not settled went back to their queues."""
+        self._settle(Event.REQUEUED, 0, True)
+
+    # -- rows ---------------------------------------------------------------------
+
+    def _recorded(self, queue: str, callback: Callable[..., Any], auto_ack: bool) -> Callable[..., Any]:
+        def on_message(_: Any, method: Any, properties: BasicProperties, body: bytes) -> Any:
+            self._deliver(queue, method, properties, body, auto_ack)
+            return callback(self, method, properties, body)
+
+        return on_message
+
+    def _deliver(self, queue: str, method: Any, properties: BasicProperties, body: bytes, auto_ack: bool) -> None:
+        delivered = _delivered(queue, method, properties, body)
+        self._write(Event.DELIVERED, delivered)
+        settled_later = msgspec.structs.replace(delivered, payload=b"")
+        if auto_ack:
+            self._write(Event.ACKED, settled_later)
+            return
+        self._unsettled[method.delivery_tag] = settled_later
+        if len(self._unsettled) > UNSETTLED_MAX:
+            del self._unsettled[next(iter(self._unsettled))]
+
+    def _settle(self, event: Event, tag: int, multiple: bool) -> None:
+        """Tag 0 with ``multiple`` is all there is."""
+        tags = [each for each in self._unsettled if each <= tag or tag == 0] if multiple else [tag]
+        for each in tags:
+            delivered = self._unsettled.pop(each, None)
+            if delivered is not None:
+                self._write(event, delivered)
+
+    def _write(self, event: Event, message: Observation) -> None:
+        self._recorder.write(event, self._channel.channel_number, message)
+
+
+def _published(exchange: str, routing_key: str, body: str | bytes, properties: BasicProperties | None) -> Observation:
+    """What a publish sends, read back from the wire, as its consumer's pika will read it."""
+    sent = BasicProperties()
+    if properties is not None:
+        sent.decode(b"".join(properties.encode()))
+    keys = [routing_key, *_keys(sent.headers, "CC"), *_keys(sent.headers, "BCC")]
+    payload = body.encode() if isinstance(body, str) else bytes(body)
+    fields = _fields(sent)
+    fields.get("headers", {}).pop("BCC", None)
+    return _observation(exchange, None, keys, None, fields, payload)
+
+
+def _delivered(queue: str, method: Any, properties: BasicProperties, body: bytes) -> Observation:
+    keys = _delivered_keys(method.routing_key, properties.headers or {})
+    return _observation(method.exchange, queue, keys, bool(method.redelivered), _fields(properties), body)
+
+
+def _delivered_keys(routing_key: str, headers: dict[str, Any]) -> list[str]:
+    """The keys the message was routed by, as far as a consumer can see: BCC it cannot.
+
+    A dead letter whose key is not the first of those that it died with was given a
+    dead-letter routing key, and goes by that alone.
+    """
+    deaths = headers.get("x-death")
+    if isinstance(deaths, list) and deaths and isinstance(deaths[0], dict):
+        keys = deaths[0].get("routing-keys")
+        if isinstance(keys, list) and keys[:1] != [routing_key]:
+            return [routing_key]
+    return [routing_key, *_keys(headers, "CC")]
+
+
+def _keys(headers: dict[str, Any] | None, name: str) -> list[str]:
+    keys = (headers or {}).get(name)
+    return [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else []
+
+
+def _fields(properties: BasicProperties) -> dict[str, Any]:
+    """The properties that are set, as plain JSON values."""
+    values = ((name, getattr(properties, name)) for name in _PROPERTIES)
+    return {name: plain(value) for name, value in values if value is not None}
+
+
+def _observation(
+    exchange: str,
+    queue: str | None,
+    keys: list[str],
+    redelivered: bool | None,
+    fields: dict[str, Any],
+    payload: bytes,
+) -> Observation:
+    """A row that lacks what ``Recorder.write`` adds."""
+    return Observation(
+        0, "", 0, "", "", "", "", "", 0, exchange, queue, None, keys, redelivered,
+        *split_properties(fields, payload), payload,
+    )  # fmt: skip

@@ -1,0 +1,165 @@
+"""The consumers of ``examples/consumers`` on the simulator, in virtual time: what becomes of their messages."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import aio_pika
+import kombu
+import pika
+import pytest
+
+import dlx
+import simulator
+from examples.consumers import with_aio_pika, with_kombu, with_pika
+from examples.consumers.ladder import DELAYS_MS, PARKING, TRY_QUEUES, WAIT_QUEUES
+from simulator.serve.in_process import Server
+
+RELEASES = ("3.10", "3.13", "4.0", "4.3")
+START_US = 1_790_000_000_000_000
+LOOKS_MAX = 2_000
+WAIT_S = 30
+ROOT = Path(__file__).parents[2]
+
+
+def held(server: Server, queues: Iterable[str]) -> int:
+    """How many messages the queues hold, with a consumer or without."""
+
+    def count(node: Any) -> int:
+        found = node.broker.vhosts["/"].queues
+        return sum(found[name].store.ready + found[name].unacked for name in queues)
+
+    return server.run(count)
+
+
+def is_over(server: Server) -> bool:
+    """Move the time when only waiting is left to be done; whether nothing is left to be done."""
+    if held(server, TRY_QUEUES):
+        return False
+    return not held(server, WAIT_QUEUES) or not server.clock.jump()
+
+
+def played(server: Server, look: Callable[[], Any]) -> None:
+    """Let the consumers work until nothing is left to be done.
+
+    ``look`` asks the server something, which lets the client handle what has arrived before the answer.
+    """
+    for _ in range(LOOKS_MAX):
+        look()
+        if is_over(server):
+            return
+    raise AssertionError("the consumers do not come to an end")
+
+
+def publish(server: Server) -> None:
+    with pika.BlockingConnection(pika.URLParameters(server.amqp_url)) as connection:
+        channel = connection.channel()
+        for name in ("good", "broken"):
+            properties = pika.BasicProperties(message_id=f"m-{name}", headers={"tenant": "a"})
+            channel.basic_publish("", TRY_QUEUES[0], name.encode(), properties)
+        channel.queue_declare(TRY_QUEUES[0], passive=True)
+
+
+def play_pika(server: Server) -> None:
+    with pika.BlockingConnection(pika.URLParameters(server.amqp_url)) as connection:
+        channel = connection.channel()
+        with_pika.consume(channel)
+        publish(server)
+
+        def look() -> None:
+            connection.process_data_events(0)
+            channel.queue_declare(PARKING, passive=True)
+
+        played(server, look)
+
+
+def play_kombu(server: Server) -> None:
+    connection = kombu.Connection(server.amqp_url, transport_options=with_kombu.CONFIRMED)
+    with connection, with_kombu.consume(connection) as consumer:
+        publish(server)
+        played(server, lambda: consumer.channel.queue_declare(PARKING, passive=True))
+
+
+def play_aio_pika(server: Server) -> None:
+    async def play() -> None:
+        async with await aio_pika.connect(server.amqp_url) as connection:
+            channel = await connection.channel()
+            await with_aio_pika.consume(channel)
+            await asyncio.to_thread(publish, server)
+            for _ in range(LOOKS_MAX):
+                await channel.declare_queue(PARKING, passive=True)
+                if is_over(server):
+                    return
+            raise AssertionError("the consumer does not come to an end")
+
+    asyncio.run(play())
+
+
+PLAYERS = {"pika": play_pika, "aio-pika": play_aio_pika, "kombu": play_kombu}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("client", PLAYERS)
+def test_a_broken_order_is_tried_four_times_and_parked(
+    client: str, release: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with simulator.serve(release, start_us=START_US) as server:
+        PLAYERS[client](server)
+        assert server.clock.now_us() - START_US == sum(DELAYS_MS) * 1_000
+        with pika.BlockingConnection(pika.URLParameters(server.amqp_url)) as connection:
+            channel = connection.channel()
+            _, properties, body = channel.basic_get(PARKING, auto_ack=True)
+            left = {
+                queue: channel.queue_declare(queue, passive=True).method.message_count
+                for queue in (*TRY_QUEUES, *WAIT_QUEUES, PARKING)
+            }
+    assert capsys.readouterr().out == "handled good\n"
+    assert (body, properties.message_id) == (b"broken", "m-broken")
+    assert properties.headers.pop("x-delivery-count", 0) == 0  # 3.10 shows it to basic.get
+    assert properties.headers == {
+        "tenant": "a",
+        "x-failed-attempts": 4,
+        "parked-because": "attempt 4 of 4 failed",
+    }
+    assert dlx.death_history(properties).failures() == 4
+    assert left == dict.fromkeys(left, 0)
+
+
+@pytest.mark.parametrize("module", ["with_pika", "with_aio_pika", "with_kombu"])
+def test_the_command_consumes(module: str) -> None:
+    with simulator.serve("4.3", start_us=START_US) as server:
+        command = [sys.executable, "-m", f"examples.consumers.{module}", server.amqp_url]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        try:
+            wait_until(lambda: consumers(server) == len(TRY_QUEUES), process)
+            publish(server)
+            wait_until(lambda: is_over(server), process)
+        finally:
+            process.terminate()
+            process.communicate(timeout=WAIT_S)
+        assert held(server, [PARKING]) == 1
+
+
+def consumers(server: Server) -> int:
+    """How many consumers the work queues have."""
+
+    def count(node: Any) -> int:
+        found = node.broker.vhosts["/"].queues
+        return sum(len(found[name].consumers) for name in TRY_QUEUES if name in found)
+
+    return server.run(count)
+
+
+def wait_until(done: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    """Wait for another process; real time is all it knows."""
+    deadline = time.monotonic() + WAIT_S
+    while not done():
+        assert process.poll() is None, process.communicate()[1].decode()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
