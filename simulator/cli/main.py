@@ -23,6 +23,7 @@ EXIT_PIPE = 141  # 128 + SIGPIPE
 COMMANDS: dict[str, tuple[str, str]] = {
     "capture": ("simulator.cli.capture:capture", "Record a running RabbitMQ into a Parquet file."),
     "convert": ("simulator.cli.capture:convert", "Turn RabbitMQ's trace logs into one Parquet file."),
+    "fuzz": ("simulator.cli.fuzz:fuzz", "Try to break a promise of a topology, such as that it loses nothing."),
     "replay": ("simulator.cli.replay:replay", "Replay captured logs and compare with what was delivered."),
     "serve": ("simulator.cli.serve:serve", "Be a RabbitMQ for AMQP clients and the management API."),
     "settings": ("simulator.cli.settings:settings", "Show each queue's effective settings, with origins."),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 Show = Callable[[str, int], None]
 """Says what is being done, and its rows so far."""
@@ -26,6 +27,24 @@ def progress(what: str) -> Iterator[Show]:
 
         def show(what: str, rows: int) -> None:
             bar.update(task, description=f"{what}: {rows:,} rows")
+
+        yield show
+
+
+@contextmanager
+def countdown(what: str, seconds: float) -> Iterator[Callable[[int], None]]:
+    """Show ``what`` with a bar that is full after so many seconds, and how much was tried; nothing where stderr is no
+    terminal."""
+    if not sys.stderr.isatty():
+        yield lambda tried: None
+        return
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+    began = time.monotonic()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=seconds)
+
+        def show(tried: int) -> None:
+            bar.update(task, completed=time.monotonic() - began, description=f"{what}: {tried:,} histories")
 
         yield show
 

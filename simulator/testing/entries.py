@@ -90,12 +90,12 @@ def _topic_keys(pattern: str, words: list[str]) -> Iterator[str]:
         yield pattern
         return
     for word in words[: 1 + WORDS_MAX * 5]:
-        yield _filled(parts, dict.fromkeys(wild, [word]))
+        yield _filled(parts, {index: [word] for index in wild})
     hashes = [index for index in wild if parts[index] == "#"]
     if hashes:
         rest = {index: [words[0]] for index in wild}
-        yield _filled(parts, rest | dict.fromkeys(hashes, []))
-        yield _filled(parts, rest | dict.fromkeys(hashes, [words[0], words[-1]]))
+        yield _filled(parts, rest | {index: [] for index in hashes})
+        yield _filled(parts, rest | {index: [words[0], words[-1]] for index in hashes})
 
 
 def _filled(parts: list[str], at: Mapping[int, list[str]]) -> str:

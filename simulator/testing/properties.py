@@ -36,7 +36,7 @@ RETURNS_MAX = 10
 RESTLESS = "the broker sends dead letters in a circle and does not come to rest"
 
 
-class PropertyBroken(AssertionError):  # noqa: N818 - the name says what happened, as pytest prints it
+class PropertyBroken(AssertionError):
     """A property does not hold.
 
     Attributes:
@@ -51,6 +51,12 @@ class PropertyBroken(AssertionError):  # noqa: N818 - the name says what happene
     def __init__(self, property: str, why: str, *, vhost: str | None = None, uid: int | None = None) -> None:
         super().__init__(f"{property} is broken: {why}")
         self.property, self.why, self.vhost, self.uid = property, why, vhost, uid
+
+    def copy(self) -> PropertyBroken:
+        """The same, to be raised anew."""
+        again = PropertyBroken(self.property, self.why, vhost=self.vhost, uid=self.uid)
+        again.history = self.history
+        return again
 
 
 class Property:
@@ -232,22 +238,22 @@ class DeathHistory(Property):
     policies_change = True
 
     def __init__(self) -> None:
-        self._died: dict[tuple[str, int], set[tuple[str | None, str | None, int]]] = {}
+        self._died: dict[tuple[str, int], dict[tuple[str | None, str | None, int], int | None]] = {}
 
     def observe(self, trial: Trial, event: Happened, message: Message) -> None:
-        """Compare a message that enters a queue with those of its number that died."""
+        """Compare a message that enters a queue with those of its number that died just now, or were held."""
         deaths = _deaths(message)
         total = sum(death.count for death in deaths)
-        key = event.vhost, event.uid
+        died = self._died.setdefault((event.vhost, event.uid), {})
         if event.reason is not None and event.queue is not None:
-            self._died.setdefault(key, set()).add((event.queue, event.reason, total))
+            died[event.queue, event.reason, total] = None if event.event == Event.HELD else event.time_us
         if event.event != Event.ROUTED or not deaths:
             return
-        last = deaths[0]
         if len({(death.queue, death.reason) for death in deaths}) < len(deaths):
             raise self.broken(f"two entries are of one queue and reason: {deaths}", event)
-        if (last.queue, last.reason, total - 1) not in self._died.get(key, ()):
-            raise self.broken(f"x-death says {total} deaths, the last in '{last.queue}' ({last.reason})", event)
+        last = deaths[0].queue, deaths[0].reason
+        if died.get((*last, total - 1), -1) not in (event.time_us, None):
+            raise self.broken(f"x-death says {total} deaths, the last in '{last[0]}' ({last[1]}); that was not so", event)
 
 
 def _deaths(message: Message) -> tuple[Any, ...]:

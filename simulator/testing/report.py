@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from itertools import groupby
-from typing import Any
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, get_args
 
 from dlx.releases import DEFAULT
 from simulator.events import Event, Happened
@@ -16,18 +16,6 @@ from simulator.testing.steps import AnyStep, History
 from simulator.testing.trial import Definitions, Trial
 
 EVENTS_DRAWN_MAX = 2_000
-_METHODS: dict[type, tuple[str, tuple[str, ...]]] = {
-    steps.Publish: ("publish", ("exchange", "routing_key")),
-    steps.Ack: ("ack", ("queue",)),
-    steps.Reject: ("reject", ("queue",)),
-    steps.Requeue: ("requeue", ("queue",)),
-    steps.Crash: ("crash", ("queue",)),
-    steps.Hold: ("hold", ("queue",)),
-    steps.Leave: ("leave", ("queue",)),
-    steps.Wait: ("wait", ("ms",)),
-    steps.SetPolicy: ("set_policy", ("policy",)),
-    steps.ClearPolicy: ("clear_policy", ("name",)),
-}
 
 
 def events_of(definitions: Definitions, history: History, release: str, broken: PropertyBroken) -> list[Happened]:
@@ -40,10 +28,12 @@ def events_of(definitions: Definitions, history: History, release: str, broken: 
 
 
 def life(events: Sequence[Happened]) -> list[str]:
-    """The life of a message in sentences, each with the time since the one before."""
+    """The life of a message in sentences, each with the time since the one before; what is repeated is told once."""
     if not events:
         return []
-    return Life(uid=events[0].uid, vhost=events[0].vhost, events=list(events)).story()
+    told = Life(uid=events[0].uid, vhost=events[0].vhost, events=list(events)).story()
+    return [f"{line} (These {len(part)}, {times:,} times.)" if times > 1 and line is part[-1] else line
+            for part, times in repeats(told) for line in part]
 
 
 # The history as text
@@ -103,39 +93,30 @@ def _where(step: Any) -> str:
 def as_test(definitions: Definitions, history: History, release: str, broken: PropertyBroken) -> str:
     """The history as a pytest test that fails as long as the property is broken."""
     where = os.fspath(definitions) if isinstance(definitions, (str, os.PathLike)) else dict(definitions)
+    calls = [_call(step) for step in history]
+    repeated = sorted(set(re.findall(r"\b([A-Z][A-Za-z]+)\(", "".join(calls))) & set(_STEPS))
     lines = [
-        *(["from dlx import Policy"] if "SetPolicy" in repr(history) else []),
-        f"from simulator.testing import Trial{', steps' if any(isinstance(s, steps.Repeat) for s in history) else ''}",
+        *(["from dlx import Policy"] if "Policy(" in "".join(calls) else []),
+        "from simulator.testing import Trial",
+        *([f"from simulator.testing.steps import {', '.join(repeated)}"] if repeated else []),
         "",
         "",
         f"def test_{broken.property.replace('-', '_')}() -> None:",
         f"    trial = Trial({where!r}, release={release!r}, properties=[{broken.property!r}])",
-        *(f"    {_call(step)}" for step in history),
+        *(f"    {call}" for call in calls),
     ]
     return "\n".join(lines) + "\n"
 
 
+_STEPS = {step.__name__ for step in get_args(AnyStep)}
+
+
 def _call(step: AnyStep) -> str:
+    """A step as a call of the method of ``Trial`` that does it; what it is given is its repr."""
     if isinstance(step, steps.Repeat):
-        return f"trial.repeat({', '.join([repr(step.times), *map(_constructed, step.steps)])})"
-    method, positional = _METHODS[type(step)]
-    return f"trial.{method}({_arguments(step, positional)})"
-
-
-def _constructed(step: AnyStep) -> str:
-    if isinstance(step, steps.Repeat):
-        inner = ", ".join(map(_constructed, step.steps))
-        return f"steps.Repeat(({inner},), {step.times})"
-    return f"steps.{type(step).__name__}({_arguments(step, _METHODS[type(step)][1])})"
-
-
-def _arguments(step: AnyStep, positional: tuple[str, ...]) -> str:
-    given = [repr(getattr(step, name)) for name in positional]
-    for name, default in zip(step.__struct_fields__[-len(step.__struct_defaults__) :], step.__struct_defaults__):
-        value = getattr(step, name)
-        if name not in positional and value != default and value != {}:
-            given.append(f"{name}={value!r}")
-    return ", ".join(given)
+        return f"trial.repeat({', '.join(map(repr, (step.times, *step.steps)))})"
+    tag = str(type(step).__struct_config__.tag)
+    return f"trial.{tag.replace('-', '_')}{repr(step).removeprefix(type(step).__name__)}"
 
 
 # The message's life as a picture
@@ -168,10 +149,12 @@ class _Drawing:
         if queue is None:
             return
         match event.event:
-            case Event.ROUTED if self._from is None:
-                self._arrow(self._person("publisher"), "->>", queue, f"publish {' '.join(event.routing_keys)}")
-            case Event.ROUTED:
+            case Event.ROUTED if self._from is not None:
                 self._arrow(self._from[0], "->>", queue, self._from[1])
+            case Event.ROUTED:
+                self._arrow(self._person("publisher"), "->>", queue, f"publish {' '.join(event.routing_keys)}")
+            case Event.NACKED if self._from is not None:
+                self._arrow(self._from[0], "-x", queue, f"{self._from[1]}, refused")
             case Event.DELIVERED:
                 self._arrow(queue, "->>", self._person("consumer"), "deliver")
             case Event.ACKED:
@@ -207,28 +190,33 @@ def _quoted(text: str) -> str:
     return text.replace("#", "#35;").replace(";", "#59;") if ";" in text or "#" in text else text or " "
 
 
-def _folded(arrows: list[str], longest: int = 6) -> list[str]:
+def _folded(arrows: list[str]) -> list[str]:
     """The lines, with what is repeated in a loop."""
     lines: list[str] = []
-    at = 0
-    while at < len(arrows):
-        period, times = max(
-            ((size, _repeats(arrows, at, size)) for size in range(1, longest + 1)), key=lambda each: (each[1] - 1) * each[0]
-        )
+    for part, times in repeats(arrows):
         if times > 1:
-            body = [f"        {line}" for line in arrows[at : at + period]]
-            lines += [f"    loop {times} times", *body, "    end"]
+            lines += [f"    loop {times:,} times", *(f"        {line}" for line in part), "    end"]
         else:
-            period = 1
-            lines.append(f"    {arrows[at]}")
-        at += period * times
+            lines += [f"    {line}" for line in part]
     return lines
 
 
-def _repeats(arrows: list[str], at: int, size: int) -> int:
-    parts = (arrows[start : start + size] for start in range(at, len(arrows), size))
-    first = next(groupby(parts), None)
-    return 1 if first is None else len(list(first[1]))
+def repeats(lines: Sequence[str], longest: int = 8) -> Iterator[tuple[Sequence[str], int]]:
+    """The lines in parts, each with how often it comes at that place."""
+    at = 0
+    while at < len(lines):
+        found = [(size, _times(lines, at, size)) for size in range(1, longest + 1)]
+        size, times = max(found, key=lambda each: (each[1] - 1) * each[0])
+        size = size if times > 1 else 1
+        yield lines[at : at + size], times
+        at += size * times
+
+
+def _times(lines: Sequence[str], at: int, size: int) -> int:
+    part, times = lines[at : at + size], 1
+    while lines[at + times * size : at + (times + 1) * size] == part:
+        times += 1
+    return times
 
 
 # All of it

@@ -62,6 +62,7 @@ class Search:
         publishes: what publishers publish; by default ``entries``.
 
     Attributes:
+        make: makes the property anew, for each trial.
         tried: how many histories were tried.
         untried: what was left out because it takes too many messages, in sentences.
     """
@@ -75,8 +76,8 @@ class Search:
         publishes: Sequence[Publish] = (),
     ) -> None:
         self.definitions, self.release = definitions, release
-        self._make = (lambda: named(property)) if isinstance(property, str) else property
-        self.property = self._make()
+        self.make = (lambda: named(property)) if isinstance(property, str) else property
+        self.property = self.make()
         self.publishes = list(publishes) or entries(self.trial())
         self.tried = 0
         self.untried: list[str] = []
@@ -86,7 +87,7 @@ class Search:
 
     def trial(self) -> Trial:
         """A fresh trial of the topology."""
-        return Trial(self.definitions, release=self.release, properties=[self._make()])
+        return Trial(self.definitions, release=self.release, properties=[self.make()])
 
     def run(self, tick: Tick = lambda tried: True) -> Finding | None:
         """Search until something is found, all is tried, or ``tick`` says that time is up."""
@@ -99,9 +100,9 @@ class Search:
             return self.finding(found.history)
         return None
 
-    def finding(self, history: History) -> Finding | None:
+    def finding(self, history: History, *, short: bool = True) -> Finding | None:
         """The finding that a history is, made short; ``None`` if it breaks nothing."""
-        return shorten(history, self._breaks)
+        return shorten(history, self._breaks) if short else self._breaks(history)
 
     def _breaks(self, history: History) -> Finding | None:
         """What the history breaks, ended where it does."""
@@ -127,7 +128,7 @@ class Search:
         if expirations == (None,):
             yield (publish,)
             return
-        each = [_with_expiration(publish, expiration_ms) for expiration_ms in expirations]
+        each = [steps.changed(publish, expiration_ms=ms) for ms in expirations]
         yield (*each, steps.Wait(sorted(ms for ms in expirations if ms is not None)[0] + 1_000))
 
     def _try(self, history: History) -> Trial | None:
@@ -184,11 +185,13 @@ class Search:
         """Bring one message more into the queue, by this path, than it may hold."""
         for times, body_bytes in _beyond(queue):
             filling = tuple(_with_body(step, body_bytes) for step in path)
-            if self._try((steps.Repeat(filling, times),)) is None:
+            if self._try((steps.again(filling, times),)) is None:
                 self.untried.append(f"filling '{queue.name}': it takes {times:,} messages")
 
 
-class _Found(Exception):  # noqa: N818 - no error
+class _Found(Exception):
+    """Ends the search."""
+
     def __init__(self, history: History) -> None:
         super().__init__()
         self.history = history
@@ -225,10 +228,8 @@ def _failures(queue: QueueState) -> Iterator[History]:
         steps.Requeue(name, vhost=vhost),
         steps.Requeue(name, vhost=vhost, method="nack"),
     ):
-        if pause:
-            yield (steps.Repeat((step, steps.Wait(pause)), times),)
-        else:
-            yield (_often(step, times),)
+        once = (step, steps.Wait(pause)) if pause else (step,)
+        yield (steps.again(once, times),)
 
 
 def _pause_ms(queue: QueueState) -> int:
@@ -237,21 +238,9 @@ def _pause_ms(queue: QueueState) -> int:
     return 0 if retry is None else retry.max_ms + 1
 
 
-def _often(step: AnyStep, times: int) -> AnyStep:
-    return type(step)(**{**_fields(step), "times": times}) if times > 1 else step
-
-
-def _fields(step: AnyStep) -> dict[str, object]:
-    return {name: getattr(step, name) for name in step.__struct_fields__}
-
-
-def _with_expiration(publish: Publish, expiration_ms: int | None) -> Publish:
-    return Publish(**{**_fields(publish), "expiration_ms": expiration_ms})  # type: ignore[arg-type]
-
-
 def _with_body(step: AnyStep, body_bytes: int) -> AnyStep:
     if isinstance(step, Publish) and body_bytes:
-        return Publish(**{**_fields(step), "body_bytes": body_bytes})  # type: ignore[arg-type]
+        return steps.changed(step, body_bytes=body_bytes)
     return step
 
 

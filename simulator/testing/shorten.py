@@ -87,15 +87,7 @@ def _repeated(history: History) -> Iterator[History]:
                 times += 1
             if times > 1:
                 rest = history[start + times * period :]
-                yield (*history[:start], _again(part, times), *rest)
-
-
-def _again(part: History, times: int) -> AnyStep:
-    (step,) = part if len(part) == 1 else (None,)
-    done = getattr(step, "times", None)
-    if step is None or done is None or isinstance(step, steps.Hold):
-        return steps.Repeat(part, times)
-    return _with(step, times=done * times)
+                yield (*history[:start], steps.again(part, times), *rest)
 
 
 def _smaller(step: AnyStep) -> Iterator[History]:
@@ -103,14 +95,14 @@ def _smaller(step: AnyStep) -> Iterator[History]:
     if isinstance(step, steps.Repeat):
         yield step.steps
         if len(step.steps) == 1:
-            yield (_again(step.steps, step.times),)
+            yield (steps.again(step.steps, step.times),)
         for inner in _simpler(step.steps):
             if inner:
                 yield (steps.Repeat(inner, step.times),)
     for field, least in (("times", 1), ("ms", 0), ("body_bytes", 0)):
         value = getattr(step, field, least)
         for less in _less(value, least):
-            yield (_with(step, **{field: less}),)
+            yield (steps.changed(step, **{field: less}),)
 
 
 def _less(value: int, least: int) -> Iterator[int]:
@@ -119,8 +111,3 @@ def _less(value: int, least: int) -> Iterator[int]:
     while gap > 0:
         yield value - gap
         gap //= 2
-
-
-def _with(step: AnyStep, **changed: object) -> AnyStep:
-    fields = {name: getattr(step, name) for name in step.__struct_fields__}
-    return type(step)(**(fields | changed))

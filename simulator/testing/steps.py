@@ -21,7 +21,14 @@ BODY_BYTES_MAX = 1 << 24
 _NO_HEADERS: Mapping[str, Any] = {}
 
 
-class Step(msgspec.Struct, frozen=True, tag_field="do", omit_defaults=True, forbid_unknown_fields=True):
+class Step(
+    msgspec.Struct,
+    frozen=True,
+    tag_field="do",
+    omit_defaults=True,
+    repr_omit_defaults=True,
+    forbid_unknown_fields=True,
+):
     """The base of all steps. The JSON form says in ``do`` which it is: ``{"do": "crash", "queue": "orders"}``."""
 
 
@@ -136,6 +143,19 @@ def to_builtins(history: Iterable[AnyStep]) -> list[dict[str, Any]]:
 def from_builtins(values: Any) -> History:
     """A history from plain JSON values. Raises ``msgspec.ValidationError`` naming the place that is wrong."""
     return msgspec.convert(values, type=History)
+
+
+def changed(step: Any, **fields: Any) -> Any:
+    """The step with other values in some fields."""
+    return msgspec.structs.replace(step, **fields)
+
+
+def again(part: History, times: int) -> AnyStep:
+    """The steps of ``part``, ``times`` times: as one step that says how often where that is possible."""
+    if len(part) == 1 and hasattr(part[0], "times") and not isinstance(part[0], Hold):
+        step: AnyStep = changed(part[0], times=part[0].times * times)
+        return step
+    return Repeat(part, times)
 
 
 def length(history: Iterable[AnyStep]) -> int:

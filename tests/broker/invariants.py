@@ -24,6 +24,7 @@ from simulator.broker.stream import StreamStore
 from simulator.events import Happened
 from simulator.testing import conservation
 
+
 def check(broker: Broker) -> None:
     """Assert that all the broker remembers fits together."""
     timers = {(due_us, kind, _name(subject)) for due_us, _, kind, subject in broker.timers._heap}

@@ -25,6 +25,7 @@ from dlx.values import (
 )
 from simulator.serve.amqp.errors import MalformedError
 from simulator.serve.amqp.tables import DEPTH_MAX, decode_table, encode_table, encode_value
+from simulator.testing.strategies import field_tables
 
 # A value of each type, and its bytes with the tag before them (rabbit_binary_generator.erl).
 ON_THE_WIRE = [
@@ -50,22 +51,7 @@ ON_THE_WIRE = [
     ({"k": None}, b"F\x00\x00\x00\x03\x01kV"),
 ]
 
-scalars = st.one_of(
-    st.booleans(),
-    st.none(),
-    st.text(),
-    st.integers(-(2**31), 2**31 - 1),
-    st.integers(-(2**63), 2**63 - 1).map(Long),
-    st.integers(-(2**15), 2**15 - 1).map(Short),
-    st.integers(0, 255).map(UnsignedByte),
-    st.floats(allow_nan=False, allow_infinity=False),
-    st.binary().map(Binary),
-    st.datetimes(datetime(1970, 1, 1), datetime(9999, 1, 1)).map(lambda at: at.replace(microsecond=0, tzinfo=UTC)),
-)
 keys = st.text(max_size=60)
-tables = st.dictionaries(
-    keys, st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(keys, inner), max_leaves=5)
-)
 
 
 def typed(value: Any) -> Any:
@@ -83,7 +69,7 @@ def test_each_type_has_its_bytes_and_comes_back_as_it_was(value: Any, data: byte
     assert typed(decoded) == typed(expected)
 
 
-@given(tables)
+@given(field_tables())
 def test_every_table_comes_back_with_its_types(table: dict[str, Any]) -> None:
     assert typed(decode_table(encode_table(table)[4:])) == typed(table)
 

@@ -1,0 +1,139 @@
+"""The arguments that queues are declared with."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.errors import InvalidArgument
+
+from dlx import declarations
+from dlx.releases import Release
+from dlx.settings import (
+    AT_LEAST_ONCE,
+    DEAD_LETTER_EXCHANGE,
+    DEAD_LETTER_ROUTING_KEY,
+    DEAD_LETTER_STRATEGY,
+    DELAYED_RETRY_TYPE,
+    OVERFLOW,
+    QUEUE_TYPE,
+    REJECT_PUBLISH,
+)
+from dlx.topology import CLASSIC, QUORUM
+from simulator.testing.strategies.checks import check_flags, checked_names, checked_release
+from simulator.testing.strategies.names import NOWHERE
+from simulator.testing.strategies.values import ALLOWED, allowed, delays
+
+SETTINGS_MAX = 4
+"""How many settings one queue or policy gets at most, for examples are to be read."""
+
+Arguments = dict[str, Any]
+
+# What no release takes for an argument that it checks.
+_WRONG: dict[str, tuple[Any, ...]] = {
+    "x-message-ttl": (-1, "60000", 1.5, True),
+    "x-expires": (0, -1, "60000"),
+    "x-max-length": (-1, "10"),
+    "x-max-length-bytes": (-1, 10.5),
+    "x-overflow": ("drop-tail", 1),
+    "x-dead-letter-exchange": (1, True, ["dlx"]),
+    "x-dead-letter-routing-key": (1, ["orders"]),
+    "x-dead-letter-strategy": ("exactly-once", 1),
+    "x-max-priority": (-1, 256, "10"),
+    "x-single-active-consumer": ("true", 1),
+    "x-max-age": ("0s", "1 hour", 60),
+    "x-queue-type": ("mirrored", 1),
+}
+
+
+def queue_arguments(
+    *,
+    type: str = CLASSIC,
+    release: Release | str = "4.3",
+    exchange_names: Collection[str] = ("", "dlx", NOWHERE),
+    routing_keys: Collection[str] = ("orders", "orders.dead"),
+    valid: bool = True,
+) -> st.SearchStrategy[Arguments]:
+    """The x-arguments of a queue, as the release takes them from a client.
+
+    Args:
+        type: ``classic``, ``quorum`` or ``stream``, as far as the release has it.
+        release: a release or its name.
+        exchange_names: the names that ``x-dead-letter-exchange`` is drawn from.
+        routing_keys: those of ``x-dead-letter-routing-key``.
+        valid: ``False`` draws only arguments that the release refuses (406).
+    """
+    rules = checked_release(release)
+    check_type(type, rules)
+    check_flags(valid=valid)
+    names = checked_names("exchange_names", exchange_names), checked_names("routing_keys", routing_keys)
+    return _valid(type, rules, *names) if valid else _invalid(type, rules, *names)
+
+
+def check_type(type: str, release: Release) -> None:
+    """The type of a queue must be one of the release."""
+    if type not in release.queue_types:
+        known = ", ".join(map(repr, sorted(release.queue_types)))
+        raise InvalidArgument(f"type={type!r}: RabbitMQ {release.name} has {known}")
+
+
+def argument_keys(type: str, release: Release) -> tuple[str, ...]:
+    """The settings that a queue of the type takes as arguments, of those that there are values for."""
+    own = declarations.queue_arguments(type, release)
+    if type == QUORUM:
+        own |= {"x-delivery-limit"}  # not checked in 3.8, but heeded
+    return tuple(key for key in ALLOWED if f"x-{key}" in own)
+
+
+@st.composite
+def _valid(
+    draw: st.DrawFn, type: str, release: Release, exchanges: tuple[str, ...], routing_keys: tuple[str, ...]
+) -> Arguments:
+    found: Arguments = {} if type == CLASSIC else {QUEUE_TYPE: type}
+    dead_letters = draw(dead_letter_settings(exchanges, routing_keys))
+    if "x-dead-letter-exchange" in declarations.queue_arguments(type, release):  # not in a stream's
+        found |= dead_letters
+    keys = argument_keys(type, release)
+    for key in draw(st.lists(st.sampled_from(keys), max_size=SETTINGS_MAX, unique=True)):
+        found[key] = draw(allowed(key, release))
+    if DELAYED_RETRY_TYPE in found:
+        found |= draw(delays())
+    if found.get(DEAD_LETTER_STRATEGY) == AT_LEAST_ONCE and draw(st.booleans()):
+        found[OVERFLOW] = REJECT_PUBLISH  # without which it has no effect
+    return {f"x-{key}": value for key, value in found.items()}
+
+
+@st.composite
+def dead_letter_settings(draw: st.DrawFn, exchanges: tuple[str, ...], routing_keys: tuple[str, ...]) -> dict[str, str]:
+    """A dead-letter exchange, perhaps with a routing key; or neither."""
+    if not draw(st.booleans()):
+        return {}
+    found = {DEAD_LETTER_EXCHANGE: draw(st.sampled_from(exchanges))}
+    if draw(st.booleans()):
+        found[DEAD_LETTER_ROUTING_KEY] = draw(st.sampled_from(routing_keys))
+    return found
+
+
+@st.composite
+def _invalid(
+    draw: st.DrawFn, type: str, release: Release, exchanges: tuple[str, ...], routing_keys: tuple[str, ...]
+) -> Arguments:
+    """Valid arguments, one of them made wrong."""
+    found = draw(_valid(type, release, exchanges, routing_keys))
+    checked = declarations.queue_arguments(type, release)
+    wrongs = [{key: value} for key, values in _WRONG.items() if key in checked for value in values]
+    wrongs += [{key: draw(ALLOWED[key[2:]])} for key in _of_other_types(type, release)]
+    wrong = draw(st.sampled_from(wrongs))
+    return found | wrong
+
+
+def _of_other_types(type: str, release: Release) -> list[str]:
+    """Arguments that the release has, but not for queues of the type: they are refused."""
+    own = declarations.queue_arguments(type, release)
+    others: set[str] = set()
+    for each in release.queue_types:
+        others |= declarations.queue_arguments(each, release) - own
+    if not release.arguments_checked_by_type:
+        others &= {"x-expires", "x-message-ttl", "x-max-priority", "x-overflow"}
+    return [f"x-{key}" for key in ALLOWED if f"x-{key}" in others]

@@ -1,0 +1,141 @@
+"""Rows of a captured log, in the columns of ``simulator.capture.schema``. Needs ``dlx[replay]``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from hypothesis import strategies as st
+
+from dlx.message import Message
+from dlx.releases import Release
+from dlx.routing import route
+from dlx.topology import Queue, Topology
+from simulator.broker.content import delivered_properties
+from simulator.capture.observe import split_properties
+from simulator.capture.schema import Observation
+from simulator.events import Event, Happened
+from simulator.json_values import plain
+from simulator.testing.steps import AnyStep
+from simulator.testing.strategies.checks import check_count, check_flags, check_topology, checked_release
+from simulator.testing.strategies.documents import definitions_document
+from simulator.testing.strategies.history import KINDS, histories
+from simulator.testing.strategies.message import properties
+from simulator.testing.strategies.names import NOWHERE
+from simulator.testing.trial import START_US, Trial
+
+LADDER = Topology.of(
+    queues=[
+        Queue(name="orders", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "orders.wait"}),
+        Queue(
+            name="orders.wait",
+            arguments={
+                "x-message-ttl": 60_000,
+                "x-dead-letter-exchange": "",
+                "x-dead-letter-routing-key": "orders",
+            },
+        ),
+    ]
+)
+"""The usual retry: what is rejected waits a minute and comes back."""
+
+# Definitions are exported once, so a log does not tell of policies that changed.
+_KINDS = tuple(kind for kind in KINDS if kind != "policy")
+_FILE = "trace.log"
+_DAY_US = 86_400_000_000
+
+
+def log_rows(
+    *, topology: Topology = LADDER, consistent: bool = True, steps_max: int = 12, release: Release | str = "4.3"
+) -> st.SearchStrategy[list[Observation]]:
+    """The rows of one log, in its order.
+
+    Consistent rows are what a broker of the release with this topology traces of a history, ``message_id`` on every
+    message: a replay under the same release explains each delivery. Only bodies, and the counts that quorum queues
+    and streams add to a delivery, are left out.
+
+    Args:
+        topology: the topology of the virtual host ``/``; by default a queue, and one in which messages wait.
+        consistent: ``False`` draws rows that need not fit each other, the topology, or any broker: made-up
+            histories, properties of all types, unknown queues and virtual hosts. Each has its columns' types.
+        steps_max: steps of the history, at most; without consistency, rows.
+        release: a release or its name.
+    """
+    rules = checked_release(release)
+    check_flags(consistent=consistent)
+    check_count("steps_max", steps_max)
+    check_topology(topology)
+    if not consistent:
+        return st.lists(_arbitrary(tuple(topology.queues)), max_size=steps_max).map(_numbered)
+    drawn = histories(topology=topology, kinds=_KINDS, steps_max=steps_max, release=rules)
+    return drawn.map(lambda history: _numbered(traced(history, topology, rules)))
+
+
+def traced(history: Iterable[AnyStep], topology: Topology, release: Release) -> list[Observation]:
+    """What a broker traces while it is played that history."""
+    trial = Trial(definitions_document(topology, release), release=release.name)
+    rows = []
+    for step in history:
+        trial.do(step)
+        rows += [
+            _observation(happened, message, topology, release)
+            for happened, message in trial.events
+            if happened.event in (Event.PUBLISHED, Event.DELIVERED)
+        ]
+    return rows
+
+
+def _observation(happened: Happened, message: Message, topology: Topology, release: Release) -> Observation:
+    is_publish = happened.event == Event.PUBLISHED
+    # The firehose names every key of a publish to the default exchange, whether or not there is such a queue.
+    keys = tuple(dict.fromkeys(message.routing_keys))
+    routed = route(message, topology, release) if message.exchange else keys
+    shown = {**delivered_properties(message, release), "message_id": f"m{happened.uid}"}
+    return _row(
+        properties=plain(shown),
+        time_us=happened.time_us,
+        vhost=happened.vhost,
+        exchange=message.exchange,
+        queue=None if is_publish else happened.queue,
+        routed_queues=list(routed) if is_publish else None,
+        routing_keys=list(message.routing_keys),
+    )
+
+
+def _row(
+    *,
+    properties: dict[str, Any],
+    time_us: int,
+    vhost: str,
+    exchange: str,
+    queue: str | None,
+    routed_queues: list[str] | None,
+    routing_keys: list[str],
+    payload: bytes = b"",
+) -> Observation:
+    """A row of plain JSON properties; its line is not known yet."""
+    event = Event.PUBLISHED if queue is None else Event.DELIVERED
+    return Observation(
+        time_us, _FILE, 0, event.value, "rabbit@localhost", "127.0.0.1:50000 -> 127.0.0.1:5672", vhost, "guest", 1,
+        exchange, queue, routed_queues, routing_keys, None, *split_properties(properties, payload), payload,
+    )  # fmt: skip
+
+
+def _numbered(rows: list[Observation]) -> list[Observation]:
+    for line, row in enumerate(rows, 1):
+        row.line = line
+    return rows
+
+
+def _arbitrary(queues: tuple[str, ...]) -> st.SearchStrategy[Observation]:
+    names = st.sampled_from((*queues, NOWHERE))
+    common = {
+        "properties": properties(hostile=True, routing_keys=queues).map(plain),
+        "time_us": st.integers(START_US, START_US + _DAY_US),
+        "vhost": st.sampled_from(("/", NOWHERE)),
+        "exchange": st.sampled_from(("", "dlx")),
+        "routing_keys": st.lists(names, min_size=1, max_size=3),
+        "payload": st.sampled_from((b"", b"body", b"\xff")),
+    }
+    publishes = st.builds(_row, queue=st.none(), routed_queues=st.lists(names, max_size=2), **common)
+    return st.one_of(publishes, st.builds(_row, queue=names, routed_queues=st.none(), **common))

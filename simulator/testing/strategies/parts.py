@@ -1,0 +1,110 @@
+"""The parts of a topology, each drawn by itself: queues, exchanges, bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import partial
+
+from hypothesis import strategies as st
+
+from dlx.releases import Release
+from dlx.topology import CLASSIC, QUORUM, STREAM, Arguments, Binding, Exchange, Queue
+from simulator.testing.strategies.argument import queue_arguments
+from simulator.testing.strategies.checks import checked_choice, checked_names, checked_release
+from simulator.testing.strategies.names import NOWHERE, first_names
+
+QUEUE_TYPES = (CLASSIC, QUORUM, STREAM)
+EXCHANGE_TYPES = ("direct", "fanout", "topic", "headers")
+
+
+def queues(
+    *,
+    names: Collection[str] = first_names(4),
+    types: Collection[str] = QUEUE_TYPES,
+    release: Release | str = "4.3",
+    exchange_names: Collection[str] = ("", "dlx", NOWHERE),
+) -> st.SearchStrategy[Queue]:
+    """Durable queues, as the release declares them.
+
+    Args:
+        names: the names to draw from; they are the dead-letter routing keys, too.
+        types: of ``classic``, ``quorum``, ``stream``; what the release has not is left out.
+        release: a release or its name.
+        exchange_names: the dead-letter exchanges to draw from.
+    """
+    rules = checked_release(release)
+    known = checked_names("names", names)
+    kinds = checked_types(types, rules)
+    drawn = partial(queue_arguments, release=rules, exchange_names=exchange_names, routing_keys=known)
+    return _queues(known, {kind: drawn(type=kind) for kind in kinds})
+
+
+def checked_types(types: Collection[str], release: Release) -> tuple[str, ...]:
+    """The types of queues among ``types`` that the release has; at least one."""
+    found = checked_choice("types", types, QUEUE_TYPES)
+    return checked_names("types", [kind for kind in found if kind in release.queue_types])
+
+
+@st.composite
+def _queues(draw: st.DrawFn, names: tuple[str, ...], arguments: Mapping[str, st.SearchStrategy[Arguments]]) -> Queue:
+    kind = draw(st.sampled_from(tuple(arguments)))
+    return Queue(name=draw(st.sampled_from(names)), type=kind, arguments=draw(arguments[kind]))
+
+
+def exchanges(
+    *, names: Collection[str] = ("dlx", "events"), types: Collection[str] = EXCHANGE_TYPES
+) -> st.SearchStrategy[Exchange]:
+    """Exchanges, some of them with another of the names for their alternate exchange.
+
+    Args:
+        names: the names to draw from.
+        types: of ``direct``, ``fanout``, ``topic``, ``headers``.
+    """
+    known = checked_names("names", names)
+    kinds = checked_names("types", checked_choice("types", types, EXCHANGE_TYPES))
+    alternates = st.sampled_from(known).map(lambda name: {"alternate-exchange": name})
+    return st.builds(
+        Exchange,
+        name=st.sampled_from(known),
+        type=st.sampled_from(kinds),
+        arguments=st.one_of(st.just({}), alternates),
+    )
+
+
+def bindings(
+    *,
+    exchange_names: Collection[str] = ("dlx", "events"),
+    queue_names: Collection[str] = first_names(4),
+    types: Collection[str] = EXCHANGE_TYPES,
+) -> st.SearchStrategy[Binding]:
+    """Bindings of a queue to an exchange, with keys and arguments that the exchange's type looks at.
+
+    Args:
+        exchange_names: the sources to draw from.
+        queue_names: the destinations to draw from.
+        types: the exchanges' types, of ``direct``, ``fanout``, ``topic``, ``headers``.
+    """
+    sources, destinations = checked_names("exchange_names", exchange_names), checked_names("queue_names", queue_names)
+    kinds = checked_names("types", checked_choice("types", types, EXCHANGE_TYPES))
+    return _bindings(sources, destinations, kinds)
+
+
+@st.composite
+def _bindings(draw: st.DrawFn, exchanges: tuple[str, ...], queues: tuple[str, ...], types: tuple[str, ...]) -> Binding:
+    queue = draw(st.sampled_from(queues))
+    routing_key, arguments = draw(conditions(draw(st.sampled_from(types)), queue))
+    return Binding(
+        source=draw(st.sampled_from(exchanges)), destination=queue, routing_key=routing_key, arguments=arguments
+    )
+
+
+def conditions(type: str, queue: str) -> st.SearchStrategy[tuple[str, Arguments]]:
+    """The routing key and arguments that bind a queue to an exchange of the type."""
+    if type == "topic":
+        words = queue.split(".")
+        return st.sampled_from((queue, f"{words[0]}.#", f"*.{words[-1]}", "#")).map(lambda key: (key, {}))
+    if type == "headers":
+        matches = st.sampled_from(("all", "any"))
+        wanted = st.dictionaries(st.sampled_from(("kind", "tenant")), st.sampled_from(("a", "b", 1)), max_size=2)
+        return st.tuples(st.just(""), st.builds(lambda match, found: {"x-match": match, **found}, matches, wanted))
+    return st.just(("" if type == "fanout" else queue, {}))

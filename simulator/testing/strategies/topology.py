@@ -1,0 +1,203 @@
+"""Dead-letter topologies: as ``dlx.Topology``, and as the definitions document that declares one.
+
+First it is drawn where the dead letters of each queue go, then by which way they get
+there (``ways``), and then what other settings the queues have, and whether those stand
+in their arguments or in a policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+from hypothesis.errors import InvalidArgument
+
+from dlx.declarations import queue_arguments
+from dlx.policies import unsupported_keys
+from dlx.releases import Release
+from dlx.settings import (
+    AT_LEAST_ONCE,
+    DEAD_LETTER_STRATEGY,
+    DELIVERY_LIMIT,
+    MAX_LENGTH,
+    MAX_LENGTH_BYTES,
+    MESSAGE_TTL,
+    OVERFLOW,
+    QUEUE_TYPE,
+    REJECT_PUBLISH,
+)
+from dlx.topology import CLASSIC, STREAM, Policy, Queue, Topology
+from simulator.testing.strategies.checks import (
+    check_flags,
+    check_range,
+    checked_choice,
+    checked_release,
+)
+from simulator.testing.strategies.documents import definitions_document
+from simulator.testing.strategies.names import first_names
+from simulator.testing.strategies.parts import QUEUE_TYPES, checked_types
+from simulator.testing.strategies.policy import exact_pattern
+from simulator.testing.strategies.values import USUAL
+from simulator.testing.strategies.ways import NO_EXCHANGE, NO_QUEUE, SAME_KEY, Ways, ways
+
+LIMITS = (MESSAGE_TTL, MAX_LENGTH, MAX_LENGTH_BYTES, OVERFLOW, DELIVERY_LIMIT, DEAD_LETTER_STRATEGY)
+"""The settings, other than where dead letters go, that a queue of a topology may have."""
+
+_LIMITS_MAX = 2
+
+
+def topologies(
+    *,
+    queues_min: int = 1,
+    queues_max: int = 4,
+    cyclic: bool | None = None,
+    limits: Collection[str] = LIMITS,
+    types: Collection[str] = QUEUE_TYPES,
+    exchanges: bool = True,
+    policies: bool = True,
+    release: Release | str = "4.3",
+) -> st.SearchStrategy[Topology]:
+    """Topologies that the release declares without a refusal. They shrink to one classic queue without arguments.
+
+    Dead letters go to another queue, to the same, to an exchange or key that leads nowhere, or are not kept.
+
+    Args:
+        queues_min: queues, at least.
+        queues_max: queues, at most.
+        cyclic: ``True``: from one queue at least, dead letters lead back to it. ``False``: from none, whatever the
+            routing key. ``None``: either.
+        limits: the other settings that queues may have, some of ``message-ttl``, ``max-length``,
+            ``max-length-bytes``, ``overflow``, ``delivery-limit``, ``dead-letter-strategy``.
+        types: queue types to draw from, of ``classic``, ``quorum``, ``stream``; what the release has not is left out.
+        exchanges: whether to draw exchanges and bindings, or leave all to the default exchange.
+        policies: whether settings may come from policies and operator policies.
+        release: a release or its name.
+    """
+    rules = checked_release(release)
+    check_range("queues_min", queues_min, "queues_max", queues_max, floor=1)
+    check_flags(exchanges=exchanges, policies=policies)
+    if cyclic not in (None, True, False):
+        raise InvalidArgument(f"cyclic={cyclic!r}: expected True, False or None")
+    kinds = checked_types(types, rules)
+    if cyclic and kinds == (STREAM,):
+        raise InvalidArgument("cyclic=True: streams have no dead letters; types needs 'classic' or 'quorum', too")
+    allowed = _Allowed(rules, kinds, checked_choice("limits", limits, LIMITS), exchanges, policies)
+    return _topologies(allowed, queues_min, queues_max, cyclic)
+
+
+def definitions(*, release: Release | str = "4.3", **topology: Any) -> st.SearchStrategy[dict[str, Any]]:
+    """Definitions documents, as a server of the release exports them, of one virtual host ``/``.
+
+    ``topology``: what ``topologies`` takes.
+    """
+    rules = checked_release(release)
+    return topologies(release=rules, **topology).map(lambda drawn: definitions_document(drawn, rules))
+
+
+class _Allowed(msgspec.Struct, frozen=True):
+    """What may be drawn."""
+
+    release: Release
+    types: tuple[str, ...]
+    limits: tuple[str, ...]
+    exchanges: bool
+    policies: bool
+
+    @property
+    def mortal_types(self) -> tuple[str, ...]:
+        """The types whose messages die."""
+        return tuple(kind for kind in self.types if kind != STREAM)
+
+    def limits_of(self, type: str, *, dead_letters: bool) -> list[str]:
+        """The limits that a queue of the type takes as arguments."""
+        own = queue_arguments(type, self.release)
+        found = [key for key in self.limits if f"x-{key}" in own]
+        return found if dead_letters else [key for key in found if key != DEAD_LETTER_STRATEGY]
+
+
+@st.composite
+def _topologies(draw: st.DrawFn, allowed: _Allowed, queues_min: int, queues_max: int, cyclic: bool | None) -> Topology:
+    names = first_names(draw(st.integers(queues_min, queues_max)))
+    ring = names[: draw(_ring_lengths(allowed, len(names), cyclic))]
+    kinds = {name: draw(st.sampled_from(allowed.mortal_types if name in ring else allowed.types)) for name in names}
+    targets: dict[str, str | None] = dict(zip(ring, (*ring[1:], *ring[:1]), strict=True))
+    for at, name in enumerate(names):
+        if name not in ring:
+            target = draw(_targets(names[at + 1 :] if cyclic is False else names, cyclic))
+            targets[name] = None if kinds[name] == STREAM else target
+    led = draw(ways(names, targets, exchanges=allowed.exchanges, acyclic=cyclic is False))
+    queues, policies = draw(_queues(allowed, kinds, led))
+    return Topology.of(
+        exchanges=led.exchanges,
+        queues=queues,
+        bindings=led.bindings,
+        policies=policies,
+        operator_policies=draw(_operator_policies(allowed, names)),
+    )
+
+
+def _ring_lengths(allowed: _Allowed, queues: int, cyclic: bool | None) -> st.SearchStrategy[int]:
+    """How many of the queues send their dead letters round: each to the next, the last to the first."""
+    if cyclic:
+        return st.integers(1, queues)
+    return st.integers(0, 0 if cyclic is False or not allowed.mortal_types else queues)
+
+
+def _targets(queues: tuple[str, ...], cyclic: bool | None) -> st.SearchStrategy[str | None]:
+    """Where a queue's dead letters go: nowhere as there is no dead-letter exchange, to a queue, or astray."""
+    astray = (NO_EXCHANGE, NO_QUEUE) if cyclic is False else (NO_EXCHANGE, NO_QUEUE, SAME_KEY)
+    return st.sampled_from((None, *queues, *astray))
+
+
+@st.composite
+def _queues(
+    draw: st.DrawFn, allowed: _Allowed, kinds: Mapping[str, str], led: Ways
+) -> tuple[list[Queue], list[Policy]]:
+    queues, policies = [], []
+    for name, kind in kinds.items():
+        settings: dict[str, Any] = {**led.settings(name)}
+        settings |= draw(_limits(allowed, kind, dead_letters=bool(settings)))
+        arguments = {} if kind == CLASSIC else {f"x-{QUEUE_TYPE}": kind}
+        queue = Queue(name=name, type=kind, arguments=arguments)
+        by_policy = draw(_by_policy(allowed, queue, settings))
+        if by_policy:
+            policies.append(Policy(name=name, pattern=exact_pattern(name), definition=settings, apply_to="queues"))
+        else:
+            arguments |= {f"x-{key}": value for key, value in settings.items()}
+        queues.append(queue)
+    return queues, policies
+
+
+@st.composite
+def _limits(draw: st.DrawFn, allowed: _Allowed, type: str, dead_letters: bool) -> dict[str, Any]:
+    keys = allowed.limits_of(type, dead_letters=dead_letters)
+    if not keys:
+        return {}
+    chosen = draw(st.lists(st.sampled_from(keys), max_size=_LIMITS_MAX, unique=True))
+    expires = draw(st.booleans())  # what makes retries is drawn more often than the rest
+    if expires and MESSAGE_TTL in keys:
+        chosen.append(MESSAGE_TTL)
+    found = {key: draw(st.sampled_from(USUAL[key])) for key in chosen}
+    if found.get(DEAD_LETTER_STRATEGY) == AT_LEAST_ONCE:
+        found[OVERFLOW] = REJECT_PUBLISH  # it has no effect without
+    return found
+
+
+def _by_policy(allowed: _Allowed, queue: Queue, settings: Mapping[str, Any]) -> st.SearchStrategy[bool]:
+    """Whether the settings stand in a policy, where the release and the type of the queue allow that."""
+    fit = settings.keys() <= allowed.release.policy_keys - unsupported_keys(queue, allowed.release)
+    return st.booleans() if settings and fit and allowed.policies else st.just(False)
+
+
+@st.composite
+def _operator_policies(draw: st.DrawFn, allowed: _Allowed, names: tuple[str, ...]) -> list[Policy]:
+    """None or one."""
+    keys = [key for key in (MESSAGE_TTL, MAX_LENGTH) if key in allowed.limits]
+    if not (keys and allowed.policies and draw(st.booleans())):
+        return []
+    key = draw(st.sampled_from(keys))
+    definition = {key: draw(st.sampled_from(USUAL[key]))}
+    pattern = draw(st.sampled_from((".*", *map(exact_pattern, names))))
+    return [Policy(name="safety", pattern=pattern, definition=definition, apply_to="queues")]

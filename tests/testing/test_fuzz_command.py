@@ -1,0 +1,136 @@
+"""``dlx fuzz``: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simulator.cli.main import main
+
+BROKEN = Path("examples/topologies/broken")
+SOUND = Path("examples/topologies/sound")
+LIMIT = str(BROKEN / "default-delivery-limit.json")
+PLAIN = str(SOUND / "plain-dead-letter-queue.json")
+HISTORY = [
+    {"do": "publish", "exchange": "shop", "routing_key": "order"},
+    {"do": "crash", "queue": "orders", "times": 21},
+]
+
+
+def dlx(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
+    status = main(["fuzz", *args])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def test_a_broken_property_is_1_and_is_told_in_full(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = dlx(capsys, LIMIT)
+    assert status == 1
+    assert out.startswith("lossless is broken: a message that died in 'orders' (delivery_limit) was dropped")
+    assert "the consumer of 'orders' crashes with its delivery, 21 times" in out
+    assert "trial.crash(queue='orders', times=21)" in out
+    assert "q1-xlost: dropped delivery_limit" in out
+    assert f"dlx fuzz {LIMIT} --property lossless --release 4.3 --history" in out
+
+
+def test_a_property_that_holds_is_0(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = dlx(capsys, PLAIN, "--seconds", "0.5")
+    assert status == 0
+    assert out.startswith("lossless held: no message that was routed ends otherwise")
+
+
+def test_in_releases_without_a_limit_the_property_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dlx(capsys, LIMIT, "--release", "3.13", "--seconds", "0.5")[0] == 0
+
+
+def test_json_has_the_history(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = dlx(capsys, LIMIT, "--json", "--seed", "7")
+    report: dict[str, Any] = json.loads(out)
+    assert status == 1
+    assert (report["property"], report["held"], report["seed"]) == ("lossless", False, 7)
+    assert report["history"][-1] == {"do": "crash", "queue": "orders", "times": 21}
+    status, out, _ = dlx(capsys, PLAIN, "--json", "--seconds", "0.5", "--property", "settles")
+    report = json.loads(out)
+    assert (status, report["property"], report["held"], report["history"]) == (0, "settles", True, [])
+
+
+@pytest.mark.parametrize("form", ["text", "file", "report"])
+def test_a_history_is_played_again(capsys: pytest.CaptureFixture[str], tmp_path: Path, form: str) -> None:
+    given = json.dumps({"history": HISTORY} if form == "report" else HISTORY)
+    if form != "text":
+        (tmp_path / "history.json").write_text(given)
+        given = str(tmp_path / "history.json")
+    status, out, _ = dlx(capsys, LIMIT, "--history", given, "--json")
+    assert (status, json.loads(out)["history"]) == (1, HISTORY)
+    status, out, _ = dlx(capsys, PLAIN, "--history", given)
+    assert (status, "This history does not break it." in out) == (0, True)
+
+
+def test_only_what_publishers_publish_is_tried(capsys: pytest.CaptureFixture[str]) -> None:
+    covered = str(BROKEN / "key-not-covered.json")
+    assert dlx(capsys, covered)[0] == 1
+    assert dlx(capsys, covered, "--publish", "shop", "order.paid", "--seconds", "0.5")[0] == 0
+
+
+def test_the_same_seed_finds_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    again = [dlx(capsys, LIMIT, "--json", "--seed", "3")[1] for _ in range(2)]
+    assert again[0] == again[1]
+
+
+def test_a_topology_without_queues_is_said_to_have_none(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "empty.json").write_text('{"queues": [], "vhosts": [{"name": "/"}]}')
+    status, out, _ = dlx(capsys, str(tmp_path / "empty.json"), "--seconds", "1")
+    assert status == 0
+    assert "nothing was published" in out
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "said"),
+    [
+        (["missing.json"], 65, "missing.json"),
+        ([LIMIT, "--property", "lossles"], 64, "'lossless', 'settles'"),
+        ([LIMIT, "--steps", "0"], 64, "--steps"),
+        ([LIMIT, "--release", "5"], 64, "'4.3'"),
+        ([LIMIT, "--history", "[{"], 65, "expected a list of steps"),
+        ([LIMIT, "--history", '[{"do": "crash"}]'], 65, "missing required field `queue`"),
+        ([LIMIT, "--history", "gone.json"], 65, "gone.json"),
+        ([], 64, "DEFINITIONS"),
+    ],
+)
+def test_bad_input_is_named(capsys: pytest.CaptureFixture[str], args: list[str], status: int, said: str) -> None:
+    ended, out, err = dlx(capsys, *args)
+    assert (ended, out) == (status, "")
+    assert said in err
+
+
+def test_definitions_that_rabbitmq_refuses_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "definitions.json"
+    arguments = {"x-message-ttl": "soon"}
+    queue = {"name": "q", "vhost": "/", "durable": True, "auto_delete": False, "arguments": arguments}
+    file.write_text(json.dumps({"vhosts": [{"name": "/"}], "queues": [queue]}))
+    status, _, err = dlx(capsys, str(file))
+    assert status == 65
+    assert str(file) in err
+    assert "x-message-ttl" in err
+
+
+def test_the_printed_test_fails_as_long_as_the_property_is_broken(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    _, out, _ = dlx(capsys, str(BROKEN / "full-dead-letter-queue.json"))
+    code = out.split("As a test:\n\n")[1].split("\n\nAs a picture")[0]
+    test = tmp_path / "test_printed.py"
+    test.write_text("\n".join(line.removeprefix("    ") for line in code.splitlines()) + "\n")
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test), "--rootdir", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    assert "PropertyBroken: lossless is broken: a message that died in 'orders.dead' (maxlen) was dropped" in ran.stdout

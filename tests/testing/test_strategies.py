@@ -1,0 +1,154 @@
+"""What all strategies promise: examples to paste, the plainest ones smallest, errors that help, light loading."""
+
+from __future__ import annotations
+
+import datetime
+import inspect
+import subprocess
+import sys
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, find, given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import InvalidArgument
+
+import dlx
+from dlx import values
+from dlx.deaths import DeathPoint
+from dlx.policies import PolicyChoice, SkippedPolicy
+from dlx.settings import Origin, Setting
+from simulator.capture.schema import Observation
+from simulator.testing import _hypothesis, steps, strategies
+from simulator.testing.strategies.log import LADDER
+from tests.testing.reaching import reached
+
+PUBLIC = {name: getattr(strategies, name) for name in strategies.__all__ if name != "definitions_document"}
+NEEDED = {"histories": {"topology": LADDER}}
+# What the package says is imported where an example is pasted.
+PASTED_BELOW = {
+    **{name: getattr(dlx, name) for name in ("Death", "Message", "Release", "Settings", "Binding", "Exchange")},
+    **{name: getattr(dlx, name) for name in ("Policy", "Queue", "Topology")},
+    **{kind.__name__: kind for kind in (DeathPoint, PolicyChoice, SkippedPolicy, Origin, Setting, Observation)},
+    "Decimal": Decimal,
+    **{name: value for module in (values, steps) for name, value in vars(module).items() if not name.startswith("_")},
+    "datetime": datetime,
+}
+
+
+def made(name: str, **arguments: Any) -> st.SearchStrategy[Any]:
+    return PUBLIC[name](**NEEDED.get(name, {}) | arguments)
+
+
+VARIANTS = [
+    *((name, {}) for name in PUBLIC),
+    ("x_deaths", {"hostile": True}),
+    ("properties", {"hostile": True}),
+    ("properties", {"malformed": True}),
+    ("messages", {"hostile": True}),
+    ("messages", {"release": "3.10"}),
+    ("queue_arguments", {"valid": False}),
+    ("policies", {"valid": False}),
+    ("policies", {"operator": True}),
+    ("histories", {"hostile": True}),
+    ("log_rows", {"consistent": False}),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments"), VARIANTS, ids=lambda part: str(part))
+def test_an_example_can_be_pasted(name: str, arguments: dict[str, Any]) -> None:
+    @settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+    @given(made(name, **arguments))
+    def check(drawn: Any) -> None:
+        assert eval(repr(drawn), dict(PASTED_BELOW)) == drawn
+
+    check()
+
+
+SMALLEST = {
+    "bindings": dlx.Binding(source="dlx", destination="orders", routing_key="orders"),
+    "exchanges": dlx.Exchange(name="dlx"),
+    "field_tables": {},
+    "histories": (),
+    "log_rows": [],
+    "messages": dlx.Message(exchange="", routing_keys=("orders",)),
+    "properties": {},
+    "queue_arguments": {},
+    "queues": dlx.Queue(name="orders"),
+    "topologies": dlx.Topology.of(queues=[dlx.Queue(name="orders")]),
+    "x_deaths": [],
+}
+
+
+@pytest.mark.parametrize("name", SMALLEST)
+def test_the_smallest_example_is_the_plainest(name: str) -> None:
+    assert find(made(name), lambda _drawn: True) == SMALLEST[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("topologies", {"release": "4.1"}, "release='4.1': no release '4.1': known are 3.8, 3.10, 3.13, 4.0, 4.3"),
+        ("topologies", {"release": 4.3}, "release=4.3: expected a name such as '4.3', or a dlx.Release"),
+        ("topologies", {"queues_min": 0}, "queues_min=0: expected an integer, 1 or more"),
+        ("topologies", {"queues_min": 3, "queues_max": 2}, "queues_max=2: expected an integer, at least queues_min=3"),
+        ("topologies", {"cyclic": "yes"}, "cyclic='yes': expected True, False or None"),
+        ("topologies", {"cyclic": True, "types": ["stream"]}, "cyclic=True: streams have no dead letters"),
+        ("topologies", {"types": ["stream"], "release": "3.8"}, "types=[]: expected at least one name"),
+        ("topologies", {"limits": ["ttl"]}, "limits: no 'ttl' there; expected some of 'message-ttl', 'max-length'"),
+        ("topologies", {"limits": "message-ttl"}, "expected several strings, such as ('message-ttl',)"),
+        ("definitions", {"policies": 1}, "policies=1: expected True or False"),
+        ("queue_arguments", {"type": "stream", "release": "3.8"}, "RabbitMQ 3.8 has 'classic', 'quorum'"),
+        ("policies", {"queue_names": []}, "queue_names=[]: expected at least one name"),
+        ("policies", {"queue_names": [b"orders"]}, "expected strings only"),
+        ("messages", {"deaths_max": -1}, "deaths_max=-1: expected an integer, 0 or more"),
+        ("histories", {"kinds": ["explode"]}, "kinds: no 'explode' there; expected some of 'publish', 'ack'"),
+        ("histories", {"topology": {}}, "topology={}: expected a dlx.Topology"),
+        ("log_rows", {"topology": dlx.Topology()}, "topology: expected at least one queue in it"),
+    ],
+)
+def test_a_wrong_argument_is_told_what_would_be_right(name: str, arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidArgument) as raised:
+        made(name, **arguments)
+    assert said in str(raised.value)
+
+
+def test_all_arguments_are_keywords_with_defaults() -> None:
+    for name, strategy in PUBLIC.items():
+        for parameter in inspect.signature(strategy).parameters.values():
+            if parameter.kind is not parameter.VAR_KEYWORD:
+                assert parameter.kind is parameter.KEYWORD_ONLY, (name, parameter)
+                assert parameter.default is not parameter.empty or parameter.name in NEEDED.get(name, {})
+
+
+REGISTERED = (
+    dlx.Binding, dlx.Death, dlx.Exchange, dlx.Message, dlx.Policy, dlx.Queue, dlx.Release, dlx.Settings, dlx.Topology,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", REGISTERED)
+def test_hypothesis_draws_the_values_of_dlx_by_their_types(kind: type) -> None:
+    _hypothesis.register()
+    assert isinstance(reached(st.from_type(kind), lambda _drawn: True), kind)
+
+
+@pytest.mark.parametrize("first", ["import hypothesis", "import simulator.testing._hypothesis"])
+def test_what_hypothesis_loads_by_its_entry_point_is_light(first: str) -> None:
+    code = (
+        f"import sys; {first}; import hypothesis;"
+        "assert 'simulator.testing._hypothesis' in sys.modules;"
+        "print(*(name for name in sys.modules if name.startswith('simulator.testing.strategies')"
+        " or name.split('.')[0] in ('pyarrow', 'pika', 'numpy', 'pyspark', 'click', 'rich')))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == ""
+
+
+def test_the_entry_point_is_enough() -> None:
+    code = (
+        "from hypothesis import find, strategies as st; import dlx;"
+        "print(sorted(find(st.from_type(dlx.Topology), lambda topology: True).queues))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "['orders']"

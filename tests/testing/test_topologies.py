@@ -1,0 +1,100 @@
+"""Topologies that users reported are found broken, each by its property; sound ones are not."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from simulator.testing import PropertyBroken, TopologyMachine, replay
+from simulator.testing.properties import PROMISES
+from simulator.testing.search import Search
+
+ROOT = Path("examples/topologies")
+TOPOLOGIES: dict[str, dict[str, dict[str, Any]]] = tomllib.loads((ROOT / "topologies.toml").read_text())
+BROKEN, SOUND = TOPOLOGIES["broken"], TOPOLOGIES["sound"]
+SOUND_IN = ("lossless", "settles")
+
+
+def test_every_topology_is_described_and_every_description_has_one() -> None:
+    for kind, described in TOPOLOGIES.items():
+        assert {path.stem for path in (ROOT / kind).glob("*.json")} == set(described)
+    assert len(BROKEN) >= 10
+    assert len(SOUND) >= 10
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_topology_breaks_its_property_and_the_history_shows_it(name: str) -> None:
+    definitions, broken = ROOT / "broken" / f"{name}.json", BROKEN[name]["property"]
+    found = Search(definitions, broken).run()
+    assert found is not None
+    assert len(found.history) <= 3, "the history is not as short as it could be"
+    with pytest.raises(PropertyBroken, match=f"^{broken} is broken"):
+        replay(definitions, found.history, properties=[broken])
+
+
+@pytest.mark.parametrize("name", SOUND)
+@pytest.mark.parametrize("name_of_property", SOUND_IN)
+def test_no_way_that_a_message_can_go_breaks_a_sound_topology(name: str, name_of_property: str) -> None:
+    search = Search(ROOT / "sound" / f"{name}.json", name_of_property)
+    assert search.run() is None
+    assert search.untried == []
+    assert search.tried > len(search.publishes), "nothing was tried"
+
+
+def machine(kind: str, name: str, *of: str, systematic: bool = True) -> type[TopologyMachine]:
+    class Machine(TopologyMachine):
+        definitions = ROOT / kind / f"{name}.json"
+        properties = of
+
+    Machine.systematic = systematic
+    return Machine
+
+
+def run(of: type[TopologyMachine], examples: int) -> None:
+    quick = settings(
+        max_examples=examples,
+        stateful_step_count=25,
+        database=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(of, settings=quick)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_the_machine_finds_it(name: str) -> None:
+    broken = BROKEN[name]["property"]
+    with pytest.raises(PropertyBroken, match=f"^{broken} is broken") as caught:
+        run(machine("broken", name, broken), 5)
+    (note,) = (each for each in caught.value.__notes__ if each.startswith(broken))
+    for part in (
+        "The shortest history found:",
+        "The life of that message:",
+        "def test_",
+        "sequenceDiagram",
+        "dlx fuzz",
+    ):
+        assert part in note
+
+
+@pytest.mark.parametrize(
+    "name", ["ladder-cycle", "default-delivery-limit", "own-dead-letter-exchange", "key-not-covered"]
+)
+def test_the_machine_finds_it_at_random_alone(name: str) -> None:
+    broken = BROKEN[name]["property"]
+    with pytest.raises(PropertyBroken, match=f"^{broken} is broken"):
+        run(machine("broken", name, broken, systematic=False), 200)
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_the_machine_finds_nothing_in_a_sound_topology(name: str) -> None:
+    run(machine("sound", name, *SOUND_IN), 8)
+
+
+def test_the_properties_are_those_that_the_topologies_break() -> None:
+    assert {each["property"] for each in BROKEN.values()} == set(PROMISES)
