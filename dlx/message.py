@@ -20,7 +20,7 @@ class PublishRefusedError(ValueError):
     code = 406
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class Message(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """One copy of a message.
 
     ``routing_keys`` are the publish key, then CC, then BCC, until a dead-letter

@@ -19,7 +19,7 @@ QUORUM = "quorum"
 STREAM = "stream"
 
 
-class Exchange(msgspec.Struct, frozen=True, kw_only=True):
+class Exchange(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """An exchange. ``type`` is ``direct``, ``fanout``, ``topic``, ``headers`` or a plugin's name."""
 
     name: str
@@ -30,7 +30,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     arguments: Arguments = {}
 
 
-class Queue(msgspec.Struct, frozen=True, kw_only=True):
+class Queue(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """A queue. ``type`` is ``classic``, ``quorum`` or ``stream``."""
 
     name: str
@@ -41,7 +41,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     arguments: Arguments = {}
 
 
-class Binding(msgspec.Struct, frozen=True, kw_only=True):
+class Binding(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """A binding; ``destination_type`` is ``queue`` or ``exchange``."""
 
     source: str
@@ -51,7 +51,7 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
     arguments: Arguments = {}
 
 
-class Policy(msgspec.Struct, frozen=True, kw_only=True):
+class Policy(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """A policy or operator policy; ``pattern`` is an unanchored regular expression."""
 
     name: str
@@ -61,7 +61,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 0
 
 
-class Topology(msgspec.Struct, frozen=True, kw_only=True):
+class Topology(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """Everything that one virtual host declares, by name. Treat the mappings as read-only.
 
     The default exchange and the ``amq.*`` exchanges exist in every virtual host;
@@ -95,6 +95,19 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
             policies=tuple(policies),
             operator_policies=tuple(operator_policies),
         )
+
+    def __repr__(self) -> str:
+        """As ``Topology.of`` makes it, where it has the exchanges that exist everywhere."""
+        if any(self.exchanges.get(stock.name) != stock for stock in STOCK_EXCHANGES):
+            return super().__repr__()
+        parts = {
+            "exchanges": [each for each in self.exchanges.values() if each not in STOCK_EXCHANGES],
+            "queues": [*self.queues.values()],
+            "bindings": [binding for bound in self.bindings.values() for binding in bound],
+            "policies": [*self.policies],
+            "operator_policies": [*self.operator_policies],
+        }
+        return f"Topology.of({', '.join(f'{name}={part!r}' for name, part in parts.items() if part)})"
 
 
 STOCK_EXCHANGES = (
