@@ -92,7 +92,7 @@ def fuzz(
     except DefinitionsError as error:
         raise DataError(str(error)) from error
     if history is not None:
-        found = search.finding(_read_history(history), short=False)
+        found = search.play(_read_history(history))
     else:
         found, seed = _search(search, seed, steps_max, seconds)
     if as_json:
@@ -143,7 +143,7 @@ def _as_json(search: Search, found: Finding | None, seed: int) -> dict[str, Any]
         "tried": search.tried,
         "untried": search.untried,
     }
-    return report if found is None else report | {"why": found.broken.why}
+    return report if found is None else report | {"why": found.broken.why, "note": found.note}
 
 
 def _say_held(search: Search, one_history: bool) -> None:
@@ -166,5 +166,6 @@ def _told(search: Search, found: Finding, seed: int, steps_max: int) -> str:
         "dlx", "fuzz", search.definitions, "--property", search.property.name,
         "--release", search.release, "--seed", seed, "--steps", steps_max,
     )  # fmt: skip
-    replay = command(search.definitions, found.broken, search.release) or again
-    return explained(search.definitions, found.history, found.broken, release=search.release, command=replay)
+    replay = command(found.definitions, found.broken, search.release) or again
+    told = explained(found.definitions, found.history, found.broken, release=search.release, command=replay)
+    return f"{told}\n\n{found.note}" if found.note else told

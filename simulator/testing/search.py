@@ -14,7 +14,7 @@ A history found is made shorter by leaving out what is not needed.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import count
 
 from dlx.releases import DEFAULT
@@ -22,15 +22,18 @@ from dlx.topology import STREAM
 from simulator.broker.copies import Copy
 from simulator.broker.errors import OperatorError
 from simulator.broker.state import QueueState
+from simulator.definitions import read_definitions
 from simulator.events import Event
 from simulator.testing import steps
 from simulator.testing.entries import entries
 from simulator.testing.properties import RETURNS_MAX, Property, PropertyBroken, Settles, named
+from simulator.testing.scaling import scaled, unscaled
 from simulator.testing.shorten import shorten
 from simulator.testing.steps import AnyStep, History, Publish
 from simulator.testing.trial import Definitions, Trial
 
 ACTIONS_MAX = 400_000
+TRUE_ACTIONS_MAX = 250_000
 DEADLINES_MAX = 40
 CRASHES = 3
 YEAR_MS = 366 * 86_400_000
@@ -42,10 +45,12 @@ class Finding:
     Attributes:
         history: the steps, as few as could be found.
         broken: what is broken, and how.
+        definitions: what it breaks them with.
+        note: what else there is to say; empty where there is nothing.
     """
 
-    def __init__(self, history: History, broken: PropertyBroken) -> None:
-        self.history, self.broken = history, broken
+    def __init__(self, history: History, broken: PropertyBroken, definitions: Definitions, note: str = "") -> None:
+        self.history, self.broken, self.definitions, self.note = history, broken, definitions, note
 
 
 Tick = Callable[[int], bool]
@@ -62,6 +67,7 @@ class Search:
         publishes: what publishers publish; by default ``entries``.
 
     Attributes:
+        definitions, release: as given.
         make: makes the property anew, for each trial.
         tried: how many histories were tried.
         untried: what was left out because it takes too many messages, in sentences.
@@ -78,6 +84,8 @@ class Search:
         self.definitions, self.release = definitions, release
         self.make = (lambda: named(property)) if isinstance(property, str) else property
         self.property = self.make()
+        document = definitions if isinstance(definitions, Mapping) else read_definitions(definitions).document
+        self._document, self._limits = scaled(document)
         self.publishes = list(publishes) or entries(self.trial())
         self.tried = 0
         self.untried: list[str] = []
@@ -87,7 +95,7 @@ class Search:
 
     def trial(self) -> Trial:
         """A fresh trial of the topology."""
-        return Trial(self.definitions, release=self.release, properties=[self.make()])
+        return Trial(self._document, release=self.release, properties=[self.make()])
 
     def run(self, tick: Tick = lambda tried: True) -> Finding | None:
         """Search until something is found, all is tried, or ``tick`` says that time is up."""
@@ -100,17 +108,35 @@ class Search:
             return self.finding(found.history)
         return None
 
-    def finding(self, history: History, *, short: bool = True) -> Finding | None:
-        """The finding that a history is, made short; ``None`` if it breaks nothing."""
-        return shorten(history, self._breaks) if short else self._breaks(history)
+    def finding(self, history: History) -> Finding | None:
+        """The finding that a history is, made short, and with the true limits; ``None`` if it breaks nothing."""
+        found = shorten(history, lambda shorter: self._breaks(shorter, self._document))
+        if found is None:
+            return None
+        true = self._unscaled(found.history)
+        if true is not None and true.broken.property == found.broken.property:
+            return true
+        small = ", ".join(f"{small:,} stands for {true:,}" for small, true in self._limits.items())
+        found.note = f"Found with smaller limits, since filling the true ones takes long: {small}."
+        return found
 
-    def _breaks(self, history: History) -> Finding | None:
-        """What the history breaks, ended where it does."""
-        trial = self.trial()
+    def _unscaled(self, history: History) -> Finding | None:
+        try:
+            true = unscaled(history, self._limits)
+        except ValueError:
+            return None
+        return self.play(true) if steps.length(true) <= TRUE_ACTIONS_MAX else None
+
+    def play(self, history: History) -> Finding | None:
+        """What the history breaks as it stands, ended where it does; ``None`` for nothing."""
+        return self._breaks(history, self.definitions)
+
+    def _breaks(self, history: History, definitions: Definitions) -> Finding | None:
+        trial = Trial(definitions, release=self.release, properties=[self.make()])
         try:
             trial.play(history)
         except PropertyBroken as broken:
-            return Finding(broken.history, broken)
+            return Finding(broken.history, broken, definitions)
         except OperatorError:
             pass
         return None

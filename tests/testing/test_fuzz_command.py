@@ -134,3 +134,30 @@ def test_the_printed_test_fails_as_long_as_the_property_is_broken(
     )
     assert ran.returncode == 1, ran.stdout + ran.stderr
     assert "PropertyBroken: lossless is broken: a message that died in 'orders.dead' (maxlen) was dropped" in ran.stdout
+
+
+def limited(tmp_path: Path, **arguments: Any) -> str:
+    queue = {"name": "orders", "vhost": "/", "durable": True, "auto_delete": False, "arguments": arguments}
+    file = tmp_path / "definitions.json"
+    file.write_text(json.dumps({"vhosts": [{"name": "/"}], "queues": [queue]}))
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("limit", "steps", "note"),
+    [
+        ({"x-max-length": 30_000}, [{"times": 30_001}], ""),
+        ({"x-max-length": 40_000_000}, [{"times": 1_001}], "1,000 stands for 40,000,000"),
+        ({"x-max-length-bytes": 1_000_000_000}, [{"times": 60, "body_bytes": 16_666_667}], ""),
+        ({"x-queue-type": "quorum", "x-delivery-limit": 25_000}, [{}, {"do": "crash", "times": 25_001}], ""),
+    ],
+)
+def test_large_limits_are_gone_beyond(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, limit: dict[str, Any], steps: list[dict[str, Any]], note: str
+) -> None:
+    status, out, _ = dlx(capsys, limited(tmp_path, **limit), "--json")
+    report = json.loads(out)
+    assert status == 1
+    assert len(report["history"]) == len(steps)
+    assert all(step.items() >= expected.items() for step, expected in zip(report["history"], steps, strict=True))
+    assert note in report["note"]
