@@ -86,7 +86,8 @@ class Search:
         self.property = self.make()
         document = definitions if isinstance(definitions, Mapping) else read_definitions(definitions).document
         self._document, self._limits = scaled(document)
-        self.publishes = list(publishes) or entries(self.trial())
+        found = entries(Trial(definitions, release=release))
+        self.publishes = list(publishes) or found
         self.tried = 0
         self.untried: list[str] = []
         self._known: set[Hashable] = set()
