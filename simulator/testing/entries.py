@@ -1,8 +1,10 @@
-"""Where publishers would publish to: for every binding a key that it matches, and for queues without one their name.
+"""What publishers would publish: to every exchange, keys and headers that bring a message into a queue.
 
 A queue that is bound is reached through its bindings, as its publishers reach it;
 the default exchange reaches those that are not. Exchanges that are internal are for
-dead letters and other exchanges alone.
+dead letters and other exchanges alone. Routing keys are those of the topology's
+bindings, and its patterns with words in the place of wildcards: a dead letter keeps
+its key, so one that another exchange knows may go another way than one that none does.
 """
 
 from __future__ import annotations
@@ -11,26 +13,30 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
+from dlx.message import published
+from dlx.releases import Release
+from dlx.routing import route
 from dlx.topology import Binding, Exchange, Topology
 from simulator.testing.steps import Publish
 from simulator.testing.trial import Trial
 
-WORDS_MAX = 6
-KEYS_PER_BINDING_MAX = 40
-_OTHER_WORD = "other"
+WORDS_MAX = 30
+CANDIDATES_MAX = 500
+KEYS_PER_EXCHANGE_MAX = 60
+OTHER = "other"
+"""A word that stands in no binding."""
 
 
 def entries(trial: Trial) -> list[Publish]:
-    """The publishes to try in this topology, each once; those that no queue takes are left out."""
+    """The publishes to try in this topology, each once; all of them reach a queue."""
     found: dict[str, Publish] = {}
     for name, vhost in trial.broker.vhosts.items():
-        for step in _of(vhost.topology, name):
+        for step in _of(vhost.topology, name, trial.broker.release):
             found.setdefault(repr(step), step)
     return list(found.values())
 
 
-def _of(topology: Topology, vhost: str) -> Iterator[Publish]:
-    words = _words(topology)
+def _of(topology: Topology, vhost: str, release: Release) -> Iterator[Publish]:
     bound = {
         binding.destination
         for bindings in topology.bindings.values()
@@ -40,46 +46,58 @@ def _of(topology: Topology, vhost: str) -> Iterator[Publish]:
     for name in topology.queues:
         if name not in bound:
             yield Publish("", name, vhost=vhost)
-    for source, bindings in topology.bindings.items():
-        exchange = topology.exchanges.get(source)
-        if source and exchange is not None and not exchange.internal:
-            for binding in bindings:
-                yield from _through(exchange, binding, topology, words, vhost)
+    keys, words = list(_keys(topology)), _words(topology)
+    for exchange in topology.exchanges.values():
+        if exchange.name and not exchange.internal:
+            yield from _into(exchange, topology, vhost, release, keys, words)
 
 
-def _through(
-    exchange: Exchange, binding: Binding, topology: Topology, words: list[str], vhost: str
+def _into(
+    exchange: Exchange, topology: Topology, vhost: str, release: Release, keys: list[str], words: list[str]
 ) -> Iterator[Publish]:
-    """Publishes that this binding takes."""
-    if exchange.type == "topic":
-        keys: Iterable[str] = _topic_keys(binding.routing_key, words)
-    elif exchange.type == "fanout":
-        keys = dict.fromkeys((binding.routing_key, *_plain_keys(topology), _OTHER_WORD))
-    elif exchange.type == "headers":
-        for headers in _matching(binding.arguments):
-            yield Publish(exchange.name, binding.routing_key, headers=headers, vhost=vhost)
-        return
-    else:
-        keys = (binding.routing_key,)
-    for key in islice(keys, KEYS_PER_BINDING_MAX):
-        yield Publish(exchange.name, key, vhost=vhost)
+    """The publishes to one exchange that reach a queue."""
+    bindings = [each for each in topology.bindings.get(exchange.name, ()) if each.source]
+    own = list(dict.fromkeys((*_own_keys(exchange, bindings, words), OTHER)))
+    candidates = dict.fromkeys((*own, *islice(keys, CANDIDATES_MAX)))
+    tables = list(_tables(exchange, bindings))
+    tried = (
+        Publish(exchange.name, key, headers=headers, vhost=vhost)
+        for headers in tables
+        for key in (candidates if len(tables) == 1 else own)
+    )
+    reaching = (step for step in tried if _reaches(step, topology, release))
+    yield from islice(reaching, max(KEYS_PER_EXCHANGE_MAX, len(bindings)))
 
 
-def _plain_keys(topology: Topology) -> Iterator[str]:
-    """The keys of all bindings that stand for themselves."""
+def _reaches(step: Publish, topology: Topology, release: Release) -> bool:
+    message = published(step.exchange, step.routing_key, headers=step.headers or None, release=release)
+    return bool(route(message, topology, release))
+
+
+def _own_keys(exchange: Exchange, bindings: Iterable[Binding], words: list[str]) -> Iterator[str]:
+    """Keys that the exchange's own bindings take; for a topic, the wildcards are each word in turn."""
+    for binding in bindings:
+        if exchange.type == "topic":
+            yield from _topic_keys(binding.routing_key, words)
+        else:
+            yield binding.routing_key
+
+
+def _keys(topology: Topology) -> Iterator[str]:
+    """All keys of the topology, those of patterns with a word that it has not."""
     for bindings in topology.bindings.values():
         for binding in bindings:
-            if binding.source and not {"*", "#"} & set(binding.routing_key.split(".")):
-                yield binding.routing_key
+            if binding.source:
+                yield from _topic_keys(binding.routing_key, [OTHER])
 
 
 def _words(topology: Topology) -> list[str]:
     """Words of the topology's routing keys, to put in the place of wildcards; one that it has not comes first."""
-    words = dict.fromkeys([_OTHER_WORD])
+    words = dict.fromkeys([OTHER])
     for bindings in topology.bindings.values():
         for binding in bindings:
             words |= dict.fromkeys(word for word in binding.routing_key.split(".") if word not in ("", "*", "#"))
-    return list(words)
+    return list(words)[:WORDS_MAX]
 
 
 def _topic_keys(pattern: str, words: list[str]) -> Iterator[str]:
@@ -89,7 +107,7 @@ def _topic_keys(pattern: str, words: list[str]) -> Iterator[str]:
     if not wild:
         yield pattern
         return
-    for word in words[: 1 + WORDS_MAX * 5]:
+    for word in words:
         yield _filled(parts, {index: [word] for index in wild})
     hashes = [index for index in wild if parts[index] == "#"]
     if hashes:
@@ -105,12 +123,19 @@ def _filled(parts: list[str], at: Mapping[int, list[str]]) -> str:
     return ".".join(words)
 
 
+def _tables(exchange: Exchange, bindings: Iterable[Binding]) -> Iterator[dict[str, Any]]:
+    """Headers to publish with: none, and for a headers exchange those that its bindings take."""
+    yield {}
+    if exchange.type == "headers":
+        for binding in bindings:
+            yield from _matching(binding.arguments)
+
+
 def _matching(arguments: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Headers that the binding of a headers exchange takes: all of its own, and where any will do, each alone."""
-    own = {key: value for key, value in arguments.items() if not key.startswith("x-")}
-    kind = arguments.get("x-match", "all")
-    if kind.endswith("with-x"):
-        own = {key: value for key, value in arguments.items() if key != "x-match"}
+    kind = str(arguments.get("x-match", "all"))
+    with_x = kind.endswith("with-x")
+    own = {key: value for key, value in arguments.items() if key != "x-match" and (with_x or not key.startswith("x-"))}
     yield dict(own)
     if kind.startswith("any"):
         for key, value in own.items():

@@ -145,9 +145,15 @@ class Search:
     # One message after another
 
     def _start(self) -> None:
-        for publish in self.publishes:
-            for first in self._openings(publish):
-                self._try(first)
+        for waited in ((), *self._long_unused()):
+            for publish in self.publishes:
+                for opening in self._openings(publish):
+                    self._try((*waited, *opening))
+
+    def _long_unused(self) -> list[History]:
+        """Waits that end just before a queue expires that nobody consumes: publishes do not keep it."""
+        spans = {queue.settings.expires_ms for queue in self.trial().queues()}
+        return [(steps.Wait(ms - 1),) for ms in sorted(ms for ms in spans if ms is not None and ms > 1)]
 
     def _openings(self, publish: Publish) -> Iterator[History]:
         """The publish; where publishers set expirations, one of each after the other."""
@@ -173,7 +179,7 @@ class Search:
         return trial
 
     def _note(self, history: History, queue: QueueState, copy: Copy) -> None:
-        situation = _situation(queue, copy)
+        situation = _situation(queue, copy), history[0] if isinstance(history[0], steps.Wait) else None
         if situation not in self._known and queue.definition.type != STREAM:
             self._known.add(situation)
             rank = steps.length(history)
@@ -209,11 +215,27 @@ class Search:
                 raise _Found(broken.history) from None
 
     def _fill(self, path: History, queue: QueueState) -> None:
-        """Bring one message more into the queue, by this path, than it may hold."""
+        """Bring one message more into the queue, by this path, than it may hold.
+
+        A path that goes beyond the limit of another queue on its way is not gone so often: each
+        message more takes only what one message takes.
+        """
+        once = tuple(_once(path))
         for times, body_bytes in _beyond(queue):
-            filling = tuple(_with_body(step, body_bytes) for step in path)
-            if self._try((steps.again(filling, times),)) is None:
+            filling = steps.again(tuple(_with_body(step, body_bytes) for step in once), times)
+            if self._try((filling,) if once == path else (*path, filling)) is None:
                 self.untried.append(f"filling '{queue.name}': it takes {times:,} messages")
+
+
+def _once(path: History) -> Iterator[AnyStep]:
+    """The steps of a path, each as it is done once."""
+    for step in path:
+        if isinstance(step, steps.Repeat):
+            yield from _once(step.steps)
+        elif isinstance(step, Publish):
+            yield steps.changed(step, times=1)
+        else:
+            yield step
 
 
 class _Found(Exception):

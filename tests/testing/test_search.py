@@ -1,0 +1,127 @@
+"""The search finds what only some messages meet, and does not cry wolf."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simulator.testing import steps
+from simulator.testing.entries import entries
+from simulator.testing.search import Search
+from simulator.testing.trial import Trial
+from tests.testing.test_trial import queue
+
+
+def topology(
+    queues: list[dict[str, Any]],
+    exchanges: dict[str, Any] | None = None,
+    bindings: list[tuple[str, str, str]] | None = None,
+) -> dict[str, Any]:
+    """Definitions; exchanges by name, as a type or with further fields; bindings as source, queue, key."""
+    return {
+        "vhosts": [{"name": "/"}],
+        "queues": [{"vhost": "/", "durable": True, **each} for each in queues],
+        "exchanges": [
+            {"name": name, "vhost": "/", "durable": True, "auto_delete": False, "internal": False, "arguments": {}}
+            | (kind if isinstance(kind, dict) else {"type": kind})
+            for name, kind in (exchanges or {}).items()
+        ],
+        "bindings": [
+            {
+                "source": source,
+                "vhost": "/",
+                "destination": name,
+                "destination_type": "queue",
+                "routing_key": key,
+                "arguments": {},
+            }
+            for source, name, key in bindings or []
+        ],
+    }
+
+
+def found(definitions: dict[str, Any], name: str = "lossless", **how: Any) -> steps.History | None:
+    finding = Search(definitions, name, **how).run()
+    return None if finding is None else finding.history
+
+
+def test_limits_one_behind_the_other_are_all_gone_beyond() -> None:
+    chain = [
+        queue("orders", max_length=1_000, dead_letter_exchange="", dead_letter_routing_key="dead"),
+        queue("dead", max_length=1_000, dead_letter_exchange="", dead_letter_routing_key="rest"),
+    ]
+    assert found(topology([*chain, queue("rest")])) is None
+    ends = topology([*chain, queue("rest", max_length=1_000)])
+    history = found(ends, publishes=[steps.Publish("", "orders")])
+    assert history == (steps.Publish("", "orders", times=3_001),)
+
+
+def test_an_alternate_exchange_is_a_way_in() -> None:
+    definitions = topology(
+        [queue("bound"), queue("others", message_ttl=100)],
+        {
+            "shop": {"type": "direct", "arguments": {"alternate-exchange": "rest"}},
+            "rest": {"type": "fanout", "internal": True},
+        },
+        [("shop", "bound", "order"), ("rest", "others", "")],
+    )
+    assert found(definitions) == (steps.Publish("shop", "other"), steps.Wait(100))
+
+
+def test_a_key_that_only_the_dead_letter_exchange_knows_is_tried() -> None:
+    definitions = topology(
+        [queue("orders", dead_letter_exchange="dlx"), queue("created", message_ttl=1_000), queue("rest")],
+        {
+            "shop": "topic",
+            "dlx": {"type": "direct", "internal": True, "arguments": {"alternate-exchange": "rest"}},
+            "rest": {"type": "fanout", "internal": True},
+        },
+        [("shop", "orders", "#"), ("dlx", "created", "order.created"), ("rest", "rest", "")],
+    )
+    assert found(definitions) == (steps.Publish("shop", "order.created"), steps.Reject("orders"), steps.Wait(1_000))
+
+
+def test_entries_reach_queues_and_leave_internal_exchanges_alone() -> None:
+    definitions = topology(
+        [queue("bound"), queue("unbound"), queue("dead")],
+        {"shop": "topic", "dlx": {"type": "fanout", "internal": True}},
+        [("shop", "bound", "order.*"), ("dlx", "dead", "")],
+    )
+    found = entries(Trial(definitions))
+    assert {each.exchange for each in found} == {"", "shop"}
+    assert {each.routing_key for each in found if not each.exchange} == {"unbound"}
+    assert {each.routing_key for each in found if each.exchange} >= {"order.other"}
+    for each in found:
+        trial = Trial(definitions)
+        trial.do(each)
+        assert list(trial.copies()), each
+
+
+@pytest.mark.parametrize(
+    ("arguments", "broken"),
+    [
+        ({"expires": 60_000}, True),
+        (
+            {"expires": 60_000, "message_ttl": 1_000, "dead_letter_exchange": "", "dead_letter_routing_key": "safe"},
+            True,
+        ),
+        ({"message_ttl": 1_000, "dead_letter_exchange": "", "dead_letter_routing_key": "safe"}, False),
+        ({"max_priority": 3}, False),
+        ({"single_active_consumer": True}, False),
+        ({"queue_type": "stream"}, False),
+        ({"queue_type": "quorum"}, True),
+        ({"queue_type": "quorum", "delivery_limit": -1}, False),
+        ({"queue_type": "quorum", "delivery_limit": 0}, True),
+        ({"max_length": 5, "overflow": "reject-publish"}, False),
+        ({"max_length": 5, "overflow": "reject-publish-dlx"}, False),
+        ({"max_length_bytes": 100}, True),
+    ],
+)
+def test_what_one_queue_loses(arguments: dict[str, Any], broken: bool) -> None:
+    assert (found(topology([queue("orders", **arguments), queue("safe")])) is not None) is broken
+
+
+def test_an_auto_delete_queue_goes_with_its_consumer() -> None:
+    definitions = topology([{**queue("orders"), "auto_delete": True}])
+    assert found(definitions) == (steps.Publish("", "orders"), steps.Crash("orders"))
