@@ -187,7 +187,7 @@ class _Drawing:
 
 def _quoted(text: str) -> str:
     """Text that Mermaid takes as it is."""
-    return text.replace("#", "#35;").replace(";", "#59;") if ";" in text or "#" in text else text or " "
+    return re.sub(r"[#;:\n]", lambda found: f"#{ord(found[0])};", text) or " "
 
 
 def _folded(arrows: list[str]) -> list[str]:

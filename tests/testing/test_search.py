@@ -54,7 +54,8 @@ def test_limits_one_behind_the_other_are_all_gone_beyond() -> None:
     assert found(topology([*chain, queue("rest")])) is None
     ends = topology([*chain, queue("rest", max_length=1_000)])
     history = found(ends, publishes=[steps.Publish("", "orders")])
-    assert history == (steps.Publish("", "orders", times=3_001),)
+    assert history is not None
+    assert 1_001 <= steps.length(history) <= 3 * 1_001
 
 
 def test_an_alternate_exchange_is_a_way_in() -> None:

@@ -1,0 +1,79 @@
+"""What a broken property prints."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulator.testing import PropertyBroken, Trial, steps
+from simulator.testing.report import as_mermaid, as_test, events_of, explained, in_words, life, repeats
+from tests.testing.test_trial import LADDER, QUORUM, definitions, queue
+
+
+def broken(topology: dict[str, object], *history: steps.AnyStep) -> PropertyBroken:
+    trial = Trial(topology, properties=["lossless"])
+    with pytest.raises(PropertyBroken) as caught:
+        trial.play(history)
+    return caught.value
+
+
+def test_repeated_events_are_told_and_drawn_once() -> None:
+    found = broken(QUORUM, steps.Publish("", "orders"), steps.Crash("orders", 21))
+    events = events_of(QUORUM, found.history, "4.3", found)
+    assert life(events)[3] == "At once it went back to the queue 'orders' (lost channel). (These 2, 21 times.)"
+    assert as_mermaid(events).splitlines()[5:] == [
+        "    publisher->>q1: publish orders",
+        "    loop 21 times",
+        "        q1->>consumer: deliver",
+        "        consumer-->>q1: requeue (lost channel)",
+        "    end",
+        "    q1-xlost: dropped delivery_limit",
+    ]
+
+
+def test_the_test_can_be_pasted_whatever_the_names_are() -> None:
+    odd = definitions(queue("or\"d'ers\n#1;", dead_letter_exchange="gone"))
+    found = broken(odd, steps.Publish("", "or\"d'ers\n#1;"), steps.Repeat((steps.Reject("or\"d'ers\n#1;"),), 2))
+    names: dict[str, object] = {}
+    exec(as_test(odd, found.history, "4.3", found), names)
+    with pytest.raises(PropertyBroken, match="lossless is broken"):
+        names["test_lossless"]()  # type: ignore[operator]
+    picture = as_mermaid(events_of(odd, found.history, "4.3", found))
+    assert "    participant q1 as or\"d'ers#10;#35;1#59;" in picture
+
+
+def test_words_for_every_step() -> None:
+    told = in_words(
+        [
+            steps.Publish("shop", "a.b", headers={"x": 1}, expiration_ms=5, body_bytes=7, times=2),
+            steps.Repeat((steps.Ack("q"), steps.Requeue("q", method="nack")), 3),
+            steps.Hold("q", 4),
+            steps.Leave("q", vhost="other"),
+            steps.Wait(1_500),
+            steps.ClearPolicy("p", operator=True),
+        ]
+    )
+    assert told == [
+        "publish to exchange 'shop' with routing key 'a.b', headers {'x': 1}, expiration 5 ms, 7 bytes, 2 times",
+        "3 times:",
+        "    the consumer of 'q' acknowledges",
+        "    the consumer of 'q' requeues by basic.nack",
+        "a consumer of 'q' takes up to 4 and keeps them",
+        "the consumer of 'q' leaves in virtual host 'other'",
+        "1,500 ms pass",
+        "an operator clears operator policy 'p'",
+    ]
+
+
+def test_parts_that_are_repeated_are_found() -> None:
+    assert [(list(part), times) for part, times in repeats(list("xababababc"))] == [
+        (["x"], 1),
+        (["a", "b"], 4),
+        (["c"], 1),
+    ]
+
+
+def test_a_broken_property_about_no_message_is_told_without_a_life() -> None:
+    told = explained(LADDER, (steps.Wait(1),), PropertyBroken("mine", "it was not so"), command="again")
+    assert told.startswith("mine is broken: it was not so\n\nThe shortest history found:\n\n    1 ms pass")
+    assert "sequenceDiagram" not in told
+    assert told.endswith("Again:\n\n    again")
