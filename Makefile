@@ -37,6 +37,7 @@ demo: install java  ## replay a captured trace and write a report to out/demo
 .PHONY: test
 test: install java lint test-fast test-spark test-cluster  ## every check there is
 	tests/live/broker run make --no-print-directory test-live vectors-check
+	make --no-print-directory test-container
 
 .PHONY: lint
 lint: install  ## ruff and mypy
@@ -67,6 +68,19 @@ test-notebooks: install java  ## run every notebook from top to bottom
 .PHONY: test-live
 test-live: install java  ## against real RabbitMQ servers, started and stopped here
 	tests/live/broker run $(PYTEST) -m live
+
+.PHONY: test-container
+test-container: install  ## the harness on a RabbitMQ in a container, whose image is made here (RELEASE=4.3)
+	TESTCONTAINERS_RYUK_DISABLED=true tests/live/broker image $(RELEASE) \
+	  $(PYTEST) tests/testing/test_same_file.py --dlx-broker container:dlx-rabbitmq:$(RELEASE)
+
+.PHONY: mutants
+mutants: install  ## put deliberate faults into copies of the tree, and see that the tests catch them
+	$(BIN)/python -m tests.mutants
+
+.PHONY: enumerate
+enumerate: install  ## every small topology and what becomes of a message in it
+	$(BIN)/python -m tests.enumeration
 
 .PHONY: test-clients
 test-clients: install java  ## the suites of other people's clients, against the simulator; fetches them (RELEASE=4.3)

@@ -27,7 +27,7 @@ class Event(StrEnum):
     UNROUTABLE = "unroutable", "No queue was bound for the message: it is gone."
     RETURNED = "returned", "An unroutable mandatory message went back to its publisher."
     CONFIRMED = "confirmed", "The broker confirmed the publish."
-    NACKED = "nacked", "A full queue refused the message (overflow reject-publish); a dead letter has the reason maxlen."
+    NACKED = "nacked", "A full queue refused the message; a dead letter has the reason maxlen."
     DELIVERED = "delivered", "A queue handed the message to a consumer, or to basic.get."
     ACKED = "acked", "The consumer acknowledged the delivery: the copy is gone."
     REJECTED = "rejected", "The consumer rejected the delivery without requeueing it."

@@ -1,4 +1,4 @@
-"""What all tests share: which real servers there are, and Hypothesis' settings."""
+"""What all tests share: which real servers there are, and Hypothesis' settings. The plugin has the options."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import pytest
 from hypothesis import settings
 
+from simulator.testing import plugin
 from tests.live import servers
 
 NO_SERVER = "no RabbitMQ server: pass --dlx-broker or run make test-live"
@@ -21,19 +22,10 @@ os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--dlx-broker",
-        action="append",
-        default=[],
-        metavar="AMQP_URL",
-        help="a running RabbitMQ server with the management plugin, as amqp://user:password@host:port/ "
-        "(management at that port + 10000) or 'AMQP_URL|MANAGEMENT_URL'; may be given more than once",
-    )
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that asks for ``live_server`` once for each server there is."""
+    """Run a test that asks for ``live_server`` once for each server there is; one with ``dlx_broker``, there too."""
+    if "dlx_broker" in metafunc.fixturenames:
+        _add_live_servers(metafunc.config)
     if "live_server" not in metafunc.fixturenames:
         return
     found = _live_servers(metafunc.config)
@@ -41,6 +33,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if not params:
         params = [pytest.param(None, id="none", marks=[pytest.mark.live, pytest.mark.skip(reason=NO_SERVER)])]
     metafunc.parametrize("live_server", params, indirect=True, scope="session")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test whose broker is no simulator counts as live, before ``-m`` chooses."""
+    for item in items:
+        backend = item.callspec.params.get("dlx_broker") if hasattr(item, "callspec") else None
+        if backend is not None and not backend.simulated:
+            item.add_marker(pytest.mark.live)
 
 
 @pytest.fixture(scope="session")
@@ -56,7 +57,22 @@ def _live_servers(config: pytest.Config) -> list[servers.LiveServer]:
     """The servers of this run, asked once."""
     if _FOUND not in config.stash:
         try:
-            config.stash[_FOUND] = servers.given(config.getoption("--dlx-broker"))
+            named = [option for option in config.getoption("dlx_broker") if option.startswith("amqp")]
+            config.stash[_FOUND] = servers.given(named)
         except servers.NoSuchServerError as error:
             raise pytest.UsageError(str(error)) from error
     return config.stash[_FOUND]
+
+
+def _add_live_servers(config: pytest.Config) -> None:
+    """Where no broker is named, the plugin's tests run on the simulator and on the servers of the environment."""
+    if config.getoption("dlx_broker") or plugin.BACKENDS in config.stash:
+        return
+    # Loaded here, for tests/clients/ runs where little is installed.
+    from simulator.testing.running import RunningServer
+    from simulator.testing.servers import Server
+    from simulator.testing.simulated import Simulator
+
+    real = [Server(each.release, each.version, each.amqp_url, each.management_url) for each in _live_servers(config)]
+    if real:
+        config.stash[plugin.BACKENDS] = [Simulator(), *map(RunningServer, real)]

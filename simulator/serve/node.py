@@ -41,6 +41,7 @@ class Client(Protocol):
         channel_max, frame_max, heartbeat_s: as negotiated.
         received_bytes, received_packets, sent_bytes, sent_packets: counters.
         pending_bytes: what waits to be sent.
+        busy: whether something it sent has not been done yet.
     """
 
     id: int
@@ -79,6 +80,9 @@ class Client(Protocol):
 
     @property
     def pending_bytes(self) -> int: ...
+
+    @property
+    def busy(self) -> bool: ...
 
     def reply(self, reply: Reply) -> None:
         """Take a reply of the broker; the bytes wait for ``flush``."""

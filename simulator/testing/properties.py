@@ -253,7 +253,8 @@ class DeathHistory(Property):
             raise self.broken(f"two entries are of one queue and reason: {deaths}", event)
         last = deaths[0].queue, deaths[0].reason
         if died.get((*last, total - 1), -1) not in (event.time_us, None):
-            raise self.broken(f"x-death says {total} deaths, the last in '{last[0]}' ({last[1]}); that was not so", event)
+            why = f"x-death says {total} deaths, the last in '{last[0]}' ({last[1]}); that was not so"
+            raise self.broken(why, event)
 
 
 def _deaths(message: Message) -> tuple[Any, ...]:

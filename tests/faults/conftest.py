@@ -16,7 +16,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "target" not in metafunc.fixturenames:
         return
     simulated = [pytest.param(release, id=f"simulated-{release}") for release in RELEASES]
-    servers = _servers(tuple(metafunc.config.getoption("--dlx-broker")))
+    servers = _servers(tuple(each for each in metafunc.config.getoption("--dlx-broker") if each.startswith("amqp")))
     real = [pytest.param(server, id=f"live-{server.release}", marks=pytest.mark.live) for server in servers]
     metafunc.parametrize("target", simulated + real, indirect=True, scope="session")
 

@@ -112,6 +112,11 @@ class AmqpClient(asyncio.Protocol):
         """What waits to be sent."""
         return self._transport.get_write_buffer_size()
 
+    @property
+    def busy(self) -> bool:
+        """Whether something it sent has not been done yet."""
+        return self._work is not None
+
     # asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

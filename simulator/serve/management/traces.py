@@ -95,6 +95,7 @@ class _Tap:
     auth_mechanism = user = ""
     channel_max = frame_max = heartbeat_s = pending_bytes = 0
     state = "running"
+    busy = False
     client_properties: Mapping[str, Any] = MappingProxyType({})
     received_bytes = received_packets = sent_bytes = sent_packets = 0
 

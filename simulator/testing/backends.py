@@ -1,0 +1,29 @@
+"""What ``--dlx-broker`` names: the simulator, a container, or a server that runs already."""
+
+from __future__ import annotations
+
+from dlx.releases import DEFAULT, release
+from simulator.testing.brokers import Backend
+from simulator.testing.containers import Container
+from simulator.testing.running import RunningServer, asked
+from simulator.testing.simulated import Simulator
+
+_CONTAINER = "container:"
+_EXPECTED = "expected simulator, container:IMAGE, amqp://user:password@host:port/ or 'AMQP_URL|MANAGEMENT_URL'"
+
+
+def backend(named: str, release_name: str | None = None) -> Backend:
+    """The backend that an option names; ``release_name`` is the release that tests want, if they say so.
+
+    Raises:
+        ValueError: no backend is named so.
+        UnknownReleaseError: there are no rules for that release.
+        BrokerUnavailableError: no server answers there, or one of another release.
+    """
+    if named == "simulator":
+        return Simulator(release(release_name or DEFAULT).name)
+    if named.startswith(_CONTAINER) and named != _CONTAINER:
+        return Container(named.removeprefix(_CONTAINER), release_name)
+    if named.startswith(("amqp://", "amqps://")):
+        return RunningServer(asked(named, release_name))
+    raise ValueError(f"{_EXPECTED}, got {named!r}")

@@ -1,0 +1,114 @@
+"""A running RabbitMQ server, reached by AMQP and by its management API."""
+
+from __future__ import annotations
+
+import base64
+import json
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+MANAGEMENT_OFFSET = 10_000  # RabbitMQ's own habit: AMQP at 5672, management at 15672
+_TIMEOUT_S = 30
+
+
+class NoSuchServerError(Exception):
+    """A server was named that does not answer."""
+
+
+class ManagementError(Exception):
+    """The management API refused a call. ``status`` is HTTP's, ``reason`` what the server says."""
+
+    def __init__(self, call: str, status: int, reason: str) -> None:
+        super().__init__(f"{call}: {status} {reason}")
+        self.status = status
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Server:
+    """One running server. ``release`` is such as ``"4.3"``, ``version`` such as ``"4.3.6"``."""
+
+    release: str
+    version: str
+    amqp_url: str
+    management_url: str
+
+    @property
+    def user(self) -> str:
+        """Who the AMQP URL logs in as."""
+        return _credentials(self.amqp_url)[0]
+
+    def api(self, method: str, path: str, body: object = None) -> Any:
+        """Call the management API (``path`` such as ``vhosts/x``); its answer, ``None`` for an empty one.
+
+        Raises ``ManagementError`` when it refuses, ``OSError`` when it does not answer.
+        """
+        return call(self.amqp_url, self.management_url, method, path, body)
+
+    def vhost_url(self, vhost: str) -> str:
+        """The AMQP URL of one of its virtual hosts, with user and password."""
+        parts = urlsplit(self.amqp_url)
+        user, password = (quote(each, safe="") for each in _credentials(self.amqp_url))
+        host = parts.netloc.rpartition("@")[2]
+        return f"{parts.scheme}://{user}:{password}@{host}/{quote(vhost, safe='')}"
+
+
+def ask(urls: str) -> Server:
+    """The server at ``AMQP_URL`` or ``AMQP_URL|MANAGEMENT_URL``, asked for its version.
+
+    Raises ``NoSuchServerError`` where no management API answers.
+    """
+    amqp_url, _, management_url = urls.partition("|")
+    if not management_url:
+        parts = urlsplit(amqp_url)
+        management_url = f"http://{parts.hostname}:{(parts.port or 5672) + MANAGEMENT_OFFSET}/"
+    try:
+        version = call(amqp_url, management_url, "GET", "overview")["rabbitmq_version"]
+    except (OSError, ManagementError, ValueError) as error:
+        raise NoSuchServerError(
+            f"no RabbitMQ management API answers at {management_url} ({error}); give it as '{_hidden(amqp_url)}|http://...'"
+        ) from error
+    return Server(".".join(version.split(".")[:2]), version, amqp_url, management_url)
+
+
+def call(amqp_url: str, management_url: str, method: str, path: str, body: object = None) -> Any:
+    """Call a management API as the user of the AMQP URL. Raises ``ManagementError`` or ``OSError``."""
+    credentials = ":".join(_credentials(amqp_url)).encode()
+    request = urllib.request.Request(
+        f"{management_url.rstrip('/')}/api/{path}",
+        method=method,
+        data=None if body is None else json.dumps(body).encode(),
+        headers={
+            "Authorization": "Basic " + base64.b64encode(credentials).decode(),
+            "Content-Type": "application/json",
+        },
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:
+            text = response.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            raise ManagementError(f"{method} /api/{path}", error.code, _reason(error.read())) from error
+    return json.loads(text) if text else None
+
+
+def _credentials(amqp_url: str) -> tuple[str, str]:
+    parts = urlsplit(amqp_url)
+    return unquote(parts.username or "guest"), unquote(parts.password or "guest")
+
+
+def _hidden(amqp_url: str) -> str:
+    """The URL without its password."""
+    parts = urlsplit(amqp_url)
+    return amqp_url.replace(f":{parts.password}@", ":...@") if parts.password else amqp_url
+
+
+def _reason(text: bytes) -> str:
+    try:
+        answer = json.loads(text)
+        return str(answer.get("reason", answer))
+    except (ValueError, AttributeError):
+        return text.decode(errors="replace").strip()

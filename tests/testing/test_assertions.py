@@ -1,0 +1,542 @@
+"""What the assertions accept, and what they say."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pika
+import pytest
+
+import simulator
+from dlx.deaths import REASONS
+from simulator.broker import Broker
+from simulator.broker.commands import (
+    Ack,
+    DeclareQueue,
+    DeleteQueue,
+    Get,
+    OpenChannel,
+    OpenConnection,
+    PassTime,
+    Publish,
+    PurgeQueue,
+    Reject,
+)
+from simulator.broker.replies import Got
+from simulator.lives import MESSAGES_MAX, Lives, RecordingBroker
+from simulator.serve.node import Node
+from simulator.testing import assert_dead_lettered, assert_nothing_lost, assert_settles, inspect_server
+from simulator.testing.running import RunningServer, ServerBroker
+from simulator.testing.servers import ask
+from simulator.testing.simulated import Simulator
+
+CHANNEL = ("me", 1)
+START_US = 1_767_225_600_000_000  # 2026-01-01
+TO_DEAD = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+QUORUM = {"x-queue-type": "quorum"}
+
+
+class Bench:
+    """A recording broker with one client."""
+
+    def __init__(self, release: str = "4.3", broker: Broker | None = None) -> None:
+        self.broker = RecordingBroker(release) if broker is None else broker
+        self.do(OpenConnection("me"))
+        self.do(OpenChannel(CHANNEL))
+
+    def do(self, command: Any, ms: int = 0) -> list[Any]:
+        """What a command causes, so many milliseconds after the one before."""
+        return self.broker.handle(command, max(self.broker.now_us, START_US) + ms * 1000)
+
+    def queue(self, name: str, **arguments: Any) -> None:
+        """Declare a durable queue; ``x_message_ttl`` stands for ``x-message-ttl``."""
+        named = {name.replace("_", "-"): value for name, value in arguments.items()}
+        self.do(DeclareQueue(channel=CHANNEL, queue=name, durable=True, arguments=named))
+
+    def publish(self, queue: str, **properties: Any) -> None:
+        """Publish to a queue."""
+        self.do(Publish(CHANNEL, "", queue, properties, b"x"))
+
+    def get(self, queue: str) -> int:
+        """The tag of the queue's next message."""
+        (got,) = self.do(Get(CHANNEL, queue))
+        assert isinstance(got, Got)
+        return got.delivery_tag
+
+    def reject(self, queue: str) -> None:
+        """Reject the queue's next message for good."""
+        self.do(Reject(CHANNEL, self.get(queue), requeue=False))
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def failure(assertion: Any, *args: Any, **named: Any) -> list[str]:
+    """The lines with which an assertion fails."""
+    with pytest.raises(AssertionError) as raised:
+        assertion(*args, **named)
+    return str(raised.value).splitlines()
+
+
+# assert_dead_lettered
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_dead_letters_of_every_reason_are_found(bench: Bench, reason: str) -> None:
+    bench.queue("dead")
+    if reason == "rejected":
+        bench.queue("q", **TO_DEAD)
+        bench.publish("q")
+        bench.reject("q")
+    elif reason == "expired":
+        bench.queue("q", **TO_DEAD, x_message_ttl=1000)
+        bench.publish("q")
+        bench.do(PassTime(), 1000)
+    elif reason == "maxlen":
+        bench.queue("q", **TO_DEAD, x_max_length=0)
+        bench.publish("q")
+    else:
+        bench.queue("q", **TO_DEAD, **QUORUM, x_delivery_limit=0)
+        bench.publish("q")
+        bench.do(Reject(CHANNEL, bench.get("q"), requeue=True))
+    assert_dead_lettered(bench.broker, to="dead")
+    assert_dead_lettered(bench.broker, to="dead", reason=reason, times=1)
+    for other in set(REASONS) - {reason}:
+        assert_dead_lettered(bench.broker, to="dead", reason=other, times=0)
+        assert failure(assert_dead_lettered, bench.broker, to="dead", reason=other)[:2] == [
+            f"expected at least 1 dead letter ({other}) in the queue 'dead', found 0",
+            f"also there: q {reason}",
+        ]
+
+
+@pytest.mark.parametrize("release", ["3.8", "4.3"])
+def test_the_last_death_counts(release: str) -> None:
+    bench = Bench(release)
+    bench.queue("dead")
+    bench.queue("wait", **TO_DEAD, x_message_ttl=1000)
+    bench.queue("q", **{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "wait"})
+    bench.publish("q")
+    bench.reject("q")
+    assert_dead_lettered(bench.broker, to="wait", reason="rejected", times=1)
+    bench.do(PassTime(), 1000)
+    assert_dead_lettered(bench.broker, to="dead", reason="expired", times=1)
+    assert_dead_lettered(bench.broker, to="dead", reason="rejected", times=0)
+
+
+def test_a_failure_tells_what_is_there_and_what_became_of_the_messages(bench: Bench) -> None:
+    bench.queue("dead")
+    bench.queue("q", **TO_DEAD)
+    bench.publish("dead")
+    bench.publish("q")
+    bench.publish("q", message_id="order-7")
+    bench.reject("q")
+    bench.do(PassTime(), 90_000)
+    bench.reject("q")
+    bench.get("dead")
+    assert failure(assert_dead_lettered, bench.broker, to="dead", reason="rejected", times=3) == [
+        "expected 3 dead letters (rejected) in the queue 'dead', found 2",
+        "also there: 1 that is not ready",
+        "What became of 2 of the 3 messages:",
+        "message 3 (id 'order-7'):",
+        "  At 2026-01-01 00:00:00.000 it was published to the default exchange with the routing key 'q'.",
+        "  At once it entered the queue 'q'.",
+        "  1 min 30 s later the queue 'q' handed it to a consumer.",
+        "  At once the consumer of 'q' rejected it for good.",
+        "  At once it was dead-lettered from the queue 'q' (rejected) to dead.",
+        "  At once it entered the queue 'dead'.",
+        "  It is in the queue 'dead', ready at place 2 of 2.",
+        "message 2:",
+        "  At 2026-01-01 00:00:00.000 it was published to the default exchange with the routing key 'q'.",
+        "  At once it entered the queue 'q'.",
+        "  At once the queue 'q' handed it to a consumer.",
+        "  At once the consumer of 'q' rejected it for good.",
+        "  At once it was dead-lettered from the queue 'q' (rejected) to dead.",
+        "  At once it entered the queue 'dead'.",
+        "  It is in the queue 'dead', ready at place 1 of 2.",
+    ]
+
+
+def test_living_messages_are_no_dead_letters(bench: Bench) -> None:
+    bench.queue("dead")
+    bench.publish("dead")
+    assert failure(assert_dead_lettered, bench.broker, to="dead")[:2] == [
+        "expected at least 1 dead letter in the queue 'dead', found 0",
+        "also there: 1 that did not die",
+    ]
+
+
+def test_a_queue_that_is_not_there_is_named(bench: Bench) -> None:
+    assert failure(assert_dead_lettered, bench.broker, to="dead") == [
+        "expected dead letters in the queue 'dead', but there is none; the queues are none",
+        "No message was published.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        ({"reason": "dropped"}, "expected a reason of rejected, expired, maxlen, delivery_limit, got 'dropped'"),
+        ({"times": -1}, "expected times to be 0 or more, got -1"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(bench: Bench, asked: Any, error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        assert_dead_lettered(bench.broker, to="dead", **asked)
+
+
+# assert_nothing_lost
+
+
+def lose_to_nothing(bench: Bench) -> None:
+    bench.queue("q")
+    bench.publish("q")
+    bench.reject("q")
+
+
+def lose_to_a_missing_exchange(bench: Bench) -> None:
+    bench.queue("q", **{"x-dead-letter-exchange": "gone"})
+    bench.publish("q")
+    bench.reject("q")
+
+
+def lose_to_no_queue(bench: Bench) -> None:
+    bench.queue("q", **{"x-dead-letter-exchange": "amq.direct"})
+    bench.publish("q")
+    bench.reject("q")
+
+
+def lose_in_a_circle(bench: Bench) -> None:
+    bench.queue("q", **{"x-dead-letter-exchange": "", "x-message-ttl": 1000})
+    bench.publish("q")
+    bench.do(PassTime(), 1000)
+
+
+def lose_at_a_full_queue(bench: Bench) -> None:
+    bench.queue("full", x_max_length=0, x_overflow="reject-publish")
+    bench.queue("q", **{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "full"})
+    bench.publish("q")
+    bench.reject("q")
+
+
+def lose_with_the_queue(bench: Bench) -> None:
+    bench.queue("q")
+    bench.publish("q")
+    bench.do(DeleteQueue(channel=CHANNEL, queue="q"))
+
+
+def lose_by_a_purge(bench: Bench) -> None:
+    bench.queue("q")
+    bench.publish("q")
+    bench.do(PurgeQueue(channel=CHANNEL, queue="q"))
+
+
+@pytest.mark.parametrize(
+    ("lose", "why"),
+    [
+        (lose_to_nothing, "It was dropped: it died in the queue 'q' (rejected) and went nowhere "
+         "(the queue has no dead-letter exchange)."),
+        (lose_to_a_missing_exchange, "It was dropped: it died in the queue 'q' (rejected) and went nowhere "
+         "(dead-letter exchange 'gone' of queue 'q' does not exist)."),
+        (lose_to_no_queue, "No queue was bound for its dead letter from 'q' (rejected): it is gone "
+         "(exchange 'amq.direct' routes ['q'] to no queue)."),
+        (lose_in_a_circle, "It was dropped: its dead letter from 'q' (expired) would have gone in a circle "),
+        (lose_at_a_full_queue, "It was dropped: it died in the queue 'full' (maxlen) and went nowhere "
+         "(queue 'full' is full)."),
+        (lose_with_the_queue, "It was removed with what else was in the queue 'q' (the queue was deleted)."),
+        (lose_by_a_purge, "It was removed with what else was in the queue 'q'."),
+    ],
+)  # fmt: skip
+def test_every_loss_is_named(bench: Bench, lose: Any, why: str) -> None:
+    lose(bench)
+    lines = failure(assert_nothing_lost, bench.broker)
+    assert lines[0] == "expected that nothing is lost, but:"
+    assert lines[1].startswith(f"message 1: {why}")
+    assert lines[2].startswith("  At 2026-01-01 00:00:00.000 it was published to the default exchange")
+    assert lines[-1] == "  Nothing is left of it."
+
+
+def test_each_lost_copy_and_message_is_named(bench: Bench) -> None:
+    lose_to_nothing(bench)
+    bench.publish("q", message_id="order-7")
+    bench.publish("q")
+    bench.reject("q")
+    lines = failure(assert_nothing_lost, bench.broker)
+    assert [line.partition(":")[0] for line in lines if line.startswith("message")] == [
+        "message 1",
+        "message 2 (id 'order-7')",
+    ]
+
+
+def test_what_is_acknowledged_ready_held_or_never_entered_is_not_lost(bench: Bench) -> None:
+    bench.queue("q")
+    bench.publish("q")
+    bench.do(Ack(CHANNEL, bench.get("q")))
+    bench.publish("q")
+    bench.get("q")
+    bench.publish("q")
+    bench.queue("full", x_max_length=0, x_overflow="reject-publish")
+    bench.queue("fussy", x_max_length=0, x_overflow="reject-publish-dlx")
+    for queue in ("full", "fussy", "nowhere"):
+        bench.publish(queue)
+    held = {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish", "x-dead-letter-exchange": ""}
+    bench.queue("held", **QUORUM, **held, x_dead_letter_routing_key="full")
+    bench.publish("held")
+    bench.reject("held")
+    assert_nothing_lost(bench.broker)
+
+
+def test_what_was_not_recorded_cannot_be_told() -> None:
+    bench = Bench(broker=RecordingBroker("4.3", lives=Lives(limit=2)))
+    bench.queue("q")
+    for _ in range(3):
+        bench.publish("q")
+    with pytest.raises(ValueError, match=r"the lives of the first messages are not kept, so nobody can tell"):
+        assert_nothing_lost(bench.broker)
+
+
+def test_the_fixtures_broker_keeps_many_lives() -> None:
+    with Simulator().broker(None, None) as broker:
+        broker.server.run(lambda node: _publish_unroutable(node, MESSAGES_MAX + 1))
+        assert_nothing_lost(broker)
+
+
+def _publish_unroutable(node: Node, times: int) -> None:
+    node.handle(OpenConnection("me"))
+    node.handle(OpenChannel(CHANNEL))
+    for _ in range(times):
+        node.handle(Publish(CHANNEL, "", "nowhere"))
+
+
+def test_a_life_that_is_too_long_cannot_be_told(bench: Bench) -> None:
+    bench.queue("q", **QUORUM, x_delivery_limit=-1)
+    bench.publish("q")
+    for _ in range(251):
+        bench.do(Reject(CHANNEL, bench.get("q"), requeue=True))
+    assert failure(assert_nothing_lost, bench.broker)[1] == (
+        "message 1: 4 of its events were not kept: nobody can tell."
+    )
+
+
+# assert_settles
+
+
+def test_what_expires_in_time_settles(bench: Bench) -> None:
+    bench.queue("dead")
+    bench.queue("q", **TO_DEAD, x_message_ttl=60_000)
+    bench.publish("q")
+    assert_settles(bench.broker, within=timedelta(minutes=1))
+    assert_dead_lettered(bench.broker, to="dead", times=1)  # the time has passed
+
+
+def test_what_expires_later_does_not(bench: Bench) -> None:
+    bench.queue("dead")
+    bench.queue("q", **TO_DEAD, x_message_ttl=60_000)
+    bench.publish("q")
+    assert failure(assert_settles, bench.broker, within=45.5) == [
+        "expected the broker to come to rest within 45.5 s, but then:",
+        "14.5 s later, message 1: Its time to live ran out in the queue 'q'.",
+        "14.5 s later, message 1: It was dead-lettered from the queue 'q' (expired) to dead.",
+        "14.5 s later, message 1: It entered the queue 'dead'.",
+        "message 1:",
+        "  At 2026-01-01 00:00:00.000 it was published to the default exchange with the routing key 'q'.",
+        "  At once it entered the queue 'q'.",
+        "  It is in the queue 'q', ready at place 1 of 1.",
+    ]
+    assert_dead_lettered(bench.broker, to="dead", times=0)  # what would happen was tried on a copy
+
+
+def test_the_next_steps_are_shown(bench: Bench) -> None:
+    bench.queue("q", **{"x-message-ttl": 1000})
+    for _ in range(100):
+        bench.publish("q")
+        bench.do(PassTime(), 1)
+    lines = failure(assert_settles, bench.broker, within=0)
+    assert [line for line in lines if "later, message" in line] == [
+        "0.9 s later, message 1: Its time to live ran out in the queue 'q'.",
+        "0.9 s later, message 1: It was dropped: it died in the queue 'q' (expired) and went nowhere "
+        "(the queue has no dead-letter exchange).",
+        "0.901 s later, message 2: Its time to live ran out in the queue 'q'.",
+        "0.901 s later, message 2: It was dropped: it died in the queue 'q' (expired) and went nowhere "
+        "(the queue has no dead-letter exchange).",
+        "0.902 s later, message 3: Its time to live ran out in the queue 'q'.",
+        "0.902 s later, message 3: It was dropped: it died in the queue 'q' (expired) and went nowhere "
+        "(the queue has no dead-letter exchange).",
+    ]
+
+
+@pytest.mark.parametrize("target", ["gone", ""])
+def test_timers_that_do_nothing_do_not_count(bench: Bench, target: str) -> None:
+    """At-least-once dead-lettering tries again every three minutes, for want of an exchange or of room."""
+    bench.queue("full", x_max_length=0, x_overflow="reject-publish")
+    held = {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish", "x-dead-letter-exchange": target}
+    bench.queue("held", **QUORUM, **held, x_dead_letter_routing_key="full")
+    bench.queue("unused", x_expires=86_400_000)
+    bench.publish("held")
+    bench.reject("held")
+    assert bench.broker.next_due() is not None
+    assert_settles(bench.broker, within=1)
+
+
+def test_time_is_never_negative(bench: Bench) -> None:
+    with pytest.raises(ValueError, match="expected a time that is not negative, got -1"):
+        assert_settles(bench.broker, within=-1)
+
+
+# What they accept
+
+
+class Wrapper:
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+
+
+def test_something_with_a_recording_broker_will_do(bench: Bench) -> None:
+    lose_to_nothing(bench)
+    wrapper = Wrapper(bench.broker)
+    assert_dead_lettered(wrapper, to="q", times=0)
+    assert_settles(wrapper, within=1)
+    assert failure(assert_nothing_lost, wrapper) == failure(assert_nothing_lost, bench.broker)
+
+
+def test_a_server_that_records_will_do() -> None:
+    with simulator.serve("4.3", management_port=0) as server:
+        with pika.BlockingConnection(pika.URLParameters(server.amqp_url)) as connection:
+            connection.channel().queue_declare("q", arguments={"x-max-length": 0})
+            connection.channel().basic_publish("", "q", b"x")
+            lost = failure(assert_nothing_lost, server)
+        assert lost[1] == (
+            "message 1: It was dropped: it died in the queue 'q' (maxlen) and went nowhere "
+            "(the queue has no dead-letter exchange)."
+        )
+        before_us = server.clock.now_us()
+        assert_settles(server, within=2)
+        assert server.clock.now_us() == before_us + 2_000_000
+
+
+def test_what_records_nothing_is_refused() -> None:
+    with simulator.serve("4.3") as server, pytest.raises(TypeError, match=r"nothing is recorded: .* got a Broker"):
+        assert_nothing_lost(server)
+    with pytest.raises(TypeError, match=r"nothing is recorded: .* got a Broker"):
+        assert_settles(Broker("4.3"), within=1)
+    with pytest.raises(TypeError, match=r"expected the fixture dlx_broker, .* got 'amqp://'"):
+        assert_dead_lettered("amqp://", to="q")
+
+
+# A real server, whose part the simulator plays
+
+
+@pytest.fixture
+def real(monkeypatch: pytest.MonkeyPatch) -> Iterator[ServerBroker]:
+    """A virtual host on a server that is known by its protocols alone."""
+    for name, seconds in (("PATIENCE_S", 0.3), ("QUIET_S", 0.3), ("STATISTICS_S", 0.2)):
+        monkeypatch.setattr(inspect_server, name, seconds)
+    with simulator.serve("4.3", clock="wall", management_port=0) as server:
+        backend = RunningServer(ask(f"{server.amqp_url}|{server.management_url}"))
+        with backend.broker(None, None) as broker:
+            yield broker
+
+
+@pytest.fixture
+def channel(real: ServerBroker) -> Iterator[Any]:
+    with pika.BlockingConnection(pika.URLParameters(real.amqp_url)) as connection:
+        channel = connection.channel()
+        channel.queue_declare("dead")
+        channel.queue_declare("q", arguments=TO_DEAD)
+        yield channel
+
+
+def test_on_a_server_what_is_in_queues_is_told(real: ServerBroker, channel: Any) -> None:
+    channel.basic_publish("", "q", b"x")
+    channel.basic_publish("", "q", b"y")
+    channel.basic_reject(channel.basic_get("q")[0].delivery_tag, requeue=False)
+    assert_dead_lettered(real, to="dead", reason="rejected", times=1)
+    assert failure(assert_dead_lettered, real, to="dead", reason="expired") == [
+        "expected at least 1 dead letter (expired) in the queue 'dead', found 0",
+        "also there: q rejected",
+        "What is ready in the queues (a real server does not say what became of messages):",
+        "  dead: q rejected",
+        "  q: a message that did not die",
+    ]
+    assert failure(assert_dead_lettered, real, to="parked")[0] == (
+        "expected dead letters in the queue 'parked', but there is none; the queues are 'dead', 'q'"
+    )
+
+
+def test_on_a_server_dead_letters_are_waited_for(real: ServerBroker, channel: Any) -> None:
+    channel.basic_publish("", "q", b"x", pika.BasicProperties(expiration="100"))
+    assert_dead_lettered(real, to="dead", reason="expired", times=1)
+
+
+def test_on_a_server_counters_tell_a_loss(real: ServerBroker, channel: Any) -> None:
+    channel.queue_declare("drop", arguments={"x-dead-letter-exchange": "gone"})
+    for queue in ("q", "q", "dead", "drop"):
+        channel.basic_publish("", queue, b"x")
+    channel.basic_ack(channel.basic_get("q")[0].delivery_tag)
+    channel.basic_get("dead", auto_ack=True)
+    assert_nothing_lost(real)
+    channel.basic_reject(channel.basic_get("drop")[0].delivery_tag, requeue=False)
+    assert failure(assert_nothing_lost, real) == [
+        "expected that nothing is lost, but:",
+        "1 of 4 copies are missing: publishes were routed to queues 4 times, consumers acknowledged 2, "
+        "and 1 are in queues.",
+        "What is ready in the queues (a real server does not say what became of messages):",
+        "  dead: nothing",
+        "  drop: nothing",
+        "  q: a message that did not die",
+    ]
+
+
+def test_on_a_server_counters_are_waited_for(real: ServerBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They come late: every few seconds, and not all at once."""
+    clock = FakeTime()
+    monkeypatch.setattr(inspect_server, "time", clock)
+    monkeypatch.setattr(inspect_server, "STATISTICS_S", 5.5)
+    monkeypatch.setattr(
+        inspect_server.ServerInspection, "_counters", lambda _: (int(clock.now_s >= 4), int(clock.now_s >= 8), 0)
+    )
+    assert_nothing_lost(real)
+    assert 13.5 <= clock.now_s < 14
+
+
+class FakeTime:
+    """Time that passes in sleep alone."""
+
+    now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+def test_on_a_server_depths_are_watched(real: ServerBroker, channel: Any) -> None:
+    channel.basic_publish("", "q", b"x", pika.BasicProperties(expiration="100"))
+    assert_settles(real, within=5)
+
+
+def test_on_a_server_depths_that_change_are_named(real: ServerBroker, channel: Any) -> None:
+    stop = threading.Event()
+
+    def publish() -> None:
+        with pika.BlockingConnection(pika.URLParameters(real.amqp_url)) as connection:
+            own = connection.channel()
+            while not stop.is_set():
+                own.basic_publish("", "dead", b"x")
+
+    publisher = threading.Thread(target=publish)
+    publisher.start()
+    try:
+        told = failure(assert_settles, real, within=0.5)
+    finally:
+        stop.set()
+        publisher.join()
+    assert told[0] == "expected the broker to come to rest within 0.5 s, but then:"
+    assert re.fullmatch(r"  dead: \d+ ready, then \d+", told[1])
+    assert len(told) == 2

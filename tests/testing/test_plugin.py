@@ -1,0 +1,427 @@
+"""The pytest plugin, as those see it who use it: pytest runs test files in folders of their own."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import simulator
+from simulator.testing import servers
+
+pytest_plugins = ["pytester"]
+
+HEAVY = ["docker", "hypothesis", "msgspec", "pika", "simulator.broker", "simulator.serve", "testcontainers", "uvicorn"]
+EXPECTED = "expected @pytest.mark.dlx_topology(file=None, *, release=None, vhost=None), all of them texts"
+
+
+def exported(*queues: str, vhost: str = "/", **more: object) -> str:
+    """A definitions file with these queues in one virtual host, and another that has none."""
+    items = [{"name": name, "vhost": vhost, "durable": True, "arguments": {}} for name in queues]
+    return json.dumps({"vhosts": [{"name": vhost, **more}, {"name": "unused"}], "queues": items})
+
+
+@pytest.fixture
+def inner(loaded: None, pytester: pytest.Pytester) -> pytest.Pytester:
+    """A folder for test files, whose pytest knows no cache and no plugins but this one's."""
+    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:hypothesispytest\n")
+    return pytester
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    """Something that passes for a real server: AMQP and management URL."""
+    with simulator.serve("4.3", clock="wall", management_port=0) as server:
+        yield f"{server.amqp_url}|{server.management_url}"
+
+
+def errors(result: pytest.RunResult) -> str:
+    """What pytest says of a test that could not start, without its name."""
+    found = re.search(r"ERROR at setup of \S+ _+\n(.*?)\n=", result.stdout.str(), re.DOTALL)
+    assert found is not None, result.stdout.str()
+    return found[1]
+
+
+def test_loading_it_loads_pytest_alone(tmp_path: Path) -> None:
+    (tmp_path / "test_nothing.py").write_text("def test_nothing(): pass\n")
+    code = (
+        "import sys, pytest\n"
+        "assert pytest.main(['-q', '-p', 'no:cacheprovider', '-p', 'no:hypothesispytest', '-p', 'no:anyio']) == 0\n"
+        "assert 'simulator.testing.plugin' in sys.modules\n"
+        f"print('loaded:', *({HEAVY!r} & sys.modules.keys()))"
+    ).replace(repr(HEAVY), repr(set(HEAVY)))
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "loaded:"
+
+
+# Fixtures
+
+
+def test_every_test_has_a_broker_of_its_own(inner: pytest.Pytester) -> None:
+    inner.makepyfile("""
+        import pika, pytest
+
+        @pytest.mark.parametrize("run", [1, 2])
+        def test_it(run, dlx_broker, dlx_amqp_url):
+            assert dlx_amqp_url == dlx_broker.amqp_url
+            assert dlx_broker.simulated and dlx_broker.release == "4.3" and dlx_broker.vhost == "/"
+            assert dlx_broker.api("GET", "queues") == []
+            with pika.BlockingConnection(pika.URLParameters(dlx_amqp_url)) as connection:
+                connection.channel().queue_declare("q")
+            assert [queue["name"] for queue in dlx_broker.api("GET", "queues/%2F")] == ["q"]
+    """)
+    inner.runpytest().assert_outcomes(passed=2)
+
+
+def test_time_is_virtual(inner: pytest.Pytester) -> None:
+    """What clients sent before has arrived when the clock moves, although nothing answers a publish."""
+    inner.makepyfile("""
+        import pika
+
+        def test_it(dlx_amqp_url, dlx_clock):
+            with pika.BlockingConnection(pika.URLParameters(dlx_amqp_url)) as connection:
+                channel = connection.channel()
+                channel.queue_declare("dead")
+                channel.queue_declare("q", arguments={
+                    "x-message-ttl": 86_400_000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
+                before = dlx_clock.now_us()
+                for _ in range(1000):
+                    channel.basic_publish("", "q", b"x")
+                assert dlx_clock.advance(hours=24) == before + 86_400_000_000
+                assert channel.queue_declare("dead", passive=True).method.message_count == 1000
+    """)
+    inner.runpytest().assert_outcomes(passed=1)
+
+
+def test_the_assertions_take_the_fixture(inner: pytest.Pytester) -> None:
+    inner.makepyfile("""
+        import pika
+        from simulator.testing import assert_dead_lettered
+
+        def test_it(dlx_broker):
+            with pika.BlockingConnection(pika.URLParameters(dlx_broker.amqp_url)) as connection:
+                channel = connection.channel()
+                channel.queue_declare("q", arguments={"x-dead-letter-exchange": "gone"})
+                channel.basic_publish("", "q", b"x", pika.BasicProperties(message_id="order-1"))
+                channel.basic_reject(next(channel.consume("q"))[0].delivery_tag, requeue=False)
+                assert_dead_lettered(dlx_broker, to="parked")
+    """)
+    result = inner.runpytest("--tb=short")
+    result.assert_outcomes(failed=1)
+    shown = [line for line in result.stdout.lines if line.startswith(("E  ", "    assert_"))]
+    assert [re.sub("20..-.*?[.]...", "TIME", line) for line in shown] == [
+        '    assert_dead_lettered(dlx_broker, to="parked")',
+        "E   AssertionError: expected dead letters in the queue 'parked', but there is none; the queues are 'q'",
+        "E   What became of the message:",
+        "E   message 1 (id 'order-1'):",
+        "E     At TIME it was published to the default exchange with the routing key 'q'.",
+        "E     At once it entered the queue 'q'.",
+        "E     At once the queue 'q' handed it to a consumer.",
+        "E     At once the consumer of 'q' rejected it for good.",
+        "E     At once it was dropped: it died in the queue 'q' (rejected) and went nowhere "
+        "(dead-letter exchange 'gone' of queue 'q' does not exist).",
+        "E     Nothing is left of it.",
+    ]
+
+
+# Definitions
+
+
+TOPOLOGY = """
+    import pytest
+
+    {mark}
+    def test_it(dlx_topology, dlx_broker):
+        assert list(dlx_topology.queues) == [queue["name"] for queue in dlx_broker.api("GET", "queues/%2F")] == {queues}
+"""
+
+
+@pytest.mark.parametrize(
+    ("mark", "option", "configured", "queues"),
+    [
+        ("marked.json", "option.json", "configured.json", ["marked"]),
+        (None, "option.json", "configured.json", ["option"]),
+        (None, None, "configured.json", ["configured"]),
+    ],
+)
+def test_the_marker_goes_before_the_command_line_and_that_before_the_configuration(
+    inner: pytest.Pytester, mark: str | None, option: str | None, configured: str, queues: list[str]
+) -> None:
+    for name in ("marked", "option", "configured"):
+        (inner.path / f"{name}.json").write_text(exported(name))
+    with (inner.path / "tox.ini").open("a") as ini:
+        ini.write(f"\ndlx_definitions = {configured}\n")
+    inner.makepyfile(TOPOLOGY.format(mark=f"@pytest.mark.dlx_topology({mark!r})" if mark else "", queues=queues))
+    inner.runpytest(*(["--dlx-definitions", option] if option else [])).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("folder", ["tests", "."])
+def test_a_marked_file_is_beside_the_test_or_in_the_root(inner: pytest.Pytester, folder: str) -> None:
+    (inner.path / "tests").mkdir()
+    (inner.path / folder / "shop.json").write_text(exported("orders", vhost="shop"))
+    test = inner.makepyfile(TOPOLOGY.format(mark="@pytest.mark.dlx_topology('shop.json')", queues=["orders"]))
+    test.rename(inner.path / "tests" / "test_shop.py")
+    inner.runpytest("tests").assert_outcomes(passed=1)
+
+
+def test_one_of_many_virtual_hosts_can_be_meant(inner: pytest.Pytester) -> None:
+    both = json.loads(exported("orders", vhost="shop"))
+    both["vhosts"].append({"name": "other"})
+    both["queues"].append({"name": "letters", "vhost": "other"})
+    (inner.path / "both.json").write_text(json.dumps(both))
+    mark = "@pytest.mark.dlx_topology('both.json', vhost='other')"
+    inner.makepyfile(TOPOLOGY.format(mark=mark, queues=["letters"]))
+    inner.runpytest().assert_outcomes(passed=1)
+
+    inner.makepyfile("def test_it(dlx_broker): pass")
+    assert errors(inner.runpytest("--dlx-definitions", "both.json")) == (
+        f"{inner.path / 'both.json'}: vhosts: expected one virtual host with queues, got 'shop', 'other'; "
+        "name one with @pytest.mark.dlx_topology(FILE, vhost=NAME)"
+    )
+
+
+def test_the_default_queue_type_is_imported(inner: pytest.Pytester) -> None:
+    (inner.path / "quorum.json").write_text(exported("orders", default_queue_type="quorum"))
+    inner.makepyfile("""
+        import pytest
+
+        @pytest.mark.dlx_topology("quorum.json")
+        def test_it(dlx_broker):
+            dlx_broker.api("PUT", "queues/%2F/new", {"durable": True})
+            assert {queue["type"] for queue in dlx_broker.api("GET", "queues/%2F")} == {"quorum"}
+    """)
+    inner.runpytest().assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("mark", "error"),
+    [
+        ("'nowhere.json'", "@pytest.mark.dlx_topology: no file 'nowhere.json' in {path}"),
+        ("7", EXPECTED),
+        ("'one.json', 'two'", EXPECTED),
+        ("filename='one.json'", EXPECTED),
+        ("release=4.3", EXPECTED),
+        ("release='9.9'", "@pytest.mark.dlx_topology: no release '9.9': known are 3.8, 3.10, 3.13, 4.0, 4.3"),
+        ("'broken.json'", "{path}/broken.json: line 1, column 2: not JSON: JSON is malformed: "
+                          "object keys must be strings (byte 1)"),
+        ("'one.json', vhost='two'", "{path}/one.json: no virtual host 'two'; it has '/', 'unused'"),
+        ("'refused.json'", "{path}/refused.json: RabbitMQ 4.3 refuses it: "),
+    ],
+)  # fmt: skip
+def test_errors_say_what_would_be_right(inner: pytest.Pytester, mark: str, error: str) -> None:
+    (inner.path / "broken.json").write_text("{1}")
+    (inner.path / "one.json").write_text(exported("one"))
+    refused = json.loads(exported("one"))
+    refused["queues"][0]["arguments"] = {"x-message-ttl": -1}
+    (inner.path / "refused.json").write_text(json.dumps(refused))
+    inner.makepyfile(f"""
+        import pytest
+
+        @pytest.mark.dlx_topology({mark})
+        def test_it(dlx_broker): pass
+    """)
+    result = inner.runpytest()
+    result.assert_outcomes(errors=1)
+    assert errors(result).startswith(error.format(path=inner.path))
+
+
+def test_a_topology_has_to_be_given(inner: pytest.Pytester) -> None:
+    inner.makepyfile("def test_it(dlx_topology): pass")
+    assert errors(inner.runpytest()) == (
+        "dlx_topology: no definitions file is given; mark the test with @pytest.mark.dlx_topology(FILE), "
+        "or set --dlx-definitions or dlx_definitions in the configuration"
+    )
+
+
+# Releases
+
+
+@pytest.mark.parametrize(
+    ("mark", "option", "configured", "release"),
+    [
+        ("4.0.5", "3.10", "3.8", "4.0"),
+        (None, "3.10", "3.8", "3.10"),
+        (None, None, "3.8.9", "3.8"),
+        (None, None, None, "4.3"),
+    ],
+)
+def test_the_release_is_chosen(
+    inner: pytest.Pytester, mark: str | None, option: str | None, configured: str | None, release: str
+) -> None:
+    if configured:
+        with (inner.path / "tox.ini").open("a") as ini:
+            ini.write(f"\ndlx_release = {configured}\n")
+    inner.makepyfile(f"""
+        import pytest
+
+        {f"@pytest.mark.dlx_topology(release='{mark}')" if mark else ""}
+        def test_it(dlx_broker):
+            assert dlx_broker.release == {release!r}
+            assert dlx_broker.api("GET", "overview")["rabbitmq_version"].startswith({release + "."!r})
+    """)
+    inner.runpytest(*(["--dlx-release", option] if option else [])).assert_outcomes(passed=1)
+
+
+# Brokers
+
+
+def test_tests_run_once_for_each_broker(inner: pytest.Pytester, server: str) -> None:
+    (inner.path / "one.json").write_text(exported("one"))
+    inner.makepyfile("""
+        import pika, pytest
+
+        @pytest.mark.dlx_topology("one.json")
+        def test_it(dlx_broker, dlx_clock):
+            if not dlx_broker.simulated:
+                assert dlx_broker.vhost.startswith("dlx-test-")
+            with pika.BlockingConnection(pika.URLParameters(dlx_broker.amqp_url)) as connection:
+                connection.channel().queue_declare("one", passive=True)
+            before = dlx_clock.now_us()
+            dlx_clock.advance(milliseconds=50)
+            assert dlx_clock.now_us() >= before + 50_000
+    """)
+    result = inner.runpytest("-v", "--dlx-broker", "simulator", "--dlx-broker", server)
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*::test_it?simulator? PASSED*", "*::test_it?4.3? PASSED*"])
+    assert [vhost["name"] for vhost in servers.ask(server).api("GET", "vhosts")] == ["/"]
+
+
+def test_a_test_for_another_release_is_skipped_on_a_server(inner: pytest.Pytester, server: str) -> None:
+    inner.makepyfile("""
+        import pytest
+
+        @pytest.mark.dlx_topology(release="3.8")
+        def test_it(dlx_broker): pass
+    """)
+    result = inner.runpytest("-rs", "--dlx-broker", server)
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED * the test is for RabbitMQ 3.8, and this one is 4.3"])
+
+
+def test_what_a_server_refuses_is_told(inner: pytest.Pytester, server: str) -> None:
+    refused = exported("one").replace('"arguments": {}', '"arguments": {"x-expires": 0}')
+    (inner.path / "refused.json").write_text(refused)
+    inner.makepyfile("def test_it(dlx_broker): pass")
+    result = inner.runpytest("--dlx-broker", server, "--dlx-definitions", "refused.json")
+    assert errors(result).startswith(f"{inner.path / 'refused.json'}: RabbitMQ 4.3.6 refuses it: ")
+    assert [vhost["name"] for vhost in servers.ask(server).api("GET", "vhosts")] == ["/"]
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (["--dlx-broker", "rabbitmq"], "ERROR: --dlx-broker: expected simulator, container:IMAGE, "
+         "amqp://user:password@host:port/ or 'AMQP_URL|MANAGEMENT_URL', got 'rabbitmq'"),
+        (["--dlx-broker", "container:"], "ERROR: --dlx-broker: expected simulator, container:IMAGE, "
+         "amqp://user:password@host:port/ or 'AMQP_URL|MANAGEMENT_URL', got 'container:'"),
+        (["--dlx-broker", "amqp://me:secret@127.0.0.1:1"], "ERROR: --dlx-broker: no RabbitMQ management API answers at "
+         "http://127.0.0.1:10001/ (<urlopen error [[]Errno 111] Connection refused>); "
+         "give it as 'amqp://me:...@127.0.0.1:1|http://...'"),
+        (["--dlx-release", "2.0"], "ERROR: --dlx-release: no release '2.0': known are 3.8, 3.10, 3.13, 4.0, 4.3"),
+        (["--dlx-release", "4.0", "--dlx-broker", "SERVER"], "ERROR: --dlx-broker: the server at * is RabbitMQ 4.3.6, "
+         "not 4.0"),
+    ],
+)  # fmt: skip
+def test_options_that_cannot_be_met_are_usage_errors(
+    inner: pytest.Pytester, server: str, options: list[str], error: str
+) -> None:
+    result = inner.runpytest(*(option.replace("SERVER", server) for option in options))
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([error])
+    assert "Traceback" not in result.stderr.str()
+
+
+def test_an_unknown_release_in_the_configuration_is_named(inner: pytest.Pytester) -> None:
+    inner.makeini("[pytest]\ndlx_release = 2.0\n")
+    result = inner.runpytest()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: dlx_release in the configuration: no release '2.0': known are *"])
+
+
+def test_without_a_container_engine_nothing_runs(inner: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{inner.path}/no-engine.sock")
+    inner.makepyfile("def test_one(dlx_broker): pass\n\ndef test_two(dlx_broker): pass")
+    result = inner.runpytest_subprocess("--dlx-broker", "container:rabbitmq:4.3-management")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stdout.fnmatch_lines([
+        "* --dlx-broker: the image rabbitmq:4.3-management cannot be run: Error while fetching server API version: *",
+        "It takes a container engine such as Docker, and the image. *",
+    ])  # fmt: skip
+    assert "Traceback" not in result.stdout.str()
+
+
+def test_options_and_marker_are_documented(inner: pytest.Pytester) -> None:
+    options = inner.runpytest("--help").stdout
+    options.fnmatch_lines(["dead letters (dlx):", "*--dlx-broker=BROKER*", "*--dlx-release=RELEASE*"])
+    options.fnmatch_lines(["*dlx_release (string):*", "*dlx_definitions (string):*"])
+    inner.runpytest("--markers").stdout.fnmatch_lines(["@pytest.mark.dlx_topology(file=None, [*], release=None, *"])
+
+
+CONTAINER = """
+import pytest
+import simulator
+from simulator.testing import containers
+
+class Container:
+    username = password = "guest"
+
+    def __init__(self, image):
+        assert image == "rabbitmq:4.3-management"
+
+    def with_exposed_ports(self, *ports):
+        assert ports == (15672,)
+        return self
+
+    def start(self):
+        print("container started")
+        self.server = simulator.serve("4.3", clock="wall", management_port=0)
+
+    def get_container_host_ip(self):
+        return "127.0.0.1"
+
+    def get_exposed_port(self, port):
+        url = {5672: self.server.amqp_url, 15672: self.server.management_url}[port]
+        return int(url.rstrip("/").rpartition(":")[2])
+
+    def stop(self):
+        print("container removed")
+        self.server.stop()
+
+containers._testcontainers = lambda: (Container, RuntimeError)
+"""
+
+
+def test_a_container_is_started_once_when_it_is_needed_and_removed(inner: pytest.Pytester) -> None:
+    inner.makeconftest(CONTAINER)
+    inner.makepyfile("""
+        def test_without():
+            print("no broker")
+
+        def test_one(dlx_broker):
+            assert dlx_broker.release == "4.3"
+            print("one broker")
+
+        def test_two(dlx_broker):
+            print("two brokers")
+    """)
+    result = inner.runpytest_subprocess("-s", "-v", "--dlx-broker", "container:rabbitmq:4.3-management")
+    result.assert_outcomes(passed=3)
+    said = re.findall(r"no broker|one broker|two brokers|container \w+", result.stdout.str())
+    assert said == ["no broker", "container started", "one broker", "two brokers", "container removed"]
+    result.stdout.fnmatch_lines(["*::test_one?container?*"])
+
+
+def test_a_container_of_another_release_is_removed_at_once(inner: pytest.Pytester) -> None:
+    inner.makeconftest(CONTAINER)
+    inner.makepyfile("def test_one(dlx_broker): pass\n\ndef test_two(dlx_broker): pass")
+    options = ["--dlx-release", "4.0", "--dlx-broker", "container:rabbitmq:4.3-management"]
+    result = inner.runpytest_subprocess("-s", *options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert re.findall(r"container \w+", result.stdout.str()) == ["container started", "container removed"]
+    result.stdout.fnmatch_lines(["*--dlx-broker: the server at http://127.0.0.1:*/ is RabbitMQ 4.3.6, not 4.0*"])
