@@ -130,8 +130,8 @@ def _discarded(trial: Trial, event: Happened) -> bool:
 class Settles(Property):
     """A retry without a pause is a loop that burns the broker for as long as the consumer fails.
 
-    A queue whose own TTL sends its messages on to another queue is where they pause: who
-    rejects a message there at once starts the count anew.
+    A queue whose own TTL sends its messages on to another queue is where they pause: a
+    consumer who fails a message there at once starts the count anew.
     """
 
     name = "settles"
@@ -148,7 +148,7 @@ class Settles(Property):
             self._at_us = event.time_us
             self._returns.clear()
         key = event.vhost, event.uid
-        if event.event == Event.REJECTED and _pauses(trial, event):
+        if event.event in (Event.REJECTED, Event.LIMIT_DROPPED) and _pauses(trial, event):
             self._cut_short[key] = event.queue
         elif event.event == Event.ROUTED:
             if self._cut_short.pop(key, event.queue) != event.queue:

@@ -69,6 +69,8 @@ def _words(step: AnyStep) -> str:
             told = f"the consumer of '{step.queue}' crashes with its delivery"
         case steps.Hold():
             return f"a consumer of '{step.queue}' takes up to {step.times} and keeps them{_where(step)}"
+        case steps.Get():
+            told = f"a client takes from '{step.queue}' by basic.get"
         case steps.Leave():
             told = f"the consumer of '{step.queue}' leaves"
         case steps.Wait():

@@ -15,9 +15,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from itertools import count
+from itertools import count, takewhile
 
-from dlx.releases import DEFAULT
+from dlx.deaths import REJECTED, deaths_in_header
+from dlx.message import Message
+from dlx.releases import DEFAULT, Release
+from dlx.releases import release as rules
 from dlx.topology import STREAM
 from simulator.broker.copies import Copy
 from simulator.broker.errors import OperatorError
@@ -85,6 +88,7 @@ class Search:
         self.make = (lambda: named(property)) if isinstance(property, str) else property
         self.property = self.make()
         document = definitions if isinstance(definitions, Mapping) else read_definitions(definitions).document
+        self._release = rules(release)
         self._document, self._limits = scaled(document)
         found = entries(Trial(definitions, release=release))
         self.publishes = list(publishes) or found
@@ -179,7 +183,7 @@ class Search:
         return trial
 
     def _note(self, history: History, queue: QueueState, copy: Copy) -> None:
-        situation = _situation(queue, copy), history[0] if isinstance(history[0], steps.Wait) else None
+        situation = _situation(queue, copy, self._release), history[0] if isinstance(history[0], steps.Wait) else None
         if situation not in self._known and queue.definition.type != STREAM:
             self._known.add(situation)
             rank = steps.length(history)
@@ -225,6 +229,9 @@ class Search:
             filling = steps.again(tuple(_with_body(step, body_bytes) for step in once), times)
             if self._try((filling,) if once == path else (*path, filling)) is None:
                 self.untried.append(f"filling '{queue.name}': it takes {times:,} messages")
+            elif queue.settings.dead_letters:  # full again while somebody has a message of it, which is rejected then
+                name, vhost = queue.name, queue.vhost.name
+                self._try((*path, steps.Get(name, vhost=vhost), filling, steps.Reject(name, vhost=vhost)))
 
 
 def _once(path: History) -> Iterator[AnyStep]:
@@ -250,16 +257,23 @@ def _sends_on(queue: QueueState) -> bool:
     return queue.settings.dead_letters and queue.definition.type != STREAM
 
 
-def _situation(queue: QueueState, copy: Copy) -> Hashable:
+def _situation(queue: QueueState, copy: Copy, release: Release) -> Hashable:
     """All that decides what becomes of a message next, but for counts and times."""
     message = copy.message
-    deaths = tuple((death.queue, death.reason) for death in message.deaths or ())
-    if message.deaths is None and message.headers is not None:
-        deaths = tuple(
-            (str(entry.get("queue")), str(entry.get("reason"))) for entry in message.headers.get("x-death", ())
-        )
     headers = repr(sorted((k, repr(v)) for k, v in (message.headers or {}).items() if not k.startswith("x-")))
+    deaths = _deaths(message, release)
     return queue.vhost.name, queue.name, message.exchange, message.routing_keys, deaths, headers
+
+
+def _deaths(message: Message, release: Release) -> Hashable:
+    """The deaths that matter. Where the newest stands first, the cycle rule asks for those since the last rejection."""
+    entries = message.deaths
+    if entries is None:
+        entries = deaths_in_header(message.headers) or ()
+    if release.death_order == "recency":
+        since = takewhile(lambda death: death.reason != REJECTED, entries)
+        return bool(entries), frozenset(death.queue for death in since)  # a full queue tells a dead letter from a publish
+    return tuple((death.queue, death.reason) for death in entries)
 
 
 def _failures(queue: QueueState) -> Iterator[History]:

@@ -85,6 +85,10 @@ class Hold(_AtQueue, tag="hold", frozen=True):
     """A consumer subscribes with a prefetch of ``times``, and keeps what it gets."""
 
 
+class Get(_AtQueue, tag="get", frozen=True):
+    """A client that does not subscribe takes a message by ``basic.get``; the queue's consumer settles it."""
+
+
 class Leave(Step, tag="leave", frozen=True):
     """The queue's consumer closes its connection; what it has goes back."""
 
@@ -129,7 +133,7 @@ class Repeat(Step, tag="repeat", frozen=True):
 
 
 AnyStep = (
-    Publish | Ack | Reject | Requeue | Crash | Hold | Leave | Wait | SetPolicy | ClearPolicy | Repeat
+    Publish | Ack | Reject | Requeue | Crash | Hold | Get | Leave | Wait | SetPolicy | ClearPolicy | Repeat
 )
 History = tuple[AnyStep, ...]
 

@@ -22,7 +22,7 @@ from dlx.topology import STREAM, Policy
 from simulator.broker import Broker, settling
 from simulator.broker import commands as amqp
 from simulator.broker.copies import Copy
-from simulator.broker.replies import ChannelClosed, ConnectionClosed, ConsumerCancelled, Delivered
+from simulator.broker.replies import ChannelClosed, ConnectionClosed, ConsumerCancelled, Delivered, Got
 from simulator.broker.state import QueueState, VirtualHost
 from simulator.events import Event, Happened
 from simulator.serve.furnishing import furnish
@@ -59,7 +59,7 @@ class _Consumer:
 
     key: QueueKey
     connection: int
-    prefetch: int = 1
+    prefetch: int = 0
     deliveries: deque[int] = field(default_factory=deque)
 
     @property
@@ -127,6 +127,10 @@ class Trial:
     def hold(self, queue: str, times: int = 1, *, vhost: str = "/") -> None:
         """A consumer of ``queue`` takes up to ``times`` messages and keeps them."""
         self.do(steps.Hold(queue, times, vhost))
+
+    def get(self, queue: str, times: int = 1, *, vhost: str = "/") -> None:
+        """A client takes a message of ``queue`` by ``basic.get``, and keeps it."""
+        self.do(steps.Get(queue, times, vhost))
 
     def leave(self, queue: str, *, vhost: str = "/") -> None:
         """The consumer of ``queue`` closes its connection."""
@@ -221,7 +225,7 @@ class Trial:
     def _tell(self, command: amqp.Command) -> None:
         """Give the broker a command, and take note of what its clients get."""
         for reply in self.broker.handle(command, self.now_us):
-            if isinstance(reply, Delivered):
+            if isinstance(reply, (Delivered, Got)):
                 consumer = self._by_connection.get(reply.channel[0])
                 if consumer is not None:
                     consumer.deliveries.append(reply.delivery_tag)
@@ -260,16 +264,15 @@ class Trial:
     def _consumer(self, step: Any, prefetch: int = 1) -> _Consumer | None:
         """The consumer of the step's queue; a new one where there is none. ``None``: it cannot be consumed."""
         key = (step.vhost, step.queue)
-        found = self._consumers.get(key)
-        if found is not None and found.prefetch >= prefetch:
-            return found
         queue = self.queue(step.queue, step.vhost)
         if queue is None:
             return None
+        found = self._consumers.get(key)
         if found is None:
             found = _Consumer(key, self._connect(step.vhost))
             self._consumers[key] = self._by_connection[found.connection] = found
-        self._subscribe(found, queue, prefetch)
+        if found.prefetch < prefetch and not (found.deliveries and prefetch == 1):
+            self._subscribe(found, queue, prefetch)
         return self._consumers.get(key)
 
     def _subscribe(self, consumer: _Consumer, queue: QueueState, prefetch: int) -> None:
@@ -296,6 +299,11 @@ class Trial:
 
     def _hold(self, step: steps.Hold) -> None:
         self._consumer(step, step.times)
+
+    def _get(self, step: steps.Get) -> None:
+        consumer = self._consumer(step, 0)
+        if consumer is not None:
+            self._tell(amqp.Get(consumer.channel, step.queue))
 
     def _crash(self, step: steps.Crash) -> None:
         self._consumer(step)
@@ -324,6 +332,7 @@ _ACTIONS: dict[type, Callable[[Trial, Any], None]] = {
     steps.Requeue: Trial._requeue,
     steps.Crash: Trial._crash,
     steps.Hold: Trial._hold,
+    steps.Get: Trial._get,
     steps.Leave: Trial._leave,
     steps.Wait: Trial._wait,
     steps.SetPolicy: Trial._set_policy,

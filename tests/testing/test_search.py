@@ -126,3 +126,49 @@ def test_what_one_queue_loses(arguments: dict[str, Any], broken: bool) -> None:
 def test_an_auto_delete_queue_goes_with_its_consumer() -> None:
     definitions = topology([{**queue("orders"), "auto_delete": True}])
     assert found(definitions) == (steps.Publish("", "orders"), steps.Crash("orders"))
+
+
+def test_a_queue_that_is_full_of_others_refuses_its_own_dead_letter() -> None:
+    own = queue("a", max_length=1, overflow="reject-publish", dead_letter_exchange="", dead_letter_routing_key="a")
+    assert found(topology([own])) == (
+        steps.Publish("", "a"),
+        steps.Get("a"),
+        steps.Publish("", "a"),
+        steps.Reject("a"),
+    )
+
+
+def test_who_fails_a_message_where_it_pauses_is_not_taken_for_a_loop() -> None:
+    pair = [
+        queue("a", dead_letter_exchange="", dead_letter_routing_key="b"),
+        queue(
+            "b",
+            queue_type="quorum",
+            message_ttl=1_000,
+            delivery_limit=1,
+            dead_letter_exchange="",
+            dead_letter_routing_key="a",
+        ),
+    ]
+    assert found(topology(pair), "settles") is None
+    trial = Trial(topology(pair), properties=["settles"])
+    trial.publish("", "a")
+    trial.repeat(50, steps.Reject("a"), steps.Crash("b", 2))
+
+
+def test_limits_in_a_circle_do_not_make_the_search_endless() -> None:
+    circle = [
+        queue("c", message_ttl=1_000, max_length=1, dead_letter_exchange="", dead_letter_routing_key="q"),
+        queue(
+            "q",
+            queue_type="quorum",
+            message_ttl=1_000,
+            max_length=1,
+            delivery_limit=1,
+            dead_letter_exchange="",
+            dead_letter_routing_key="c",
+        ),
+    ]
+    search = Search(topology(circle), "settles")
+    search.run()
+    assert search.tried < 500
