@@ -25,7 +25,7 @@ from simulator.testing.strategies.death import x_deaths
 from simulator.testing.strategies.names import NOWHERE
 from simulator.testing.strategies.policy import exact_pattern
 
-KINDS = ("publish", "ack", "reject", "requeue", "crash", "hold", "leave", "wait", "policy", "repeat")
+KINDS = ("publish", "ack", "reject", "requeue", "crash", "hold", "get", "leave", "wait", "policy", "repeat")
 """The kinds of steps that a history may have."""
 
 _WEIGHTS = {"publish": 6, "reject": 3, "wait": 2, "policy": 2}
@@ -54,7 +54,7 @@ def histories(
     Args:
         topology: where they happen, as virtual host ``/``.
         kinds: the steps to draw from, some of ``publish``, ``ack``, ``reject``, ``requeue``, ``crash``, ``hold``,
-            ``leave``, ``wait``, ``policy``, ``repeat``.
+            ``get``, ``leave``, ``wait``, ``policy``, ``repeat``.
         steps_max: steps, at most; those in a ``Repeat`` are counted once, with it.
         hostile: publish with made-up ``x-death`` headers, too.
         release: a release or its name, for the TTLs that are in force.
@@ -80,6 +80,7 @@ def _steps(topology: Topology, kinds: tuple[str, ...], hostile: bool, release: R
         "crash": st.builds(steps.Crash, mortal_queue, times),
         "ack": st.builds(steps.Ack, any_queue, times),
         "hold": st.builds(steps.Hold, any_queue, times),
+        "get": st.builds(steps.Get, mortal_queue, times),
         "leave": any_queue.map(steps.Leave),
     }
     chosen = {kind: strategy for kind, strategy in by_kind.items() if kind in kinds}
