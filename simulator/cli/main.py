@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "replay": ("simulator.cli.replay:replay", "Replay captured logs and compare with what was delivered."),
     "serve": ("simulator.cli.serve:serve", "Be a RabbitMQ for AMQP clients and the management API."),
     "settings": ("simulator.cli.settings:settings", "Show each queue's effective settings, with origins."),
+    "simulate": ("simulator.cli.simulate:simulate", "Run a scenario of one system, and print what happened."),
 }
 
 # The extra that brings a library which the base installation lacks.

@@ -21,8 +21,9 @@ from simulator.testing.steps import Publish
 from simulator.testing.trial import Trial
 
 WORDS_MAX = 30
+OWN_KEYS_MAX = 200
+OTHER_KEYS_MAX = 60
 CANDIDATES_MAX = 500
-KEYS_PER_EXCHANGE_MAX = 60
 OTHER = "other"
 """A word that stands in no binding."""
 
@@ -57,16 +58,18 @@ def _into(
 ) -> Iterator[Publish]:
     """The publishes to one exchange that reach a queue."""
     bindings = [each for each in topology.bindings.get(exchange.name, ()) if each.source]
-    own = list(dict.fromkeys((*_own_keys(exchange, bindings, words), OTHER)))
-    candidates = dict.fromkeys((*own, *islice(keys, CANDIDATES_MAX)))
+    few_words = words[: max(2, OWN_KEYS_MAX // max(1, len(bindings)))]
+    own = dict.fromkeys(_own_keys(exchange, bindings, few_words))
+    sure = own if exchange.type != "headers" and all(each.destination_type == "queue" for each in bindings) else {}
     tables = list(_tables(exchange, bindings))
-    tried = (
-        Publish(exchange.name, key, headers=headers, vhost=vhost)
-        for headers in tables
-        for key in (candidates if len(tables) == 1 else own)
-    )
-    reaching = (step for step in tried if _reaches(step, topology, release))
-    yield from islice(reaching, max(KEYS_PER_EXCHANGE_MAX, len(bindings)))
+    for headers in tables:
+        for key in own:
+            step = Publish(exchange.name, key, headers=headers, vhost=vhost)
+            if key in sure or _reaches(step, topology, release):
+                yield step
+    others = [key for key in (OTHER, *islice(keys, CANDIDATES_MAX)) if key not in own]
+    tried = (Publish(exchange.name, key, headers=tables[0], vhost=vhost) for key in dict.fromkeys(others))
+    yield from islice((step for step in tried if _reaches(step, topology, release)), OTHER_KEYS_MAX)
 
 
 def _reaches(step: Publish, topology: Topology, release: Release) -> bool:
@@ -125,7 +128,7 @@ def _filled(parts: list[str], at: Mapping[int, list[str]]) -> str:
 
 def _tables(exchange: Exchange, bindings: Iterable[Binding]) -> Iterator[dict[str, Any]]:
     """Headers to publish with: none, and for a headers exchange those that its bindings take."""
-    yield {}
+    yield {}  # the first
     if exchange.type == "headers":
         for binding in bindings:
             yield from _matching(binding.arguments)

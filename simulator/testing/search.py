@@ -16,6 +16,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import count, takewhile
+from typing import Any
 
 from dlx.deaths import REJECTED, deaths_in_header
 from dlx.message import Message
@@ -32,10 +33,12 @@ from simulator.testing.entries import entries
 from simulator.testing.properties import RETURNS_MAX, Property, PropertyBroken, Settles, named
 from simulator.testing.scaling import scaled, unscaled
 from simulator.testing.shorten import shorten
+from simulator.testing.slices import sliced
 from simulator.testing.steps import AnyStep, History, Publish
 from simulator.testing.trial import Definitions, Trial
 
 ACTIONS_MAX = 400_000
+CHEAP = 300
 TRUE_ACTIONS_MAX = 250_000
 DEADLINES_MAX = 40
 CRASHES = 3
@@ -56,6 +59,9 @@ class Finding:
         self.history, self.broken, self.definitions, self.note = history, broken, definitions, note
 
 
+_Filling = tuple[int, int, bool]  # how many messages of how many bytes are too many; whether the queue dead-letters
+# How many actions, the order among equals, the way there, the virtual host and the queue, and whether to fill it.
+_Ahead = tuple[int, int, History, str, str, "_Filling | None"]
 Tick = Callable[[int], bool]
 """Told how many histories were tried; whether there is time for more."""
 
@@ -90,32 +96,37 @@ class Search:
         document = definitions if isinstance(definitions, Mapping) else read_definitions(definitions).document
         self._release = rules(release)
         self._document, self._limits = scaled(document)
-        found = entries(Trial(definitions, release=release))
-        self.publishes = list(publishes) or found
+        whole = Trial(definitions, release=release)
+        self._topologies = {name: vhost.topology for name, vhost in whole.broker.vhosts.items()}
+        self._expiries = sorted({ms for ms in (queue.settings.expires_ms for queue in whole.queues()) if ms})
+        self.publishes = list(publishes) or entries(whole)
         self.tried = 0
         self.untried: list[str] = []
         self._known: set[Hashable] = set()
+        self._slices: dict[str, Mapping[str, Any]] = {}
         self._order = count()
-        self._ahead: list[tuple[int, int, History, str, str]] = []
-
-    def trial(self) -> Trial:
-        """A fresh trial of the topology."""
-        return Trial(self._document, release=self.release, properties=[self.make()])
+        self._ahead: list[_Ahead] = []
+        self._tick: Tick = lambda tried: True
 
     def run(self, tick: Tick = lambda tried: True) -> Finding | None:
         """Search until something is found, all is tried, or ``tick`` says that time is up."""
+        self._tick = tick
+        openings = self._openings()
         try:
-            self._start()
-            while self._ahead and tick(self.tried):
-                _, _, path, vhost, queue = heapq.heappop(self._ahead)
-                self._onward(path, vhost, queue, tick)
+            for opening in openings:
+                self._try(opening)
+                self._go_on(CHEAP)
+            self._go_on(ACTIONS_MAX)
         except _Found as found:
             return self.finding(found.history)
+        except _TimeIsUp:
+            left = len(self._ahead) + 1 + sum(1 for _ in openings)
+            self.untried.append(f"{left:,} of the ways that messages can go, since time was up")
         return None
 
     def finding(self, history: History) -> Finding | None:
         """The finding that a history is, made short, and with the true limits; ``None`` if it breaks nothing."""
-        found = shorten(history, lambda shorter: self._breaks(shorter, self._document))
+        found = shorten(history, lambda shorter: self._breaks(shorter, self._definitions(shorter)))
         if found is None:
             return None
         true = self._unscaled(found.history)
@@ -146,34 +157,42 @@ class Search:
             pass
         return None
 
+    def _definitions(self, history: History) -> Mapping[str, Any]:
+        """The definitions that matter to a history, as small as can be."""
+        published = [step for step in _once(history) if isinstance(step, Publish)]
+        kinds = {repr(steps.changed(step, expiration_ms=None, body_bytes=0)): step for step in published}
+        if len(kinds) != 1:
+            return self._document
+        ((kind, publish),) = kinds.items()
+        if kind not in self._slices:
+            topology = self._topologies[publish.vhost]
+            self._slices[kind] = sliced(self._document, topology, publish, self._release)
+        return self._slices[kind]
+
     # One message after another
 
-    def _start(self) -> None:
-        for waited in ((), *self._long_unused()):
+    def _openings(self) -> Iterator[History]:
+        """How histories begin: a publish; where queues expire, just before they do, for publishes do not keep them."""
+        for waited in ((), *((steps.Wait(ms - 1),) for ms in self._expiries if ms > 1)):
             for publish in self.publishes:
-                for opening in self._openings(publish):
-                    self._try((*waited, *opening))
+                yield (*waited, *self._opening(publish))
 
-    def _long_unused(self) -> list[History]:
-        """Waits that end just before a queue expires that nobody consumes: publishes do not keep it."""
-        spans = {queue.settings.expires_ms for queue in self.trial().queues()}
-        return [(steps.Wait(ms - 1),) for ms in sorted(ms for ms in spans if ms is not None and ms > 1)]
-
-    def _openings(self, publish: Publish) -> Iterator[History]:
+    def _opening(self, publish: Publish) -> History:
         """The publish; where publishers set expirations, one of each after the other."""
         expirations = self.property.expirations_ms
         if expirations == (None,):
-            yield (publish,)
-            return
+            return (publish,)
         each = [steps.changed(publish, expiration_ms=ms) for ms in expirations]
-        yield (*each, steps.Wait(sorted(ms for ms in expirations if ms is not None)[0] + 1_000))
+        return (*each, steps.Wait(sorted(ms for ms in expirations if ms is not None)[0] + 1_000))
 
     def _try(self, history: History) -> Trial | None:
         """Play a history, and note where its messages have come to; ``None`` when it is too long."""
         if steps.length(history) > ACTIONS_MAX:
             return None
+        if not self._tick(self.tried):
+            raise _TimeIsUp
         self.tried += 1
-        trial = self.trial()
+        trial = Trial(self._definitions(history), release=self.release, properties=[self.make()])
         try:
             trial.play(history)
         except PropertyBroken as broken:
@@ -186,26 +205,36 @@ class Search:
         situation = _situation(queue, copy, self._release), history[0] if isinstance(history[0], steps.Wait) else None
         if situation not in self._known and queue.definition.type != STREAM:
             self._known.add(situation)
-            rank = steps.length(history)
-            heapq.heappush(self._ahead, (rank, next(self._order), history, queue.vhost.name, queue.name))
+            self._later(steps.length(history), history, queue, None)
 
-    def _onward(self, path: History, vhost: str, name: str, tick: Tick) -> None:
+    def _later(self, actions: int, history: History, queue: QueueState, filling: _Filling | None) -> None:
+        heapq.heappush(self._ahead, (actions, next(self._order), history, queue.vhost.name, queue.name, filling))
+
+    def _go_on(self, actions_max: int) -> None:
+        """Go on with what was noted, the shortest histories first, up to so many actions."""
+        while self._ahead and self._ahead[0][0] <= actions_max:
+            _, _, path, vhost, name, filling = heapq.heappop(self._ahead)
+            if filling is not None:
+                self._fill(path, vhost, name, filling)
+            else:
+                self._onward(path, vhost, name)
+
+    def _onward(self, path: History, vhost: str, name: str) -> None:
         """All that can happen next to the message that a path brings into a queue."""
         trial = self._try(path)
         queue = None if trial is None else trial.queue(name, vhost)
         if trial is None or queue is None:
             return
+        for times, body_bytes in _beyond(queue):
+            self._later(min(times, ACTIONS_MAX), path, queue, (times, body_bytes, queue.settings.dead_letters))
         for action in (*_failures(queue), *_time(trial)):
             self._try((*path, *action))
-            if not tick(self.tried):
-                return
         if isinstance(self.property, Settles):
             self._fail_at_once(path)
-        self._fill(path, queue)
 
     def _fail_at_once(self, path: History) -> None:
         """Reject the message wherever it turns up, for as long as no time passes."""
-        trial = self.trial()
+        trial = Trial(self._definitions(path), release=self.release, properties=[self.make()])
         history = list(path)
         trial.play(path)
         for _ in range(3 * (RETURNS_MAX + sum(1 for _ in trial.queues()))):
@@ -218,20 +247,19 @@ class Search:
             except PropertyBroken as broken:
                 raise _Found(broken.history) from None
 
-    def _fill(self, path: History, queue: QueueState) -> None:
+    def _fill(self, path: History, vhost: str, name: str, filling: _Filling) -> None:
         """Bring one message more into the queue, by this path, than it may hold.
 
         A path that goes beyond the limit of another queue on its way is not gone so often: each
         message more takes only what one message takes.
         """
+        times, body_bytes, dead_letters = filling
         once = tuple(_once(path))
-        for times, body_bytes in _beyond(queue):
-            filling = steps.again(tuple(_with_body(step, body_bytes) for step in once), times)
-            if self._try((filling,) if once == path else (*path, filling)) is None:
-                self.untried.append(f"filling '{queue.name}': it takes {times:,} messages")
-            elif queue.settings.dead_letters:  # full again while somebody has a message of it, which is rejected then
-                name, vhost = queue.name, queue.vhost.name
-                self._try((*path, steps.Get(name, vhost=vhost), filling, steps.Reject(name, vhost=vhost)))
+        more = steps.again(tuple(_with_body(step, body_bytes) for step in once), times)
+        if self._try((more,) if once == path else (*path, more)) is None:
+            self.untried.append(f"filling '{name}': it takes {times:,} messages")
+        elif dead_letters:  # full again while somebody has a message of it, which is rejected then
+            self._try((*path, steps.Get(name, vhost=vhost), more, steps.Reject(name, vhost=vhost)))
 
 
 def _once(path: History) -> Iterator[AnyStep]:
@@ -243,6 +271,10 @@ def _once(path: History) -> Iterator[AnyStep]:
             yield steps.changed(step, times=1)
         else:
             yield step
+
+
+class _TimeIsUp(Exception):
+    """Ends the search."""
 
 
 class _Found(Exception):
@@ -261,8 +293,9 @@ def _situation(queue: QueueState, copy: Copy, release: Release) -> Hashable:
     """All that decides what becomes of a message next, but for counts and times."""
     message = copy.message
     headers = repr(sorted((k, repr(v)) for k, v in (message.headers or {}).items() if not k.startswith("x-")))
-    deaths = _deaths(message, release)
-    return queue.vhost.name, queue.name, message.exchange, message.routing_keys, deaths, headers
+    keeps_keys = queue.settings.dead_letters and queue.settings.dead_letter_routing_key is None
+    keys = message.routing_keys if keeps_keys else None
+    return queue.vhost.name, queue.name, keys, _deaths(message, release), headers
 
 
 def _deaths(message: Message, release: Release) -> Hashable:
@@ -272,7 +305,8 @@ def _deaths(message: Message, release: Release) -> Hashable:
         entries = deaths_in_header(message.headers) or ()
     if release.death_order == "recency":
         since = takewhile(lambda death: death.reason != REJECTED, entries)
-        return bool(entries), frozenset(death.queue for death in since)  # a full queue tells a dead letter from a publish
+        # That there are any matters, too: a full queue tells a dead letter from a publish.
+        return bool(entries), frozenset(death.queue for death in since)
     return tuple((death.queue, death.reason) for death in entries)
 
 

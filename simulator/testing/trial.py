@@ -31,6 +31,7 @@ from simulator.testing.properties import Property, PropertyBroken, named
 from simulator.testing.steps import AnyStep, History
 
 START_US = 1_767_225_600_000_000  # 2026-01-01: the same in every trial, so that trials repeat
+USER = "the trial's clients"
 Definitions = Mapping[str, Any] | str | os.PathLike[str]
 QueueKey = tuple[str, str]
 """The names of a virtual host and of a queue in it."""
@@ -101,6 +102,13 @@ class Trial:
         self._connections = 0
         self._looked = 0
         furnish(self.broker, definitions, self.now_us)
+        self._let_in()
+
+    def _let_in(self) -> None:
+        """Whoever may do what in the definitions, the trial's clients may do everything."""
+        self.broker.handle(amqp.AddUser(USER, ""), self.now_us)
+        for vhost in self.broker.vhosts:
+            self.broker.handle(amqp.SetPermissions(USER, vhost, ".*", ".*", ".*"), self.now_us)
 
     # Steps, one method each
 
@@ -245,7 +253,7 @@ class Trial:
 
     def _connect(self, vhost: str) -> int:
         self._connections += 1
-        self._tell(amqp.OpenConnection(self._connections, vhost))
+        self._tell(amqp.OpenConnection(self._connections, vhost, USER))
         self._tell(amqp.OpenChannel((self._connections, 1)))
         return self._connections
 

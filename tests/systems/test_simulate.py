@@ -1,0 +1,74 @@
+"""``dlx simulate``: scenarios of RabbitMQ, and what is wrong with one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simulator.cli.main import main
+
+QUEUES = [
+    {
+        "name": "orders",
+        "arguments": {"x-message-ttl": 1_000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"},
+    },
+    {"name": "dead", "arguments": {}},
+]
+SCENARIO: dict[str, Any] = {
+    "definitions": {"queues": [{"vhost": "/", "durable": True, "auto_delete": False, **each} for each in QUEUES]},
+    "release": "4.3",
+    "steps": [{"do": "publish", "exchange": "", "routing_key": "orders"}, {"do": "wait", "ms": 1_000}],
+}
+
+
+def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, system: str, scenario: Any) -> tuple[int, str, str]:
+    file = tmp_path / "scenario.json"
+    file.write_text(scenario if isinstance(scenario, str) else json.dumps(scenario))
+    status = main(["simulate", system, str(file)])
+    return status, *capsys.readouterr()
+
+
+def test_a_scenario_prints_what_happened_and_what_is_left(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    status, out, _ = run(capsys, tmp_path, "rabbitmq", SCENARIO)
+    trace = json.loads(out)
+    assert status == 0
+    assert [(each["event"], each["time_ms"]) for each in trace["events"]] == [
+        ("published", 0),
+        ("routed", 0),
+        ("expired", 1_000),
+        ("dead-lettered", 1_000),
+        ("routed", 1_000),
+    ]
+    (dead,) = trace["queues"]["dead"]
+    assert dead["headers"]["x-death"][0]["reason"] == "expired"
+    assert trace["queues"]["orders"] == []
+
+
+@pytest.mark.parametrize(
+    ("scenario", "said"),
+    [
+        ("{", "scenario.json: "),
+        ("[]", "expected an object, got list"),
+        ({"step": []}, "step: unknown; expected definitions, release, steps"),
+        ({**SCENARIO, "release": "5"}, "release: '5'; expected one of 3.8"),
+        ({**SCENARIO, "definitions": 1}, "definitions: expected an export"),
+        ({**SCENARIO, "definitions": {"queues": [{"name": 1}]}}, "definitions.queues[0]"),
+        ({**SCENARIO, "steps": [{"do": "jump"}]}, "steps: Invalid value 'jump' - at `$[0].do`"),
+        ({**SCENARIO, "steps": [{"do": "clear-policy", "name": "p"}]}, "steps: "),
+    ],
+)
+def test_a_wrong_scenario_is_65_and_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, scenario: Any, said: str
+) -> None:
+    status, out, err = run(capsys, tmp_path, "rabbitmq", scenario)
+    assert (status, out) == (65, "")
+    assert said in err
+
+
+def test_an_unknown_system_is_64(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    status, _, err = run(capsys, tmp_path, "kafka", SCENARIO)
+    assert status == 64
+    assert "'rabbitmq'" in err
