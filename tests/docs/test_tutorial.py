@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.md"
 # A block that is a file, named at the end of the text before it, or a console session.
 BLOCK = re.compile(r"^```(json|python|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -19,6 +21,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.slow
 def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
     text = TUTORIAL.read_text(encoding="utf-8")
     named, ran = "", 0

@@ -277,7 +277,8 @@ def test_a_dead_letter_refused_by_a_full_queue() -> None:
     world.declare("dead", {"x-max-length": 0, "x-overflow": "reject-publish"})
     world.publish()
     world.get("reject_requeue_false")
-    assert world.life()["loss"] == "The queue 'dead' refused it (queue 'dead' is full)."
+    told = "It was dropped: it died in the queue 'dead' (maxlen) and went nowhere (queue 'dead' is full)."
+    assert world.life()["loss"] == told
     assert world.life()["ended"]
 
 

@@ -86,6 +86,7 @@ BY_WIDE = fault("wrong-half", "number / 2", "number / 4")
 SURVIVOR = fault("nobody-looks", "    return number\n", "    return None\n")
 
 
+@pytest.mark.slow
 def test_a_fault_is_caught_by_its_own_tests_or_the_wide_ones_also_in_subprocesses(tree: Path) -> None:
     done = run(tree, CAUGHT, BY_WIDE, words=("--json",))
     assert done.returncode == 0, done.stderr
@@ -98,6 +99,7 @@ def test_a_fault_is_caught_by_its_own_tests_or_the_wide_ones_also_in_subprocesse
     assert (tree / SUMS).read_text() == RULES, "the tree itself is never changed"
 
 
+@pytest.mark.slow
 def test_a_survivor_is_named_and_is_exit_1(tree: Path) -> None:
     done = run(tree, CAUGHT, SURVIVOR)
     assert done.returncode == 1, done.stderr

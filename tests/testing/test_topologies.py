@@ -82,6 +82,7 @@ def test_the_machine_finds_it(name: str) -> None:
         assert part in note
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["ladder-cycle", "default-delivery-limit", "own-dead-letter-exchange", "key-not-covered"]
 )
