@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from simulator.testing.trial import Trial
 
 RETURNS_MAX = 10
-"""So often may a message come back to a queue at the same instant, and once more for each queue there is."""
+"""So often may a message come back at the same instant to a queue that it died in."""
 
 RESTLESS = "the broker sends dead letters in a circle and does not come to rest"
 
@@ -154,10 +154,10 @@ class Settles(Property):
             if self._cut_short.pop(key, event.queue) != event.queue:
                 self._returns.pop(key, None)
             returns = self._returns.setdefault(key, Counter())
-            returns[event.queue] += 1
-            if returns[event.queue] > RETURNS_MAX + len(trial.broker.vhosts[event.vhost].queues):
+            returns[event.queue] += any(death.queue == event.queue for death in _deaths(message))
+            if returns[event.queue] > RETURNS_MAX:
                 times = returns[event.queue]
-                raise self.broken(f"a message entered '{event.queue}' {times} times without time passing", event)
+                raise self.broken(f"a message came back to '{event.queue}' {times} times without time passing", event)
 
     def check(self, trial: Trial) -> None:
         """Whatever the broker does by itself must come to an end."""

@@ -103,6 +103,7 @@ class Search:
         self.tried = 0
         self.untried: list[str] = []
         self._known: set[Hashable] = set()
+        self._whole = False
         self._slices: dict[str, Mapping[str, Any]] = {}
         self._order = count()
         self._ahead: list[_Ahead] = []
@@ -111,6 +112,8 @@ class Search:
     def run(self, tick: Tick = lambda tried: True) -> Finding | None:
         """Search until something is found, all is tried, or ``tick`` says that time is up."""
         self._tick = tick
+        self._known.clear()
+        self._ahead.clear()
         openings = self._openings()
         try:
             for opening in openings:
@@ -118,20 +121,26 @@ class Search:
                 self._go_on(CHEAP)
             self._go_on(ACTIONS_MAX)
         except _Found as found:
-            return self.finding(found.history)
+            finding = self.finding(found.history)
+            if finding is None and not self._whole:  # something mattered that the slice had not
+                self._whole = True
+                return self.run(tick)
+            return finding
         except _TimeIsUp:
             left = len(self._ahead) + 1 + sum(1 for _ in openings)
             self.untried.append(f"{left:,} of the ways that messages can go, since time was up")
         return None
 
     def finding(self, history: History) -> Finding | None:
-        """The finding that a history is, made short, and with the true limits; ``None`` if it breaks nothing."""
+        """The finding that a history is, made short, and with the true limits; ``None`` if it is none there."""
         found = shorten(history, lambda shorter: self._breaks(shorter, self._definitions(shorter)))
         if found is None:
             return None
         true = self._unscaled(found.history)
         if true is not None and true.broken.property == found.broken.property:
             return true
+        if not self._limits:
+            return None
         small = ", ".join(f"{small:,} stands for {true:,}" for small, true in self._limits.items())
         found.note = f"Found with smaller limits, since filling the true ones takes long: {small}."
         return found
@@ -159,6 +168,8 @@ class Search:
 
     def _definitions(self, history: History) -> Mapping[str, Any]:
         """The definitions that matter to a history, as small as can be."""
+        if self._whole:
+            return self._document
         published = [step for step in _once(history) if isinstance(step, Publish)]
         kinds = {repr(steps.changed(step, expiration_ms=None, body_bytes=0)): step for step in published}
         if len(kinds) != 1:
@@ -237,7 +248,7 @@ class Search:
         trial = Trial(self._definitions(path), release=self.release, properties=[self.make()])
         history = list(path)
         trial.play(path)
-        for _ in range(3 * (RETURNS_MAX + sum(1 for _ in trial.queues()))):
+        for _ in range(3 * RETURNS_MAX * sum(1 for _ in trial.queues())):
             queue = next((queue for queue, _ in trial.copies() if _sends_on(queue)), None)
             if queue is None:
                 break
@@ -348,7 +359,11 @@ def _time(trial: Trial) -> Iterator[History]:
         for queue in trial.queues()
         if trial.has_consumer(queue.name, queue.vhost.name)
     )
-    trial.play(leaving)
+    try:
+        trial.play(leaving)
+    except PropertyBroken:
+        yield leaving
+        return
     passed: list[AnyStep] = []
     for _ in range(DEADLINES_MAX):
         due_us = trial.broker.next_due()

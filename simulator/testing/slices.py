@@ -26,9 +26,9 @@ def sliced(
 ) -> Mapping[str, Any]:
     """The definitions without the queues, exchanges and bindings that a message cannot come to.
 
-    Where exchanges choose at random, all of them.
+    All of them where exchanges choose at random, or by headers that only a dead letter has.
     """
-    if any(exchange.type in _AT_RANDOM for exchange in topology.exchanges.values()):
+    if any(exchange.type in _AT_RANDOM for exchange in topology.exchanges.values()) or _asks_for_deaths(topology):
         return document
     queues, exchanges = reached(topology, publish, release)
 
@@ -45,6 +45,11 @@ def sliced(
         "exchanges": [each for each in document.get("exchanges", ()) if here(each) and each.get("name") in exchanges],
         "bindings": [each for each in document.get("bindings", ()) if here(each) and bound(each)],
     }
+
+
+def _asks_for_deaths(topology: Topology) -> bool:
+    bindings = (binding for bound in topology.bindings.values() for binding in bound)
+    return any(str(binding.arguments.get("x-match", "")).endswith("with-x") for binding in bindings)
 
 
 def reached(topology: Topology, publish: Publish, release: Release) -> tuple[set[str], set[str]]:

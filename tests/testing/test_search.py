@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simulator.testing import steps
+from simulator.testing import PropertyBroken, replay, steps
 from simulator.testing.entries import entries
 from simulator.testing.search import Search
 from simulator.testing.trial import Trial
@@ -172,3 +172,52 @@ def test_limits_in_a_circle_do_not_make_the_search_endless() -> None:
     search = Search(topology(circle), "settles")
     search.run()
     assert search.tried < 500
+
+
+def test_a_consumer_that_leaves_fails_what_it_has() -> None:
+    pair = [
+        queue(name, queue_type="quorum", delivery_limit=2, dead_letter_exchange="", dead_letter_routing_key=other)
+        for name, other in (("a", "b"), ("b", "a"))
+    ]
+    assert found(topology(pair)) is not None
+
+
+def test_a_fan_out_that_comes_together_is_no_loop() -> None:
+    queues = [
+        queue(f"q{number}", message_ttl=1_000, dead_letter_exchange="", dead_letter_routing_key="dead")
+        for number in range(30)
+    ]
+    bindings = [("all", f"q{number}", "") for number in range(30)]
+    assert found(topology([*queues, queue("dead")], {"all": "fanout"}, bindings), "settles") is None
+
+
+def test_what_is_found_is_so_in_the_whole_topology() -> None:
+    loops = [
+        queue("a", dead_letter_exchange="", dead_letter_routing_key="a"),
+        queue("b", message_ttl=1_000, dead_letter_exchange="", dead_letter_routing_key="a"),
+    ]
+    definitions = topology(loops)
+    history = found(definitions, "settles")
+    assert history is not None
+    with pytest.raises(PropertyBroken):
+        replay(definitions, history, properties=["settles"])
+
+
+def test_a_headers_exchange_that_asks_for_deaths_gets_them() -> None:
+    definitions = topology(
+        [queue("orders", dead_letter_exchange="dlx", message_ttl=1_000), queue("expired"), queue("rejected")],
+        {"dlx": "headers"},
+    )
+    definitions["bindings"] = [
+        {
+            "source": "dlx",
+            "vhost": "/",
+            "destination": reason,
+            "destination_type": "queue",
+            "routing_key": "",
+            "arguments": {"x-match": "all-with-x", "x-first-death-reason": reason},
+        }
+        for reason in ("expired", "rejected")
+    ]
+    assert found(definitions) is None
+    assert Search(definitions, "lossless", release="3.8").run() is not None, "3.8 has no all-with-x"
