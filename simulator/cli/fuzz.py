@@ -166,6 +166,13 @@ def _told(search: Search, found: Finding, seed: int, steps_max: int) -> str:
         "dlx", "fuzz", search.definitions, "--property", search.property.name,
         "--release", search.release, "--seed", seed, "--steps", steps_max,
     )  # fmt: skip
-    replay = command(found.definitions, found.broken, search.release) or again
-    told = explained(found.definitions, found.history, found.broken, release=search.release, command=replay)
+    replay = command(search.definitions, found.history, search.property.name, search.release) or again
+    told = explained(
+        search.definitions,
+        found.history,
+        found.broken,
+        release=search.release,
+        command=replay,
+        events=found.events(search.release),
+    )
     return f"{told}\n\n{found.note}" if found.note else told

@@ -37,7 +37,7 @@ from simulator.testing.entries import entries
 from simulator.testing.properties import INVARIANTS, Property, PropertyBroken, named
 from simulator.testing.report import explained
 from simulator.testing.search import Search
-from simulator.testing.steps import AnyStep
+from simulator.testing.steps import AnyStep, History
 from simulator.testing.trial import Definitions, Trial
 
 FLOOD_MAX = 1_000
@@ -126,7 +126,7 @@ class TopologyMachine(RuleBasedStateMachine):
             self.trial.history.pop()  # a policy that RabbitMQ refuses
 
     def _report(self, broken: PropertyBroken) -> str:
-        again = command(self._document, broken, self.release)
+        again = command(self._document, broken.history, broken.property, self.release)
         return explained(self._document, broken.history, broken, release=self.release, command=again)
 
     # What may happen next
@@ -222,15 +222,15 @@ def _fills(queue: QueueState) -> Iterable[int]:
     return (limit + 1,) if limit is not None and limit <= FLOOD_MAX else ()
 
 
-def command(definitions: Definitions, broken: PropertyBroken, release: str) -> str:
-    """The command that plays a broken property's history again; empty where no file holds the definitions."""
+def command(definitions: Definitions, history: History, name: str, release: str) -> str:
+    """The command that plays a history again to break a property; empty where no file holds the definitions."""
     if not isinstance(definitions, (str, os.PathLike)):
         return ""
-    history = msgspec.json.encode(steps.to_builtins(broken.history)).decode()
-    if len(history) > COMMAND_LENGTH_MAX:
+    text = msgspec.json.encode(steps.to_builtins(history)).decode()
+    if len(text) > COMMAND_LENGTH_MAX:
         return ""
     where = os.fspath(definitions)
-    return shell("dlx", "fuzz", where, "--property", broken.property, "--release", release, "--history", history)
+    return shell("dlx", "fuzz", where, "--property", name, "--release", release, "--history", text)
 
 
 def shell(*words: Any) -> str:

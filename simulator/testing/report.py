@@ -225,10 +225,16 @@ def _times(lines: Sequence[str], at: int, size: int) -> int:
 
 
 def explained(
-    definitions: Definitions, history: History, broken: PropertyBroken, *, release: str = DEFAULT, command: str = ""
+    definitions: Definitions,
+    history: History,
+    broken: PropertyBroken,
+    *,
+    release: str = DEFAULT,
+    command: str = "",
+    events: Sequence[Happened] | None = None,
 ) -> str:
-    """The whole report, as plain text."""
-    events = events_of(definitions, history, release, broken)
+    """The whole report, as plain text; ``events`` are those of the message, if they are known."""
+    events = events_of(definitions, history, release, broken) if events is None else events
     parts = [
         f"{broken.property} is broken: {broken.why}",
         _section("The shortest history found", in_words(history)),

@@ -16,17 +16,19 @@ from simulator.testing import steps
 from simulator.testing.steps import AnyStep, History
 
 LARGE = 20_000
-SMALL = 1_000
+APART = 1_000
 _KEYS = {f"{prefix}{key}" for prefix in ("", "x-") for key in (MAX_LENGTH, DELIVERY_LIMIT)}
 
 
 def scaled(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[int, int]]:
     """The definitions with small limits in the place of large ones, and which large one each small one stands for."""
     smaller = copy.deepcopy(dict(document))
-    large = sorted({value for table in _tables(smaller) for key, value in table.items() if _is_large(key, value)})
-    small = {value: SMALL * (rank + 1) for rank, value in enumerate(large)}
+    limits = {value for table in _tables(smaller) for key, value in table.items() if _is_limit(key, value)}
+    base = max((value for value in limits if value <= LARGE), default=0)
+    large = sorted(value for value in limits if value > LARGE)
+    small = {value: base + APART * (rank + 1) for rank, value in enumerate(large)}
     for table in _tables(smaller):
-        table.update({key: small[value] for key, value in table.items() if _is_large(key, value)})
+        table.update({key: small[value] for key, value in table.items() if _is_limit(key, value) and value in small})
     return smaller, {by: value for value, by in small.items()}
 
 
@@ -42,8 +44,8 @@ def _tables(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield value["definition"]
 
 
-def _is_large(key: str, value: Any) -> bool:
-    return key in _KEYS and isinstance(value, int) and not isinstance(value, bool) and value > LARGE
+def _is_limit(key: str, value: Any) -> bool:
+    return key in _KEYS and isinstance(value, int) and not isinstance(value, bool)
 
 
 def unscaled(history: History, limits: Mapping[int, int]) -> History:

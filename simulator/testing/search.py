@@ -3,7 +3,8 @@
 First every way that one message can go: published to each entry of the topology,
 then rejected, crashed, returned or left to time in each queue it comes to, until
 nothing new happens to it. What a message meets next depends on its queue, its
-routing keys and its deaths, but for their counts, so there are few such situations.
+routing keys and its deaths, but for their counts, and on whether somebody consumes, so
+there are few such situations.
 Queues with a length limit are filled by each way that leads there. Queues that nobody
 uses get the time to expire. Then ``simulator.testing.machine`` draws histories at
 random, for what takes more than one kind of message.
@@ -14,6 +15,8 @@ A history found is made shorter by leaving out what is not needed.
 from __future__ import annotations
 
 import heapq
+import math
+import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import count, takewhile
 from typing import Any
@@ -27,10 +30,11 @@ from simulator.broker.copies import Copy
 from simulator.broker.errors import OperatorError
 from simulator.broker.state import QueueState
 from simulator.definitions import read_definitions
-from simulator.events import Event
+from simulator.events import Event, Happened
 from simulator.testing import steps
 from simulator.testing.entries import entries
 from simulator.testing.properties import RETURNS_MAX, Property, PropertyBroken, Settles, named
+from simulator.testing.report import events_of
 from simulator.testing.scaling import scaled, unscaled
 from simulator.testing.shorten import shorten
 from simulator.testing.slices import sliced
@@ -39,6 +43,7 @@ from simulator.testing.trial import Definitions, Trial
 
 ACTIONS_MAX = 400_000
 CHEAP = 300
+SHORTEN_S = 6.0
 TRUE_ACTIONS_MAX = 250_000
 DEADLINES_MAX = 40
 CRASHES = 3
@@ -51,12 +56,16 @@ class Finding:
     Attributes:
         history: the steps, as few as could be found.
         broken: what is broken, and how.
-        definitions: what it breaks them with.
+        definitions: the definitions it was found with.
         note: what else there is to say; empty where there is nothing.
     """
 
     def __init__(self, history: History, broken: PropertyBroken, definitions: Definitions, note: str = "") -> None:
         self.history, self.broken, self.definitions, self.note = history, broken, definitions, note
+
+    def events(self, release: str) -> list[Happened]:
+        """What happened to the message that it is about."""
+        return events_of(self.definitions, self.broken.history, release, self.broken)
 
 
 _Filling = tuple[int, int, bool]  # how many messages of how many bytes are too many; whether the queue dead-letters
@@ -133,36 +142,34 @@ class Search:
 
     def finding(self, history: History) -> Finding | None:
         """The finding that a history is, made short, and with the true limits; ``None`` if it is none there."""
-        found = shorten(history, lambda shorter: self._breaks(shorter, self._definitions(shorter)))
+        end = time.monotonic() + SHORTEN_S
+        found = shorten(history, lambda shorter: self._breaks(shorter, self._definitions(shorter), end), until_s=end)
         if found is None:
             return None
-        true = self._unscaled(found.history)
-        if true is not None and true.broken.property == found.broken.property:
-            return true
-        if not self._limits:
-            return None
-        small = ", ".join(f"{small:,} stands for {true:,}" for small, true in self._limits.items())
-        found.note = f"Found with smaller limits, since filling the true ones takes long: {small}."
+        true = unscaled(found.history, self._limits)
+        if steps.length(true) <= TRUE_ACTIONS_MAX:
+            return self.play(true)
+        found.history = true
+        found.note = f"Found with smaller limits: the history takes {steps.length(true):,} actions, and was not played."
         return found
-
-    def _unscaled(self, history: History) -> Finding | None:
-        try:
-            true = unscaled(history, self._limits)
-        except ValueError:
-            return None
-        return self.play(true) if steps.length(true) <= TRUE_ACTIONS_MAX else None
 
     def play(self, history: History) -> Finding | None:
         """What the history breaks as it stands, ended where it does; ``None`` for nothing."""
         return self._breaks(history, self.definitions)
 
-    def _breaks(self, history: History, definitions: Definitions) -> Finding | None:
-        trial = Trial(definitions, release=self.release, properties=[self.make()])
+    def _breaks(self, history: History, definitions: Definitions, until_s: float = math.inf) -> Finding | None:
+        """What the history breaks with these definitions, if that shows in time."""
+
+        def pulse() -> None:
+            if time.monotonic() > until_s:
+                raise _TimeIsUp
+
+        trial = Trial(definitions, release=self.release, properties=[self.make()], pulse=pulse)
         try:
             trial.play(history)
         except PropertyBroken as broken:
             return Finding(broken.history, broken, definitions)
-        except OperatorError:
+        except (OperatorError, _TimeIsUp):
             pass
         return None
 
@@ -200,20 +207,29 @@ class Search:
         """Play a history, and note where its messages have come to; ``None`` when it is too long."""
         if steps.length(history) > ACTIONS_MAX:
             return None
-        if not self._tick(self.tried):
-            raise _TimeIsUp
+        self._pulse()
         self.tried += 1
-        trial = Trial(self._definitions(history), release=self.release, properties=[self.make()])
+        trial = self._trial(history)
         try:
             trial.play(history)
         except PropertyBroken as broken:
             raise _Found(broken.history) from None
         for queue, copy in trial.copies():
-            self._note(history, queue, copy)
+            self._note(history, queue, copy, trial.has_consumer(queue.name, queue.vhost.name))
         return trial
 
-    def _note(self, history: History, queue: QueueState, copy: Copy) -> None:
-        situation = _situation(queue, copy, self._release), history[0] if isinstance(history[0], steps.Wait) else None
+    def _trial(self, history: History) -> Trial:
+        """A fresh trial, in the definitions that matter to a history."""
+        made = [self.make()]
+        return Trial(self._definitions(history), release=self.release, properties=made, pulse=self._pulse)
+
+    def _pulse(self) -> None:
+        if not self._tick(self.tried):
+            raise _TimeIsUp
+
+    def _note(self, history: History, queue: QueueState, copy: Copy, consumed: bool) -> None:
+        waited = history[0] if isinstance(history[0], steps.Wait) else None
+        situation = _situation(queue, copy, self._release), consumed, waited
         if situation not in self._known and queue.definition.type != STREAM:
             self._known.add(situation)
             self._later(steps.length(history), history, queue, None)
@@ -237,7 +253,8 @@ class Search:
         if trial is None or queue is None:
             return
         for times, body_bytes in _beyond(queue):
-            self._later(min(times, ACTIONS_MAX), path, queue, (times, body_bytes, queue.settings.dead_letters))
+            actions = min(times * steps.length(tuple(_once(path))), ACTIONS_MAX)
+            self._later(actions, path, queue, (times, body_bytes, queue.settings.dead_letters))
         for action in (*_failures(queue), *_time(trial)):
             self._try((*path, *action))
         if isinstance(self.property, Settles):
@@ -245,13 +262,15 @@ class Search:
 
     def _fail_at_once(self, path: History) -> None:
         """Reject the message wherever it turns up, for as long as no time passes."""
-        trial = Trial(self._definitions(path), release=self.release, properties=[self.make()])
+        trial = self._trial(path)
         history = list(path)
         trial.play(path)
         for _ in range(3 * RETURNS_MAX * sum(1 for _ in trial.queues())):
-            queue = next((queue for queue, _ in trial.copies() if _sends_on(queue)), None)
-            if queue is None:
+            sending = [queue for queue, _ in trial.copies() if _sends_on(queue)]
+            if not sending:
                 break
+            # A rejection where messages pause starts the count anew: rather elsewhere.
+            queue = min(sending, key=lambda queue: bool(queue.settings.message_ttl_ms))
             history.append(steps.Reject(queue.name, vhost=queue.vhost.name))
             try:
                 trial.do(history[-1])
@@ -267,9 +286,13 @@ class Search:
         times, body_bytes, dead_letters = filling
         once = tuple(_once(path))
         more = steps.again(tuple(_with_body(step, body_bytes) for step in once), times)
-        if self._try((more,) if once == path else (*path, more)) is None:
+        full = (more,) if once == path else (*path, more)
+        if self._try(full) is None:
             self.untried.append(f"filling '{name}': it takes {times:,} messages")
-        elif dead_letters:  # full again while somebody has a message of it, which is rejected then
+            return
+        if isinstance(self.property, Settles) and steps.length(full) <= CHEAP:
+            self._fail_at_once(full)
+        if dead_letters:  # full again while somebody has a message of it, which is rejected then
             self._try((*path, steps.Get(name, vhost=vhost), more, steps.Reject(name, vhost=vhost)))
 
 
@@ -325,7 +348,7 @@ def _failures(queue: QueueState) -> Iterator[History]:
     """What a consumer of the queue can do to a message: fail it once for good, or again and again until it settles."""
     name, vhost = queue.name, queue.vhost.name
     limit = queue.settings.delivery_limit
-    times = CRASHES if limit is None or limit > steps.TIMES_MAX - 2 else limit + 1
+    times = CRASHES if limit is None else limit + 1
     if queue.settings.dead_letters:
         yield (steps.Reject(name, vhost=vhost),)
         if queue.settings.delayed_retry is None:
@@ -389,8 +412,8 @@ def _beyond(queue: QueueState) -> Iterator[tuple[int, int]]:
     if queue.definition.type == STREAM:
         return
     if settings.max_length is not None:
-        yield min(settings.max_length + 2, steps.TIMES_MAX), 0
+        yield settings.max_length + 2, 0
     most = settings.max_length_bytes
     if most is not None:
         size = min(max(most // 8, 1), steps.BODY_BYTES_MAX)
-        yield min(most // size + 2, steps.TIMES_MAX), size
+        yield most // size + 2, size

@@ -9,8 +9,6 @@ from typing import Protocol, TypeVar
 from simulator.testing import steps
 from simulator.testing.steps import AnyStep, History
 
-SECONDS = 10.0
-
 
 class Shown(Protocol):
     """What a history shows; ``history`` is the part of it that was needed."""
@@ -21,17 +19,16 @@ class Shown(Protocol):
 Found = TypeVar("Found", bound=Shown)
 
 
-def shorten(history: History, shows: Callable[[History], Found | None], *, seconds: float = SECONDS) -> Found | None:
+def shorten(history: History, shows: Callable[[History], Found | None], *, until_s: float) -> Found | None:
     """What ``history`` shows, by the shortest history that was found; ``None`` if it shows nothing.
 
-    Stops after so many seconds of wall time with the best it has.
+    Stops when ``time.monotonic()`` is ``until_s``, with the best it has.
     """
     best = shows(history)
-    end = time.monotonic() + seconds
     better = best
     while better is not None:
         best = better
-        better = _first(best.history, shows, end)
+        better = _first(best.history, shows, until_s)
     return best
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from dlx.topology import Policy
 
-TIMES_MAX = 1_000_000
+TIMES_MAX = 1_000_000_000
 BODY_BYTES_MAX = 1 << 24
 
 _NO_HEADERS: Mapping[str, Any] = {}

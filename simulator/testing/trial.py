@@ -31,6 +31,7 @@ from simulator.testing.properties import Property, PropertyBroken, named
 from simulator.testing.steps import AnyStep, History
 
 START_US = 1_767_225_600_000_000  # 2026-01-01: the same in every trial, so that trials repeat
+ACTIONS_PER_PULSE = 1_000
 USER = "the trial's clients"
 Definitions = Mapping[str, Any] | str | os.PathLike[str]
 QueueKey = tuple[str, str]
@@ -81,6 +82,7 @@ class Trial:
         definitions: an export of RabbitMQ's definitions, or the file that holds one.
         release: the RabbitMQ release.
         properties: what must hold after every step: names, or instances of ``Property``.
+        pulse: called now and then during long steps; what it raises ends them.
 
     Raises:
         DefinitionsError: the definitions cannot be used.
@@ -88,7 +90,12 @@ class Trial:
     """
 
     def __init__(
-        self, definitions: Definitions, *, release: str = DEFAULT, properties: Iterable[str | Property] = ()
+        self,
+        definitions: Definitions,
+        *,
+        release: str = DEFAULT,
+        properties: Iterable[str | Property] = (),
+        pulse: Callable[[], None] = lambda: None,
     ) -> None:
         self.definitions, self.release = definitions, release
         self.properties = [named(each) if isinstance(each, str) else each for each in properties]
@@ -100,7 +107,7 @@ class Trial:
         self._by_connection: dict[Any, _Consumer] = {}
         self._publishers: dict[str, tuple[int, int]] = {}
         self._connections = 0
-        self._looked = 0
+        self._pulse, self._looked = pulse, 0
         furnish(self.broker, definitions, self.now_us)
         self._let_in()
 
@@ -222,6 +229,9 @@ class Trial:
 
     def _look(self) -> None:
         """Show the properties what happened."""
+        self._looked += 1
+        if self._looked % ACTIONS_PER_PULSE == 0:
+            self._pulse()
         seen = self.broker.seen
         self.events += seen
         self.broker.seen = []

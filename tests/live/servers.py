@@ -1,40 +1,16 @@
-"""The real RabbitMQ servers that a test run was given, and how to reach them."""
+"""The real RabbitMQ servers that a test run was given."""
 
 from __future__ import annotations
 
-import base64
-import json
 import os
-import urllib.request
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+
+from simulator.testing.servers import NoSuchServerError, Server, ask
+
+__all__ = ["VARIABLE", "LiveServer", "NoSuchServerError", "given"]
 
 VARIABLE = "DLX_LIVE_SERVERS"
-MANAGEMENT_OFFSET = 10_000  # RabbitMQ's own habit: AMQP at 5672, management at 15672
-
-
-class NoSuchServerError(Exception):
-    """A server was named that does not answer, or that is of another release than was said."""
-
-
-@dataclass(frozen=True)
-class LiveServer:
-    """One running server. ``release`` is such as ``"4.3"``, ``version`` such as ``"4.3.6"``."""
-
-    release: str
-    version: str
-    amqp_url: str
-    management_url: str
-
-    def api(self, method: str, path: str, body: object = None) -> Any:
-        """Call the management API (``path`` such as ``vhosts/x``); its answer, None for an empty one."""
-        return _call(self.amqp_url, self.management_url, method, path, body)
-
-    def vhost_url(self, vhost: str) -> str:
-        """The AMQP URL of one of its virtual hosts."""
-        return self.amqp_url.rstrip("/") + "/" + quote(vhost, safe="")
+LiveServer = Server
 
 
 def given(options: Iterable[str] = (), variable: str | None = None) -> list[LiveServer]:
@@ -52,34 +28,7 @@ def given(options: Iterable[str] = (), variable: str | None = None) -> list[Live
 
 
 def _ask(release: str, urls: str) -> LiveServer:
-    amqp_url, _, management_url = urls.partition("|")
-    if not management_url:
-        parts = urlsplit(amqp_url)
-        management_url = f"http://{parts.hostname}:{(parts.port or 5672) + MANAGEMENT_OFFSET}/"
-    try:
-        version = _call(amqp_url, management_url, "GET", "overview")["rabbitmq_version"]
-    except OSError as error:
-        raise NoSuchServerError(
-            f"no RabbitMQ management API answers at {management_url} ({error}); give it as '{amqp_url}|http://...'"
-        ) from error
-    found = ".".join(version.split(".")[:2])
-    if release not in ("", found):
-        raise NoSuchServerError(f"the server at {management_url} is RabbitMQ {version}, not {release}")
-    return LiveServer(found, version, amqp_url, management_url)
-
-
-def _call(amqp_url: str, management_url: str, method: str, path: str, body: object = None) -> Any:
-    parts = urlsplit(amqp_url)
-    user, password = unquote(parts.username or "guest"), unquote(parts.password or "guest")
-    request = urllib.request.Request(
-        f"{management_url.rstrip('/')}/api/{path}",
-        method=method,
-        data=None if body is None else json.dumps(body).encode(),
-        headers={
-            "Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode(),
-            "Content-Type": "application/json",
-        },
-    )
-    with urllib.request.urlopen(request, timeout=30) as response:
-        text = response.read()
-    return json.loads(text) if text else None
+    server = ask(urls)
+    if release not in ("", server.release):
+        raise NoSuchServerError(f"the server at {server.management_url} is RabbitMQ {server.version}, not {release}")
+    return server

@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 import html
-import json
 import os
 import re
-import urllib.error
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -27,6 +25,7 @@ from dlx.refusals import Refusal
 from dlx.releases import release as release_of
 from dlx.topology import Exchange, Queue
 from simulator.serve.amqp.tables import encode_table
+from simulator.testing.servers import ManagementError
 from tests.live import declaration_draws as draws
 from tests.live.servers import LiveServer
 
@@ -184,8 +183,8 @@ class Asking:
         path = f"{kind}/{quote(self._vhost, safe='')}/p"
         try:
             self._server.api("PUT", path, fields)
-        except urllib.error.HTTPError as error:
-            return Case((kind, fields), ours, (error.code, _reason(error)))
+        except ManagementError as error:
+            return Case((kind, fields), ours, (error.status, _reason(error)))
         self._server.api("DELETE", path)
         return Case((kind, fields), ours, None)
 
@@ -239,9 +238,9 @@ def _our_policy_verdict(fields: dict[str, Any], operator: bool, release: Any) ->
     return None
 
 
-def _reason(error: urllib.error.HTTPError) -> str:
+def _reason(error: ManagementError) -> str:
     """What stands below ``Validation failed``; of an internal error nothing that could be compared."""
-    if error.code != 400:
+    if error.status != 400:
         return ""
-    reason = html.unescape(json.loads(error.read())["reason"])  # escaped until 4.0
+    reason = html.unescape(error.reason)  # escaped until 4.0
     return reason.removeprefix("Validation failed\n\n").removesuffix("\n")

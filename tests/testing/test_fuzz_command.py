@@ -147,7 +147,7 @@ def limited(tmp_path: Path, **arguments: Any) -> str:
     ("limit", "steps", "note"),
     [
         ({"x-max-length": 30_000}, [{"times": 30_001}], ""),
-        ({"x-max-length": 40_000_000}, [{"times": 1_001}], "1,000 stands for 40,000,000"),
+        ({"x-max-length": 40_000_000}, [{"times": 40_000_001}], "40,000,001 actions, and was not played"),
         ({"x-max-length-bytes": 1_000_000_000}, [{"times": 60, "body_bytes": 16_666_667}], ""),
         ({"x-queue-type": "quorum", "x-delivery-limit": 25_000}, [{}, {"do": "crash", "times": 25_001}], ""),
     ],

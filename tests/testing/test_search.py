@@ -221,3 +221,11 @@ def test_a_headers_exchange_that_asks_for_deaths_gets_them() -> None:
     ]
     assert found(definitions) is None
     assert Search(definitions, "lossless", release="3.8").run() is not None, "3.8 has no all-with-x"
+
+
+def test_a_dead_letter_meets_a_full_queue_whatever_filled_it() -> None:
+    ring = [
+        queue("a", max_length=1, overflow="reject-publish", dead_letter_exchange="", dead_letter_routing_key="b"),
+        queue("b", queue_type="quorum", delivery_limit=-1, dead_letter_exchange="", dead_letter_routing_key="a"),
+    ]
+    assert found(topology(ring)) is not None

@@ -198,7 +198,7 @@ def test_an_unknown_property_is_named_with_those_there_are() -> None:
         ({"do": "explode"}, "Invalid value 'explode' - at `$[0].do`"),
         ({"do": "crash"}, "missing required field `queue` - at `$[0]`"),
         ({"do": "crash", "queue": "orders", "count": 2}, "unknown field `count` - at `$[0]`"),
-        ({"do": "crash", "queue": "orders", "times": 0}, "times is 0; expected 1 to 1,000,000 - at `$[0]`"),
+        ({"do": "crash", "queue": "orders", "times": 0}, "times is 0; expected 1 to 1,000,000,000 - at `$[0]`"),
         ({"do": "wait", "ms": -1}, "ms is -1; time only goes forward - at `$[0]`"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+import urllib.error
 import urllib.request
 import uuid
 from collections import Counter
@@ -14,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
-from urllib.error import HTTPError
 
 import pika
 from pika.exceptions import ChannelClosedByBroker
@@ -24,6 +24,7 @@ from simulator.capture.firehose import Until
 from simulator.capture.live import capture
 from simulator.definitions import read_definitions
 from simulator.replay import replay_table
+from simulator.testing.servers import ManagementError
 from tests.live.fuzzing.topology import ServerFault, declare, draw, without_automatic_deaths
 from tests.live.fuzzing.traffic import Traffic
 from tests.live.fuzzing.wire import all_numbers
@@ -147,7 +148,7 @@ def _recorded(server: LiveServer, vhost: str, result: Round) -> Iterator[None]:
     finally:
         # Deleted before definitions are exported: they would hold the tracer's own binding.
         server.api("DELETE", f"traces/{vhost}/{vhost}")
-        with suppress(HTTPError):
+        with suppress(ManagementError):
             server.api("DELETE", f"trace-files/{vhost}.log")
     result.log.write_bytes(log)
 
@@ -172,7 +173,7 @@ def _download(server: LiveServer, name: str) -> bytes:
     try:
         with urllib.request.urlopen(request, timeout=30) as response:
             return bytes(response.read())
-    except HTTPError:  # not there yet
+    except urllib.error.HTTPError:  # not there yet
         return b""
 
 

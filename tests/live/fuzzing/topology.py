@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
-from urllib.error import HTTPError
 from urllib.parse import quote
 
 import pika
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 
+from simulator.testing.servers import ManagementError
 from tests.live.servers import LiveServer
 
 QUEUE_NAMES = [
@@ -223,7 +223,7 @@ def declare(plan: Plan, server: LiveServer, vhost: str) -> dict[str, str]:
     """
     for operator, name, body in plan.policies:
         section = "operator-policies" if operator else "policies"
-        with suppress(HTTPError):
+        with suppress(ManagementError):
             server.api("PUT", f"{section}/{quote(vhost, safe='')}/{name}", body)
     declarer = _Declarer(server.vhost_url(vhost))
     for exchange in plan.exchanges:
