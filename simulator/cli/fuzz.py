@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -109,9 +112,11 @@ def _search(search: Search, seed: int, steps_max: int, seconds: float) -> tuple[
     from simulator.testing.random_search import search_at_random
 
     end = time.monotonic() + seconds
-    with countdown(f"trying to break '{search.property.name}'", seconds) as show:
+    with countdown(f"trying to break '{search.property.name}'", seconds) as show, _interrupts() as interrupted:
 
         def tick(tried: int) -> bool:
+            if interrupted():
+                raise KeyboardInterrupt
             show(tried)
             return time.monotonic() < end
 
@@ -119,6 +124,21 @@ def _search(search: Search, seed: int, steps_max: int, seconds: float) -> tuple[
         if found is not None or not search.publishes:
             return found, seed
         return search_at_random(search, seed, steps_max, tick)
+
+
+@contextmanager
+def _interrupts() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed. (An exception out of the blue may get lost in a callback of a library.)"""
+    pressed: list[int] = []
+    try:
+        before = signal.signal(signal.SIGINT, lambda number, _frame: pressed.append(number))
+    except ValueError:  # only the main thread may
+        yield lambda: False
+        return
+    try:
+        yield lambda: bool(pressed)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _read_history(text: str) -> steps.History:

@@ -60,6 +60,7 @@ def _size(step: AnyStep) -> int:
 
 def _simpler(history: History) -> Iterator[History]:
     yield from _without_parts(history)
+    yield from _merged(history)
     yield from _repeated(history)
     for index, step in enumerate(history):
         for smaller in _smaller(step):
@@ -73,6 +74,15 @@ def _without_parts(history: History) -> Iterator[History]:
         for start in range(0, len(history) - size + 1, size):
             yield history[:start] + history[start + size :]
         size //= 2
+
+
+def _merged(history: History) -> Iterator[History]:
+    """Say once what neighbours do that differ in how often alone."""
+    for index, (step, following) in enumerate(zip(history, history[1:], strict=False)):
+        once = [steps.changed(each, times=1) if hasattr(each, "times") else each for each in (step, following)]
+        if hasattr(step, "times") and once[0] == once[1]:
+            both = steps.changed(step, times=step.times + following.times)
+            yield (*history[:index], both, *history[index + 2 :])
 
 
 def _repeated(history: History) -> Iterator[History]:

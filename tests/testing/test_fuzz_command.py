@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +163,14 @@ def test_large_limits_are_gone_beyond(
     assert len(report["history"]) == len(steps)
     assert all(step.items() >= expected.items() for step, expected in zip(report["history"], steps, strict=True))
     assert note in report["note"]
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "simulator.cli.main", "fuzz", PLAIN, "--seconds", "60"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
+        time.sleep(3)  # the command's own start: no virtual clock moves it
+        running.send_signal(signal.SIGINT)
+        _, err = running.communicate(timeout=20)
+    assert running.returncode == 130
+    assert "interrupted" in err
