@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Protocol, TypeVar
 
 from simulator.testing import steps
@@ -78,11 +79,10 @@ def _without_parts(history: History) -> Iterator[History]:
 
 def _merged(history: History) -> Iterator[History]:
     """Say once what neighbours do that differ in how often alone."""
-    for index, (step, following) in enumerate(zip(history, history[1:], strict=False)):
-        once = [steps.changed(each, times=1) if hasattr(each, "times") else each for each in (step, following)]
-        if hasattr(step, "times") and once[0] == once[1]:
-            both = steps.changed(step, times=step.times + following.times)
-            yield (*history[:index], both, *history[index + 2 :])
+    for index, (step, following) in enumerate(pairwise(history)):
+        times = [getattr(each, "times", 0) for each in (step, following)]
+        if all(times) and steps.changed(step, times=1) == steps.changed(following, times=1):
+            yield (*history[:index], steps.changed(step, times=sum(times)), *history[index + 2 :])
 
 
 def _repeated(history: History) -> Iterator[History]:
