@@ -18,19 +18,17 @@ import heapq
 import math
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from itertools import count, takewhile
+from itertools import count
 from typing import Any
 
-from dlx.deaths import REJECTED, deaths_in_header
-from dlx.message import Message
-from dlx.releases import DEFAULT, Release
+from dlx.releases import DEFAULT
 from dlx.releases import release as rules
 from dlx.topology import STREAM
 from simulator.broker.copies import Copy
 from simulator.broker.errors import OperatorError
 from simulator.broker.state import QueueState
 from simulator.definitions import read_definitions
-from simulator.events import Event, Happened
+from simulator.events import Happened
 from simulator.testing import steps
 from simulator.testing.entries import entries
 from simulator.testing.properties import RETURNS_MAX, Property, PropertyBroken, Settles, named
@@ -40,14 +38,12 @@ from simulator.testing.shorten import shorten
 from simulator.testing.slices import sliced
 from simulator.testing.steps import AnyStep, History, Publish
 from simulator.testing.trial import Definitions, Trial
+from simulator.testing.ways import failures, pauses, sends_on, situation, too_many, with_body
 
 ACTIONS_MAX = 400_000
 CHEAP = 300
 SHORTEN_S = 6.0
 TRUE_ACTIONS_MAX = 250_000
-DEADLINES_MAX = 40
-CRASHES = 3
-YEAR_MS = 366 * 86_400_000
 
 
 class Finding:
@@ -229,9 +225,9 @@ class Search:
 
     def _note(self, history: History, queue: QueueState, copy: Copy, consumed: bool) -> None:
         waited = history[0] if isinstance(history[0], steps.Wait) else None
-        situation = _situation(queue, copy, self._release), consumed, waited
-        if situation not in self._known and queue.definition.type != STREAM:
-            self._known.add(situation)
+        found = situation(queue, copy, self._release), consumed, waited
+        if found not in self._known and queue.definition.type != STREAM:
+            self._known.add(found)
             self._later(steps.length(history), history, queue, None)
 
     def _later(self, actions: int, history: History, queue: QueueState, filling: _Filling | None) -> None:
@@ -252,10 +248,10 @@ class Search:
         queue = None if trial is None else trial.queue(name, vhost)
         if trial is None or queue is None:
             return
-        for times, body_bytes in _beyond(queue):
+        for times, body_bytes in too_many(queue):
             actions = min(times * steps.length(tuple(_once(path))), ACTIONS_MAX)
             self._later(actions, path, queue, (times, body_bytes, queue.settings.dead_letters))
-        for action in (*_failures(queue), *_time(trial)):
+        for action in (*failures(queue), *pauses(trial)):
             self._try((*path, *action))
         if isinstance(self.property, Settles):
             self._fail_at_once(path)
@@ -266,7 +262,7 @@ class Search:
         history = list(path)
         trial.play(path)
         for _ in range(3 * RETURNS_MAX * sum(1 for _ in trial.queues())):
-            sending = [queue for queue, _ in trial.copies() if _sends_on(queue)]
+            sending = [queue for queue, _ in trial.copies() if sends_on(queue)]
             if not sending:
                 break
             # A rejection where messages pause starts the count anew: rather elsewhere.
@@ -285,7 +281,7 @@ class Search:
         """
         times, body_bytes, dead_letters = filling
         once = tuple(_once(path))
-        more = steps.again(tuple(_with_body(step, body_bytes) for step in once), times)
+        more = steps.again(tuple(with_body(step, body_bytes) for step in once), times)
         full = (more,) if once == path else (*path, more)
         if self._try(full) is None:
             self.untried.append(f"filling '{name}': it takes {times:,} messages")
@@ -317,103 +313,3 @@ class _Found(Exception):
     def __init__(self, history: History) -> None:
         super().__init__()
         self.history = history
-
-
-def _sends_on(queue: QueueState) -> bool:
-    return queue.settings.dead_letters and queue.definition.type != STREAM
-
-
-def _situation(queue: QueueState, copy: Copy, release: Release) -> Hashable:
-    """All that decides what becomes of a message next, but for counts and times."""
-    message = copy.message
-    headers = repr(sorted((k, repr(v)) for k, v in (message.headers or {}).items() if not k.startswith("x-")))
-    keeps_keys = queue.settings.dead_letters and queue.settings.dead_letter_routing_key is None
-    keys = message.routing_keys if keeps_keys else None
-    return queue.vhost.name, queue.name, keys, _deaths(message, release), headers
-
-
-def _deaths(message: Message, release: Release) -> Hashable:
-    """The deaths that matter. Where the newest stands first, the cycle rule asks for those since the last rejection."""
-    entries = message.deaths
-    if entries is None:
-        entries = deaths_in_header(message.headers) or ()
-    if release.death_order == "recency":
-        since = takewhile(lambda death: death.reason != REJECTED, entries)
-        # That there are any matters, too: a full queue tells a dead letter from a publish.
-        return bool(entries), frozenset(death.queue for death in since)
-    return tuple((death.queue, death.reason) for death in entries)
-
-
-def _failures(queue: QueueState) -> Iterator[History]:
-    """What a consumer of the queue can do to a message: fail it once for good, or again and again until it settles."""
-    name, vhost = queue.name, queue.vhost.name
-    limit = queue.settings.delivery_limit
-    times = CRASHES if limit is None else limit + 1
-    if queue.settings.dead_letters:
-        yield (steps.Reject(name, vhost=vhost),)
-        if queue.settings.delayed_retry is None:
-            yield steps.Crash(name, vhost=vhost), steps.Reject(name, vhost=vhost)
-    pause = _pause_ms(queue)
-    for step in (
-        steps.Crash(name, vhost=vhost),
-        steps.Requeue(name, vhost=vhost),
-        steps.Requeue(name, vhost=vhost, method="nack"),
-    ):
-        once = (step, steps.Wait(pause)) if pause else (step,)
-        yield (steps.again(once, times),)
-
-
-def _pause_ms(queue: QueueState) -> int:
-    """How long a delayed retry may keep back what is returned."""
-    retry = queue.settings.delayed_retry
-    return 0 if retry is None else retry.max_ms + 1
-
-
-def _with_body(step: AnyStep, body_bytes: int) -> AnyStep:
-    if isinstance(step, Publish) and body_bytes:
-        return steps.changed(step, body_bytes=body_bytes)
-    return step
-
-
-def _time(trial: Trial) -> Iterator[History]:
-    """Consumers leave, and time passes: until something happens, and until nothing more does."""
-    leaving = tuple(
-        steps.Leave(queue.name, queue.vhost.name)
-        for queue in trial.queues()
-        if trial.has_consumer(queue.name, queue.vhost.name)
-    )
-    try:
-        trial.play(leaving)
-    except PropertyBroken:
-        yield leaving
-        return
-    passed: list[AnyStep] = []
-    for _ in range(DEADLINES_MAX):
-        due_us = trial.broker.next_due()
-        if due_us is None or due_us - trial.now_us > YEAR_MS * 1_000:
-            break
-        wait = steps.Wait(max(0, -(-(due_us - trial.now_us) // 1_000)))
-        passed.append(wait)
-        try:
-            trial.do(wait)
-        except PropertyBroken:
-            yield (*leaving, *passed)
-            return
-        if any(event.event != Event.HELD for event, _ in trial.events):
-            yield (*leaving, *passed)
-            return
-    if leaving:
-        yield leaving
-
-
-def _beyond(queue: QueueState) -> Iterator[tuple[int, int]]:
-    """How many messages of which size a queue of limited length cannot hold."""
-    settings = queue.settings
-    if queue.definition.type == STREAM:
-        return
-    if settings.max_length is not None:
-        yield settings.max_length + 2, 0
-    most = settings.max_length_bytes
-    if most is not None:
-        size = min(max(most // 8, 1), steps.BODY_BYTES_MAX)
-        yield most // size + 2, size

@@ -1,0 +1,122 @@
+"""What can happen next to a message in a queue, as steps: its consumer fails it, time passes, others fill the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from itertools import takewhile
+
+from dlx.deaths import REJECTED, deaths_in_header
+from dlx.message import Message
+from dlx.releases import Release
+from dlx.topology import STREAM
+from simulator.broker.copies import Copy
+from simulator.broker.state import QueueState
+from simulator.events import Event
+from simulator.testing import steps
+from simulator.testing.properties import PropertyBroken
+from simulator.testing.steps import AnyStep, History, Publish
+from simulator.testing.trial import Trial
+
+DEADLINES_MAX = 40
+CRASHES = 3
+YEAR_MS = 366 * 86_400_000
+
+
+def sends_on(queue: QueueState) -> bool:
+    return queue.settings.dead_letters and queue.definition.type != STREAM
+
+
+def situation(queue: QueueState, copy: Copy, release: Release) -> Hashable:
+    """All that decides what becomes of a message next, but for counts and times."""
+    message = copy.message
+    headers = repr(sorted((k, repr(v)) for k, v in (message.headers or {}).items() if not k.startswith("x-")))
+    keeps_keys = queue.settings.dead_letters and queue.settings.dead_letter_routing_key is None
+    keys = message.routing_keys if keeps_keys else None
+    return queue.vhost.name, queue.name, keys, _deaths(message, release), headers
+
+
+def _deaths(message: Message, release: Release) -> Hashable:
+    """The deaths that matter. Where the newest stands first, the cycle rule asks for those since the last rejection."""
+    entries = message.deaths
+    if entries is None:
+        entries = deaths_in_header(message.headers) or ()
+    if release.death_order == "recency":
+        since = takewhile(lambda death: death.reason != REJECTED, entries)
+        # That there are any matters, too: a full queue tells a dead letter from a publish.
+        return bool(entries), frozenset(death.queue for death in since)
+    return tuple((death.queue, death.reason) for death in entries)
+
+
+def failures(queue: QueueState) -> Iterator[History]:
+    """What a consumer of the queue can do to a message: fail it once for good, or again and again until it settles."""
+    name, vhost = queue.name, queue.vhost.name
+    limit = queue.settings.delivery_limit
+    times = CRASHES if limit is None else limit + 1
+    if queue.settings.dead_letters:
+        yield (steps.Reject(name, vhost=vhost),)
+        if queue.settings.delayed_retry is None:
+            yield steps.Crash(name, vhost=vhost), steps.Reject(name, vhost=vhost)
+    pause = _pause_ms(queue)
+    for step in (
+        steps.Crash(name, vhost=vhost),
+        steps.Requeue(name, vhost=vhost),
+        steps.Requeue(name, vhost=vhost, method="nack"),
+    ):
+        once = (step, steps.Wait(pause)) if pause else (step,)
+        yield (steps.again(once, times),)
+
+
+def _pause_ms(queue: QueueState) -> int:
+    """How long a delayed retry may keep back what is returned."""
+    retry = queue.settings.delayed_retry
+    return 0 if retry is None else retry.max_ms + 1
+
+
+def with_body(step: AnyStep, body_bytes: int) -> AnyStep:
+    if isinstance(step, Publish) and body_bytes:
+        return steps.changed(step, body_bytes=body_bytes)
+    return step
+
+
+def pauses(trial: Trial) -> Iterator[History]:
+    """Consumers leave, and time passes: until something happens, and until nothing more does."""
+    leaving = tuple(
+        steps.Leave(queue.name, queue.vhost.name)
+        for queue in trial.queues()
+        if trial.has_consumer(queue.name, queue.vhost.name)
+    )
+    try:
+        trial.play(leaving)
+    except PropertyBroken:
+        yield leaving
+        return
+    passed: list[AnyStep] = []
+    for _ in range(DEADLINES_MAX):
+        due_us = trial.broker.next_due()
+        if due_us is None or due_us - trial.now_us > YEAR_MS * 1_000:
+            break
+        wait = steps.Wait(max(0, -(-(due_us - trial.now_us) // 1_000)))
+        passed.append(wait)
+        try:
+            trial.do(wait)
+        except PropertyBroken:
+            yield (*leaving, *passed)
+            return
+        if any(event.event != Event.HELD for event, _ in trial.events):
+            yield (*leaving, *passed)
+            return
+    if leaving:
+        yield leaving
+
+
+def too_many(queue: QueueState) -> Iterator[tuple[int, int]]:
+    """How many messages of which size a queue of limited length cannot hold."""
+    settings = queue.settings
+    if queue.definition.type == STREAM:
+        return
+    if settings.max_length is not None:
+        yield settings.max_length + 2, 0
+    most = settings.max_length_bytes
+    if most is not None:
+        size = min(max(most // 8, 1), steps.BODY_BYTES_MAX)
+        yield most // size + 2, size
