@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import importlib
 import signal
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from dlx.releases import DEFAULT, RELEASES
 from simulator.cli.errors import DataError, Unavailable
-from simulator.clock import VirtualClock, WallClock
+from simulator.clock import Clock, VirtualClock, WallClock
 from simulator.definitions import DefinitionsError
 from simulator.lives import RecordingBroker
 from simulator.serve.furnishing import furnished
@@ -54,8 +56,17 @@ class _User(click.ParamType):
 _PORT = click.IntRange(0, 65535)
 
 
+# Systems other than RabbitMQ: where the application of each is, and its port.
+_OTHERS = {"ironmq": ("simulator.ironmq.http", 8080)}
+
+_OF_ALL = {"system", "host", "port", "clock"}
+
+
 @click.command()
-@click.option("--port", type=_PORT, default=5672, show_default=True, help="For AMQP; 0 takes a free one.")
+@click.argument("system", type=click.Choice(["rabbitmq", *_OTHERS]), default="rabbitmq")
+@click.option(
+    "--port", type=_PORT, default=5672, show_default="5672; of other systems their own", help="0 takes a free one."
+)
 @click.option(
     "--management-port",
     type=_PORT,
@@ -90,7 +101,10 @@ _PORT = click.IntRange(0, 65535)
     show_default="1G",
     help="What queues may hold before publishers must wait.",
 )
+@click.pass_context
 def serve(
+    ctx: click.Context,
+    system: str,
     port: int,
     management_port: int,
     host: str,
@@ -103,9 +117,12 @@ def serve(
     """Be a RabbitMQ for AMQP 0-9-1 clients and the management API.
 
     Prints one line with both URLs when it is ready, and runs until it is interrupted.
-    Nothing is stored.
+    Nothing is stored. SYSTEM is what to be instead: ironmq has an HTTP API, and one URL.
     """
     time = WallClock() if clock == "wall" else VirtualClock()
+    if system != "rabbitmq":
+        _serve_other(ctx, system, host, time)
+        return
     try:
         broker = furnished(release, definitions=definitions, users=dict(users), now_us=time.now_us())
     except DefinitionsError as error:
@@ -117,6 +134,23 @@ def serve(
         asyncio.run(_serve(node, host, port, management_port))
     except OSError as error:
         raise Unavailable(_why_not(error, host, port, management_port)) from error
+
+
+def _serve_other(ctx: click.Context, system: str, host: str, clock: Clock) -> None:
+    """Serve the HTTP API of another system."""
+    given = {name for name in ctx.params if ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE}
+    foreign = [param.opts[0] for param in ctx.command.params if param.name in given - _OF_ALL]
+    if foreign:
+        names = ", ".join(foreign)
+        raise click.UsageError(f"{names}: of RabbitMQ alone; {system} takes --host, --port and --clock")
+    module, port = _OTHERS[system]
+    port = ctx.params["port"] if "port" in given else port
+    from simulator.serve.http_server import run
+
+    try:
+        run(importlib.import_module(module).app(clock=clock), host=host, port=port, ready=click.echo)
+    except OSError as error:
+        raise Unavailable(f"cannot listen on {host} at port {port}: {error.strerror or error}") from error
 
 
 async def _serve(node: Node, host: str, port: int, management_port: int) -> None:

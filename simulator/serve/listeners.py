@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
-from collections.abc import Iterator
+from typing import Any
 
 from simulator.serve.amqp.server import listen
 from simulator.serve.node import Node
 
-_BACKLOG = 128
 _STOP_S = 2
 
 
@@ -25,11 +23,10 @@ class Listeners:
         shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
         self.amqp_url = f"amqp://{shown}:{node.amqp_port}/"
         self.management_url: str | None = None
-        self._shown_host = shown
         self._node = node
         self._amqp = amqp
         self._management: asyncio.Task[None] | None = None
-        self._stop_management = lambda: None
+        self._stopping = asyncio.Event()
 
     @classmethod
     async def start(cls, node: Node, host: str, port: int, management_port: int | None) -> Listeners:
@@ -45,53 +42,24 @@ class Listeners:
 
     async def _serve_management(self, host: str, port: int) -> None:
         # Imported here: those who want AMQP alone start in a tenth of the time.
-        import uvicorn
-
+        from simulator.serve.http_server import serve
         from simulator.serve.management import application
 
-        class Quiet(uvicorn.Server):
-            """One that leaves signals to whoever runs the event loop."""
-
-            @contextlib.contextmanager
-            def capture_signals(self) -> Iterator[None]:
-                yield
-
-        bound = _bound(host, port)
-        config = uvicorn.Config(
-            application(self._node),
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            ws="none",
-            timeout_graceful_shutdown=_STOP_S,
-        )
-        server = Quiet(config)
-        self._management = asyncio.create_task(server.serve(sockets=[bound]))
-        self._stop_management = lambda: setattr(server, "should_exit", True)
-        while not server.started and not self._management.done():
-            await asyncio.sleep(0.001)
+        url: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        serving = serve(application(self._node), host=host, port=port, ready=url.set_result, stop=self._stopping)
+        self._management = asyncio.create_task(serving)
+        first: list[asyncio.Future[Any]] = [self._management, url]
+        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
         if self._management.done():
             self._management.result()
-        self.management_url = f"http://{self._shown_host}:{bound.getsockname()[1]}/"
+        self.management_url = url.result()
 
     async def stop(self) -> None:
         """Listen no more, and drop all clients."""
         self._amqp.close()
         self._node.stop()
-        self._stop_management()
+        self._stopping.set()
         if self._management is not None:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._management, 2 * _STOP_S)
         await asyncio.sleep(0)  # the transports tell their protocols that they are closed
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((host, port))
-        bound.listen(_BACKLOG)
-    except BaseException:
-        bound.close()
-        raise
-    return bound

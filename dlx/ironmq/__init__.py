@@ -1,0 +1,8 @@
+"""IronMQ v3: what its requests may say, and when a message goes to the dead letter queue.
+
+Pure functions over immutable values; ``simulator.ironmq`` has the queues and their time.
+
+Source: the reference of IronMQ v3 (dead letter queue, API, push queues). The server's source
+is not public, so there is nothing to check the reference against but what the authors' own
+client tests expect of the service. What neither of them says is marked "not documented".
+"""

@@ -1,0 +1,60 @@
+"""How IronMQ says no: a status and ``{"msg": ...}``.
+
+Source: API reference, Basics (401, 403) and Changes (404). The texts of 400 are not documented; ours
+name the field and what would be right.
+"""
+
+from __future__ import annotations
+
+
+class Refusal(Exception):
+    """A request that IronMQ does not carry out.
+
+    Attributes:
+        status: of the HTTP answer.
+        msg: the text in its body.
+    """
+
+    def __init__(self, status: int, msg: str) -> None:
+        super().__init__(f"{status}: {msg}")
+        self.status, self.msg = status, msg
+
+    @property
+    def body(self) -> dict[str, str]:
+        """The body of the answer."""
+        return {"msg": self.msg}
+
+
+def bad_request(msg: str) -> Refusal:
+    """400: the request says what cannot be."""
+    return Refusal(400, msg)
+
+
+def unauthorized() -> Refusal:
+    """401: no token, or another one than is expected."""
+    return Refusal(401, "Unauthorized")
+
+
+def reservation_timed_out() -> Refusal:
+    """403: the reservation has ended, by time, by a release or by a touch, which makes a new one."""
+    return Refusal(403, "Reservation timed out")
+
+
+def reserved() -> Refusal:
+    """403: only who has reserved the message may delete it. Status and text are not documented."""
+    return Refusal(403, "Message is reserved: reservation_id is required")
+
+
+def queue_not_found() -> Refusal:
+    """404."""
+    return Refusal(404, "Queue not found")
+
+
+def message_not_found() -> Refusal:
+    """404. The text is not documented."""
+    return Refusal(404, "Message not found")
+
+
+def out_of_reach() -> Refusal:
+    """503: no replica of the queue is online. Status and text are not documented."""
+    return Refusal(503, "Queue is out of reach")

@@ -1,0 +1,74 @@
+"""Serves an HTTP application on a port until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Iterator
+
+import uvicorn
+from starlette.types import ASGIApp
+
+_BACKLOG = 128
+_STOP_S = 2
+
+
+class _Quiet(uvicorn.Server):
+    """One that leaves signals to whoever runs the event loop."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def run(application: ASGIApp, *, host: str, port: int, ready: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT.
+
+    Args:
+        application: what such as ``simulator.ironmq.http.app`` makes.
+        host, port: where to listen; port 0 takes a free one.
+        ready: is called with the URL once requests are answered.
+
+    Raises:
+        OSError: the port is taken, or the host not this machine's.
+    """
+    asyncio.run(_run(application, host, port, ready))
+
+
+async def _run(application: ASGIApp, host: str, port: int, ready: Callable[[str], None]) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await serve(application, host=host, port=port, ready=ready, stop=stop)
+
+
+async def serve(
+    application: ASGIApp, *, host: str, port: int, ready: Callable[[str], None], stop: asyncio.Event
+) -> None:
+    """Serve until ``stop`` is set; otherwise as ``run``, in the event loop of the caller."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, port), family=family, backlog=_BACKLOG) as bound:
+        config = uvicorn.Config(
+            application,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            timeout_graceful_shutdown=_STOP_S,
+        )
+        server = _Quiet(config)
+        serving = asyncio.create_task(server.serve(sockets=[bound]))
+        while not server.started and not serving.done():
+            await asyncio.sleep(0.001)
+        if not serving.done():
+            ready(_url(host, bound.getsockname()[1]))
+            await stop.wait()
+            server.should_exit = True
+        await serving
+
+
+def _url(host: str, port: int) -> str:
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{shown}:{port}/"
