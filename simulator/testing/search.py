@@ -225,7 +225,8 @@ class Search:
 
     def _note(self, history: History, queue: QueueState, copy: Copy, consumed: bool) -> None:
         waited = history[0] if isinstance(history[0], steps.Wait) else None
-        found = situation(queue, copy, self._release), consumed, waited
+        at_once = not any(isinstance(step, steps.Wait) for step in history)  # only then it can be done again and again
+        found = situation(queue, copy, self._release), consumed, waited, at_once
         if found not in self._known and queue.definition.type != STREAM:
             self._known.add(found)
             self._later(steps.length(history), history, queue, None)
@@ -257,21 +258,25 @@ class Search:
             self._fail_at_once(path)
 
     def _fail_at_once(self, path: History) -> None:
-        """Reject the message wherever it turns up, for as long as no time passes."""
-        trial = self._trial(path)
-        history = list(path)
-        trial.play(path)
-        for _ in range(3 * RETURNS_MAX * sum(1 for _ in trial.queues())):
-            sending = [queue for queue, _ in trial.copies() if sends_on(queue)]
-            if not sending:
-                break
-            # A rejection where messages pause starts the count anew: rather elsewhere.
-            queue = min(sending, key=lambda queue: bool(queue.settings.message_ttl_ms))
-            history.append(steps.Reject(queue.name, vhost=queue.vhost.name))
-            try:
-                trial.do(history[-1])
-            except PropertyBroken as broken:
-                raise _Found(broken.history) from None
+        """Reject messages wherever they turn up, for as long as no time passes.
+
+        Rather where they do not pause, since to cut a pause short starts the count anew; and
+        rather where they do, for a full queue may send them right back.
+        """
+        for pausing_first in (False, True):
+            trial, history = self._trial(path), list(path)
+            trial.play(path)
+            for _ in range(3 * RETURNS_MAX * sum(1 for _ in trial.queues())):
+                sending = [queue for queue, _ in trial.copies() if sends_on(queue)]
+                sending = sending[::-1] if pausing_first else sending
+                if not sending:
+                    break
+                queue = min(sending, key=lambda queue: bool(queue.settings.message_ttl_ms) != pausing_first)
+                history.append(steps.Reject(queue.name, vhost=queue.vhost.name))
+                try:
+                    trial.do(history[-1])
+                except PropertyBroken as broken:
+                    raise _Found(broken.history) from None
 
     def _fill(self, path: History, vhost: str, name: str, filling: _Filling) -> None:
         """Bring one message more into the queue, by this path, than it may hold.
