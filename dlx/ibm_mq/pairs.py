@@ -1,0 +1,105 @@
+"""An entry of a rules table taken apart into its ``KEYWORD(value)`` pairs."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from dlx.ibm_mq.errors import Problem
+from dlx.ibm_mq.logical_lines import LogicalLine
+
+_BLANKS = re.compile(r" *")
+_SEPARATORS = re.compile(r"[ ,]*")
+_KEYWORD = re.compile(r"[A-Za-z]+")
+# Possessive: the first half of a doubled quote never ends the value.
+_QUOTED = re.compile(r"'((?:[^']|'')*+)'")
+_BARE = re.compile(r"[^()']*")
+
+
+class SyntaxProblem(Exception):
+    """An entry that cannot be taken apart."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """One ``KEYWORD(value)``.
+
+    Attributes:
+        keyword: in upper case.
+        keyword_at: index of its first character in the entry.
+        value: without its quotes and, unless it was quoted, without blanks around it.
+        value_at: index of its first character, which may be the quote.
+        quoted: whether it stood in quotes.
+    """
+
+    keyword: str
+    keyword_at: int
+    value: str
+    value_at: int
+    quoted: bool
+
+
+def pairs(line: LogicalLine, keywords: tuple[str, ...]) -> list[Pair]:
+    """The pairs of an entry. Raises ``SyntaxProblem`` at the first character that does not fit."""
+    found, at = [], _skip(_BLANKS, line.text, 0)
+    while True:
+        pair, end = _pair(line, at, keywords)
+        found.append(pair)
+        at = _skip(_SEPARATORS, line.text, end)
+        if at == len(line.text):
+            if "," in line.text[end:]:
+                raise _unexpected(line, at, "a keyword after the comma")
+            return found
+        if at == end:
+            raise _unexpected(line, at, "a blank or a comma between two keywords")
+
+
+def _pair(line: LogicalLine, start: int, keywords: tuple[str, ...]) -> tuple[Pair, int]:
+    """The pair that starts there, and the index after it."""
+    word = _KEYWORD.match(line.text, start)
+    if word is None:
+        raise _unexpected(line, start, f"a keyword: {', '.join(keywords)}")
+    keyword = word.group().upper()
+    if keyword not in keywords:
+        raise SyntaxProblem(line.problem(start, f"no keyword is called {keyword}; allowed: {', '.join(keywords)}"))
+    opening = _skip(_BLANKS, line.text, word.end())
+    if not line.text.startswith("(", opening):
+        raise _unexpected(line, opening, f"( and a value after {keyword}")
+    value_at = _skip(_BLANKS, line.text, opening + 1)
+    value, quoted, end = _value(line, value_at, keyword)
+    closing = _skip(_BLANKS, line.text, end)
+    if not line.text.startswith(")", closing):
+        raise _unexpected(line, closing, f") after the value of {keyword}")
+    return Pair(keyword, start, value, value_at, quoted), closing + 1
+
+
+def _value(line: LogicalLine, at: int, keyword: str) -> tuple[str, bool, int]:
+    """The value that starts there, whether it is quoted, and the index after it."""
+    if line.text.startswith("'", at):
+        quoted = _QUOTED.match(line.text, at)
+        if quoted is None:
+            raise SyntaxProblem(line.problem(at, f"the value of {keyword} lacks its closing quote '"))
+        value, end = quoted.group(1).replace("''", "'"), quoted.end()
+    else:
+        end = _skip(_BARE, line.text, at)
+        value, quoted = line.text[at:end].rstrip(" "), None
+    if not value and not quoted and not line.text.startswith(")", end):
+        raise _unexpected(line, end, f"a value of {keyword}")
+    if not value:
+        problem = f"{keyword} has no value; at least one character is needed, and a blank in quotes is one: ' '"
+        raise SyntaxProblem(line.problem(at, problem))
+    return value, quoted is not None, end
+
+
+def _skip(what: re.Pattern[str], text: str, at: int) -> int:
+    found = what.match(text, at)
+    return found.end() if found else at
+
+
+def _unexpected(line: LogicalLine, at: int, expected: str) -> SyntaxProblem:
+    found = repr(line.text[at]) if at < len(line.text) else "the end of the entry"
+    return SyntaxProblem(line.problem(at, f"expected {expected}; found {found}"))
