@@ -190,13 +190,8 @@ class Oracle:
                 yield following
 
     def _pauses(self, number: int) -> bool:
-        """Whether messages leave a queue for another one after a time; one that is full may send them right back.
-
-        Those that at-least-once holds and sends again are not looked at.
-        """
+        """Whether messages leave a queue for another one after a time; one that is full may send them right back."""
         kind, target = self.queues[number]
-        if kind.at_least_once:
-            return kind.ttl_ms is not None and target != number
         sent_back = target >= 0 and self._sends_refused_on(target) and self.queues[target].target == number
         return kind.ttl_ms is not None and target != number and not sent_back
 
