@@ -29,6 +29,7 @@ class Event(StrEnum):
     CONFIRMED = "confirmed", "The broker confirmed the publish."
     NACKED = "nacked", "A full queue refused the message; a dead letter has the reason maxlen."
     DELIVERED = "delivered", "A queue handed the message to a consumer, or to basic.get."
+    EXTENDED = "extended", "The consumer got longer for its delivery (not in RabbitMQ)."
     ACKED = "acked", "The consumer acknowledged the delivery: the copy is gone."
     REJECTED = "rejected", "The consumer rejected the delivery without requeueing it."
     REQUEUED = "requeued", "The delivery went back to its queue."

@@ -39,6 +39,7 @@ _SENTENCES = {
     Event.CONFIRMED: "the broker confirmed it",
     Event.NACKED: "the queue '{queue}' refused it",
     Event.DELIVERED: "the queue '{queue}' handed it to a consumer",
+    Event.EXTENDED: "the consumer of '{queue}' got longer for it",
     Event.ACKED: "the consumer acknowledged it: that copy is done with",
     Event.REJECTED: "the consumer of '{queue}' rejected it for good",
     Event.REQUEUED: "it went back to the queue '{queue}'",

@@ -233,6 +233,7 @@ class Project:
         stored = _reserved(queue, message_id, request.reservation_id)
         self._hold(queue, stored, request.timeout_s, now_us)
         assert stored.reservation_id is not None
+        self._tell(Event.EXTENDED, queue, stored, now_us)
         return stored.reservation_id
 
     def release(self, name: str, message_id: str, request: Release, now_us: int) -> None:
