@@ -66,8 +66,8 @@ test-notebooks: install java  ## run every notebook from top to bottom
 	  --output-dir out/notebooks $(NOTEBOOKS),@echo 'no notebooks')
 
 .PHONY: test-live
-test-live: install java  ## against real RabbitMQ servers, started and stopped here
-	tests/live/broker run $(PYTEST) -m live
+test-live: install java  ## against real servers, started and stopped here
+	tests/systems/zaqar/server run tests/live/broker run $(PYTEST) -m live
 
 .PHONY: test-container
 test-container: install  ## the harness on a RabbitMQ in a container, whose image is made here (RELEASE=4.3)

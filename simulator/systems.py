@@ -11,6 +11,7 @@ SYSTEMS = {
     "rabbitmq": "simulator.testing.scenario",
     "ibm_mq": "simulator.ibm_mq",
     "ironmq": "simulator.ironmq",
+    "zaqar": "simulator.zaqar",
 }
 
 

@@ -57,9 +57,10 @@ _PORT = click.IntRange(0, 65535)
 
 
 # Systems other than RabbitMQ: where the application of each is, and its port.
-_OTHERS = {"ironmq": ("simulator.ironmq.http", 8080)}
+_OTHERS = {"ironmq": ("simulator.ironmq.http", 8080), "zaqar": ("simulator.zaqar.http", 8888)}
 
 _OF_ALL = {"system", "host", "port", "clock"}
+_ZAQARS = ("redis", "spec", "mongodb", "swift")
 
 
 @click.command()
@@ -101,10 +102,12 @@ _OF_ALL = {"system", "host", "port", "clock"}
     show_default="1G",
     help="What queues may hold before publishers must wait.",
 )
+@click.option("--profile", type=click.Choice(_ZAQARS), default=_ZAQARS[0], show_default=True, help="Which Zaqar it is.")
 @click.pass_context
 def serve(
     ctx: click.Context,
     system: str,
+    profile: str,
     port: int,
     management_port: int,
     host: str,
@@ -117,11 +120,12 @@ def serve(
     """Be a RabbitMQ for AMQP 0-9-1 clients and the management API.
 
     Prints one line with both URLs when it is ready, and runs until it is interrupted.
-    Nothing is stored. SYSTEM is what to be instead: ironmq has an HTTP API, and one URL.
+    Nothing is stored. SYSTEM is what to be instead: ironmq and zaqar have an HTTP
+    API, and one URL.
     """
     time = WallClock() if clock == "wall" else VirtualClock()
     if system != "rabbitmq":
-        _serve_other(ctx, system, host, time)
+        _serve_other(ctx, system, host, time, {"profile": profile} if system == "zaqar" else {})
         return
     try:
         broker = furnished(release, definitions=definitions, users=dict(users), now_us=time.now_us())
@@ -136,19 +140,19 @@ def serve(
         raise Unavailable(_why_not(error, host, port, management_port)) from error
 
 
-def _serve_other(ctx: click.Context, system: str, host: str, clock: Clock) -> None:
-    """Serve the HTTP API of another system."""
+def _serve_other(ctx: click.Context, system: str, host: str, clock: Clock, own: dict[str, str]) -> None:
+    """Serve the HTTP API of another system; ``own`` are the options that it alone has."""
     given = {name for name in ctx.params if ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE}
-    foreign = [param.opts[0] for param in ctx.command.params if param.name in given - _OF_ALL]
+    foreign = [param.opts[0] for param in ctx.command.params if param.name in given - _OF_ALL - own.keys()]
     if foreign:
         names = ", ".join(foreign)
-        raise click.UsageError(f"{names}: of RabbitMQ alone; {system} takes --host, --port and --clock")
+        raise click.UsageError(f"{names}: not for {system}; it takes {', '.join(f'--{name}' for name in ('host', 'port', 'clock', *own))}")
     module, port = _OTHERS[system]
     port = ctx.params["port"] if "port" in given else port
     from simulator.serve.http_server import run
 
     try:
-        run(importlib.import_module(module).app(clock=clock), host=host, port=port, ready=click.echo)
+        run(importlib.import_module(module).app(clock=clock, **own), host=host, port=port, ready=click.echo)
     except OSError as error:
         raise Unavailable(f"cannot listen on {host} at port {port}: {error.strerror or error}") from error
 

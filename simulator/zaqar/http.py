@@ -1,0 +1,118 @@
+"""Zaqar's HTTP API v2, as an ASGI application.
+
+Below ``/v2`` it is Zaqar, without Keystone: the project is what the header
+``X-PROJECT-ID`` says. What Zaqar has not, for tests: ``GET /clock``, and
+``POST /clock/advance`` with ``{"hours": 1, "minutes": 1, "seconds": 1}``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+from starlette.routing import Route
+
+from simulator.clock import Clock, VirtualClock, WallClock, duration_us
+from simulator.zaqar.journal import Entry
+from simulator.zaqar.requests import Answer, Refused, Request, bad_api, read_json
+from simulator.zaqar.service import Zaqar
+
+_UNITS = ("days", "hours", "minutes", "seconds", "milliseconds")
+_MEDIA_TYPE = "application/json"
+
+
+def app(
+    *,
+    profile: str = "redis",
+    clock: Clock | None = None,
+    seed: int = 0,
+    tell: Callable[[Entry], None] | None = None,
+) -> Starlette:
+    """A Zaqar without queues.
+
+    Args:
+        profile: a name of ``dlx.zaqar.PROFILES``.
+        clock: the time; by default wall time. A ``VirtualClock`` stands still until it is moved over HTTP.
+        seed: of the ids of messages and claims.
+        tell: is called with everything that happens to a message.
+
+    Raises:
+        ValueError: there is no such profile.
+    """
+    zaqar, time = Zaqar(profile, seed=seed), clock or WallClock()
+
+    async def call(http: HttpRequest) -> Response:
+        body = await http.body()
+        request = Request(
+            method=http.method,
+            path=http.scope["path"],
+            query=http.url.query,
+            headers={name.lower(): value for name, value in http.headers.items()},
+            body=body if "content-length" in http.headers or body else None,
+        )
+        answer = zaqar.handle(request, time.now_us())
+        _tell_all(zaqar, tell)
+        return _response(answer)
+
+    async def now(http: HttpRequest) -> Response:
+        return _response(_time(time))
+
+    async def advance(http: HttpRequest) -> Response:
+        if not isinstance(time, VirtualClock):
+            return _response(Answer(409, {"title": "Time is real", "description": "Only a virtual clock is moved."}))
+        try:
+            time.advance(**_span(read_json(await http.body() or None)))
+        except Refused as refused:
+            return _response(refused.answer)
+        zaqar.pass_time(time.now_us())
+        _tell_all(zaqar, tell)
+        return _response(_time(time))
+
+    return Starlette(
+        routes=[
+            Route("/clock", now, methods=["GET"]),
+            Route("/clock/advance", advance, methods=["POST"]),
+            _every_method("/{path:path}", call),
+        ]
+    )
+
+
+def _every_method(path: str, endpoint: Callable[[HttpRequest], Awaitable[Response]]) -> Route:
+    """Zaqar itself says which methods there are."""
+    return Route(path, endpoint, methods=["GET", "HEAD", "PUT", "POST", "PATCH", "DELETE", "OPTIONS"])
+
+
+def _response(answer: Answer) -> Response:
+    headers = {} if answer.location is None else {"Location": answer.location}
+    if answer.document is None:
+        return Response(status_code=answer.status, headers=headers)
+    content = json.dumps(answer.document, ensure_ascii=False)
+    return Response(content, answer.status, headers=headers, media_type=_MEDIA_TYPE)
+
+
+def _tell_all(zaqar: Zaqar, tell: Callable[[Entry], None] | None) -> None:
+    if tell is not None:
+        for entry in zaqar.store.journal:
+            tell(entry)
+    zaqar.store.journal.clear()
+
+
+def _time(time: Clock) -> Answer:
+    return Answer(200, {"now_us": time.now_us(), "virtual": isinstance(time, VirtualClock)})
+
+
+def _span(given: Mapping[str, Any]) -> dict[str, float]:
+    wrong = bad_api(f"expected an object with numbers that are not negative, named {', '.join(_UNITS)}")
+    if not isinstance(given, dict) or not set(given) <= set(_UNITS):
+        raise wrong
+    if any(isinstance(span, bool) or not isinstance(span, int | float) for span in given.values()):
+        raise wrong
+    try:
+        duration_us(**given)
+    except (ValueError, OverflowError):
+        raise wrong from None
+    return given

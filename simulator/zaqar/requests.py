@@ -1,0 +1,186 @@
+"""A request to Zaqar's HTTP API and the answer, without a socket; how bodies and parameters are read.
+
+Refusals have the words that Zaqar 23.0.1 gave, or has in its source.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qsl, quote
+
+import msgspec
+
+TITLE_API = "Invalid API request"
+TITLE_BODY = "Invalid request body"
+
+_TRUE = frozenset({"true", "True", "t", "yes", "y", "1", "on"})
+_FALSE = frozenset({"false", "False", "f", "no", "n", "0", "off"})
+_INTEGERS = range(-(2**63), 2**63)
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One request.
+
+    Attributes:
+        method: such as ``PUT``.
+        path: decoded, such as ``/v2/queues/jobs``.
+        query: what stands behind the question mark, as it came.
+        headers: by their names in small letters.
+        body: ``None`` where there is none.
+    """
+
+    method: str
+    path: str
+    query: str = ""
+    headers: Mapping[str, str] = {}
+    body: bytes | None = None
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The status, the JSON document (``None``: no body), and the ``Location`` header."""
+
+    status: int
+    document: Any = None
+    location: str | None = None
+
+
+class Refused(Exception):
+    """A request that is answered with an error."""
+
+    def __init__(self, status: int, title: str, description: str | None = None) -> None:
+        super().__init__(f"{status} {title}: {description}")
+        document = {"title": title} if description is None else {"title": title, "description": description}
+        self.answer = Answer(status, document)
+
+
+def bad_api(description: str) -> Refused:
+    """A request that asks for what cannot be."""
+    return Refused(400, TITLE_API, description)
+
+
+def bad_body(description: str) -> Refused:
+    """A body that cannot be read."""
+    return Refused(400, TITLE_BODY, description)
+
+
+def not_found(description: str) -> Refused:
+    """Something that is not there."""
+    return Refused(404, "Not found", description)
+
+
+def unavailable(what: str) -> Refused:
+    """The driver failed; ``what`` such as ``Claim could not be created.``"""
+    return Refused(503, "Service temporarily unavailable", f"{what} Please try again in a few seconds.")
+
+
+def unforeseen(error: TypeError) -> Refused:
+    """A value of a type that Zaqar meets unprepared: its answer is Python's own complaint."""
+    return Refused(500, "Internal server error", str(error))
+
+
+class Parameters:
+    """The parameters of a query. Those without a value count as absent; commas separate values."""
+
+    def __init__(self, query: str) -> None:
+        self._values: dict[str, list[str]] = {}
+        for name, text in parse_qsl(query):
+            self._values.setdefault(name, []).extend(part for part in text.split(",") if part)
+
+    def text(self, name: str) -> str | None:
+        """Its value, the last where there are several; ``None`` without it."""
+        values = self._values.get(name)
+        return values[-1] if values else None
+
+    def list(self, name: str) -> list[str] | None:
+        """All of its values; ``None`` without it."""
+        return self._values.get(name) or None
+
+    def integer(self, name: str) -> int | None:
+        """Its value as an integer. Raises ``Refused``."""
+        value = self._only(name)
+        try:
+            return None if value is None else int(value)
+        except ValueError:
+            raise _bad_parameter(name, "The value must be an integer.") from None
+
+    def boolean(self, name: str) -> bool | None:
+        """Its value as a truth value. Raises ``Refused``."""
+        value = self._only(name)
+        if value is not None and value not in _TRUE | _FALSE:
+            raise _bad_parameter(name, 'The value of the parameter must be "true" or "false".')
+        return None if value is None else value in _TRUE
+
+    def _only(self, name: str) -> str | None:
+        values = self._values.get(name, [])
+        if len(values) > 1:
+            raise _bad_parameter(name, "It may not have more than one value.")
+        return values[0] if values else None
+
+
+def query_text(parameters: Mapping[str, Any]) -> str:
+    """The parameters as they stand in a link, with the question mark."""
+    values = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in parameters.items()}
+    return "?" + "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in values.items())
+
+
+def read_json(body: bytes | None) -> Any:
+    """The document of a body: an object or an array. Raises ``Refused``."""
+    if body is None:
+        raise bad_body("Request body can not be empty")
+    try:
+        document = json.loads(body.decode(), parse_int=_integer)
+    except OverflowError:
+        raise bad_body("JSON contains integer that is too large.") from None
+    except ValueError:
+        raise bad_body("Request body could not be parsed.") from None
+    if not isinstance(document, dict | list):
+        raise bad_body("Request body could not be parsed.")
+    return document
+
+
+def an_object(document: Any) -> dict[str, Any]:
+    """The document, which must be an object. Raises ``Refused``."""
+    if not isinstance(document, dict):
+        raise bad_body("Document type not supported.")
+    return document
+
+
+def an_array(document: Any) -> list[Any]:
+    """The document, which must be an array. Raises ``Refused``."""
+    if not isinstance(document, list):
+        raise bad_body("Document type not supported.")
+    return document
+
+
+def fields(document: Any, spec: Sequence[tuple[str, type | None, Any]]) -> dict[str, Any]:
+    """The fields of an object that are known: name, type (``None``: any), and default (``None``: must be there).
+
+    Raises ``Refused``.
+    """
+    found: dict[str, Any] = {}
+    for name, type_, default in spec:
+        try:
+            value = document[name]
+        except KeyError:
+            if default is None:
+                raise bad_body(f'Missing "{name}" field.') from None
+            value = default
+        except TypeError as error:  # the document has no fields at all
+            raise unforeseen(error) from error
+        if type_ is not None and not isinstance(value, type_):
+            raise bad_body(f'The value of the "{name}" field must be a {type_.__name__}.')
+        found[name] = value
+    return found
+
+
+def _integer(text: str) -> int:
+    number = int(text)
+    if number not in _INTEGERS:
+        raise OverflowError
+    return number
+
+
+def _bad_parameter(name: str, problem: str) -> Refused:
+    return Refused(400, "Invalid parameter", f'The "{name}" parameter is invalid. {problem}')

@@ -1,0 +1,223 @@
+"""What a storage driver of Zaqar offers, and what all of them share: queues, ids, the journal.
+
+``now_us`` is microseconds since 1970. Zaqar keeps whole seconds, so nearly everything
+happens at the start of one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from dlx.zaqar import Message, Profile, Terms
+from dlx.zaqar.limits import DEFAULT_ITEMS
+from simulator.events import Event
+from simulator.zaqar.errors import Missing, no_queue
+from simulator.zaqar.ids import Ids
+from simulator.zaqar.journal import Deadlines, Entry
+
+SECOND_US = 1_000_000
+
+Shown = dict[str, Any]
+"""A message as a driver hands it to the API: id, age, ttl, body, claim_id, claim_count."""
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """A message that is to be posted: any JSON value, and seconds."""
+
+    body: Any
+    ttl_s: int
+    delay_s: int = 0
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """Which messages of a queue a client wants to see.
+
+    Attributes:
+        client: the Client-ID of who asks; its own messages are left out unless ``echo``.
+        marker: the id after which to begin.
+        limit: how many at most.
+    """
+
+    client: str
+    marker: str | None = None
+    limit: int = DEFAULT_ITEMS
+    echo: bool = False
+    include_claimed: bool = False
+    include_delayed: bool = False
+
+
+class Store(ABC):
+    """The queues of all projects, as one driver keeps them.
+
+    Attributes:
+        profile: what this driver does differently.
+        journal: what happened so far; whoever reads it may empty it.
+    """
+
+    def __init__(self, profile: Profile, ids: Ids) -> None:
+        self.profile = profile
+        self.journal: list[Entry] = []
+        self._ids = ids
+        self._queues: dict[tuple[str, str], dict[str, Any]] = {}
+        self._deadlines = Deadlines()
+
+    # Queues
+
+    def queue_exists(self, project: str, queue: str) -> bool:
+        """Whether it was created and not deleted."""
+        return (project, queue) in self._queues
+
+    def metadata(self, project: str, queue: str) -> dict[str, Any]:
+        """What was set for it. Raises ``Missing``."""
+        if (project, queue) not in self._queues:
+            raise no_queue(project, queue)
+        return self._queues[project, queue]
+
+    def create_queue(self, project: str, queue: str, metadata: Mapping[str, Any]) -> bool:
+        """Create it; ``False`` where it is there already, and stays as it is."""
+        if self.queue_exists(project, queue):
+            return False
+        self._queues[project, queue] = dict(metadata)
+        return True
+
+    def set_metadata(self, project: str, queue: str, metadata: Mapping[str, Any]) -> None:
+        """Replace all of its metadata. Raises ``Missing``."""
+        self.metadata(project, queue)
+        self._queues[project, queue] = dict(metadata)
+
+    def delete_queue(self, project: str, queue: str, now_us: int) -> None:
+        """Delete it with its messages; nothing happens where it is not there."""
+        self._queues.pop((project, queue), None)
+        self._delete_messages(project, queue, now_us)
+
+    def queues(self, project: str, marker: str | None, limit: int) -> list[tuple[str, dict[str, Any]]]:
+        """Names and metadata of the project's queues after the marker, by name."""
+        found = sorted(name for owner, name in self._queues if owner == project)
+        return [(name, self._queues[project, name]) for name in found if marker is None or name > marker][:limit]
+
+    # What each driver does in its own way
+
+    @abstractmethod
+    def pass_time(self, now_us: int) -> None:
+        """Let happen what has become due by ``now_us``."""
+
+    @abstractmethod
+    def post(self, project: str, queue: str, drafts: Sequence[Draft], client: str, now_us: int) -> list[str]:
+        """Put messages into a queue; their ids."""
+
+    @abstractmethod
+    def page(self, project: str, queue: str, page: Page, now_us: int) -> tuple[list[Shown], str]:
+        """Messages of a queue that is there, the oldest first, and the next marker. Raises ``Failed``."""
+
+    @abstractmethod
+    def get(self, project: str, queue: str, message_id: str, now_us: int) -> Shown:
+        """One message. Raises ``Missing``."""
+
+    def get_many(self, project: str, queue: str, message_ids: Sequence[str], now_us: int) -> list[Shown]:
+        """Those of the messages that are there."""
+        found = []
+        for id in message_ids:
+            with contextlib.suppress(Missing):
+                found.append(self.get(project, queue, id, now_us))
+        return found
+
+    @abstractmethod
+    def delete(self, project: str, queue: str, message_id: str, claim_id: str | None, now_us: int) -> None:
+        """Delete one message; nothing happens where it is not there.
+
+        Raises ``Claimed`` without the claim that holds it, ``NotClaimed`` and ``ClaimMissing`` for a wrong one.
+        """
+
+    @abstractmethod
+    def delete_many(self, project: str, queue: str, message_ids: Sequence[str], now_us: int) -> None:
+        """Delete messages, claimed or not."""
+
+    @abstractmethod
+    def pop(self, project: str, queue: str, limit: int, now_us: int) -> list[Shown]:
+        """Take messages out. Raises ``Failed``."""
+
+    @abstractmethod
+    def stats(self, project: str, queue: str, now_us: int) -> dict[str, Any]:
+        """How many messages there are, and the oldest and newest. Raises ``Missing`` and ``Failed``."""
+
+    @abstractmethod
+    def claim(self, project: str, queue: str, terms: Terms, limit: int, now_us: int) -> tuple[str | None, list[Shown]]:
+        """Claim messages: the claim's id and what it hands out. What it moves away is not among it.
+
+        Raises ``Uncountable``; messages may then be claimed all the same.
+        """
+
+    @abstractmethod
+    def claim_info(self, project: str, queue: str, claim_id: str, now_us: int) -> dict[str, Any]:
+        """Its ``age`` and ``ttl``, and its ``messages``. Raises ``Missing`` and ``Failed``."""
+
+    @abstractmethod
+    def renew(self, project: str, queue: str, claim_id: str, terms: Terms, now_us: int) -> None:
+        """Let a claim last for ``terms`` from now. Raises ``Missing`` and ``Failed``."""
+
+    @abstractmethod
+    def release(self, project: str, queue: str, claim_id: str, now_us: int) -> None:
+        """Give its messages back; nothing happens where it is not there. Raises ``Failed``."""
+
+    @abstractmethod
+    def contents(self, now_us: int) -> dict[str, list[dict[str, Any]]]:
+        """All messages by ``PROJECT/QUEUE``, with what no answer shows: counts, claims, when they end."""
+
+    @abstractmethod
+    def look(self, project: str, message_id: str, now_us: int) -> dict[str, Any]:
+        """One message as the driver keeps it, in seconds from now, and the queues that list it."""
+
+    @abstractmethod
+    def end_claims(self, now_us: int) -> None:
+        """Turn back the end of every running claim to a second ago, as by hand in the database."""
+
+    @abstractmethod
+    def _delete_messages(self, project: str, queue: str, now_us: int) -> None:
+        """Drop what is in a queue."""
+
+    # What they share
+
+    def _tell(
+        self,
+        event: Event,
+        now_us: int,
+        project: str,
+        message_id: str,
+        queue: str | None,
+        claim: str | None = None,
+        detail: str = "",
+    ) -> None:
+        self.journal.append(
+            Entry(
+                event=event,
+                time_us=now_us,
+                project=project,
+                message=message_id,
+                queue=queue,
+                claim=claim,
+                detail=detail,
+            )
+        )
+
+
+def shown(message: Message, age_s: float) -> Shown:
+    """The message as a driver hands it to the API."""
+    return {
+        "id": message.id,
+        "age": age_s,
+        "ttl": message.ttl_s,
+        "body": message.body,
+        "claim_id": message.claim_id,
+        "claim_count": message.count,
+    }
+
+
+def created(created_s: int) -> str:
+    """A moment as Zaqar prints it."""
+    return datetime.fromtimestamp(created_s, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,60 @@
+"""A client of the simulator's Zaqar in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from starlette.applications import Starlette
+
+HEADERS = {"X-PROJECT-ID": "p", "Client-ID": "3381af92-2b9e-11e3-b191-71861300734c"}
+
+
+class Client:
+    """Sends requests to an ASGI application, one by one."""
+
+    def __init__(self, application: Starlette) -> None:
+        self._application = application
+
+    def send(self, method: str, path: str, headers: dict[str, str], body: str | None) -> tuple[int, str | None, bytes]:
+        """Send a request: the answer's status, Location and body."""
+        return asyncio.run(self._send(method, path, headers, body))
+
+    def call(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> tuple[int, Any]:
+        """Send a request with a JSON body: the answer's status and document."""
+        sent = HEADERS if headers is None else headers
+        status, _, content = self.send(method, path, sent, None if body is None else json.dumps(body))
+        return status, json.loads(content) if content else None
+
+    async def _send(
+        self, method: str, path: str, headers: dict[str, str], body: str | None
+    ) -> tuple[int, str | None, bytes]:
+        raw, _, query = path.partition("?")
+        if body is not None:
+            headers = {**headers, "Content-Length": str(len(body.encode()))}
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": raw,
+            "raw_path": raw.encode(),
+            "query_string": query.encode(),
+            "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+            "client": ("127.0.0.1", 50_000),
+            "server": ("127.0.0.1", 80),
+        }
+        sent: list[Any] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": (body or "").encode(), "more_body": False}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await self._application(scope, receive, send)
+        location = dict(sent[0]["headers"]).get(b"location")
+        content = b"".join(part.get("body", b"") for part in sent[1:])
+        return sent[0]["status"], location and location.decode(), content
