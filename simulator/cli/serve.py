@@ -146,7 +146,8 @@ def _serve_other(ctx: click.Context, system: str, host: str, clock: Clock, own: 
     foreign = [param.opts[0] for param in ctx.command.params if param.name in given - _OF_ALL - own.keys()]
     if foreign:
         names = ", ".join(foreign)
-        raise click.UsageError(f"{names}: not for {system}; it takes {', '.join(f'--{name}' for name in ('host', 'port', 'clock', *own))}")
+        takes = ", ".join(f"--{name}" for name in ("host", "port", "clock", *own))
+        raise click.UsageError(f"{names}: not for {system}; it takes {takes}")
     module, port = _OTHERS[system]
     port = ctx.params["port"] if "port" in given else port
     from simulator.serve.http_server import run
