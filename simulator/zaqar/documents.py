@@ -283,8 +283,9 @@ class DocumentStore(Store):
         """Store a message as it is now, and remember when it ends and when it is free."""
         stored.message = message
         self._deadlines.add(Deadline(message.expires_s * SECOND_US, _END, message.id))
-        if message.claim_id is not None:
-            self._deadlines.add(Deadline(message.claim_expires_s * SECOND_US, _HOLD, message.id, message.claim_id))
+        free_us = message.claim_expires_s * SECOND_US
+        if message.claim_id is not None and free_us > self._deadlines.passed_us:  # a dead letter may be free at once
+            self._deadlines.add(Deadline(free_us, _HOLD, message.id, message.claim_id))
 
     def _take_out(self, stored: _Stored) -> None:
         del self._places[stored.project, stored.queue][stored.message.id], self._all[stored.message.id]

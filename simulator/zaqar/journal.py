@@ -49,6 +49,8 @@ class Deadlines:
         self._heap: list[tuple[int, int, Deadline]] = []
         self._numbers = itertools.count()
         self._waiting: set[Deadline] = set()
+        self.passed_us = 0
+        """What was due until then has been taken out."""
 
     def add(self, deadline: Deadline) -> None:
         """Remember one, once. One that is overtaken stays here: whoever gets it looks whether it still holds."""
@@ -59,6 +61,7 @@ class Deadlines:
 
     def due(self, now_us: int) -> Iterator[Deadline]:
         """Take out what has become due."""
+        self.passed_us = max(self.passed_us, now_us)
         while self._heap and self._heap[0][0] <= now_us:
             deadline = heapq.heappop(self._heap)[2]
             self._waiting.discard(deadline)

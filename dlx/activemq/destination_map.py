@@ -1,0 +1,59 @@
+"""What applies to a destination, where several patterns match.
+
+Source: activemq-client, DestinationMap.chooseValue, DestinationMapEntry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Generic, TypeVar
+
+import msgspec
+
+from dlx.activemq.destinations import Destination, compare, matches, parts
+
+Value = TypeVar("Value")
+
+
+class Entry(msgspec.Struct, Generic[Value], frozen=True):
+    """A value under a key.
+
+    ``own`` is the destination that the value itself names. It decides between two
+    entries, and is ``None`` for a value that was put under a key without naming one.
+    """
+
+    key: Destination
+    value: Value
+    own: Destination | None = None
+
+
+class DestinationMap(msgspec.Struct, Generic[Value], frozen=True):
+    """Values by pattern, and the one for the destinations that no pattern matches."""
+
+    entries: tuple[Entry[Value], ...] = ()
+    default: Value | None = None
+
+    def lookup(self, destination: Destination) -> Value | None:
+        """The value of the exact name, else of the most special pattern, else the default.
+
+        Patterns that do not contain each other go by their text: ``P.*.X`` before
+        ``P.A.*``. Entries without a destination of their own are all the same to
+        ActiveMQ, and it takes any; here it is the one that was put first.
+        """
+        best: Entry[Value] | None = None
+        for entry in self.entries:
+            fits = any(matches(entry.key, part) for part in parts(destination))
+            if fits and (best is None or _before(entry, best, destination)):
+                best = entry
+        return self.default if best is None else best.value
+
+
+def entries(key: Destination, value: Value, *, named: bool = True) -> Iterable[Entry[Value]]:
+    """The entries of one key, which may be composite. ``named``: whether the value names its destination."""
+    return (Entry(part, value, part if named else None) for part in parts(key))
+
+
+def _before(left: Entry[Value], right: Entry[Value], destination: Destination) -> bool:
+    if right.own == destination:
+        return False
+    return left.own == destination or compare(left.own, right.own) < 0

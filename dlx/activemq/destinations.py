@@ -1,0 +1,114 @@
+"""Destinations of ActiveMQ: names, composites, wildcards, and which of two patterns is the more special.
+
+Names are split at ``.``; in a pattern ``*`` is one element and ``>`` any number of
+trailing ones, none included: ``A.>`` also matches ``A``.
+
+Source: activemq-client, DestinationFilter, PrefixDestinationFilter,
+WildcardDestinationFilter, ActiveMQDestination.compare.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import msgspec
+
+Kind = Literal["queue", "topic", "temp-queue", "temp-topic"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+ANY_CHILD = "*"
+ANY_DESCENDANT = ">"
+SEPARATOR = "."
+COMPOSITE = ","
+
+
+class Destination(msgspec.Struct, frozen=True):
+    """A queue or topic, or a pattern of them: ``queue://orders.>``."""
+
+    kind: Kind
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}://{self.name}"
+
+    @property
+    def is_queue(self) -> bool:
+        """Whether it is a queue, temporary or not."""
+        return self.kind in ("queue", "temp-queue")
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether it ends with the connection that made it."""
+        return self.kind.startswith("temp-")
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether the name has a wildcard."""
+        return any(element in (ANY_CHILD, ANY_DESCENDANT) for element in self.elements)
+
+    @property
+    def elements(self) -> list[str]:
+        """The parts of the name."""
+        return self.name.split(SEPARATOR)
+
+
+def parse_destination(text: str, default: Kind = "queue") -> Destination:
+    """Read ``queue://orders``, ``topic://news`` or, with the ``default`` kind, a bare name.
+
+    Raises ``ValueError`` for a kind that there is not, and for an empty name.
+    """
+    kind, mark, name = text.partition("://")
+    if not mark:
+        kind, name = default, text
+    if kind not in KINDS:
+        raise ValueError(f"expected {', '.join(f'{each}://NAME' for each in KINDS)} or a name, got '{text}'")
+    if not name.strip():
+        raise ValueError(f"expected the name of a destination, got '{text}'")
+    return Destination(kind, name.strip())
+
+
+def parts(destination: Destination) -> tuple[Destination, ...]:
+    """The destinations of a composite ``A,topic://B``; of a simple one itself."""
+    return tuple(parse_destination(name, destination.kind) for name in destination.name.split(COMPOSITE))
+
+
+def matches(pattern: Destination, destination: Destination) -> bool:
+    """Whether the pattern, or plain name, stands for the destination, which may itself be a pattern."""
+    if pattern.kind != destination.kind:
+        return False
+    if pattern.elements[-1] == ANY_DESCENDANT:
+        return _matches_prefix(pattern.elements, destination.elements)
+    if ANY_CHILD in pattern.elements:
+        wanted, found = pattern.elements, destination.elements
+        return len(wanted) == len(found) and all(
+            each in (ANY_CHILD, other) for each, other in zip(wanted, found, strict=True)
+        )
+    return pattern.name == destination.name
+
+
+def _matches_prefix(pattern: list[str], found: list[str]) -> bool:
+    prefix = list(pattern)
+    while prefix and prefix[-1] == ANY_DESCENDANT:
+        prefix.pop()
+    return len(found) >= len(prefix) and all(
+        ANY_CHILD in (each, other) or each == other for each, other in zip(prefix, found, strict=False)
+    )
+
+
+def compare(left: Destination | None, right: Destination | None) -> int:
+    """Negative where ``left`` comes first: the more special one, then by text; none at all before any."""
+    if left is None or right is None:
+        return (left is not None) - (right is not None)
+    if left == right:
+        return 0
+    if left.kind != right.kind:
+        return -1 if left.is_queue else 1
+    if left.is_pattern and matches(left, right):
+        return 1
+    if right.is_pattern and matches(right, left):
+        return -1
+    return -1 if _text(left) < _text(right) else 1
+
+
+def _text(destination: Destination) -> bytes:
+    """The name in the order of Java's strings."""
+    return destination.name.encode("utf-16-be", "surrogatepass")

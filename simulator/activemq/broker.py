@@ -1,0 +1,431 @@
+"""ActiveMQ's broker in virtual time: destinations, dispatch, acknowledgements, expiry and dead letters.
+
+It counts a redelivery only where it learns of one: when a consumer goes away. What
+a client rolls back it does not see.
+
+Source: activemq-broker, Queue.removeSubscription, DurableTopicSubscription.deactivate,
+PrefetchSubscription.acknowledge, RegionBroker.sendToDeadLetterQueue.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import count
+from random import Random
+
+import msgspec
+
+from dlx.activemq import plugins
+from dlx.activemq.dead_letter_strategies import Discarding, Individual, Strategy, refusal, target
+from dlx.activemq.destinations import Destination, matches, parts
+from dlx.activemq.messages import Message, dead_letter, expiry_cause, rescheduled, sent_by_scheduler
+from dlx.activemq.profiles import Profile
+from dlx.activemq.redelivery_policy import RedeliveryPolicy, delay_by_counter_ms
+from dlx.activemq.settings import DEFAULT_STRATEGY, BrokerSettings, DestinationPolicy
+from simulator.activemq.agenda import Agenda
+from simulator.activemq.audit import Audit
+from simulator.activemq.stores import Attached, Held, Receiver, Store
+from simulator.activemq.trace import Trace
+from simulator.events import Event
+
+EXPIRED = "expired"
+POISON = "poison"
+LAST_UNKNOWN = None
+"""The consumer vanished: nobody says what it delivered."""
+LAST_NONE = -1
+"""The consumer went away and had delivered nothing."""
+
+
+class UncorrelatedError(Exception):
+    """An acknowledgement of messages that the broker did not find where it looked."""
+
+
+class Broker:
+    """One broker.
+
+    Args:
+        settings: its configuration.
+        profile: which ActiveMQ it is.
+        agenda: where it puts what is to happen later.
+        trace: where it notes what happens; it has the time.
+        random: for the collision avoidance of the redelivery plugin.
+    """
+
+    def __init__(
+        self, settings: BrokerSettings, profile: Profile, agenda: Agenda, trace: Trace, random: Random
+    ) -> None:
+        self.settings, self.profile = settings, profile
+        self._agenda, self._trace, self._random = agenda, trace, random
+        self.queues: dict[Destination, Store] = {}
+        self.subscriptions: list[Store] = []
+        self._on_patterns: list[Receiver] = []
+        self._audits: dict[tuple[int, Destination | None], Audit] = {}
+        self._sequences, self._jobs = count(1), count(1)
+
+    # -- what clients do -------------------------------------------------------------------------------------------
+
+    def send(self, message: Message) -> None:
+        """Take a message for its destination, or for each part of a composite one."""
+        for part in parts(message.destination):
+            self._enter(msgspec.structs.replace(message, destination=part))
+
+    def attach(self, receiver: Receiver, durable_key: str | None = None) -> None:
+        """Begin to give a consumer what is there for it."""
+        for part in parts(receiver.destination):
+            if part.is_queue and part.is_pattern:
+                self._on_patterns.append(receiver)
+            for store in self._stores_of(part, durable_key):
+                store.attached.append(Attached(receiver))
+                self._dispatch(store)
+
+    def detach(self, receivers: Sequence[Receiver], last_delivered: int | None) -> None:
+        """Consumers go away together; what they did not acknowledge goes back, and may be counted.
+
+        ``last_delivered``: the sequence of what was delivered last, or ``LAST_UNKNOWN``, or ``LAST_NONE``.
+        """
+        self._on_patterns = [each for each in self._on_patterns if each not in receivers]
+        for store in self._all_stores():
+            leaving = [each for each in store.attached if each.receiver in receivers]
+            store.attached = [each for each in store.attached if each not in leaving]
+            for attached in leaving:
+                for held in _delivered(attached.dispatched, last_delivered, durable=store.topic_subscriber):
+                    held.counter += 1
+                    detail = f"the consumer {attached.receiver.name} went away"
+                    self._trace.add(Event.REQUEUED, held.message, subscription=store.durable_key, detail=detail)
+            returned = [held for attached in leaving for held in attached.dispatched]
+            store.waiting.extendleft(reversed(returned))
+            if leaving and store.topic_subscriber and store.durable_key is None:
+                self.subscriptions.remove(store)
+            elif leaving:
+                self._sweep_later(store, returned)
+                self._dispatch(store)
+
+    def acknowledge(self, receiver: Receiver, acked: Iterable[Held]) -> None:
+        """Remove what a consumer has done with."""
+        done = {id(held) for held in acked}
+        for store, attached in self._attachments(receiver):
+            for held in attached.dispatched:
+                if id(held) in done:
+                    self._trace.add(Event.ACKED, held.message, consumer=receiver.name)
+            attached.dispatched = [held for held in attached.dispatched if id(held) not in done]
+            self._dispatch(store)
+
+    def acked_in_transaction(self, receiver: Receiver, acked: Iterable[Held]) -> None:
+        """A transaction acknowledges messages, which may yet be rolled back, as it is with every rollback.
+
+        A durable subscription forgets at once how often they were delivered again; a queue does not.
+        """
+        counted = {id(held) for held in acked}
+        for store, attached in self._attachments(receiver):
+            for held in attached.dispatched:
+                if store.durable_key is not None and id(held) in counted:
+                    held.counter = 0
+
+    def expired_ack(self, receiver: Receiver, held: Held) -> None:
+        """A client found that a message's time is up."""
+        for store, attached in self._attachments(receiver):
+            if held in attached.dispatched:
+                attached.dispatched.remove(held)
+                self._expire(held, store)
+                self._dispatch(store)
+
+    def redelivered_ack(self, receiver: Receiver, first: Held, last: Held) -> None:
+        """A client is going to deliver again what lies between two messages: nothing changes here.
+
+        Raises ``UncorrelatedError`` as ``poison_ack`` does.
+        """
+        self._between(receiver, first, last, lambda store, held: None)
+
+    def poison_ack(self, receiver: Receiver, first: Held, last: Held, cause: str) -> None:
+        """Dead-letter what lies between two messages, in the order in which the consumer was given them.
+
+        Raises ``UncorrelatedError`` where that order does not lead from the first to the last; what was met is dead.
+        A subscription that is not durable has no dead letters, and does not look at the order.
+        """
+
+        def die(store: Store, held: Held) -> None:
+            self._trace.add(Event.REJECTED, held.message, consumer=receiver.name, reason=POISON, detail=cause)
+            if not store.topic_subscriber or store.durable_key is not None:
+                self._die(held, store, cause, POISON)
+            for _, attached in self._attachments(receiver):
+                attached.dispatched = [each for each in attached.dispatched if each is not held]
+
+        try:
+            self._between(receiver, first, last, die)
+        finally:
+            self.room(receiver)
+
+    def _between(self, receiver: Receiver, first: Held, last: Held, action: Callable[[Store, Held], None]) -> None:
+        """Do something with each message from the first to the last, as far as the order leads there."""
+        for store, attached in self._attachments(receiver):
+            met = _range(attached.dispatched, first, last)
+            for held in met:
+                action(store, held)
+            if met and met[-1] is last:
+                return
+            if store.topic_subscriber and store.durable_key is None:
+                return
+        raise UncorrelatedError
+
+    def returned(self, receiver: Receiver, held: Held, policy: RedeliveryPolicy, cause: str) -> None:
+        """A client gives a message back, for the broker to deliver it again (profile ``document-3.x``)."""
+        for store, attached in self._attachments(receiver):
+            if held not in attached.dispatched:
+                continue
+            attached.dispatched.remove(held)
+            held.counter += 1
+            if policy.exceeded(held.counter):
+                self._die(held, store, cause, POISON)
+                return
+            delay_ms = delay_by_counter_ms(policy, held.counter, self._shares(policy, held.counter))
+            self._trace.add(Event.REQUEUED, held.message, delay_ms=delay_ms, consumer=receiver.name)
+            self._agenda.add(self._trace.now_ms + delay_ms, partial(self._wait, held, store))
+
+    def browse(self, destination: Destination) -> list[Held]:
+        """Look at a queue; what has expired in it is found out by that."""
+        store = self.queue(destination)
+        self._sweep(store)
+        return store.held
+
+    def retry(self, destination: Destination) -> int:
+        """Send dead letters back to where they came from; the audit there forgets them. How many it were."""
+        store = self.queue(destination)
+        moved = [held for held in store.waiting if held.message.original_destination is not None]
+        store.waiting = deque(held for held in store.waiting if held.message.original_destination is None)
+        for message in (held.message for held in moved):
+            to = message.original_destination
+            assert to is not None
+            audit = self._audit(self._policy(to).strategy or DEFAULT_STRATEGY, to)
+            if audit is not None:
+                audit.forget(message)
+            self._trace.add(Event.REQUEUED, message, detail="retry", to=str(to))
+            self._enter(
+                msgspec.structs.replace(
+                    message, destination=to, original_destination=message.destination, redelivery_counter=0
+                )
+            )
+        return len(moved)
+
+    def unsubscribe(self, durable_key: str) -> bool:
+        """Forget a durable subscription and its messages; whether there was one."""
+        found = self.durable(durable_key)
+        if found is None:
+            return False
+        for held in found.held:
+            self._trace.add(Event.PURGED, held.message, detail=f"subscription {durable_key} ended")
+        self.subscriptions.remove(found)
+        return True
+
+    # -- where messages are ----------------------------------------------------------------------------------------
+
+    def queue(self, destination: Destination) -> Store:
+        """The queue of that name; from now on there is one."""
+        store = self.queues.get(destination)
+        if store is None:
+            store = self.queues[destination] = Store(
+                destination=destination, policy=self._policy(destination), created_ms=self._trace.now_ms
+            )
+            for receiver in self._on_patterns:
+                if any(matches(part, destination) for part in parts(receiver.destination)):
+                    store.attached.append(Attached(receiver))
+        return store
+
+    def durable(self, key: str) -> Store | None:
+        """A durable subscription."""
+        return next((store for store in self.subscriptions if store.durable_key == key), None)
+
+    def _stores_of(self, destination: Destination, durable_key: str | None) -> list[Store]:
+        """What a new consumer of a destination takes its messages from."""
+        if destination.is_queue:
+            if not destination.is_pattern:
+                return [self.queue(destination)]
+            return [store for name, store in self.queues.items() if matches(destination, name)]
+        store = None if durable_key is None else self.durable(durable_key)
+        if store is not None and store.destination != destination and durable_key is not None:
+            self.unsubscribe(durable_key)  # to another topic: the subscription begins anew
+            store = None
+        if store is None:
+            store = Store(
+                destination=destination,
+                policy=self._policy(destination),
+                created_ms=self._trace.now_ms,
+                durable_key=durable_key,
+                topic_subscriber=True,
+            )
+            self.subscriptions.append(store)
+        return [store]
+
+    def _policy(self, destination: Destination) -> DestinationPolicy:
+        return self.settings.policies.lookup(destination) or DestinationPolicy()
+
+    def _all_stores(self) -> list[Store]:
+        return [*self.queues.values(), *self.subscriptions]
+
+    def _attachments(self, receiver: Receiver) -> list[tuple[Store, Attached]]:
+        found = ((store, store.attachment(receiver)) for store in self._all_stores())
+        return [(store, attached) for store, attached in found if attached is not None]
+
+    # -- in and out ------------------------------------------------------------------------------------------------
+
+    def _enter(self, message: Message) -> None:
+        """Put a message into its queue, or into the subscriptions to its topic."""
+        if message.destination.is_queue:
+            stores = [self.queue(message.destination)]
+        else:
+            stores = [store for store in self.subscriptions if matches(store.destination, message.destination)]
+        if not stores:
+            self._trace.add(Event.UNROUTABLE, message, detail="nobody subscribes to the topic")
+        for store in stores:
+            held = Held(message, next(self._sequences), message.redelivery_counter)
+            self._trace.add(Event.ROUTED, message, subscription=store.durable_key)
+            self._wait(held, store)
+
+    def _wait(self, held: Held, store: Store) -> None:
+        store.waiting.append(held)
+        self._sweep_later(store, [held])
+        self._dispatch(store)
+
+    def _dispatch(self, store: Store) -> None:
+        """Give waiting messages to consumers with room. A consumer that acts at once comes back here: not twice."""
+        if store.dispatching:
+            return
+        store.dispatching = True
+        try:
+            while store.waiting and (attached := self._next_with_room(store)) is not None:
+                held = store.waiting.popleft()
+                if held.message.expired(self._trace.now_ms):
+                    self._expire(held, store)
+                    continue
+                attached.dispatched.append(held)
+                attached.receiver.dispatched(held, store)
+        finally:
+            store.dispatching = False
+
+    def _next_with_room(self, store: Store) -> Attached | None:
+        for attached in store.attached:
+            if attached.receiver.unread < attached.receiver.prefetch:
+                store.attached.remove(attached)
+                store.attached.append(attached)
+                return attached
+        return None
+
+    def room(self, receiver: Receiver) -> None:
+        """A consumer has read something and may be given more."""
+        for store, _ in self._attachments(receiver):
+            self._dispatch(store)
+
+    # -- death -----------------------------------------------------------------------------------------------------
+
+    def _sweep_later(self, store: Store, new: Iterable[Held]) -> None:
+        """Look for expired messages at the first regular time after one of the new ones' time is up."""
+        period_ms = store.policy.expire_period_ms
+        ends = [held.message.expiration_ms for held in new if held.message.expiration_ms]
+        if not ends or period_ms <= 0:
+            return
+        earliest_ms = max(min(ends), self._trace.now_ms)
+        due_ms = store.created_ms + ((earliest_ms - store.created_ms) // period_ms + 1) * period_ms
+        if store.sweep_due_ms is None or due_ms < store.sweep_due_ms:
+            store.sweep_due_ms = due_ms
+            self._agenda.add(due_ms, lambda: self._regular_sweep(store))
+
+    def _regular_sweep(self, store: Store) -> None:
+        store.sweep_due_ms = None
+        self._sweep(store)
+        self._sweep_later(store, store.waiting)
+
+    def _sweep(self, store: Store) -> None:
+        """Take out what has expired and no consumer has."""
+        now_ms = self._trace.now_ms
+        expired = [held for held in store.waiting if held.message.expired(now_ms)]
+        store.waiting = deque(held for held in store.waiting if not held.message.expired(now_ms))
+        for held in expired:
+            self._expire(held, store)
+
+    def _expire(self, held: Held, store: Store) -> None:
+        self._trace.add(Event.EXPIRED, held.message)
+        self._die(held, store, expiry_cause(held.message), EXPIRED)
+
+    def _die(self, held: Held, store: Store, cause: str, reason: str) -> None:
+        """Dead-letter a message, unless a plugin or the strategy has other plans. The store is rid of it."""
+        message = held.message
+        for plugin in reversed(self.settings.plugins):
+            verdict = plugins.judge(
+                plugin, message.destination, held.counter, expired=message.expired(self._trace.now_ms)
+            )
+            if isinstance(verdict, plugins.Again):
+                self._schedule(message, verdict)
+                return
+            if isinstance(verdict, plugins.Lost):
+                self._trace.add(Event.DROPPED, message, reason=reason, detail=verdict.reason)
+                return
+        self._dead_letter(message, store, cause, reason)
+
+    def _dead_letter(self, message: Message, store: Store, cause: str, reason: str) -> None:
+        policy = self._policy(message.destination) if store.topic_subscriber else store.policy
+        strategy: Strategy = DEFAULT_STRATEGY if policy.strategy is None else policy.strategy
+        now_ms = self._trace.now_ms
+        refused = refusal(strategy, message, now_ms, duplicate=self._audited(strategy, message))
+        if refused is not None or isinstance(strategy, Discarding):
+            self._trace.add(Event.DROPPED, message, reason=reason, detail=refused)
+            return
+        to = target(strategy, message.destination, store.durable_key)
+        if to == message.destination:
+            self._trace.add(Event.DROPPED, message, reason=reason, detail="its dead letter would go where it is")
+            return
+        self._trace.add(Event.DEAD_LETTERED, message, reason=reason, detail=cause, to=str(to))
+        self._enter(dead_letter(message, to, expiration_ms=strategy.expiration_ms, cause=cause, now_ms=now_ms))
+
+    def _audited(self, strategy: Strategy, message: Message) -> bool:
+        """Whether the strategy's audit knows the message; from now on it does."""
+        audit = self._audit(strategy, message.destination)
+        return audit is not None and audit.is_duplicate(message)
+
+    def _audit(self, strategy: Strategy, destination: Destination) -> Audit | None:
+        """The audit of a strategy for the messages of a destination; ``None`` where there is none."""
+        if not strategy.enable_audit or isinstance(strategy, Discarding):
+            return None
+        each = self.profile.audit_per_destination and isinstance(strategy, Individual)
+        key = (id(strategy), destination if each else None)
+        if key not in self._audits:
+            self._audits[key] = Audit(strategy.max_audit_depth, strategy.max_producers_to_audit)
+        return self._audits[key]
+
+    def _schedule(self, message: Message, again: plugins.Again) -> None:
+        """Send a copy later. The real scheduler keeps its times to half a second or so; this one to the millisecond."""
+        delay_ms = delay_by_counter_ms(again.policy, again.counter, self._shares(again.policy, again.counter))
+        copy = rescheduled(message, counter=again.counter, delay_ms=delay_ms)
+        job = f"ID:broker-1:1:1:1:{next(self._jobs)}"
+        self._trace.add(Event.REQUEUED, message, detail="redeliveryPlugin", delay_ms=delay_ms)
+        self._agenda.add(
+            self._trace.now_ms + delay_ms,
+            lambda: self._enter(sent_by_scheduler(copy, job, self._trace.now_ms)),
+        )
+
+    def _shares(self, policy: RedeliveryPolicy, counter: int) -> tuple[float, ...]:
+        drawn = counter - 1 if policy.use_collision_avoidance else 0
+        return tuple(draw_share(self._random) for _ in range(drawn))
+
+
+def draw_share(random: Random) -> float:
+    """How far collision avoidance goes: a coin for the direction, then how far."""
+    sign = 1 if random.random() < 0.5 else -1
+    return sign * random.random()
+
+
+def _range(dispatched: list[Held], first: Held, last: Held) -> list[Held]:
+    if first not in dispatched:
+        return []
+    begun = dispatched[dispatched.index(first) :]
+    return begun[: begun.index(last) + 1] if last in begun else begun
+
+
+def _delivered(dispatched: list[Held], last_delivered: int | None, *, durable: bool) -> list[Held]:
+    """What a consumer that went away had delivered; of one that vanished, all that it had."""
+    if last_delivered is LAST_UNKNOWN:
+        return dispatched
+    if durable:
+        return [held for held in dispatched if held.sequence <= last_delivered]
+    ends = [index for index, held in enumerate(dispatched) if held.sequence == last_delivered]
+    return dispatched[: ends[0] + 1] if ends else []

@@ -1,0 +1,316 @@
+"""Runs a scenario: the steps one after the other, and between them what falls due."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+from dlx.activemq.destination_map import DestinationMap
+from dlx.activemq.destinations import Destination
+from dlx.activemq.messages import Message
+from dlx.activemq.profiles import PROFILES
+from simulator.activemq import scenario as form
+from simulator.activemq.agenda import Agenda
+from simulator.activemq.broker import Broker
+from simulator.activemq.client import Connection, Consumer, Delivery, Listener, Session, World
+from simulator.activemq.trace import Trace, described
+from simulator.events import Event
+from simulator.scenarios import ScenarioError
+
+
+class Run:
+    """One run of a scenario.
+
+    Args:
+        scenario: what is done.
+        random: for collision avoidance; by default from the scenario's seed.
+    """
+
+    def __init__(self, scenario: form.Scenario, random: Random | None = None) -> None:
+        self._scenario = scenario
+        self._trace, self._agenda = Trace(scenario.start_ms), Agenda()
+        random = random or Random(scenario.seed)
+        profile, settings = PROFILES[scenario.profile], form.settings(scenario.broker)
+        self._broker = Broker(settings, profile, self._agenda, self._trace, random)
+        self._world = World(self._broker, profile, self._agenda, self._trace, random)
+        self._connections: dict[str, Connection] = {}
+        self._sessions: dict[str, Session] = {}
+        self._consumers: dict[str, Consumer] = {}
+        self._outcomes: list[dict[str, Any]] = []
+        self._sent = self._connected = 0
+
+    def result(self) -> dict[str, Any]:
+        """Run it, and tell what happened."""
+        for number, step in enumerate(self._scenario.steps):
+            self._trace.step = number
+            if step.at_ms is not None:
+                self._advance(self._trace.start_ms + step.at_ms)
+            self._do(step, f"steps[{number}]")
+            self._advance(self._trace.now_ms)  # what falls due at once
+        return {
+            "system": "activemq",
+            "profile": self._scenario.profile,
+            "events": self._trace.events,
+            "outcomes": self._outcomes,
+            "exceptions": self._trace.exceptions,
+            "queues": self._contents(),
+        }
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def _advance(self, until_ms: int) -> None:
+        """Let time pass until then, with what falls due."""
+        while (due_ms := self._agenda.next_due_ms) is not None and due_ms <= until_ms:
+            self._trace.now_ms = max(self._trace.now_ms, due_ms)
+            self._agenda.pop()()
+        self._trace.now_ms = max(self._trace.now_ms, until_ms)
+
+    def _wait_for(self, consumer: Consumer, timeout_ms: int) -> Delivery | None:
+        """The next message of a consumer, when it comes in time."""
+        deadline_ms = self._trace.now_ms + timeout_ms
+        while (delivery := consumer.take()) is None:
+            due_ms = self._agenda.next_due_ms
+            if due_ms is None or due_ms > deadline_ms:
+                self._advance(deadline_ms)
+                return consumer.take()
+            self._advance(due_ms)
+        return delivery
+
+    # -- steps -----------------------------------------------------------------------------------------------------
+
+    def _do(self, step: form.Step, where: str) -> None:
+        match step:
+            case form.Connect():
+                self._connect(step, where)
+            case form.OpenSession():
+                connection = self._connection(step.connection, where)
+                self._free(step.session, self._sessions, f"{where}.session")
+                self._sessions[step.session] = Session(connection, len(connection.sessions) + 1, step.acknowledge)
+            case form.Consume():
+                self._consume(step, where)
+            case form.Send():
+                self._send(step, where)
+            case form.Receive():
+                self._receive(step, where)
+            case form.Process():
+                self._process(step, where)
+            case form.Commit():
+                self._session(step.session, where, transacted=True).commit()
+            case form.Rollback():
+                self._session(step.session, where, transacted=True).rollback()
+            case form.Recover():
+                self._session(step.session, where, transacted=False).rollback()
+            case form.Acknowledge():
+                self._acknowledge(step, where)
+            case form.Close():
+                self._close(step, where)
+            case form.Disconnect():
+                self._connection(step.connection, where).drop()
+            case form.Unsubscribe():
+                self._unsubscribe(step, where)
+            case form.Browse():
+                self._outcome(browsed=str(step.queue), count=len(self._broker.browse(self._queue(step.queue, where))))
+            case form.Drain():
+                self._drain(self._queue(step.queue, where))
+            case form.Retry():
+                self._outcome(retried=str(step.queue), count=self._broker.retry(self._queue(step.queue, where)))
+            case form.Wait():
+                self._advance(self._trace.now_ms + step.ms)
+
+    def _connect(self, step: form.Connect, where: str) -> None:
+        self._free(step.connection, self._connections, f"{where}.connection")
+        taken = (each.client_id for each in self._connections.values() if not each.closed)
+        if step.client_id is not None and step.client_id in taken:
+            raise ScenarioError(f"{where}.client_id", f"expected one of its own, '{step.client_id}' is connected")
+        policies = form.client_policies(step, where, self._broker.settings.redelivery_policy)
+        self._connected += 1
+        self._connections[step.connection] = Connection(
+            self._world,
+            step.connection,
+            self._connected,
+            policies,
+            client_id=step.client_id,
+            non_blocking=step.non_blocking_redelivery,
+            prefetch=step.prefetch,
+        )
+
+    def _consume(self, step: form.Consume, where: str) -> None:
+        session = self._session(step.session, where)
+        connection = session.connection
+        destination = form.destination(step.destination, f"{where}.destination")
+        self._free(step.consumer, self._consumers, f"{where}.consumer")
+        if step.subscription is not None and (destination.is_queue or connection.client_id is None):
+            raise ScenarioError(
+                f"{where}.subscription", "expected a topic, and a connection with a client_id, for a subscription"
+            )
+        durable = (
+            None if step.subscription is None else self._broker.durable(f"{connection.client_id}:{step.subscription}")
+        )
+        if durable is not None and durable.attached:
+            raise ScenarioError(
+                f"{where}.subscription", f"expected one without consumer, '{step.subscription}' has one"
+            )
+        number = sum(len(each.consumers) for each in connection.sessions) + 1
+        self._consumers[step.consumer] = Consumer(
+            session,
+            step.consumer,
+            f"ID:client-{connection.number}:1:{session.number}:{number}",
+            destination,
+            durable_name=step.subscription,
+            listener=None if step.listener is None else _listener(step.listener),
+        )
+
+    def _send(self, step: form.Send, where: str) -> None:
+        self._sent += 1
+        now_ms = self._trace.now_ms
+        message = Message(
+            message_id=step.message or f"ID:producer-1:1:1:1:{self._sent}",
+            destination=form.destination(step.to, f"{where}.to"),
+            body=step.body,
+            persistent=step.persistent,
+            timestamp_ms=now_ms,
+            expiration_ms=now_ms + step.ttl_ms if step.ttl_ms else 0,
+            priority=step.priority,
+            properties=step.properties,
+        )
+        self._trace.add(Event.PUBLISHED, message)
+        self._broker.send(message)
+
+    def _receive(self, step: form.Receive, where: str) -> None:
+        delivery = self._wait_for(self._reader(step.consumer, where), step.timeout_ms)
+        self._outcome(received=None if delivery is None else self._described(delivery))
+
+    def _process(self, step: form.Process, where: str) -> None:
+        """Receive and fail, until nothing comes any more."""
+        consumer = self._reader(step.consumer, where)
+        session, seen = consumer.session, Counter[str]()
+        if session.mode not in ("transacted", "client", "individual"):
+            raise ScenarioError(
+                f"{where}.consumer", f'expected a session that can deliver again, "{session.mode}" cannot'
+            )
+        received = 0
+        while received < step.attempts and (delivery := self._wait_for(consumer, step.idle_ms)) is not None:
+            received += 1
+            seen[delivery.message.message_id] += 1
+            if step.fails != "always" and seen[delivery.message.message_id] > step.fails:
+                session.commit() if session.transacted else session.acknowledge(delivery)
+            else:
+                session.rollback()
+        self._outcome(processed=received)
+
+    def _acknowledge(self, step: form.Acknowledge, where: str) -> None:
+        consumer = self._consumer(step.consumer, where)
+        if consumer.session.mode not in ("client", "individual"):
+            raise ScenarioError(where, 'expected a session that acknowledges "client" or "individual"')
+        if not consumer.delivered:
+            raise ScenarioError(where, f"the consumer '{step.consumer}' has received nothing to acknowledge")
+        consumer.session.acknowledge(consumer.delivered[-1])
+
+    def _close(self, step: form.Close, where: str) -> None:
+        if sum(each is not None for each in (step.consumer, step.session, step.connection)) != 1:
+            raise ScenarioError(where, "expected one of consumer, session and connection")
+        if step.consumer is not None:
+            self._consumer(step.consumer, where).close()
+        elif step.session is not None:
+            self._session(step.session, where).close()
+        elif step.connection is not None:
+            self._connection(step.connection, where).close()
+
+    def _unsubscribe(self, step: form.Unsubscribe, where: str) -> None:
+        key = f"{step.client_id}:{step.subscription}"
+        store = self._broker.durable(key)
+        if store is None or store.attached:
+            problem = "there is none" if store is None else "its consumer is still open"
+            raise ScenarioError(f"{where}.subscription", f"expected a durable subscription without consumer: {problem}")
+        self._broker.unsubscribe(key)
+
+    def _drain(self, queue: Destination) -> None:
+        """Read a queue empty, as a client that acknowledges at once."""
+        connection = Connection(self._world, "drain", 0, DestinationMap())
+        session = Session(connection, 1, "auto")
+        consumer = Consumer(session, "drain", "ID:drain", queue)
+        taken = []
+        while (delivery := consumer.take()) is not None:
+            taken.append(self._described(delivery))
+        connection.close()
+        self._outcome(drained=str(queue), count=len(taken), messages=taken)
+
+    # -- names -----------------------------------------------------------------------------------------------------
+
+    def _connection(self, name: str, where: str) -> Connection:
+        found = self._connections.get(name)
+        if found is None or found.closed:
+            raise ScenarioError(f"{where}.connection", _unknown("connection", name, found is not None))
+        return found
+
+    def _session(self, name: str, where: str, *, transacted: bool | None = None) -> Session:
+        found = self._sessions.get(name)
+        if found is None or found.closed:
+            raise ScenarioError(f"{where}.session", _unknown("session", name, found is not None))
+        if transacted is not None and found.transacted != transacted:
+            kind = "transacted" if transacted else "not transacted"
+            raise ScenarioError(f"{where}.session", f"expected a session that is {kind}; '{name}' is not so")
+        return found
+
+    def _consumer(self, name: str, where: str) -> Consumer:
+        found = self._consumers.get(name)
+        if found is None or found.closed:
+            raise ScenarioError(f"{where}.consumer", _unknown("consumer", name, found is not None))
+        return found
+
+    def _reader(self, name: str, where: str) -> Consumer:
+        """A consumer that receives, and does not listen."""
+        found = self._consumer(name, where)
+        if found.listener is not None:
+            raise ScenarioError(f"{where}.consumer", f"expected a consumer without listener, '{name}' has one")
+        return found
+
+    def _queue(self, text: str, where: str) -> Destination:
+        found = form.destination(text, f"{where}.queue")
+        if not found.is_queue or found.is_pattern:
+            raise ScenarioError(f"{where}.queue", f"expected the name of one queue, got '{text}'")
+        return found
+
+    def _free(self, name: str, taken: dict[str, Any], where: str) -> None:
+        if name in taken and not taken[name].closed:
+            raise ScenarioError(where, f"expected a new name, '{name}' is open")
+
+    # -- results ---------------------------------------------------------------------------------------------------
+
+    def _outcome(self, **found: Any) -> None:
+        self._outcomes.append({"step": self._trace.step, "time_ms": self._trace.time_ms, **found})
+
+    def _described(self, delivery: Delivery) -> dict[str, Any]:
+        return described(delivery.message, delivery.counter, self._trace.now_ms)
+
+    def _contents(self) -> dict[str, list[dict[str, Any]]]:
+        """What is left, by queue and by durable subscription."""
+        stores = {str(store.destination): store for store in self._broker.queues.values()}
+        stores |= {
+            f"{store.destination} {store.durable_key}": store
+            for store in self._broker.subscriptions
+            if store.durable_key is not None
+        }
+        return {
+            name: [described(held.message, held.counter, self._trace.now_ms) for held in store.held]
+            for name, store in stores.items()
+        }
+
+
+def _listener(part: form.ListenerPart) -> Listener:
+    seen, calls = Counter[str](), Counter[str]()
+
+    def listen(delivery: Delivery) -> str | None:
+        calls["all"] += 1
+        seen[delivery.message.message_id] += 1
+        fails = part.fails == "always" or seen[delivery.message.message_id] <= part.fails
+        return part.exception.replace("{n}", str(calls["all"])) if fails else None
+
+    return listen
+
+
+def _unknown(kind: str, name: str, closed: bool) -> str:
+    if closed:
+        return f"the {kind} '{name}' is closed; expected an open one"
+    return f"expected a {kind} that an earlier step made, got '{name}'"

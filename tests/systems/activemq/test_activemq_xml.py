@@ -1,0 +1,173 @@
+"""Reading ``activemq.xml``: what it says, what is wrong with one, and what an attacker may try."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlx.activemq import plugins
+from dlx.activemq.dead_letter_strategies import Discarding, Individual, Shared
+from dlx.activemq.destinations import Destination
+from dlx.activemq.redelivery_policy import RedeliveryPolicy
+from dlx.activemq.settings import BrokerSettings, DestinationPolicy
+from simulator.activemq.activemq_xml import BYTES_MAX, DEPTH_MAX, ConfigurationError, broker_settings
+
+LIVE = Path(__file__).parent / "live" / "activemq.xml"
+
+
+def read(inner: str, attributes: str = 'schedulerSupport="true"') -> BrokerSettings:
+    return broker_settings(
+        f'<beans xmlns="http://www.springframework.org/schema/beans">\n'
+        f'<broker xmlns="http://activemq.apache.org/schema/core" {attributes}>\n{inner}\n</broker>\n</beans>'
+    )
+
+
+def policy(entries: str) -> str:
+    return f"<destinationPolicy><policyMap><policyEntries>{entries}</policyEntries></policyMap></destinationPolicy>"
+
+
+def strategy(inner: str) -> str:
+    return policy(f'<policyEntry queue=">"><deadLetterStrategy>{inner}</deadLetterStrategy></policyEntry>')
+
+
+def applying(settings: BrokerSettings, name: str, kind: str = "queue") -> DestinationPolicy | None:
+    return settings.policies.lookup(Destination(kind, name))  # type: ignore[arg-type]
+
+
+def test_the_example_of_the_documentation() -> None:
+    settings = read(
+        policy("""
+        <!-- all queues -->
+        <policyEntry queue=">">
+          <deadLetterStrategy>
+            <individualDeadLetterStrategy queuePrefix="DLQ." useQueueForQueueMessages="true" />
+          </deadLetterStrategy>
+        </policyEntry>""")
+    )
+    assert applying(settings, "orders") == DestinationPolicy(strategy=Individual(queue_prefix="DLQ."))
+    assert applying(settings, "orders", "topic") is None
+
+
+def test_the_configuration_of_the_live_tests() -> None:
+    settings = broker_settings(LIVE.read_bytes())
+    assert applying(settings, "ORDERS.a.EU") == DestinationPolicy(strategy=Individual(queue_prefix="EU."))
+    assert applying(settings, "SOON.q") == DestinationPolicy(
+        strategy=Shared(dead_letter_queue="queue://DEAD.SOON"), expire_period_ms=300
+    )
+    assert applying(settings, "GONE.q") == DestinationPolicy(strategy=Discarding())
+    redelivery, discarding = settings.plugins
+    assert isinstance(redelivery, plugins.Redelivery)
+    assert redelivery.policies.lookup(Destination("queue", "AGAIN.x")) == RedeliveryPolicy(
+        queue="AGAIN.>", maximum_redeliveries=1
+    )
+    assert discarding == plugins.Discarding(drop_all=False, drop_only=r"NEVER\..* GONE_TOO")
+
+
+def test_prefixes_defaults_and_temporary_destinations() -> None:
+    settings = broker_settings(
+        """<amq:broker xmlns:amq="http://activemq.apache.org/schema/core" schedulerSupport="true">
+        <amq:destinationPolicy><amq:policyMap>
+          <amq:defaultEntry><amq:policyEntry expireMessagesPeriod="0"/></amq:defaultEntry>
+          <amq:policyEntries>
+            <amq:policyEntry tempQueue="true"><amq:deadLetterStrategy>
+              <amq:sharedDeadLetterStrategy deadLetterQueue="topic://T" maxAuditDepth="7"/>
+            </amq:deadLetterStrategy></amq:policyEntry>
+          </amq:policyEntries>
+        </amq:policyMap></amq:destinationPolicy>
+        <amq:plugins><amq:redeliveryPlugin fallbackToDeadLetter="false" sendToDlqIfMaxRetriesExceeded="false">
+          <amq:redeliveryPolicyMap><amq:redeliveryPolicyMap><amq:defaultEntry>
+            <amq:redeliveryPolicy maximumRedeliveries="4"/>
+          </amq:defaultEntry></amq:redeliveryPolicyMap></amq:redeliveryPolicyMap>
+        </amq:redeliveryPlugin><amq:loggingBrokerPlugin/></amq:plugins></amq:broker>"""
+    )
+    assert applying(settings, "any") == DestinationPolicy(expire_period_ms=0)
+    assert applying(settings, "x", "temp-queue") == DestinationPolicy(
+        strategy=Shared(dead_letter_queue="topic://T", max_audit_depth=7)
+    )
+    (plugin,) = settings.plugins
+    assert isinstance(plugin, plugins.Redelivery)
+    assert not plugin.fallback
+    assert not plugin.dead_letter_when_exceeded
+    assert plugin.policies.default == RedeliveryPolicy(maximum_redeliveries=4)
+
+
+@pytest.mark.parametrize(
+    ("inner", "said"),
+    [
+        (policy('\n<policyEntry expireMessagesPeriod="1"/>'), "line 4, <policyEntry>: expected one of queue, topic"),
+        (policy('<policyEntry queue="a" topic="b"/>'), "line 3, <policyEntry>: expected one of queue, topic"),
+        (policy('<policyEntry queue="${name}"/>'), "got the placeholder '${name}'"),
+        (policy('<policyEntry queue=""/>'), "expected the name of a destination"),
+        (policy('<policyEntry queue="a" expireMessagesPeriod="soon"/>'), "a whole number as expireMessagesPeriod"),
+        (strategy("<ownStrategy/>"), "<ownStrategy>: expected one of <sharedDeadLetterStrategy>"),
+        (strategy("<discarding/><discarding/>"), "expected one dead letter strategy"),
+        (strategy('<discarding colour="red"/>'), "<discarding>: expected one of enableAudit"),
+        (
+            strategy('<sharedDeadLetterStrategy processExpired="maybe"/>'),
+            "line 3, <sharedDeadLetterStrategy>: Expected",
+        ),
+        (strategy('<sharedDeadLetterStrategy expiration="${ms}"/>'), "got the placeholder '${ms}'"),
+        (
+            strategy(
+                "<sharedDeadLetterStrategy><deadLetterQueue><queue/></deadLetterQueue></sharedDeadLetterStrategy>"
+            ),
+            "<queue>: expected a physicalName",
+        ),
+        ('<plugins><discardingDLQBrokerPlugin dropOnly="("/></plugins>', "expected regular expressions as dropOnly"),
+        ('<plugins><discardingDLQBrokerPlugin dropAll="yes"/></plugins>', "expected true or false as dropAll"),
+        (
+            "<plugins><redeliveryPlugin><redeliveryPolicyMap><redeliveryPolicyMap><defaultEntry>"
+            '<redeliveryPolicy redeliveryDelay="10"/></defaultEntry></redeliveryPolicyMap></redeliveryPolicyMap>'
+            "</redeliveryPlugin></plugins>",
+            "at least 1000 ms",
+        ),
+        ("<broker/>", "expected one <broker>, found 2"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(inner: str, said: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        read(inner)
+    assert str(raised.value).startswith("line ")
+    assert said in str(raised.value)
+
+
+def test_the_redelivery_plugin_wants_the_scheduler() -> None:
+    with pytest.raises(ConfigurationError, match="schedulerSupport"):
+        read("<plugins><redeliveryPlugin/></plugins>", attributes="")
+
+
+LAUGHS = '<!DOCTYPE broker [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">]><broker>&b;</broker>'
+FILE = '<!DOCTYPE broker [<!ENTITY f SYSTEM "file:///etc/passwd">]><broker>&f;</broker>'
+PARAMETER = '<!DOCTYPE broker [<!ENTITY % p SYSTEM "http://127.0.0.1:1/x.dtd"> %p;]><broker/>'
+DTD = '<!DOCTYPE broker SYSTEM "http://127.0.0.1:1/x.dtd"><broker/>'
+
+
+@pytest.mark.parametrize("attack", [LAUGHS, FILE, PARAMETER, DTD])
+def test_a_document_with_a_dtd_is_refused(attack: str) -> None:
+    with pytest.raises(ConfigurationError, match="without DTD, entities and external references"):
+        broker_settings(attack)
+
+
+def test_a_document_that_is_too_large_or_too_deep_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="expected at most 1,000,000 bytes"):
+        broker_settings("<broker>" + " " * BYTES_MAX + "</broker>")
+    with pytest.raises(ConfigurationError, match="inside each other"):
+        broker_settings("<a>" * (DEPTH_MAX + 1) + "</a>" * (DEPTH_MAX + 1))
+
+
+@pytest.mark.parametrize("text", ["", "broker", "<broker>", "<broker/><broker/>", b"\xff\xfe\x00", "<a/>"])
+def test_what_is_no_configuration(text: str | bytes) -> None:
+    with pytest.raises(ConfigurationError, match=r"^line "):
+        broker_settings(text)
+
+
+@given(st.one_of(st.text(), st.binary()), st.text(alphabet="<>/&;\"'= abrokeqn"))
+def test_nonsense_raises_nothing_else(nonsense: str | bytes, markup: str) -> None:
+    for text in (nonsense, f"<broker>{markup}</broker>"):
+        try:
+            broker_settings(text)
+        except ConfigurationError:
+            continue

@@ -1,0 +1,65 @@
+"""The examples of ``docs/activemq.md`` run, and print what is shown; its lists are complete."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from dlx.activemq.dead_letter_strategies import Discarding, Individual, Shared
+from dlx.activemq.profiles import PROFILES
+from dlx.activemq.redelivery_policy import RedeliveryPolicy
+from simulator.activemq import scenario, simulate
+
+ROOT = Path(__file__).parent.parent.parent.parent
+TEXT = (ROOT / "docs" / "activemq.md").read_text(encoding="utf-8")
+BLOCK = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
+
+
+def test_the_examples_print_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    blocks = BLOCK.findall(TEXT)
+    assert blocks
+    for code, expected in blocks:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, "docs/activemq.md", "exec"), {"__name__": "activemq.md"})
+        assert printed.getvalue() == expected
+
+
+def test_the_scenarios_run() -> None:
+    scenarios = re.findall(r"```json\n(.*?)```", TEXT, re.DOTALL)
+    assert scenarios
+    for text in scenarios:
+        assert simulate(json.loads(text))["queues"]
+
+
+@pytest.mark.parametrize(
+    "struct",
+    [
+        *scenario._STEPS.values(),
+        scenario.Scenario,
+        scenario.BrokerPart,
+        scenario.PolicyEntry,
+        scenario.RedeliveryPlugin,
+        scenario.DiscardingPlugin,
+        scenario.ListenerPart,
+        RedeliveryPolicy,
+        Shared,
+        Individual,
+        Discarding,
+    ],
+)
+def test_every_field_is_described(struct: Any) -> None:
+    names = {field.encode_name for field in msgspec.structs.fields(struct)} - {"system"}
+    assert [name for name in names if f"`{name}`" not in TEXT] == []
+
+
+def test_every_step_and_profile_is_described() -> None:
+    assert [name for name in (*scenario._STEPS, *PROFILES) if f"`{name}`" not in TEXT] == []

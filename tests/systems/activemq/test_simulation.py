@@ -1,0 +1,393 @@
+"""What a scenario comes to, beyond what was recorded: sessions, topics, profiles, and errors in a scenario."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.activemq import simulate
+from simulator.scenarios import ScenarioError
+
+DLQ = "ActiveMQ.DLQ"
+Steps = list[dict[str, Any]]
+
+
+def consumer(
+    name: str, to: str, *, mode: str = "transacted", policy: Any = None, consume: Any = None, **connect: Any
+) -> Steps:
+    """A connection, a session and a consumer of one name."""
+    return [
+        {"do": "connect", "connection": name, "redelivery_policy": policy or {}, **connect},
+        {"do": "session", "session": name, "connection": name, "acknowledge": mode},
+        {"do": "consumer", "consumer": name, "session": name, "destination": to, **(consume or {})},
+    ]
+
+
+def send(to: str, *bodies: str, **more: Any) -> Steps:
+    return [{"do": "send", "to": to, "body": body, **more} for body in bodies]
+
+
+def do(what: str, name: str = "c", **more: Any) -> dict[str, Any]:
+    field = "consumer" if what in ("receive", "process", "acknowledge") else "session"
+    return {"do": what, field: name, **more}
+
+
+def run(*steps: dict[str, Any], **scenario: Any) -> dict[str, Any]:
+    return simulate({**scenario, "steps": list(steps)})
+
+
+def of(result: dict[str, Any], event: str) -> list[dict[str, Any]]:
+    return [each for each in result["events"] if each["event"] == event]
+
+
+def bodies(result: dict[str, Any], queue: str) -> list[str]:
+    return [each["body"] for each in result["queues"].get(f"queue://{queue}", [])]
+
+
+def deliveries(result: dict[str, Any]) -> list[tuple[int, str, int]]:
+    return [(each["time_ms"], each["body"], each["delivery_count"]) for each in of(result, "delivered")]
+
+
+def test_the_default_policy_delivers_seven_times_a_second_apart() -> None:
+    result = run(*consumer("c", "Q"), *send("Q", "m"), do("process"))
+    assert deliveries(result) == [(n * 1000, "m", n + 1) for n in range(7)]
+    assert bodies(result, DLQ) == ["m"]
+    assert result["system"] == "activemq"
+
+
+def test_a_message_that_succeeds_at_last_is_gone() -> None:
+    result = run(*consumer("c", "Q"), *send("Q", "m"), do("process", fails=2))
+    assert [count for _, _, count in deliveries(result)] == [1, 2, 3]
+    assert result["queues"] == {"queue://Q": []}
+
+
+BACK_OFF = {
+    "initialRedeliveryDelay": 100, "redeliveryDelay": 300, "maximumRedeliveries": -1,
+    "useExponentialBackOff": True, "backOffMultiplier": 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("profile", "delays"), [("5.17.2", [300, 600, 1200]), ("5.18", [200, 400, 800]), ("document", [200, 400, 800])]
+)
+def test_where_the_back_off_is_kept(profile: str, delays: list[int]) -> None:
+    """AMQ-8617: a new consumer starts again at redeliveryDelay, or goes on where the message is."""
+    first = [*consumer("c", "Q", policy=BACK_OFF), do("receive"), do("close")]
+    second = [*consumer("d", "Q", policy=BACK_OFF), do("process", "d", attempts=4, idle_ms=5000)]
+    result = run(*send("Q", "m"), *first, *second, profile=profile)
+    assert [each["delay_ms"] for each in of(result, "requeued") if each.get("consumer") == "d"][:3] == delays
+
+
+@pytest.mark.parametrize(("profile", "dead"), [("5.17.2", 1), ("5.18", 2)])
+def test_the_audit_of_an_individual_strategy(profile: str, dead: int) -> None:
+    """AMQ-9217: one send to two queues is one message to one audit, and two to an audit for each."""
+    policies = [{"queue": ">", "deadLetterStrategy": {"strategy": "individual"}}]
+    steps = [
+        step
+        for name in ("A", "B")
+        for step in (*consumer(name, name, policy={"maximumRedeliveries": 0}), do("process", name))
+    ]
+    result = run(*send("A,B", "m"), *steps, profile=profile, broker={"policies": policies})
+    assert len(of(result, "dead-lettered")) == dead
+
+
+def test_in_the_document_each_message_goes_by_its_own_count() -> None:
+    steps = [
+        *consumer("c", "Q", policy={"maximumRedeliveries": 1}), *send("Q", "old", "fresh"),
+        do("receive"), do("rollback"), do("receive", timeout_ms=1000), do("receive"), do("rollback"),
+        do("receive", timeout_ms=1000), do("receive"),
+    ]  # fmt: skip
+    as_document, as_server = run(*steps, profile="document"), run(*steps)
+    assert bodies(as_document, DLQ) == ["old"]
+    assert bodies(as_server, DLQ) == []
+    assert [body for _, body, _ in deliveries(as_document)][-1] == "fresh"
+
+
+def test_in_the_document_the_broker_sends_a_policy_and_the_client_overrides_it() -> None:
+    broker = {"redelivery_policy": {"maximumRedeliveries": 2, "initialRedeliveryDelay": 50, "redeliveryDelay": 50}}
+    result = run(
+        *consumer("c", "Q", policy={"maximumRedeliveries": 1}), *send("Q", "m"), do("process"),
+        profile="document", broker=broker,
+    )  # fmt: skip
+    assert deliveries(result) == [(0, "m", 1), (50, "m", 2)]
+    with pytest.raises(ScenarioError, match=r"broker.redelivery_policy: no broker of the profile 5.17.2"):
+        run(broker=broker)
+
+
+def test_before_4_0_the_broker_delivered_again_to_whom_it_liked() -> None:
+    policy = {"maximumRedeliveries": 1}
+    result = run(
+        *consumer("c", "Q", policy=policy), *send("Q", "m"), do("receive"), do("rollback"),
+        *consumer("d", "Q", policy=policy), do("close", "c"), do("receive", "d", timeout_ms=1000), do("rollback", "d"),
+        profile="document-3.x",
+    )  # fmt: skip
+    assert [(each["consumer"], each["delivery_count"]) for each in of(result, "delivered")] == [("c", 1), ("d", 2)]
+    assert bodies(result, DLQ) == ["m"]
+
+
+def test_a_consumer_that_closes_in_a_transaction_goes_when_that_ends() -> None:
+    steps = [*consumer("c", "Q"), *send("Q", "m"), do("receive"), {"do": "close", "consumer": "c"}]
+    assert bodies(run(*steps, do("commit")), "Q") == []
+    back = run(*steps, do("rollback"), *consumer("d", "Q"), do("receive", "d"))
+    assert [count for _, _, count in deliveries(back)] == [1, 2]
+
+
+def test_closing_a_connection_counts_each_delivered_message_once() -> None:
+    steps = [
+        *consumer("c", "Q", mode="client"),
+        {"do": "consumer", "consumer": "c2", "session": "c", "destination": "Q"},
+        *send("Q", "m1", "m2", "m3"),
+        do("receive"), {"do": "close", "connection": "c"}, *consumer("d", "Q", mode="auto"), *[do("receive", "d")] * 3,
+    ]  # fmt: skip
+    assert sorted(deliveries(run(*steps))[1:]) == [(0, "m1", 2), (0, "m2", 1), (0, "m3", 1)]
+
+
+def test_messages_are_acknowledged_one_by_one_or_all_at_once() -> None:
+    steps = [*send("Q", "m1", "m2"), do("receive"), do("receive"), do("acknowledge"), do("close")]
+    for mode, left in (("individual", ["m1"]), ("client", [])):
+        assert bodies(run(*consumer("c", "Q", mode=mode), *steps), "Q") == left
+
+
+def test_a_listener_recovers_and_the_rest_waits_behind() -> None:
+    listen = {"listener": {"fails": 1}}
+    result = run(*consumer("c", "Q", mode="auto", consume=listen), *send("Q", "m1", "m2"), {"do": "wait", "ms": 5000})
+    assert deliveries(result) == [(0, "m1", 1), (1000, "m1", 2), (1000, "m2", 1), (2000, "m2", 2)]
+    assert bodies(result, "Q") == []
+
+
+def test_a_transacted_listener_only_delivers_the_next_message() -> None:
+    listen = {"listener": {"fails": "always"}}
+    result = run(*consumer("c", "Q", consume=listen), *send("Q", "m1", "m2"), {"do": "wait", "ms": 5000})
+    assert deliveries(result) == [(0, "m1", 1), (0, "m2", 1)]
+    rolled_back = run(*consumer("c", "Q", consume=listen), *send("Q", "m1"), do("rollback"), {"do": "wait", "ms": 1500})
+    assert deliveries(rolled_back) == [(0, "m1", 1), (1000, "m1", 2)]
+
+
+def test_consumers_take_turns_and_prefetch_no_more_than_they_may() -> None:
+    steps = [*consumer("c", "Q", prefetch=1), *consumer("d", "Q", prefetch=1), *send("Q", "m1", "m2", "m3")]
+    result = run(*steps, do("receive", "d"), do("receive", "c"), do("receive", "d"))
+    assert [(each["consumer"], each["body"]) for each in of(result, "delivered")] == [
+        ("d", "m2"), ("c", "m1"), ("d", "m3"),
+    ]  # fmt: skip
+
+
+def test_a_consumer_of_a_pattern_has_the_messages_of_all_its_queues() -> None:
+    result = run(*send("Q.a", "m1"), *consumer("c", "Q.>", mode="auto"), *send("Q.b", "m2"), *send("R", "m3"),
+                 do("receive"), do("receive"), do("receive"))  # fmt: skip
+    assert [body for _, body, _ in deliveries(result)] == ["m1", "m2"]
+
+
+def test_a_durable_subscription_keeps_what_its_consumer_misses() -> None:
+    durable = {"subscription": "s"}
+    steps = [
+        *consumer("c", "topic://T", mode="auto", client_id="id", consume=durable),
+        {"do": "close", "connection": "c"},
+    ]
+    again = [*consumer("d", "topic://T", mode="auto", client_id="id", consume=durable), do("receive", "d")]
+    result = run(*steps, *send("topic://T", "m"), *again)
+    assert deliveries(result) == [(0, "m", 1)]
+    unsubscribed = run(
+        *steps, *send("topic://T", "m"), {"do": "unsubscribe", "client_id": "id", "subscription": "s"}, *again
+    )
+    assert deliveries(unsubscribed) == []
+    assert len(of(unsubscribed, "purged")) == 1
+
+
+def test_a_durable_subscription_forgets_its_counts_with_a_rollback_and_a_queue_does_not() -> None:
+    for to, last in (("topic://T", 2), ("Q", 4)):
+        steps: Steps = []
+        for name in ("c", "d", "e", "f"):
+            durable = {"subscription": "s"} if to.startswith("topic") else {}
+            steps += consumer(name, to, policy={"maximumRedeliveries": 9}, client_id="id", consume=durable)
+            steps += send(to, "m") if name == "c" else []
+            steps += [do("receive", name), do("rollback", name), {"do": "close", "connection": name}]
+        assert deliveries(run(*steps))[-1] == (0, "m", last)
+
+
+def test_a_durable_subscription_to_another_topic_begins_anew() -> None:
+    durable = {"subscription": "s"}
+    first = consumer("c", "topic://T", mode="auto", client_id="id", consume=durable)
+    second = consumer("d", "topic://U", mode="auto", client_id="id", consume=durable)
+    result = run(
+        *first, {"do": "close", "connection": "c"}, *send("topic://T", "old"), *second, *send("topic://U", "new"),
+        do("receive", "d"), do("receive", "d"),
+    )  # fmt: skip
+    assert [body for _, body, _ in deliveries(result)] == ["new"]
+    assert [each["body"] for each in of(result, "purged")] == ["old"]
+
+
+def test_a_topic_without_subscribers_loses_its_messages() -> None:
+    assert [each["event"] for each in run(*send("topic://T", "m"))["events"]] == ["published", "unroutable"]
+
+
+def test_a_dead_letter_to_a_topic_is_lost_where_nobody_listens() -> None:
+    strategy = {"strategy": "individual", "useQueueForQueueMessages": False}
+    result = run(
+        *consumer("c", "Q", policy={"maximumRedeliveries": 0}), *send("Q", "m"), do("process"),
+        broker={"policies": [{"queue": "Q", "deadLetterStrategy": strategy}]},
+    )  # fmt: skip
+    assert of(result, "unroutable")[0]["queue"] == "topic://ActiveMQ.DLQ.Queue.Q"
+
+
+def test_a_queue_is_swept_every_period_and_never_for_0() -> None:
+    for period, died in ((250, 500), (1000, 1000), (0, None)):
+        result = run(
+            {"do": "wait", "ms": 0}, *send("Q", "m", ttl_ms=300), {"do": "wait", "ms": 3000},
+            broker={"policies": [{"queue": "Q", "expireMessagesPeriod": period}]},
+        )  # fmt: skip
+        assert [each["time_ms"] for each in of(result, "expired")] == ([] if died is None else [died])
+
+
+def test_a_message_that_expires_with_a_client_is_dead_lettered_when_it_is_read() -> None:
+    result = run(
+        *consumer("c", "Q", mode="auto"), *send("Q", "m", ttl_ms=100), {"do": "wait", "ms": 200}, do("receive")
+    )
+    assert deliveries(result) == []
+    assert bodies(result, DLQ) == ["m"]
+
+
+def test_the_redelivery_plugin_brings_a_message_again_and_then_the_dead_letter() -> None:
+    policy = {"queue": "Q", "maximumRedeliveries": 2, "useExponentialBackOff": True, "backOffMultiplier": 2}
+    result = run(
+        *consumer("c", "Q", policy={"maximumRedeliveries": 0}), *send("Q", "m"), do("process"),
+        broker={"redelivery_plugin": {"policies": [policy]}},
+    )  # fmt: skip
+    assert deliveries(result) == [(0, "m", 1), (1000, "m", 2), (3000, "m", 3)]
+    (letter,) = result["queues"][f"queue://{DLQ}"]
+    assert letter["properties"]["redeliveryDelay"] == 2000
+
+
+def test_a_dead_letter_that_the_management_sends_back_may_die_again() -> None:
+    steps = [*consumer("c", "Q", policy={"maximumRedeliveries": 0}), *send("Q", "m"), do("process")]
+    result = run(*steps, {"do": "retry", "queue": DLQ}, do("process"))
+    assert len(of(result, "dead-lettered")) == 2
+    (letter,) = result["queues"][f"queue://{DLQ}"]
+    assert (letter["originalDestination"], letter["JMSXDeliveryCount"]) == ("queue://Q", 1)
+
+
+def test_the_last_plugin_is_asked_first() -> None:
+    plugins = {"redelivery_plugin": {"default_policy": {}}, "discarding_plugin": {}}
+    result = run(*consumer("c", "Q", policy={"maximumRedeliveries": 0}), *send("Q", "m"), do("process"), broker=plugins)
+    assert of(result, "dropped")[0]["detail"] == "discardingDLQBrokerPlugin dropAll"
+    assert len(deliveries(result)) == 1
+
+
+JITTER = {"useCollisionAvoidance": True, "collisionAvoidancePercent": 50}
+
+
+def test_collision_avoidance_comes_from_the_seed() -> None:
+    steps = [*consumer("c", "Q", policy=JITTER), *send("Q", "m"), do("process")]
+    one, same, other = (run(*steps, seed=seed) for seed in (1, 1, 2))
+    assert one == same
+    assert one != other
+    assert simulate({"steps": steps}, Random(1)) == one
+    delays = [each["delay_ms"] for each in of(one, "requeued")]
+    assert delays[0] == 1000
+    assert all(500 <= delay <= 1500 for delay in delays)
+
+
+def test_a_scenario_without_end_is_refused() -> None:
+    policy = {"maximumRedeliveries": -1, "initialRedeliveryDelay": 0, "redeliveryDelay": 0}
+    listen = {"listener": {"fails": "always"}}
+    with pytest.raises(ScenarioError, match=r"steps\[3\]: expected a scenario of at most 200,000 events"):
+        run(*consumer("c", "Q", mode="auto", policy=policy, consume=listen), *send("Q", "m"))
+
+
+ACTIONS = st.lists(
+    st.sampled_from(
+        [
+            do("receive", timeout_ms=500),
+            do("rollback"),
+            do("commit"),
+            {"do": "wait", "ms": 700},
+            *send("Q", "x"),
+            *send("Q", "short", ttl_ms=600),
+            *send("Q", "light", persistent=False),
+        ]
+    ),
+    max_size=30,
+)
+
+
+@given(ACTIONS, st.integers(-2, 3), st.booleans(), st.sampled_from(["5.17.2", "5.18", "document", "document-3.x"]))
+def test_no_message_is_ever_in_two_places(steps: Steps, maximum: int, overtaking: bool, profile: str) -> None:
+    """Each is acknowledged, dropped, or in one store; times go forward; the result is JSON."""
+    policy = {"maximumRedeliveries": maximum}
+    setup = consumer("c", "Q", policy=policy, non_blocking_redelivery=overtaking)
+    result = run(*setup, *steps, {"do": "close", "connection": "c"}, profile=profile)
+    json.dumps(result)
+    held = [each["message"] for letters in result["queues"].values() for each in letters]
+    ended = [each["message"] for each in (*of(result, "acked"), *of(result, "dropped"))]
+    sent = [each["message"] for each in of(result, "published")]
+    waiting = 0 if profile != "document-3.x" else len(sent) - len(held) - len(ended)  # until its delay is over
+    assert waiting >= 0
+    assert len(set(held + ended)) == len(held + ended) == len(sent) - waiting
+    times = [each["time_ms"] for each in result["events"]]
+    assert times == sorted(times)
+
+
+C = consumer("c", "Q")
+
+
+@pytest.mark.parametrize(
+    ("scenario", "where", "said"),
+    [
+        ({"step": []}, "", "unknown field `step`; expected system, title, profile, seed"),
+        ({"profile": "6"}, "profile", "expected one of 5.17.2, 5.18, document, document-3.x, got '6'"),
+        ({"steps": [{"do": "jump"}]}, "steps[0].do", "expected one of connect, session, consumer, send"),
+        ({"steps": [{}]}, "steps[0]", "expected one of connect"),
+        ({"steps": [{"do": "wait", "s": 1}]}, "steps[0]", "unknown field `s`; expected at_ms, ms"),
+        ({"steps": [{"do": "wait", "ms": -1}]}, "steps[0].ms", "Expected `int` >= 0"),
+        ({"steps": send("stack://x", "m")}, "steps[0].to", "expected queue://NAME"),
+        ({"steps": [do("receive")]}, "steps[0].consumer", "expected a consumer that an earlier step made, got 'c'"),
+        ({"steps": [*C, do("close"), do("commit")]}, "steps[4].session", "the session 'c' is closed"),
+        ({"steps": [*C, do("recover")]}, "steps[3].session", "expected a session that is not transacted"),
+        ({"steps": [*C, C[0]]}, "steps[3].connection", "expected a new name, 'c' is open"),
+        (
+            {"steps": [C[0] | {"client_id": "i"}, C[0] | {"client_id": "i", "connection": "d"}]},
+            "steps[1].client_id",
+            "'i' is connected",
+        ),
+        ({"steps": [*C, {"do": "close"}]}, "steps[3]", "expected one of consumer, session and connection"),
+        ({"steps": [*C, do("acknowledge")]}, "steps[3]", 'expected a session that acknowledges "client"'),
+        ({"steps": [*consumer("c", "Q", mode="client"), do("acknowledge")]}, "steps[3]", "nothing to acknowledge"),
+        ({"steps": [*consumer("c", "Q", mode="auto"), do("process")]}, "steps[3].consumer", "deliver again"),
+        ({"steps": consumer("c", "Q", consume={"subscription": "s"})}, "steps[2].subscription", "expected a topic"),
+        (
+            {"steps": [*consumer("c", "Q", consume={"listener": {}}), do("receive")]},
+            "steps[3].consumer",
+            "without listener",
+        ),
+        ({"steps": [{"do": "browse", "queue": "topic://T"}]}, "steps[0].queue", "the name of one queue"),
+        ({"steps": [{"do": "unsubscribe", "client_id": "c", "subscription": "s"}]}, "steps[0].subscription", "none"),
+        ({"broker": {"policies": [{}]}}, "broker.policies[0]", 'either "queue" or "topic"'),
+        (
+            {"broker": {"policies": [{"queue": "a", "deadLetterStrategy": {"strategy": "lost"}}]}},
+            "broker.policies[0].deadLetterStrategy.strategy",
+            "expected one of shared, individual, discarding",
+        ),
+        (
+            {"broker": {"redelivery_plugin": {"policies": [{"queue": "a", "redeliveryDelay": 5}]}}},
+            "broker.redelivery_plugin",
+            "at least 1000 ms",
+        ),
+        ({"broker": {"discarding_plugin": {"dropOnly": "("}}}, "broker.discarding_plugin", "regular expressions"),
+        ({"broker": {"activemq_xml": "<a>"}}, "broker.activemq_xml", "line 1: not well-formed"),
+        ({"broker": {"activemq_xml": "<broker/>", "discarding_plugin": {}}}, "broker", "got both"),
+        (
+            {"steps": [{"do": "connect", "connection": "c", "redelivery_policy": {"max": 1}}]},
+            "steps[0].redelivery_policy",
+            "unknown field `max`; expected maximumRedeliveries",
+        ),
+    ],
+)
+def test_a_wrong_scenario_says_where_and_what_would_be_right(scenario: Any, where: str, said: str) -> None:
+    with pytest.raises(ScenarioError) as raised:
+        simulate(scenario)
+    assert raised.value.where == where
+    assert said in raised.value.problem
