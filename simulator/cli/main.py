@@ -22,6 +22,7 @@ EXIT_PIPE = 141  # 128 + SIGPIPE
 # A command's name, where it is, and its line in `dlx --help` (which thus imports none of them).
 COMMANDS: dict[str, tuple[str, str]] = {
     "capture": ("simulator.cli.capture:capture", "Record a running RabbitMQ into a Parquet file."),
+    "compare": ("simulator.cli.compare:compare", "Run one history under several systems, and compare what came of it."),
     "convert": ("simulator.cli.capture:convert", "Turn RabbitMQ's trace logs into one Parquet file."),
     "fuzz": ("simulator.cli.fuzz:fuzz", "Try to break a promise of a topology, such as that it loses nothing."),
     "replay": ("simulator.cli.replay:replay", "Replay captured logs and compare with what was delivered."),
@@ -34,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 EXTRAS = {
     **dict.fromkeys(("numpy", "pandas", "plotly", "py4j", "pyarrow", "pyspark"), "replay"),
     **dict.fromkeys(("pika", "starlette", "uvicorn"), "server"),
+    "defusedxml": "activemq",
     **dict.fromkeys(("hypothesis", "pytest", "testcontainers"), "testing"),
 }
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
 
 from simulator.cli.errors import DataError
+from simulator.cli.json_files import read_object
 from simulator.scenarios import ScenarioError
 from simulator.systems import SYSTEMS
 from simulator.systems import simulate as run
@@ -23,19 +23,8 @@ def simulate(system: str, scenario_path: Path) -> None:
     What a scenario says is described in the documents, for each system.
     """
     try:
-        trace = run(system, _read(scenario_path))
+        trace = run(system, read_object(scenario_path))
     except ScenarioError as error:
         raise DataError(f"{scenario_path}: {error}") from error
     click.echo(msgspec.json.format(msgspec.json.encode(trace), indent=2))
 
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        scenario = msgspec.json.decode(path.read_bytes())
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror}") from error
-    except msgspec.DecodeError as error:
-        raise DataError(f"{path}: {error}") from error
-    if not isinstance(scenario, dict):
-        raise DataError(f"{path}: expected an object, got {type(scenario).__name__}")
-    return scenario

@@ -1,0 +1,142 @@
+"""``dlx compare``: runs one history under several systems, and shows what came of its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from simulator.cli.errors import DataError
+from simulator.cli.json_files import read_object
+from simulator.cli.progress import progress
+from simulator.compare import ADAPTERS, Fate, Outcome, read
+from simulator.compare import compare as run
+from simulator.compare.outcome import End
+from simulator.scenarios import ScenarioError
+
+_DELAYS_SHOWN = 4
+_CHARACTERS_SHOWN = 60
+_UNITS = ((3_600_000, "h"), (60_000, "min"), (1_000, "s"))
+
+
+@click.command()
+@click.argument("history_path", metavar="SCENARIO.json", type=click.Path(path_type=Path))
+@click.option(
+    "--systems",
+    default=",".join(ADAPTERS),
+    show_default=True,
+    metavar="NAMES",
+    help="Which, with commas between. A release or profile follows a colon: rabbitmq:3.10, zaqar:mongodb.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with the scenario that each system ran.")
+def compare(history_path: Path, systems: str, as_json: bool) -> None:
+    """Run one history under several systems, on virtual time, and compare what came of its messages.
+
+    The scenario is neutral: a queue, a dead-letter queue, how often and how late it delivers
+    again, and messages whose deliveries fail. docs/compare.md says what each system makes of it.
+    """
+    try:
+        history = read(read_object(history_path))
+        with progress("running the history"):
+            outcomes = run(history, [name.strip() for name in systems.split(",")])
+    except ScenarioError as error:
+        raise DataError(f"{history_path}: {error}") from error
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--systems") from error
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode([_as_json(outcome) for outcome in outcomes]), indent=2))
+        return
+    _show(Console(), outcomes)
+
+
+def _as_json(outcome: Outcome) -> dict[str, Any]:
+    told: dict[str, Any] = msgspec.to_builtins(outcome)
+    for message, fate in zip(told["messages"], outcome.messages, strict=True):
+        message["delays_ms"] = fate.delays_ms
+    return told | {"lost": outcome.lost}
+
+
+def _show(console: Console, outcomes: Sequence[Outcome]) -> None:
+    console.print(_table(("message", "system", "attempts", "delays", "end", "died"), _fates(outcomes)))
+    carried = list(_carried(outcomes))
+    if carried:
+        console.print()
+        console.print(_table(("dead letter", "system", "carries"), carried))
+    notes = [(_name(outcome), note) for outcome in outcomes for note in outcome.notes]
+    if notes:
+        console.print()
+        console.print(_table(("not as the history says", ""), notes))
+
+
+def _table(titles: Iterable[str], rows: Iterable[Sequence[str | Text]]) -> Table:
+    """A table in which what is said once is not said again below."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for title in titles:
+        table.add_column(title, overflow="fold")
+    before: str | Text = ""
+    for first, *others in rows:
+        # As texts: rich takes brackets in a string for markup.
+        table.add_row("" if first == before else first, *map(_text, others))
+        before = first
+    return table
+
+
+def _fates(outcomes: Sequence[Outcome]) -> Iterator[Sequence[str | Text]]:
+    for fates in zip(*(outcome.messages for outcome in outcomes), strict=True):
+        for outcome, fate in zip(outcomes, fates, strict=True):
+            end = Text(fate.end, "bold red" if fate.end is End.LOST else "")
+            yield fate.message, _name(outcome), str(len(fate.attempts_ms)), _delays(fate), end, _death(fate)
+
+
+def _carried(outcomes: Sequence[Outcome]) -> Iterator[Sequence[str | Text]]:
+    for fates in zip(*(outcome.messages for outcome in outcomes), strict=True):
+        for outcome, fate in zip(outcomes, fates, strict=True):
+            if fate.end is End.DEAD_LETTERED:
+                fields = [f"{name}: {_shown(value)}" for name, value in fate.carries.items() if value != ""]
+                yield fate.message, _name(outcome), "\n".join(fields) or "nothing"
+
+
+def _name(outcome: Outcome) -> str:
+    return f"{outcome.system} {outcome.version}"
+
+
+def _text(cell: str | Text) -> Text:
+    return Text(cell) if isinstance(cell, str) else cell
+
+
+def _delays(fate: Fate) -> str:
+    delays = [_time(ms) for ms in fate.delays_ms]
+    if len(delays) > 1 and len(set(delays)) == 1:
+        return f"{len(delays)} × {delays[0]}"
+    shown = delays[:_DELAYS_SHOWN] + ["…"] * (len(delays) > _DELAYS_SHOWN)
+    return ", ".join(shown) or "–"
+
+
+def _death(fate: Fate) -> str:
+    if fate.died_in is None or fate.died_ms is None:
+        return "–"
+    return f"{fate.died_in}, {_time(fate.died_ms)}: {_shortened(fate.reason or '')}"
+
+
+def _time(ms: float) -> str:
+    """A duration in the largest unit of which it is a whole number."""
+    if not ms:
+        return "0 s"
+    size, unit = next(((size, unit) for size, unit in _UNITS if not ms % size), (1, "ms"))
+    return f"{ms / size:,g} {unit}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list) and all(isinstance(each, dict) and "reason" in each for each in value):
+        return ", ".join(f"{each['queue']} {each['reason']} ×{each['count']}" for each in value)
+    return _shortened(str(value))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _CHARACTERS_SHOWN else text[:_CHARACTERS_SHOWN] + "…"

@@ -1,0 +1,23 @@
+"""Files of JSON that a command is given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from simulator.cli.errors import DataError
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file. Raises ``DataError`` where there is none."""
+    try:
+        document = msgspec.json.decode(path.read_bytes())
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}") from error
+    except msgspec.DecodeError as error:
+        raise DataError(f"{path}: {error}") from error
+    if not isinstance(document, dict):
+        raise DataError(f"{path}: expected an object, got {type(document).__name__}")
+    return document

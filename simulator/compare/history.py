@@ -1,0 +1,126 @@
+"""The neutral form of a history: a queue, how often and how late it delivers again, and messages that fail.
+
+``docs/compare.md`` describes it, and what each system makes of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from simulator.scenarios import ScenarioError
+
+POLLS_MAX = 2_000
+_YEAR_MS = 366 * 86_400_000
+
+# Names that every system takes for a queue, and for a message.
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.]{1,40}$")]
+MessageName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,40}$")]
+Milliseconds = Annotated[int, Meta(ge=0, le=_YEAR_MS)]
+Positive = Annotated[int, Meta(ge=1, le=_YEAR_MS)]
+How = Literal["reject", "crash", "hold"]
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A message, and what its consumer does with it.
+
+    Attributes:
+        name: what the outcome calls it.
+        at_ms: when it is published, milliseconds from the start.
+        body: its text.
+        fails: how many of its deliveries fail, before one succeeds.
+        how: what the consumer does then: give it back (``reject``), die (``crash``), or keep it and do nothing
+            (``hold``).
+        time_to_live_ms: how long it lives; ``None`` for as long as the system lets it.
+    """
+
+    name: MessageName
+    at_ms: Milliseconds = 0
+    body: str = ""
+    fails: Annotated[int, Meta(ge=0)] | Literal["always"] = 0
+    how: How = "reject"
+    time_to_live_ms: Positive | None = None
+
+    def succeeds(self, attempt: int) -> bool:
+        """Whether delivery number ``attempt``, from 1 on, is the one that is acknowledged."""
+        return self.fails != "always" and attempt > self.fails
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A whole history. One consumer takes one message at a time, and is done with it at once.
+
+    Attributes:
+        messages: what is published.
+        until_ms: when it ends, milliseconds from the start.
+        queue: where they are published to.
+        dead_letter_queue: where dead letters go; ``None``: there is none.
+        attempts_max: how often a message is to be delivered before it is dead.
+        retry_delay_ms: how long it is to wait before it is delivered again.
+        ack_timeout_ms: how long a consumer is to keep a message that it does not settle.
+        poll_ms: how often a consumer asks a system that does not push.
+    """
+
+    messages: Annotated[list[Message], Meta(min_length=1, max_length=20)]
+    until_ms: Positive
+    queue: Name = "orders"
+    dead_letter_queue: Name | None = None
+    attempts_max: Annotated[int, Meta(ge=1, le=10)] = 3
+    retry_delay_ms: Milliseconds = 0
+    ack_timeout_ms: Positive = 60_000
+    poll_ms: Positive = 1_000
+
+    def message(self, name: str) -> Message:
+        """The message of that name."""
+        return next(message for message in self.messages if message.name == name)
+
+    def published(self) -> list[Message]:
+        """The messages in the order in which they are published."""
+        return sorted(self.messages, key=lambda message: message.at_ms)
+
+
+_PLACE = re.compile(r"(.*) - at `\$\.?(.*)`", re.DOTALL)
+_EXPECTED = {
+    "fails": "expected a number from 0, or 'always'",
+    "name": "expected 1 to 40 letters, digits, dots, dashes and underscores",
+    "how": "expected 'reject', 'crash' or 'hold'",
+    "queue": "expected 1 to 40 letters, digits, dots and underscores",
+    "dead_letter_queue": "expected 1 to 40 letters, digits, dots and underscores, or null",
+}
+
+
+def read(document: Mapping[str, Any]) -> History:
+    """The history in a document. Raises ``ScenarioError`` with the field that is wrong, and what would be right."""
+    try:
+        history = msgspec.convert(document, History)
+    except msgspec.ValidationError as error:
+        raise _told(str(error)) from None
+    names: set[str] = set()
+    for index, message in enumerate(history.messages):
+        if message.name in names:
+            problem = f"a second message '{message.name}'; expected a name of its own"
+            raise ScenarioError(f"messages[{index}].name", problem)
+        names.add(message.name)
+        if message.at_ms > history.until_ms:
+            problem = f"{message.at_ms} is after the end; expected at most until_ms, {history.until_ms}"
+            raise ScenarioError(f"messages[{index}].at_ms", problem)
+    if history.dead_letter_queue == history.queue:
+        raise ScenarioError("dead_letter_queue", f"expected another queue than '{history.queue}', or null")
+    if history.until_ms // history.poll_ms > POLLS_MAX:
+        least = -(-history.until_ms // POLLS_MAX)
+        raise ScenarioError("poll_ms", f"more than {POLLS_MAX:,} polls until the end; expected {least} or more")
+    return history
+
+
+def _told(text: str) -> ScenarioError:
+    placed = _PLACE.fullmatch(text)
+    problem, where = placed.groups() if placed else (text, "")
+    if "unknown field" in problem:
+        kind = Message if where.startswith("messages") else History
+        problem += f"; expected {', '.join(kind.__struct_fields__)}"
+    elif (field := where.rpartition(".")[2]) in _EXPECTED:
+        problem += f"; {_EXPECTED[field]}"
+    return ScenarioError(where, problem)

@@ -1,0 +1,125 @@
+"""A history under IBM MQ's dead-letter queue handler, which has no consumers.
+
+Its messages are on the dead-letter queue already, because they could not be put to
+the queue they were for. An attempt is a put to that queue; one that fails is a full queue.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from dlx.ibm_mq.mqdlh import read_mqdlh
+from simulator.compare.history import History
+from simulator.compare.outcome import Left, Ran
+from simulator.compare.seconds import note_rounded, whole_seconds
+from simulator.events import Event
+from simulator.ibm_mq import simulate
+from simulator.ibm_mq.trace import reason_name
+
+VERSIONS = ("runmqdlq",)
+INPUT_QUEUE = "SYSTEM.DEAD.LETTER.QUEUE"
+_FAILED, _PUT = "MQRC_Q_FULL", "OK"
+
+
+def run(history: History, version: str) -> Ran:
+    """Run it. There is one handler."""
+    scenario = _scenario(history)
+    trace = _played(history, scenario)
+    left = {
+        message["message"]: Left(queue, _telling(message))
+        for queue, messages in trace["queues"].items()
+        if queue != history.queue
+        for message in messages
+    }
+    return Ran(
+        scenario=scenario,
+        events=_deaths(trace, left),
+        attempts=[visit for visit in trace["visits"] if visit["action"] == "RETRY"],
+        acknowledged=[message["message"] for message in trace["queues"].get(history.queue, ())],
+        left=left,
+        notes=_notes(history),
+    )
+
+
+def _scenario(history: History) -> dict[str, Any]:
+    dead = "DISCARD)" if history.dead_letter_queue is None else f"FWD) FWDQ('{history.dead_letter_queue}')"
+    return {
+        "rules_table": [
+            f"RETRYINT({_interval_s(history)}) WAIT(YES)",
+            f"DESTQ('{history.queue}') ACTION(RETRY) RETRY({history.attempts_max})",
+            f"ACTION({dead}",
+        ],
+        "messages": [
+            {
+                "name": message.name,
+                "time_s": message.at_ms / 1_000,
+                "REASON": _FAILED,
+                "DESTQ": history.queue,
+                "body": message.body,
+            }
+            for message in history.published()
+        ],
+        "put_results": [],
+        "until_s": history.until_ms / 1_000,
+    }
+
+
+def _interval_s(history: History) -> int:
+    return whole_seconds(history.retry_delay_ms, least=1)
+
+
+def _played(history: History, scenario: dict[str, Any]) -> dict[str, Any]:
+    """Run it as often as there are puts, each time with the result of one put more; the last trace."""
+    results: list[str] = scenario["put_results"]
+    attempts: Counter[str] = Counter()
+    while True:
+        trace = simulate(scenario)
+        puts = [visit for visit in trace["visits"] if "put_to" in visit]
+        if len(puts) == len(results):
+            return trace
+        put = puts[len(results)]
+        result = _PUT
+        if put["action"] == "RETRY":
+            attempts[put["message"]] += 1
+            if not history.message(put["message"]).succeeds(attempts[put["message"]]):
+                result = _FAILED
+        results.append(result)
+
+
+def _telling(message: dict[str, Any]) -> dict[str, Any]:
+    """What the MQDLH says, where the message has been put on with one."""
+    if not message.get("with_mqdlh"):
+        return {}
+    header = read_mqdlh(
+        bytes.fromhex(message["data_hex"]),
+        encoding=message["encoding"],
+        coded_char_set_id=message["coded_char_set_id"],
+    )
+    return {"Reason": reason_name(header.reason), "DestQName": header.dest_q_name.rstrip()}
+
+
+def _deaths(trace: dict[str, Any], left: dict[str, Left]) -> list[dict[str, Any]]:
+    """The events, with the end of a message's tries instead of its arrival as its death."""
+    forwarded = [
+        {
+            "event": Event.DEAD_LETTERED,
+            "time_ms": visit["time_ms"],
+            "message": visit["message"],
+            "queue": INPUT_QUEUE,
+            "reason": left[visit["message"]].carries["Reason"],
+        }
+        for visit in trace["visits"]
+        if visit["action"] == "FWD"
+    ]
+    return [event for event in trace["events"] if event["event"] != Event.DEAD_LETTERED] + forwarded
+
+
+def _notes(history: History) -> list[str]:
+    notes = ["an attempt is a put to the queue, made by the handler"]
+    notes += note_rounded("retry_delay_ms", history.retry_delay_ms, _interval_s(history))
+    if any(message.how != "reject" for message in history.messages):
+        notes.append("crash, hold: a put fails one way only")
+    if any(message.time_to_live_ms for message in history.messages):
+        notes.append("time_to_live_ms: the handler does not look at it")
+    return notes

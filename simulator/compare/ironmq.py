@@ -1,0 +1,95 @@
+"""A history under IronMQ: a queue with ``dead_letter``, and a consumer that reserves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from simulator.compare.consumer import consume
+from simulator.compare.history import History
+from simulator.compare.outcome import Left, Ran, deliveries
+from simulator.compare.polling import PollingSide
+from simulator.compare.seconds import note_rounded, whole_seconds
+from simulator.ironmq import simulate
+
+VERSIONS = ("v3",)
+# Message timeout and delay, seconds.
+_TIMEOUT_LEAST_S, _TIMEOUT_MOST_S = 30, 86_400
+_DELAY_MOST_S = 604_800
+
+
+def run(history: History, version: str) -> Ran:
+    """Run it. There is one version."""
+    side = _Side(history)
+    acknowledged, notes = consume(history, side)
+    trace = side.simulated(side.steps)
+    return Ran(
+        scenario=side.scenario(side.steps),
+        events=trace["events"],
+        attempts=deliveries(trace["events"]),
+        acknowledged=acknowledged,
+        left={
+            message["message"]: Left(name, {"reserved_count": message["reserved_count"]})
+            for name, queue in trace["queues"].items()
+            for message in queue["messages"]
+        },
+        notes=[*_notes(history, side), *notes],
+    )
+
+
+def _notes(history: History, side: _Side) -> list[str]:
+    notes = note_rounded("retry_delay_ms", history.retry_delay_ms, side.delay_s)
+    if any(message.how != "reject" for message in history.messages):
+        notes += note_rounded("ack_timeout_ms", history.ack_timeout_ms, side.timeout_s)
+    if any(message.how == "crash" for message in history.messages):
+        notes.append("crash: not seen; the message comes back when its reservation ends")
+    if any(message.how != "reject" for message in history.messages) and history.retry_delay_ms:
+        notes.append("retry_delay_ms: only after a release")
+    if any(message.time_to_live_ms for message in history.messages):
+        notes.append("time_to_live_ms: a queue has one for all its messages; not set")
+    if history.dead_letter_queue is None:
+        notes.append("attempts_max: no limit without a dead letter queue")
+    return notes
+
+
+class _Side(PollingSide):
+    def __init__(self, history: History) -> None:
+        super().__init__(history)
+        self.timeout_s = whole_seconds(history.ack_timeout_ms, _TIMEOUT_LEAST_S, _TIMEOUT_MOST_S)
+        self.delay_s = whole_seconds(history.retry_delay_ms, most=_DELAY_MOST_S)
+        self.steps += [
+            self._step("post", message.at_ms, messages=[{"name": message.name, "body": message.body}])
+            for message in history.published()
+        ]
+
+    def scenario(self, steps: list[dict[str, Any]]) -> dict[str, Any]:
+        """The scenario with these steps."""
+        history = self.history
+        queues: dict[str, dict[str, Any]] = {history.queue: {"message_timeout": self.timeout_s}}
+        if history.dead_letter_queue is not None:
+            queues[history.dead_letter_queue] = {}
+            queues[history.queue]["dead_letter"] = {
+                "queue_name": history.dead_letter_queue,
+                "max_reservations": history.attempts_max,
+            }
+        return {"queues": queues, "steps": steps, "end_s": history.until_ms / 1_000}
+
+    def simulated(self, steps: list[dict[str, Any]]) -> dict[str, Any]:
+        return simulate(self.scenario(steps))
+
+    def polls(self, times_ms: range) -> Iterable[dict[str, Any]]:
+        if times_ms:
+            yield self._step("reserve", times_ms[0], n=1, times=len(times_ms), every_s=times_ms.step / 1_000)
+
+    def acknowledge(self, name: str) -> None:
+        self.steps.append(self._step("delete", self.now_ms, message=name))
+
+    def reject(self, name: str) -> None:
+        self.steps.append(self._step("release", self.now_ms, message=name, delay=self.delay_s))
+
+    @property
+    def hold_ms(self) -> int:
+        return self.timeout_s * 1_000
+
+    def _step(self, do: str, at_ms: int, **fields: Any) -> dict[str, Any]:
+        return {"do": do, "at_s": at_ms / 1_000, "queue": self.history.queue, **fields}

@@ -1,0 +1,93 @@
+"""``dlx compare``: its table, its JSON, and how it fails."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simulator.cli.main import EXIT_DATA, EXIT_USAGE, main
+
+Capture = pytest.CaptureFixture[str]
+POISON = {"dead_letter_queue": "dead", "messages": [{"name": "poison", "fails": "always"}], "until_ms": 60_000}
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal on which a message has one line."""
+    monkeypatch.setenv("COLUMNS", "110")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return written(tmp_path, POISON)
+
+
+def written(folder: Path, document: Any) -> Path:
+    path = folder / "history.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+def test_only_the_systems_that_are_asked_for(path: Path, capsys: Capture) -> None:
+    assert main(["compare", str(path), "--systems", "ironmq, rabbitmq:3.10"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split()[:5] == ["poison", "ironmq", "v3", "3", "2"]
+    assert lines[2].split()[:3] == ["rabbitmq", "3.10", "3"]
+
+
+def test_json_has_the_scenario_that_was_run(path: Path, tmp_path: Path, capsys: Capture) -> None:
+    assert main(["compare", str(path), "--systems", "ironmq", "--json"]) == 0
+    [outcome] = json.loads(capsys.readouterr().out)
+    [message] = outcome["messages"]
+    assert (message["end"], message["delays_ms"], outcome["lost"]) == ("dead-lettered", [0, 0], [])
+    scenario = tmp_path / "scenario.json"
+    scenario.write_text(json.dumps(outcome["scenario"]), encoding="utf-8")
+    assert main(["simulate", "ironmq", str(scenario)]) == 0
+    events = json.loads(capsys.readouterr().out)["events"]
+    assert [event["time_ms"] for event in events if event["event"] == "delivered"] == message["attempts_ms"]
+
+
+def test_what_is_lost_is_in_the_table(tmp_path: Path, capsys: Capture) -> None:
+    path = written(tmp_path, POISON | {"dead_letter_queue": None})
+    assert main(["compare", str(path), "--systems", "rabbitmq"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split() == [
+        *("poison", "rabbitmq", "4.3", "3", "2", "×", "0", "s", "lost", "orders,", "0", "s:", "delivery_limit")
+    ]
+
+
+def test_long_times_are_told_in_large_units(tmp_path: Path, capsys: Capture) -> None:
+    message = {"name": "flaky", "fails": 2}
+    document = {"messages": [message], "until_ms": 9_000_000, "retry_delay_ms": 5_400_000, "poll_ms": 60_000}
+    assert main(["compare", str(written(tmp_path, document)), "--systems", "rabbitmq"]) == 0
+    assert "90 min" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("systems", ["kafka", "rabbitmq:2.8", ""])
+def test_a_system_that_there_is_not_is_wrong_usage(path: Path, systems: str, capsys: Capture) -> None:
+    assert main(["compare", str(path), "--systems", systems]) == EXIT_USAGE
+    assert "expected" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "truncated"),
+        ("[]", "expected an object, got list"),
+        ('{"messages": [{"name": "a", "fails": "never"}], "until_ms": 1}', "messages[0].fails: "),
+    ],
+)
+def test_a_wrong_history_is_bad_data(tmp_path: Path, text: str, problem: str, capsys: Capture) -> None:
+    path = tmp_path / "history.json"
+    path.write_text(text, encoding="utf-8")
+    assert main(["compare", str(path)]) == EXIT_DATA
+    err = capsys.readouterr().err
+    assert str(path) in err
+    assert problem in err
+
+
+def test_a_file_that_is_not_there_is_bad_data(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["compare", str(tmp_path / "none.json")]) == EXIT_DATA
+    assert "No such file" in capsys.readouterr().err

@@ -1,0 +1,58 @@
+"""A neutral history is read from plain values, and what is wrong in it is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simulator.compare import read
+from simulator.scenarios import ScenarioError
+
+
+def history(**fields: Any) -> dict[str, Any]:
+    return {"messages": [{"name": "a"}], "until_ms": 1_000} | fields
+
+
+def test_defaults() -> None:
+    found = read(history())
+    assert (found.queue, found.dead_letter_queue, found.attempts_max, found.retry_delay_ms) == ("orders", None, 3, 0)
+    assert (found.messages[0].fails, found.messages[0].how) == (0, "reject")
+
+
+@pytest.mark.parametrize(("fails", "attempts"), [(0, 1), (2, 3)])
+def test_a_delivery_succeeds_after_those_that_fail(fails: int, attempts: int) -> None:
+    message = read(history(messages=[{"name": "a", "fails": fails}])).messages[0]
+    assert [message.succeeds(attempt) for attempt in range(1, attempts + 1)] == [False] * fails + [True]
+
+
+def test_always_never_succeeds() -> None:
+    assert not read(history(messages=[{"name": "a", "fails": "always"}])).messages[0].succeeds(1_000)
+
+
+@pytest.mark.parametrize(
+    ("document", "where", "problem"),
+    [
+        ({}, "", "`messages`"),
+        (history(retries=3), "", "unknown field `retries`; expected messages, until_ms, queue"),
+        (history(messages=[]), "messages", "length >= 1"),
+        (history(messages=[{"name": "a", "fail": 1}]), "messages[0]", "`fail`; expected name, at_ms"),
+        (history(messages=[{"name": "a", "fails": "often"}]), "messages[0].fails", "from 0, or 'always'"),
+        (history(messages=[{"name": "a", "fails": -1}]), "messages[0].fails", "a number from 0"),
+        (history(messages=[{"name": "a", "how": "die"}]), "messages[0].how", "expected 'reject', 'crash' or 'hold'"),
+        (history(messages=[{"name": "a b"}]), "messages[0].name", "letters, digits"),
+        (history(messages=[{"name": "a"}, {"name": "a"}]), "messages[1].name", "a second message 'a'"),
+        (history(messages=[{"name": "a", "at_ms": 1_001}]), "messages[0].at_ms", "at most until_ms, 1000"),
+        (history(messages=[{"name": "a", "time_to_live_ms": 0}]), "messages[0].time_to_live_ms", ">= 1"),
+        (history(queue="orders/new"), "queue", "expected 1 to 40 letters"),
+        (history(dead_letter_queue="orders"), "dead_letter_queue", "expected another queue than 'orders'"),
+        (history(attempts_max=0), "attempts_max", ">= 1"),
+        (history(retry_delay_ms=1.5), "retry_delay_ms", "`int`"),
+        (history(until_ms=10_000_000), "poll_ms", "expected 5000 or more"),
+    ],
+)
+def test_what_is_wrong_is_named(document: dict[str, Any], where: str, problem: str) -> None:
+    with pytest.raises(ScenarioError) as raised:
+        read(document)
+    assert raised.value.where == where
+    assert problem in raised.value.problem
