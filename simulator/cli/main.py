@@ -26,6 +26,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "convert": ("simulator.cli.capture:convert", "Turn RabbitMQ's trace logs into one Parquet file."),
     "fuzz": ("simulator.cli.fuzz:fuzz", "Try to break a promise of a topology, such as that it loses nothing."),
     "replay": ("simulator.cli.replay:replay", "Replay captured logs and compare with what was delivered."),
+    "replay-histories": (
+        "simulator.cli.replay_histories:replay_histories",
+        "Replay histories of any system, and compare with what was seen.",
+    ),
     "serve": ("simulator.cli.serve:serve", "Be a RabbitMQ for AMQP clients and the management API."),
     "settings": ("simulator.cli.settings:settings", "Show each queue's effective settings, with origins."),
     "simulate": ("simulator.cli.simulate:simulate", "Run a scenario of one system, and print what happened."),

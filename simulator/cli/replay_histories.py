@@ -1,0 +1,80 @@
+"""``dlx replay-histories``: logs of any system in the neutral event schema, against that system's rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from simulator.cli.errors import DataError
+from simulator.cli.progress import progress
+
+EXIT_FINDINGS = 1
+SHOWN = 10
+
+
+@click.command()
+@click.argument("logs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="LOG...")
+@click.option(
+    "--tolerance-ms", type=click.FloatRange(min=0), default=0, show_default=True, help="How far times may be apart."
+)
+@click.option("--master", default="local[*]", show_default=True, metavar="URL", help="Spark master.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def replay_histories(logs: tuple[Path, ...], tolerance_ms: float, master: str, as_json: bool) -> int:
+    """Replay histories of any system on Spark, and compare with what was seen.
+
+    LOG has one history a line: JSON with system, scenario and events (docs/replay.md).
+    Exits with 1 when any differs, and with 65 when a line cannot be read.
+    """
+    for path in logs:
+        if not path.exists():
+            raise DataError(f"{path}: No such file or directory")
+    with progress("replaying"):
+        report = _replayed(logs, tolerance_ms, master)
+    if as_json:
+        click.echo(msgspec.json.encode(report).decode())
+    else:
+        _show(Console(), report)
+    if report["unreadable"]:
+        raise DataError(f"{report['unreadable'][0]['problem']}")
+    return EXIT_FINDINGS if report["differs"] else 0
+
+
+def _replayed(logs: tuple[Path, ...], tolerance_ms: float, master: str) -> dict[str, Any]:
+    """Counts by system, and the first of those that differ or cannot be read."""
+    from pyspark.sql import functions as F
+
+    from simulator.replay.histories import DIFFERS, UNREADABLE
+    from simulator.replay.histories import replay_histories as run
+    from simulator.replay.plan import ship
+    from simulator.replay.session import is_local, spark_session
+
+    spark = spark_session(master, "dlx replay-histories")
+    try:
+        if not is_local(master):
+            ship(spark)
+        verdicts = run(spark.read.text([str(path.resolve()) for path in logs]), tolerance_ms=tolerance_ms).cache()
+        sums = F.count("*").alias("histories"), F.sum("events").alias("events")
+        counts = verdicts.groupBy("system", "verdict").agg(*sums)
+        some = {
+            kind: [row.asDict() for row in verdicts.where(F.col("verdict") == kind).limit(SHOWN).toLocalIterator()]
+            for kind in (DIFFERS, UNREADABLE)
+        }
+        return {"counts": [row.asDict() for row in counts.orderBy("system", "verdict").toLocalIterator()], **some}
+    finally:
+        spark.stop()
+
+
+def _show(console: Console, report: dict[str, Any]) -> None:
+    table = Table("system", "verdict", "histories", "events", box=None, pad_edge=False)
+    for row in report["counts"]:
+        table.add_row(row["system"], row["verdict"], f"{row['histories']:,}", f"{row['events']:,}")
+    console.print(table)
+    for row in report["differs"]:
+        told = f"{row['history'] or 'a history'} of {row['system']}, event {row['at']}: "
+        console.print(Text(f"{told}expected {row['expected'] or 'nothing'}, seen {row['seen'] or 'nothing'}"))
