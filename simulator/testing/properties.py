@@ -246,7 +246,9 @@ class DeathHistory(Property):
         total = sum(death.count for death in deaths)
         died = self._died.setdefault((event.vhost, event.uid), {})
         if event.reason is not None and event.queue is not None:
-            died[event.queue, event.reason, total] = None if event.event == Event.HELD else event.time_us
+            death = event.queue, event.reason, total
+            held = event.event == Event.HELD or died.get(death, 0) is None  # what is held is sent again and again
+            died[death] = None if held else event.time_us
         if event.event != Event.ROUTED or not deaths:
             return
         if len({(death.queue, death.reason) for death in deaths}) < len(deaths):

@@ -222,3 +222,27 @@ def test_the_same_steps_give_the_same_events() -> None:
         return seen
 
     assert run() == run()
+
+
+def test_what_is_held_may_arrive_more_than_once_with_the_same_deaths() -> None:
+    """A full queue refuses what at-least-once holds and sends it on all the same, so that copies come and go for long."""
+    ring = definitions(
+        queue("a", max_length=1, dead_letter_exchange="", dead_letter_routing_key="b"),
+        queue("b", max_length=1, overflow="reject-publish-dlx", dead_letter_exchange="", dead_letter_routing_key="c"),
+        queue(
+            "c",
+            queue_type="quorum",
+            max_length=1,
+            overflow="reject-publish",
+            delivery_limit=-1,
+            dead_letter_strategy="at-least-once",
+            dead_letter_exchange="",
+            dead_letter_routing_key="b",
+        ),
+    )
+    trial = Trial(ring, properties=["conservation", "x-death", "settings", "rest"])
+    trial.publish("", "a", times=3)
+    trial.reject("c")
+    trial.wait(180_000)
+    trial.repeat(3, steps.Reject("c"), steps.Reject("b"), steps.Wait(60_000))
+    assert sum(where(trial).values()) >= 3
