@@ -225,7 +225,7 @@ def test_the_same_steps_give_the_same_events() -> None:
 
 
 def test_what_is_held_may_arrive_more_than_once_with_the_same_deaths() -> None:
-    """A full queue refuses what at-least-once holds and sends it on all the same, so that copies come and go for long."""
+    """A full queue refuses what at-least-once holds, and sends it on all the same: copies come and go for long."""
     ring = definitions(
         queue("a", max_length=1, dead_letter_exchange="", dead_letter_routing_key="b"),
         queue("b", max_length=1, overflow="reject-publish-dlx", dead_letter_exchange="", dead_letter_routing_key="c"),
