@@ -42,8 +42,8 @@ def _deaths(message: Message, release: Release) -> Hashable:
         entries = deaths_in_header(message.headers) or ()
     if release.death_order == "recency":
         since = takewhile(lambda death: death.reason != REJECTED, entries)
-        # That there are any matters, too: a full queue tells a dead letter from a publish.
-        return bool(entries), frozenset(death.queue for death in since)
+        # Who sent it matters, too: a full queue tells publishes, dead letters, and those sent again from each other.
+        return entries[0].queue if entries else None, frozenset(death.queue for death in since)
     return tuple((death.queue, death.reason) for death in entries)
 
 

@@ -192,8 +192,11 @@ class Oracle:
     def _pauses(self, number: int) -> bool:
         """Whether messages leave a queue for another one after a time; one that is full may send them right back."""
         kind, target = self.queues[number]
-        sent_back = target >= 0 and self._sends_refused_on(target) and self.queues[target].target == number
-        return kind.ttl_ms is not None and target != number and not sent_back
+        passed: set[int] = set()
+        while target >= 0 and target not in passed and target != number and self._sends_refused_on(target):
+            passed.add(target)
+            target = self.queues[target].target
+        return kind.ttl_ms is not None and target != number
 
 
 def _returned(target: int, deaths: Deaths) -> bool:
