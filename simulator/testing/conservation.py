@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from dlx.deaths import MAXLEN
 from dlx.topology import STREAM
 from simulator.broker import Broker
 from simulator.events import Event, Happened
@@ -37,6 +38,8 @@ class Ledger:
         if event.event in _LEAVES:
             return -1
         follows = self._last is not None and self._last[0] in _DIES and self._last[1:] == (event.queue, event.uid)
+        if follows and self._last is not None and self._last[0] == Event.NACKED:
+            follows = event.reason == MAXLEN  # else another that the queue held is released
         if event.event == Event.REQUEUED:  # a rejection that crashed its queue
             return int(follows)
         released = event.event in (Event.DEAD_LETTERED, Event.DROPPED) and not follows
