@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 RETURNS_MAX = 10
 """So often may a message come back at the same instant to a queue that it died in."""
 
-RESTLESS = "the broker sends dead letters in a circle and does not come to rest"
-
 
 class PropertyBroken(AssertionError):
     """A property does not hold.
@@ -161,8 +159,12 @@ class Settles(Property):
 
     def check(self, trial: Trial) -> None:
         """Whatever the broker does by itself must come to an end."""
-        if trial.broker.agenda:
-            raise self.broken(RESTLESS)
+        _at_rest(self, trial)
+
+
+def _at_rest(property: Property, trial: Trial) -> None:
+    if trial.broker.agenda:
+        raise property.broken("the broker sends dead letters in a circle and does not come to rest")
 
 
 def _pauses(trial: Trial, event: Happened) -> bool:
@@ -296,8 +298,7 @@ class ComesToRest(Property):
 
     def check(self, trial: Trial) -> None:
         """Nothing is left over."""
-        if trial.broker.agenda:
-            raise self.broken(RESTLESS)
+        _at_rest(self, trial)
 
 
 PROMISES: dict[str, type[Property]] = {each.name: each for each in (Lossless, Settles, Punctual, Accepts)}

@@ -15,15 +15,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from dlx.zaqar import Message, Profile, Terms, claims, messages
+from dlx.zaqar import Message, Profile, Terms, claims
 from dlx.zaqar.metadata import DeadLettering, dead_lettering
 from simulator.events import Event
 from simulator.zaqar.errors import Claimed, NotClaimed, no_claim, no_message, no_queue
 from simulator.zaqar.ids import Ids
-from simulator.zaqar.journal import Deadline
-from simulator.zaqar.store import SECOND_US, Draft, Page, Shown, Store, created, shown
-
-_HOLD, _END, _CLAIM = "hold", "end", "claim"
+from simulator.zaqar.journal import Deadline, Ends
+from simulator.zaqar.store import SECOND_US, Draft, Page, Shown, Store, created, shown, still_holds
 
 
 class _Stored(msgspec.Struct):
@@ -62,36 +60,12 @@ class DocumentStore(Store):
         self._all: dict[str, _Stored] = {}
         self._claims: dict[str, _Claim] = {}
 
-    def pass_time(self, now_us: int) -> None:
-        """Drop what has expired, and tell which claims ran out."""
-        for deadline in self._deadlines.due(now_us):
-            if deadline.kind == _CLAIM:
-                claim = self._claims.get(deadline.id)
-                if claim is not None and claim.expires_s * SECOND_US == deadline.at_us:
-                    del self._claims[deadline.id]
-                continue
-            stored = self._all.get(deadline.id)
-            if stored is None:
-                continue
-            if deadline.kind == _END and stored.message.expires_s * SECOND_US == deadline.at_us:
-                self._take_out(stored)
-                self._tell(Event.EXPIRED, deadline.at_us, stored.project, deadline.id, stored.queue)
-            elif deadline.kind == _HOLD and _still_holds(stored.message, deadline):
-                self._freed(stored, deadline.at_us, "the claim ran out")
-
     # Messages
 
     def post(self, project: str, queue: str, drafts: Sequence[Draft], client: str, now_us: int) -> list[str]:
         ids = []
         for draft in drafts:
-            message = messages.posted(
-                self._ids.message(),
-                draft.body,
-                ttl_s=draft.ttl_s,
-                delay_s=draft.delay_s,
-                client=client,
-                now_s=now_us // SECOND_US,
-            )
+            message = self._posted(draft, client, now_us)
             posted = next(self._all_numbers)
             number = next(self._numbers[project, queue]) if self.profile.keeps_place else posted
             self._put(_Stored(message, number, posted, project, queue))
@@ -185,7 +159,7 @@ class DocumentStore(Store):
             self._keep(stored, claims.held(stored.message, claim_id, terms, now_s, self.profile))
         if found:
             self._claims[claim_id] = _Claim(project, queue, now_s, terms.ttl_s, now_s + terms.ttl_s)
-            self._deadlines.add(Deadline((now_s + terms.ttl_s) * SECOND_US, _CLAIM, claim_id))
+            self._deadlines.add(Deadline((now_s + terms.ttl_s) * SECOND_US, Ends.CLAIM, claim_id))
         handed = [
             stored for stored, was in zip(found, before, strict=True) if self._hands_out(stored, was, rule, now_us)
         ]
@@ -208,7 +182,7 @@ class DocumentStore(Store):
         for stored in self._of_claim(project, queue, claim_id):
             self._keep(stored, claims.renewed(stored.message, claim_id, terms, now_s, self.profile))
         claim.since_s, claim.ttl_s, claim.expires_s = now_s, terms.ttl_s, now_s + terms.ttl_s
-        self._deadlines.add(Deadline(claim.expires_s * SECOND_US, _CLAIM, claim_id))
+        self._deadlines.add(Deadline(claim.expires_s * SECOND_US, Ends.CLAIM, claim_id))
 
     def release(self, project: str, queue: str, claim_id: str, now_us: int) -> None:
         now_s = now_us // SECOND_US
@@ -257,6 +231,22 @@ class DocumentStore(Store):
 
     # How it is done
 
+    def _message_ends(self, deadline: Deadline) -> None:
+        stored = self._all.get(deadline.id)
+        if stored is not None and stored.message.expires_s * SECOND_US == deadline.at_us:
+            self._take_out(stored)
+            self._tell(Event.EXPIRED, deadline.at_us, stored.project, deadline.id, stored.queue)
+
+    def _hold_ends(self, deadline: Deadline) -> None:
+        stored = self._all.get(deadline.id)
+        if stored is not None and still_holds(stored.message, deadline):
+            self._freed(stored, deadline.at_us, "the claim ran out")
+
+    def _claim_ends(self, deadline: Deadline) -> None:
+        claim = self._claims.get(deadline.id)
+        if claim is not None and claim.expires_s * SECOND_US == deadline.at_us:
+            del self._claims[deadline.id]
+
     def _in(self, project: str, queue: str) -> list[_Stored]:
         there = self._places.get((project, queue), {}).values()
         return sorted(there, key=lambda stored: (stored.number, stored.posted))
@@ -282,10 +272,10 @@ class DocumentStore(Store):
     def _keep(self, stored: _Stored, message: Message) -> None:
         """Store a message as it is now, and remember when it ends and when it is free."""
         stored.message = message
-        self._deadlines.add(Deadline(message.expires_s * SECOND_US, _END, message.id))
+        self._deadlines.add(Deadline(message.expires_s * SECOND_US, Ends.MESSAGE, message.id))
         free_us = message.claim_expires_s * SECOND_US
         if message.claim_id is not None and free_us > self._deadlines.passed_us:  # a dead letter may be free at once
-            self._deadlines.add(Deadline(free_us, _HOLD, message.id, message.claim_id))
+            self._deadlines.add(Deadline(free_us, Ends.HOLD, message.id, message.claim_id))
 
     def _take_out(self, stored: _Stored) -> None:
         del self._places[stored.project, stored.queue][stored.message.id], self._all[stored.message.id]
@@ -346,7 +336,3 @@ class DocumentStore(Store):
         for id in self._places.pop((project, queue), {}):
             del self._all[id]
             self._tell(Event.PURGED, now_us, project, id, queue)
-
-
-def _still_holds(message: Message, deadline: Deadline) -> bool:
-    return message.claim_id == deadline.claim and message.claim_expires_s * SECOND_US == deadline.at_us

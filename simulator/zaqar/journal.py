@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Iterator
+from enum import StrEnum
 
 import msgspec
 
@@ -33,11 +34,19 @@ class Entry(msgspec.Struct, kw_only=True):
     detail: str = ""
 
 
+class Ends(StrEnum):
+    """What ends by itself: a message, a claim's hold on one, or a claim."""
+
+    MESSAGE = "message"
+    HOLD = "hold"
+    CLAIM = "claim"
+
+
 class Deadline(msgspec.Struct, frozen=True):
-    """Something that is to happen by itself: the end of a message, of a claim's hold on one, or of a claim."""
+    """The end of something: the message or claim with that id."""
 
     at_us: int
-    kind: str
+    ends: Ends
     id: str
     claim: str | None = None
 

@@ -19,16 +19,14 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from dlx.zaqar import Message, Terms, claims, messages
+from dlx.zaqar import Message, Terms, claims
 from dlx.zaqar.metadata import DeadLettering, dead_lettering
 from dlx.zaqar.profiles import REDIS
 from simulator.events import Event
 from simulator.zaqar.errors import Claimed, Failed, NotClaimed, no_claim, no_message, no_queue
 from simulator.zaqar.ids import Ids
-from simulator.zaqar.journal import Deadline
-from simulator.zaqar.store import SECOND_US, Draft, Page, Shown, Store, created, shown
-
-_HOLD, _KEY, _CLAIM = "hold", "key", "claim"
+from simulator.zaqar.journal import Deadline, Ends
+from simulator.zaqar.store import SECOND_US, Draft, Page, Shown, Store, created, shown, still_holds
 
 
 class _Hash(msgspec.Struct):
@@ -68,37 +66,12 @@ class RedisStore(Store):
         page = found[start + 1 if start else 0 :][:limit]
         return [(_after_project(project, name), self._queues[project, name]) for name in page]
 
-    def pass_time(self, now_us: int) -> None:
-        """Drop the keys whose life is over, and tell which claims ran out."""
-        for deadline in self._deadlines.due(now_us):
-            if deadline.kind == _CLAIM:
-                claim = self._claims.get(deadline.id)
-                if claim is not None and claim.key_until_us == deadline.at_us:
-                    del self._claims[deadline.id]
-                continue
-            stored = self._hashes.get(deadline.id)
-            if stored is None:
-                continue
-            if deadline.kind == _KEY and stored.key_until_us == deadline.at_us:
-                del self._hashes[deadline.id]
-                if stored.queue is not None:
-                    self._tell(Event.EXPIRED, deadline.at_us, stored.project, deadline.id, stored.queue)
-            elif deadline.kind == _HOLD and _still_holds(stored.message, deadline):
-                self._freed(stored, deadline.at_us, "the claim ran out")
-
     # Messages
 
     def post(self, project: str, queue: str, drafts: Sequence[Draft], client: str, now_us: int) -> list[str]:
         ids = []
         for draft in drafts:
-            message = messages.posted(
-                self._ids.message(),
-                draft.body,
-                ttl_s=draft.ttl_s,
-                delay_s=draft.delay_s,
-                client=client,
-                now_s=now_us // SECOND_US,
-            )
+            message = self._posted(draft, client, now_us)
             stored = self._hashes[message.id] = _Hash(message, 0, project, queue)
             self._live(stored, now_us)
             self._index(_set_key(project, queue), message.id)
@@ -289,6 +262,24 @@ class RedisStore(Store):
 
     # How it is done
 
+    def _message_ends(self, deadline: Deadline) -> None:
+        stored = self._hashes.get(deadline.id)
+        if stored is None or stored.key_until_us != deadline.at_us:
+            return
+        del self._hashes[deadline.id]
+        if stored.queue is not None:
+            self._tell(Event.EXPIRED, deadline.at_us, stored.project, deadline.id, stored.queue)
+
+    def _hold_ends(self, deadline: Deadline) -> None:
+        stored = self._hashes.get(deadline.id)
+        if stored is not None and still_holds(stored.message, deadline):
+            self._freed(stored, deadline.at_us, "the claim ran out")
+
+    def _claim_ends(self, deadline: Deadline) -> None:
+        claim = self._claims.get(deadline.id)
+        if claim is not None and claim.key_until_us == deadline.at_us:
+            del self._claims[deadline.id]
+
     def _index(self, key: str, message_id: str) -> None:
         ids = self._sets.setdefault(key, {})
         ids.pop(message_id, None)
@@ -297,11 +288,11 @@ class RedisStore(Store):
     def _live(self, stored: _Hash, now_us: int) -> None:
         """Let redis keep the key for the message's time to live from now."""
         stored.key_until_us = now_us + stored.message.ttl_s * SECOND_US
-        self._deadlines.add(Deadline(stored.key_until_us, _KEY, stored.message.id))
+        self._deadlines.add(Deadline(stored.key_until_us, Ends.MESSAGE, stored.message.id))
 
     def _hold(self, stored: _Hash) -> None:
         message = stored.message
-        self._deadlines.add(Deadline(message.claim_expires_s * SECOND_US, _HOLD, message.id, message.claim_id))
+        self._deadlines.add(Deadline(message.claim_expires_s * SECOND_US, Ends.HOLD, message.id, message.claim_id))
 
     def _freed(self, stored: _Hash, now_us: int, why: str, claim_id: str | None = None) -> None:
         if stored.message.held((now_us - 1) // SECOND_US) and stored.queue is not None:
@@ -377,7 +368,7 @@ class RedisStore(Store):
     def _claim_lives(self, claim_id: str, now_us: int) -> None:
         claim = self._claims[claim_id]
         claim.key_until_us = now_us + claim.ttl_s * SECOND_US
-        self._deadlines.add(Deadline(claim.key_until_us, _CLAIM, claim_id))
+        self._deadlines.add(Deadline(claim.key_until_us, Ends.CLAIM, claim_id))
 
     def _of_claim(self, claim: _Claim) -> list[_Hash]:
         if any(id not in self._hashes for id in claim.messages):
@@ -389,10 +380,6 @@ class RedisStore(Store):
             stored = self._hashes.pop(id, None)
             if stored is not None:
                 self._tell(Event.PURGED, now_us, project, id, queue)
-
-
-def _still_holds(message: Message, deadline: Deadline) -> bool:
-    return message.claim_id == deadline.claim and message.claim_expires_s * SECOND_US == deadline.at_us
 
 
 def _set_key(project: str, queue: str) -> str:

@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
-from dlx.zaqar import Message, Profile, Terms
+from dlx.zaqar import Message, Profile, Terms, messages
 from dlx.zaqar.limits import DEFAULT_ITEMS
 from simulator.events import Event
 from simulator.zaqar.errors import Missing, no_queue
 from simulator.zaqar.ids import Ids
-from simulator.zaqar.journal import Deadlines, Entry
+from simulator.zaqar.journal import Deadline, Deadlines, Ends, Entry
 
 SECOND_US = 1_000_000
 
@@ -101,11 +101,13 @@ class Store(ABC):
         found = sorted(name for owner, name in self._queues if owner == project)
         return [(name, self._queues[project, name]) for name in found if marker is None or name > marker][:limit]
 
-    # What each driver does in its own way
-
-    @abstractmethod
     def pass_time(self, now_us: int) -> None:
-        """Let happen what has become due by ``now_us``."""
+        """Let happen what has become due by ``now_us``: messages expire, and claims run out."""
+        ends = {Ends.MESSAGE: self._message_ends, Ends.HOLD: self._hold_ends, Ends.CLAIM: self._claim_ends}
+        for deadline in self._deadlines.due(now_us):
+            ends[deadline.ends](deadline)
+
+    # What each driver does in its own way
 
     @abstractmethod
     def post(self, project: str, queue: str, drafts: Sequence[Draft], client: str, now_us: int) -> list[str]:
@@ -181,7 +183,29 @@ class Store(ABC):
     def _delete_messages(self, project: str, queue: str, now_us: int) -> None:
         """Drop what is in a queue."""
 
+    @abstractmethod
+    def _message_ends(self, deadline: Deadline) -> None:
+        """Drop a message that has expired, unless the deadline is overtaken."""
+
+    @abstractmethod
+    def _hold_ends(self, deadline: Deadline) -> None:
+        """Tell that a claim holds a message no longer, unless the deadline is overtaken."""
+
+    @abstractmethod
+    def _claim_ends(self, deadline: Deadline) -> None:
+        """Drop a claim that ran out, unless the deadline is overtaken."""
+
     # What they share
+
+    def _posted(self, draft: Draft, client: str, now_us: int) -> Message:
+        return messages.posted(
+            self._ids.message(),
+            draft.body,
+            ttl_s=draft.ttl_s,
+            delay_s=draft.delay_s,
+            client=client,
+            now_s=now_us // SECOND_US,
+        )
 
     def _tell(
         self,
@@ -204,6 +228,11 @@ class Store(ABC):
                 detail=detail,
             )
         )
+
+
+def still_holds(message: Message, deadline: Deadline) -> bool:
+    """Whether it is still the claim of the deadline that holds the message until then."""
+    return message.claim_id == deadline.claim and message.claim_expires_s * SECOND_US == deadline.at_us
 
 
 def shown(message: Message, age_s: float) -> Shown:
