@@ -18,40 +18,53 @@ from decimal import Decimal
 from typing import Any
 
 
-class SignedByte(int):
+class _Number:
+    """Its ``repr`` says the type on the wire; as text it is the number alone."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({super().__repr__()})"
+
+    def __str__(self) -> str:
+        return super().__repr__()
+
+
+class SignedByte(_Number, int):
     """``b``: 8 bits."""
 
 
-class UnsignedByte(int):
+class UnsignedByte(_Number, int):
     """``B``: 8 bits."""
 
 
-class Short(int):
+class Short(_Number, int):
     """``s``: 16 bits."""
 
 
-class UnsignedShort(int):
+class UnsignedShort(_Number, int):
     """``u``: 16 bits."""
 
 
-class UnsignedInt(int):
+class UnsignedInt(_Number, int):
     """``i``: 32 bits."""
 
 
-class Long(int):
+class Long(_Number, int):
     """``l``: 64 bits, also where the value would fit into fewer."""
 
 
-class Timestamp(int):
+class Timestamp(_Number, int):
     """``T`` beyond the years that ``datetime`` knows: seconds since 1970."""
 
 
-class Float32(float):
+class Float32(_Number, float):
     """``f``: 32 bits."""
 
 
 class Binary(bytes):
     """``x``: a byte array."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({super().__repr__()})"
 
 
 # Python class -> (tag on the wire, RabbitMQ's name for it). Looked up by the exact class first.

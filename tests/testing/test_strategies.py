@@ -66,6 +66,21 @@ def test_an_example_can_be_pasted(name: str, arguments: dict[str, Any]) -> None:
     check()
 
 
+TYPED = [
+    *(kind(7) for kind in (values.SignedByte, values.UnsignedByte, values.Short, values.UnsignedShort)),
+    *(kind(7) for kind in (values.UnsignedInt, values.Long, values.Timestamp)),
+    values.Float32(0.5),
+    values.Binary(b"7"),
+]
+
+
+@pytest.mark.parametrize("value", TYPED, ids=repr)
+def test_a_pasted_value_keeps_its_type_on_the_wire(value: Any) -> None:
+    pasted = eval(repr(value), dict(PASTED_BELOW))
+    assert (type(pasted), pasted) == (type(value), value)
+    assert f"{value}" == f"{values.plain(value)}"
+
+
 SMALLEST = {
     "bindings": dlx.Binding(source="dlx", destination="orders", routing_key="orders"),
     "exchanges": dlx.Exchange(name="dlx"),
