@@ -12,6 +12,8 @@ from collections.abc import Sequence
 
 import click
 
+from simulator.extras import missing
+
 EXIT_USAGE = 64
 EXIT_DATA = 65
 EXIT_UNAVAILABLE = 69
@@ -33,14 +35,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("simulator.cli.serve:serve", "Be a RabbitMQ for AMQP clients and the management API."),
     "settings": ("simulator.cli.settings:settings", "Show each queue's effective settings, with origins."),
     "simulate": ("simulator.cli.simulate:simulate", "Run a scenario of one system, and print what happened."),
-}
-
-# The extra that brings a library which the base installation lacks.
-EXTRAS = {
-    **dict.fromkeys(("numpy", "pandas", "plotly", "py4j", "pyarrow", "pyspark"), "replay"),
-    **dict.fromkeys(("pika", "starlette", "uvicorn"), "server"),
-    "defusedxml": "activemq",
-    **dict.fromkeys(("hypothesis", "pytest", "testcontainers"), "testing"),
 }
 
 
@@ -104,9 +98,9 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def _unexpected(error: Exception) -> int:
     """One line about an error that no command foresaw; the exit code."""
-    library = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
-    if library in EXTRAS:
-        click.echo(f"dlx: this needs {library}: pip install 'dlx[{EXTRAS[library]}]'", err=True)
+    needed = missing(error) if isinstance(error, ModuleNotFoundError) else None
+    if needed:
+        click.echo(f"dlx: {needed}", err=True)
         return EXIT_UNAVAILABLE
     problem = " ".join(str(error).split()) or "no message"
     if len(problem) > 300:
