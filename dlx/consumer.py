@@ -138,8 +138,12 @@ def death_history(source: Any) -> DeathHistory:
     """The death history in ``source``, which may be anything that has headers.
 
     That is an object with a ``headers`` attribute (pika's ``BasicProperties``, an
-    aio-pika or kombu message), a mapping with a ``headers`` entry, or the headers
-    themselves. Names and texts may be ``str`` or ``bytes``. Never raises.
+    aio-pika or kombu message), a mapping with a ``headers`` entry, the headers
+    themselves, or the list in ``x-death``. ``None`` is no headers. Names and texts
+    may be ``str`` or ``bytes``.
+
+    Raises:
+        TypeError: ``source`` is none of these, such as pika's ``method``. What a message carries never raises.
     """
     headers = headers_of(source)
     malformed: list[str] = []
@@ -156,14 +160,26 @@ def death_history(source: Any) -> DeathHistory:
 
 
 def headers_of(source: Any) -> Mapping[str, Any]:
-    """The headers in or of ``source``, their names as text; empty where there are none. Never raises."""
+    """The headers in or of ``source``, their names as text; empty where there are none. Raises as ``death_history``."""
     try:
-        headers = _table(source if isinstance(source, Mapping) else getattr(source, "headers", None))
-        inner = headers.get("headers")
-        is_wrapping = isinstance(inner, Mapping) and not _OWN_NAMES.intersection(headers)
-        return _table(inner) if is_wrapping else headers
+        if isinstance(source, Mapping):
+            return _unwrapped(_table(source))
+        if hasattr(source, "headers"):
+            return _table(source.headers)
     except Exception:  # a hostile mapping or property; a consumer must not fall over it
         return {}
+    if isinstance(source, (list, tuple)):
+        return {X_DEATH: source}
+    if source is None:
+        return {}
+    raise TypeError(f"source: expected a message's properties, or their headers, got a {type(source).__name__}")
+
+
+def _unwrapped(table: dict[str, Any]) -> dict[str, Any]:
+    """The headers in a mapping that is a message's properties, or is the headers itself."""
+    inner = table.get("headers")
+    is_wrapping = isinstance(inner, Mapping) and not _OWN_NAMES.intersection(table)
+    return _table(inner) if is_wrapping else table
 
 
 def _table(value: Any) -> dict[str, Any]:

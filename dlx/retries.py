@@ -100,6 +100,7 @@ class RetryPlan(msgspec.Struct, frozen=True, kw_only=True):
             _check_whole("attempts_max", self.attempts_max, 1)
         if self.age_max_ms is not None:
             _check_whole("age_max_ms", self.age_max_ms, 1)
+        self._check_names()
         if not self.delays_ms and self.attempts > 1:
             raise ValueError(f"delays_ms: expected a delay, since attempts_max={self.attempts} allows a retry")
         if self.wait_queues and len(self.wait_queues) != len(self.delays_ms):
@@ -109,6 +110,15 @@ class RetryPlan(msgspec.Struct, frozen=True, kw_only=True):
         if not isinstance(self.jitter, (int, float)) or not 0 <= self.jitter <= 1:
             raise ValueError(f"jitter: expected a share from 0 to 1, got {self.jitter!r}")
         _counts_carried(self.release)
+
+    def _check_names(self) -> None:
+        for at, wait_queue in enumerate(self.wait_queues):
+            _check_name(f"wait_queues[{at}]", wait_queue)
+        for name in ("parking", "queue"):
+            if getattr(self, name) is not None:
+                _check_name(name, getattr(self, name))
+        if self.release is not None:
+            _check_name("release", self.release, "a name such as '3.13'")
 
     @property
     def attempts(self) -> int:
@@ -123,18 +133,20 @@ class RetryPlan(msgspec.Struct, frozen=True, kw_only=True):
         Args:
             history: the deaths of the message, as it was delivered to this attempt.
             now: the time, with a time zone; asked for only by a plan with ``age_max_ms``.
-            identity: what the message is known by, such as its ``message_id``; asked for only by a plan with jitter.
+            identity: what the message is known by, such as its ``message_id``; asked for only by a plan with jitter
+                that decides on a retry.
 
         Raises:
+            TypeError: ``history`` is none.
             ValueError: ``now`` or ``identity`` is missing, or ``now`` has no time zone. No header raises.
         """
+        _check_history(history)
         attempt = history.failures(self.queue, counts_carried=_counts_carried(self.release)) + 1
         over = self._why_over(attempt, history, now)
-        share = self._shortened(identity)
         if over is None:
             step = min(attempt, len(self.delays_ms)) - 1
             to = self.wait_queues[step] if self.wait_queues else None
-            return Retry(attempt=attempt, delay_ms=int(self.delays_ms[step] * share), to=to)
+            return Retry(attempt=attempt, delay_ms=int(self.delays_ms[step] * self._shortened(identity)), to=to)
         if self.parking is not None:
             return Park(attempt=attempt, to=self.parking, reason=over)
         return GiveUp(attempt=attempt, reason=over)
@@ -151,23 +163,26 @@ class RetryPlan(msgspec.Struct, frozen=True, kw_only=True):
     def _is_too_old(self, history: DeathHistory, now: datetime | None) -> bool:
         if self.age_max_ms is None:
             return False
-        if now is None or now.tzinfo is None:
+        if not isinstance(now, datetime) or now.tzinfo is None:
             raise ValueError(f"now: expected the time with a time zone, since the plan has age_max_ms, got {now!r}")
         died_at = history.first_death_at
-        return died_at is not None and now - died_at > timedelta(milliseconds=self.age_max_ms)
+        # In integers: a timedelta does not hold every age_max_ms.
+        return died_at is not None and (now - died_at) // timedelta(microseconds=1) > self.age_max_ms * 1_000
 
     def _shortened(self, identity: str | bytes | None) -> float:
         """What is left of a delay: the same share of all delays of one message, so that they still grow."""
         if not self.jitter:
             return 1
-        if not identity:
-            raise ValueError("identity: expected the message's, since the plan has jitter, got none")
+        if not isinstance(identity, (str, bytes)):
+            raise ValueError(f"identity: expected the message's, since the plan has jitter, got {identity!r}")
         data = identity.encode("utf-8", "replace") if isinstance(identity, str) else identity
         return 1 - self.jitter * zlib.crc32(data) / 2**32
 
 
 def exponential_delays_ms(first_ms: int, *, cap_ms: int, factor: float = 2) -> tuple[int, ...]:
     """Delays that grow by ``factor`` from ``first_ms`` until they reach ``cap_ms``, for ``RetryPlan.delays_ms``.
+
+    They are whole, and each is 1 ms longer than the one before at least.
 
     Raises ``ValueError`` for a cap below the first delay, and a factor below 1.1 or above 1000.
     """
@@ -179,7 +194,7 @@ def exponential_delays_ms(first_ms: int, *, cap_ms: int, factor: float = 2) -> t
     delay: float = first_ms
     while delay < cap_ms:
         delays.append(int(delay))
-        delay *= factor
+        delay = max(delay * factor, delays[-1] + 1)
     return (*delays, cap_ms)
 
 
@@ -194,7 +209,12 @@ def republish_headers(source: Any, *, attempts: int) -> dict[str, Any]:
     Args:
         source: what ``death_history`` takes.
         attempts: how many attempts have failed: ``attempt`` of the decision.
+
+    Raises:
+        TypeError: ``death_history`` does not take ``source``.
+        ValueError: ``attempts`` is no count.
     """
+    _check_whole("attempts", attempts, 0)
     headers: Mapping[str, Any] = headers_of(source)
     kept = {name: value for name, value in headers.items() if name not in _NOT_REPUBLISHED}
     return {**kept, ATTEMPTS_HEADER: min(attempts, COUNT_MAX)}
@@ -207,6 +227,16 @@ def _counts_carried(name: str | None) -> bool:
     from dlx.releases import release  # the table is only needed here
 
     return release(name).delivery_count_carried != "never"
+
+
+def _check_history(value: Any) -> None:
+    if not isinstance(value, DeathHistory):
+        raise TypeError(f"history: expected dlx.death_history(properties), got a {type(value).__name__}")
+
+
+def _check_name(name: str, value: Any, right: str = "a queue's name") -> None:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{name}: expected {right}, got {value!r}")
 
 
 def _check_whole(name: str, value: Any, least: int, most: int | None = None) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from functools import partial
 
 import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 
 import dlx
+from examples.consumers.arguments import broker_url
 from examples.consumers.ladder import PLAN, TRY_QUEUES, parked_headers, queue_arguments, work
 
 
@@ -48,4 +48,4 @@ async def main(url: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(broker_url()))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from typing import Any
 
 from kombu import Connection, Consumer, Producer, Queue
 
 import dlx
+from examples.consumers.arguments import broker_url
 from examples.consumers.ladder import PLAN, TRY_QUEUES, parked_headers, queue_arguments, work
 
 CONFIRMED = {"confirm_publish": True}
@@ -49,6 +49,6 @@ def on_message(producer: Producer, message: Any) -> None:
 
 
 if __name__ == "__main__":
-    with Connection(sys.argv[1], transport_options=CONFIRMED) as connection, consume(connection):
+    with Connection(broker_url(), transport_options=CONFIRMED) as connection, consume(connection):
         while True:
             connection.drain_events()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.spec import Basic, BasicProperties
 
 import dlx
+from examples.consumers.arguments import broker_url
 from examples.consumers.ladder import PLAN, TRY_QUEUES, parked_headers, queue_arguments, work
 
 
@@ -38,7 +37,7 @@ def on_message(channel: BlockingChannel, method: Basic.Deliver, properties: Basi
 
 
 if __name__ == "__main__":
-    with pika.BlockingConnection(pika.URLParameters(sys.argv[1])) as connection:
+    with pika.BlockingConnection(pika.URLParameters(broker_url())) as connection:
         orders = connection.channel()
         consume(orders)
         orders.start_consuming()

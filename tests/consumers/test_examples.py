@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import runpy
 import subprocess
 import sys
 import time
@@ -144,6 +145,20 @@ def test_the_command_consumes(module: str) -> None:
             process.terminate()
             process.communicate(timeout=WAIT_S)
         assert held(server, [PARKING]) == 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["amqp://localhost", "amqp://localhost"]])
+@pytest.mark.parametrize("module", ["with_pika", "with_aio_pika", "with_kombu"])
+def test_without_a_url_the_command_says_how_to_use_it(
+    module: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(ROOT / "examples" / "consumers" / f"{module}.py")
+    monkeypatch.setattr(sys, "argv", [path, *arguments])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(path, run_name="__main__")
+    assert ended.value.code == 64
+    usage = f"usage: python -m examples.consumers.{module} amqp://user:password@host:port/vhost\n"
+    assert capsys.readouterr().err == usage
 
 
 def consumers(server: Server) -> int:

@@ -9,6 +9,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import aio_pika
+import amqp.basic_message
+import kombu
 import pika
 import pika.spec
 import pytest
@@ -77,8 +80,14 @@ def test_a_message_that_never_died(source: Any) -> None:
         lambda headers: SimpleNamespace(headers=headers),
         lambda headers: {name.encode(): value for name, value in headers.items()},
         lambda headers: {b"headers": {name.encode(): value for name, value in headers.items()}},
+        lambda headers: kombu.Message(headers=headers),
+        lambda headers: amqp.basic_message.Message(application_headers=headers),
+        lambda headers: aio_pika.Message(b"", headers=headers),
     ],
-    ids=["headers", "properties mapping", "pika", "object with headers", "bytes", "bytes in properties"],
+    ids=[
+        *("headers", "properties mapping", "pika", "object with headers", "bytes", "bytes in properties"),
+        *("kombu", "amqp", "aio-pika"),
+    ],
 )
 def test_every_form_of_source_reads_the_same(wrap: Any) -> None:
     headers = {
@@ -97,6 +106,26 @@ def test_a_user_header_of_that_name_is_no_wrapping() -> None:
     inner = {"x-death": [entry("forged", count=9)]}
     history = dlx.death_history({"x-death": [entry()], "headers": inner})
     assert (history.rejected_in("orders"), history.rejected_in("forged")) == (1, 0)
+
+
+def test_a_header_named_headers_stays_one_of_the_properties_headers() -> None:
+    properties = pika.BasicProperties(headers={"headers": {"x-death": [entry("forged")]}, "tenant": "a"})
+    assert not dlx.death_history(properties)
+    kept = dlx.republish_headers(properties, attempts=1)
+    assert kept == {**properties.headers, "x-failed-attempts": 1}
+
+
+def test_the_list_alone_is_read() -> None:
+    assert dlx.death_history([entry(count=2)]) == history_of(entry(count=2))
+
+
+@pytest.mark.parametrize("source", [pika.spec.Basic.Deliver(), pika.BasicProperties, b"body", "text", 7])
+def test_what_has_no_headers_is_refused(source: Any) -> None:
+    """A consumer that hands over pika's ``method`` would see no death, and retry for ever."""
+    with pytest.raises(TypeError, match="source: expected a message's properties, or their headers, got a"):
+        dlx.death_history(source)
+    with pytest.raises(TypeError, match="source: expected"):
+        dlx.republish_headers(source, attempts=1)
 
 
 def test_texts_may_be_bytes() -> None:
@@ -215,7 +244,10 @@ class HostileMessage:
         raise RuntimeError("gone")
 
 
-@pytest.mark.parametrize("source", [Hostile(), HostileMessage(), {"headers": Hostile()}, 7, "text", []])
+UNREADABLE = [Hostile(), HostileMessage(), {"headers": Hostile()}, SimpleNamespace(headers=7), []]
+
+
+@pytest.mark.parametrize("source", UNREADABLE)
 def test_a_source_that_cannot_be_read_is_empty(source: Any) -> None:
     assert not dlx.death_history(source)
 
@@ -256,7 +288,10 @@ _entries = st.fixed_dictionaries(
 )
 
 
-@given(st.one_of(_values, _headers, st.lists(_entries | _values).map(lambda found: {"x-death": found})))
+_messages = _values.map(lambda value: SimpleNamespace(headers=value))
+
+
+@given(st.one_of(_messages, _headers, st.lists(_entries | _values).map(lambda found: {"x-death": found})))
 def test_no_header_whatsoever_raises(source: Any) -> None:
     history = dlx.death_history(source)
     assert history.total >= history.attempts >= 0

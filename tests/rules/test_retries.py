@@ -66,6 +66,10 @@ def test_exponential_delays_end_at_the_cap() -> None:
     assert dlx.exponential_delays_ms(100, cap_ms=10_000, factor=10) == (100, 1_000, 10_000)
 
 
+def test_exponential_delays_grow_however_short_they_are() -> None:
+    assert dlx.exponential_delays_ms(1, cap_ms=6, factor=1.1) == (1, 2, 3, 4, 5, 6)
+
+
 def test_a_message_that_has_failed_for_too_long_is_not_tried_again() -> None:
     plan = dlx.RetryPlan(delays_ms=(1_000,), attempts_max=100, age_max_ms=3_600_000, parking="parking")
     for minutes, kind in ((0, dlx.Retry), (60, dlx.Retry), (61, dlx.Park)):
@@ -75,6 +79,14 @@ def test_a_message_that_has_failed_for_too_long_is_not_tried_again() -> None:
     parked = decided(plan, rejected(3, time=NOW - timedelta(days=1)), now=NOW)
     assert isinstance(parked, dlx.Park)
     assert parked.reason == "attempt 4 failed, and the first death was more than 3600000 ms ago"
+    hardly_ever = dlx.RetryPlan(delays_ms=(1_000,), attempts_max=100, age_max_ms=10**30)
+    assert isinstance(decided(hardly_ever, headers, now=NOW), dlx.Retry)
+
+
+def test_a_message_without_identity_is_refused_only_where_a_delay_is_to_be_shortened() -> None:
+    plan = dlx.RetryPlan(delays_ms=(1_000,), jitter=0.5)
+    assert isinstance(decided(plan, rejected(1), identity=None), dlx.GiveUp)
+    assert decided(plan, {}, identity="") == dlx.Retry(attempt=1, delay_ms=1_000)
 
 
 # -- which count is trusted ----------------------------------------------------
@@ -170,6 +182,11 @@ def test_headers_to_publish_again_keep_the_count_and_not_the_brokers() -> None:
         ({"delays_ms": (1,), "jitter": 1.5}, "jitter: expected a share from 0 to 1, got 1.5"),
         ({"delays_ms": (1,), "jitter": "some"}, "jitter: expected a share from 0 to 1, got 'some'"),
         ({"delays_ms": (1,), "age_max_ms": 0}, "age_max_ms: expected a whole number of at least 1, got 0"),
+        ({"delays_ms": (1, 2), "wait_queues": ("w", 1)}, r"wait_queues\[1\]: expected a queue's name, got 1"),
+        ({"delays_ms": (1,), "parking": 5}, "parking: expected a queue's name, got 5"),
+        ({"delays_ms": (1,), "parking": ""}, "parking: expected a queue's name, got ''"),
+        ({"delays_ms": (1,), "queue": 3}, "queue: expected a queue's name, got 3"),
+        ({"delays_ms": (1,), "release": 3.13}, "release: expected a name such as '3.13', got 3.13"),
     ],
 )
 def test_a_plan_that_makes_no_sense_is_refused(arguments: dict[str, Any], said: str) -> None:
@@ -196,8 +213,20 @@ def test_what_a_plan_needs_is_asked_for() -> None:
         decided(dlx.RetryPlan(delays_ms=(1,), age_max_ms=5), {})
     with pytest.raises(ValueError, match=r"now: .* got datetime"):
         decided(dlx.RetryPlan(delays_ms=(1,), age_max_ms=5), {}, now=NOW.replace(tzinfo=None))
-    with pytest.raises(ValueError, match="identity: expected the message's"):
-        decided(dlx.RetryPlan(delays_ms=(1,), jitter=0.5), {})
+    with pytest.raises(ValueError, match="now: expected the time with a time zone"):
+        decided(dlx.RetryPlan(delays_ms=(1,), age_max_ms=5), {}, now=1_700_000_000)
+    for identity in (None, 17):
+        with pytest.raises(ValueError, match="identity: expected the message's"):
+            decided(dlx.RetryPlan(delays_ms=(1,), jitter=0.5), {}, identity=identity)
+    none: Any = None
+    with pytest.raises(TypeError, match=r"history: expected dlx.death_history\(properties\), got a NoneType"):
+        LADDER.decide(none)
+
+
+@pytest.mark.parametrize("attempts", [-5, 1.5, True])
+def test_headers_that_would_be_malformed_are_not_written(attempts: Any) -> None:
+    with pytest.raises(ValueError, match="attempts: expected a whole number of at least 0, got"):
+        dlx.republish_headers({}, attempts=attempts)
 
 
 # -- what holds for all plans and all headers ----------------------------------
@@ -258,11 +287,11 @@ def test_when_all_attempts_have_failed_there_is_no_retry(plan: dlx.RetryPlan, mo
 
 
 @given(st.integers(1, 10_000), st.integers(0, 10_000_000), st.floats(1.1, 50), _jitters, st.binary(min_size=1))
-def test_exponential_delays_never_fall_and_never_pass_the_cap(
+def test_exponential_delays_grow_and_never_pass_the_cap(
     first_ms: int, more_ms: int, factor: float, jitter: float, identity: bytes
 ) -> None:
     delays = dlx.exponential_delays_ms(first_ms, cap_ms=first_ms + more_ms, factor=factor)
-    assert list(delays) == sorted(delays)
+    assert list(delays) == sorted(set(delays))
     assert (delays[0], delays[-1]) == (first_ms, first_ms + more_ms)
     plan = dlx.RetryPlan(delays_ms=delays, attempts_max=len(delays) + 3, jitter=jitter)
     found = [decided(plan, rejected(count), identity=identity) for count in range(plan.attempts - 1)]
