@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from dlx.deaths import seconds
 from dlx.values import Long
 
 _BASE64_LINE = 76
@@ -51,7 +52,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, datetime):
-        return int(value.timestamp())
+        return seconds(value)
     if isinstance(value, Decimal):
         _, digits, exponent = value.as_tuple()
         unscaled = int("".join(map(str, digits))) * (-1 if value < 0 else 1)

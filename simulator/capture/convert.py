@@ -12,7 +12,6 @@ from typing import BinaryIO, Self
 import msgspec
 
 from simulator.capture.errors import Broken, CaptureError, NothingReadable
-from simulator.capture.parquet import write_capture
 from simulator.capture.read import open_log
 from simulator.files import beside
 
@@ -56,6 +55,8 @@ def convert(
         CaptureError: a log cannot be opened or is no log, a Parquet file is damaged, or none has a readable
             record.
     """
+    from simulator.capture.parquet import write_capture  # needs pyarrow, which not everybody has who imports this
+
     names = _names(paths, out_parquet)
     rejected = Path(f"{os.fspath(out_parquet)}.rejected.jsonl")
     reports: list[FileReport] = []

@@ -16,9 +16,9 @@ from pathlib import Path
 import msgspec
 
 from simulator.capture.errors import CaptureError
-from simulator.capture.parquet import write_capture
 from simulator.capture.schema import Observation, to_batches
 from simulator.capture.sources import lines
+from simulator.extras import missing
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Observation).decode
@@ -56,8 +56,14 @@ def journal_to_capture(journal: str | os.PathLike[str], out_parquet: str | os.Pa
     """Make a capture of a journal, and remove the journal; how many rows it has. A torn last line is left out.
 
     Raises:
-        CaptureError: there is no such journal, a line in it is none of its rows, or the capture cannot be written.
+        CaptureError: there is no such journal, a line in it is none of its rows, the capture cannot be written, or
+            pyarrow is missing, which it takes. The journal stays then.
     """
+    try:
+        from simulator.capture.parquet import write_capture
+    except ModuleNotFoundError as error:
+        problem = f"{missing(error) or error}; the rows stay in {os.fspath(journal)}"
+        raise CaptureError(os.fspath(out_parquet), problem) from error
     with write_capture(out_parquet) as writer:
         for batch in to_batches(_rows(Path(journal))):
             writer.write(batch)

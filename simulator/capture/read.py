@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from simulator.capture.errors import Broken, CaptureError, NothingReadable, OnBroken, refuse
-from simulator.capture.parquet import MAGIC, read_capture
 from simulator.capture.schema import to_batches
 from simulator.capture.sources import UNREADABLE, open_source
 from simulator.capture.trace_json import read_trace_json
 from simulator.capture.trace_text import HEADER, read_trace_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _HEAD_BYTES = 1024 * 1024
 _NOT_A_LOG = (
@@ -54,6 +55,8 @@ def open_log(
 
 def _batches(path: str | os.PathLike[str], file: str, on_broken: OnBroken) -> Iterator[pa.RecordBatch]:
     """Read with the reader for what the file holds."""
+    from simulator.capture.parquet import MAGIC, read_capture  # as in simulator.capture.convert
+
     with open_source(path) as stream:
         try:
             head = stream.read(_HEAD_BYTES)

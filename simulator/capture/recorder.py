@@ -7,6 +7,7 @@ A broker's trace ends at the delivery. The recorder adds what came of it, so tha
 log is complete and not inferred: ``acked``, ``rejected`` or ``requeued`` follows
 each ``delivered``, and what is published through a wrapped channel is ``published``.
 The events are those of ``simulator.events``, the rows those of every capture.
+Recording takes pika; only the capture that is made in the end takes pyarrow.
 
 Rows are appended to ``PATH.journal`` while it runs (``simulator.capture.journal``),
 and become the capture at PATH when the recorder is closed. After a crash,
@@ -29,13 +30,14 @@ from typing import Any, Self
 
 import msgspec
 from pika import BasicProperties
+from pika.spec import Basic
 
 from simulator.capture.errors import CaptureError
 from simulator.capture.journal import Journal, journal_to_capture
 from simulator.capture.observe import split_properties
 from simulator.capture.schema import Observation
 from simulator.events import Event
-from simulator.json_values import plain
+from simulator.json_values import plain, text
 
 UNSETTLED_MAX = 100_000
 """Deliveries of one channel that are kept in memory until they are settled; what becomes of older ones is not known."""
@@ -90,13 +92,23 @@ class Recorder:
         self._now_us = now_us
         self._channels: list[RecordedChannel] = []
         self._failure: OSError | None = None
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()  # for the rows, and for what the channels have unsettled
         self._journal: Journal | None = Journal(journal_of(path))
 
     def wrap(self, channel: Any) -> RecordedChannel:
-        """The channel, recorded: of a ``BlockingConnection``, or of pika's other connections."""
+        """The channel, recorded: of a ``BlockingConnection``, or of pika's other connections.
+
+        Raises:
+            TypeError: it is no channel.
+            ValueError: it is recorded already.
+        """
+        if isinstance(channel, RecordedChannel):
+            raise ValueError("channel: expected one that is not recorded yet, got one that a recorder has wrapped")
+        if not hasattr(channel, "channel_number"):
+            got = type(channel).__name__
+            raise TypeError(f"channel: expected a channel of pika, such as connection.channel(), got a {got}")
         recorded = RecordedChannel(channel, self)
-        with self._lock:
+        with self.lock:
             self._give_back_closed()
             self._channels.append(recorded)
         return recorded
@@ -107,7 +119,7 @@ class Recorder:
         Raises ``CaptureError`` when not all was recorded, or the capture cannot be
         written; the journal stays then.
         """
-        with self._lock:
+        with self.lock:
             self._give_back_closed()
             journal, self._journal = self._journal, None
         if journal is None:
@@ -121,7 +133,9 @@ class Recorder:
     def write(self, event: Event, channel: int, message: Observation) -> None:
         """Write a row: ``message`` as it was, with what happened to it now, and where."""
         connection, vhost, user = self._about
-        with self._lock:
+        with self.lock:
+            if event is Event.DELIVERED:
+                self._give_back_closed()  # or it may be delivered before it has gone back
             if self._journal is None or self._failure is not None:
                 return
             row = msgspec.structs.replace(
@@ -137,10 +151,10 @@ class Recorder:
 
     def _give_back_closed(self) -> None:
         """What channels held that are closed by now, whoever closed them, has gone back to its queues."""
-        for channel in self._channels:
-            if channel.is_closed:
-                channel.give_back()
-        self._channels = [channel for channel in self._channels if not channel.is_closed]
+        closed = [channel for channel in self._channels if channel.is_closed]
+        for channel in closed:
+            self._channels.remove(channel)
+            channel.give_back()
 
     def __enter__(self) -> Self:
         return self
@@ -162,6 +176,8 @@ class RecordedChannel:
         self._channel = channel
         self._recorder = recorder
         self._unsettled: dict[int, Observation] = {}
+        self._consumed: dict[str, str] = {}  # the queue by consumer tag
+        self._declared = ""  # the queue that was declared last, which the broker takes for the name ""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._channel, name)
@@ -184,33 +200,76 @@ class RecordedChannel:
         *args: Any,
         **options: Any,
     ) -> Any:
-        """As the channel's. It is recorded before it is sent: no delivery is earlier."""
-        self._write(Event.PUBLISHED, _published(exchange, routing_key, body, properties))
-        return self._channel.basic_publish(exchange, routing_key, body, properties, *args, **options)
+        """As the channel's. It is recorded before it is sent: no delivery is earlier. What pika refuses is no row."""
+        # What is like bytes, such as a bytearray, only some versions of pika take.
+        sure = self._channel.is_open and isinstance(body, str | bytes)
+        if sure:
+            self._write(Event.PUBLISHED, _published(exchange, routing_key, body, properties))
+        result = self._channel.basic_publish(exchange, routing_key, body, properties, *args, **options)
+        if not sure:
+            self._write(Event.PUBLISHED, _published(exchange, routing_key, body, properties))
+        return result
 
     def basic_consume(
         self, queue: str, on_message_callback: Callable[..., Any], auto_ack: bool = False, *args: Any, **options: Any
     ) -> Any:
         """As the channel's. The callback gets this channel."""
-        callback = self._recorded(queue, on_message_callback, auto_ack)
-        return self._channel.basic_consume(queue, callback, auto_ack, *args, **options)
+        name = queue or self._declared
+        callback = self._recorded(name, on_message_callback, auto_ack)
+        tag = self._channel.basic_consume(queue, callback, auto_ack, *args, **options)
+        self._consumed[tag] = name
+        return tag
 
     def basic_get(self, queue: str, callback: Any = None, auto_ack: bool = False) -> Any:
         """As the channel's: a ``BlockingChannel`` takes ``(queue, auto_ack)``, others a callback between them."""
+        name = queue or self._declared
         if callable(callback):
-            return self._channel.basic_get(queue, self._recorded(queue, callback, auto_ack), auto_ack)
+            return self._channel.basic_get(queue, self._recorded(name, callback, auto_ack), auto_ack)
         automatic = auto_ack or bool(callback)
         method, properties, body = self._channel.basic_get(queue, automatic)
         if method is not None:
-            self._deliver(queue, method, properties, body, automatic)
+            self._deliver(name, method, properties, body, automatic)
         return method, properties, body
 
     def consume(self, queue: str, auto_ack: bool = False, *args: Any, **options: Any) -> Iterator[Any]:
         """As a ``BlockingChannel``'s."""
+        name = queue or self._declared
         for method, properties, body in self._channel.consume(queue, auto_ack, *args, **options):
             if method is not None:
-                self._deliver(queue, method, properties, body, auto_ack)
+                self._deliver(name, method, properties, body, auto_ack)
             yield method, properties, body
+
+    def basic_cancel(self, consumer_tag: str = "", *args: Any, **options: Any) -> Any:
+        """As the channel's. What a ``BlockingChannel`` returns are deliveries, acknowledged automatically."""
+        pending = self._channel.basic_cancel(consumer_tag, *args, **options)
+        queue = self._consumed.pop(consumer_tag, None)
+        for method, properties, body in pending or ():
+            if queue is not None:
+                self._deliver(queue, method, properties, body, auto_ack=True)
+        return pending
+
+    def stop_consuming(self, consumer_tag: str | None = None) -> None:
+        """As a ``BlockingChannel``'s."""
+        for tag in [consumer_tag] if consumer_tag else list(self._consumed):
+            self.basic_cancel(tag)
+        if not consumer_tag:
+            self._channel.stop_consuming()  # what ``consume`` has begun
+
+    def queue_declare(self, queue: str, *args: Any, **options: Any) -> Any:
+        """As the channel's. The queue is what the name ``""`` stands for from now on."""
+        self._declared = queue
+        callback: Any = options.get("callback")
+
+        def on_declared(answer: Any) -> Any:
+            self._declared = answer.method.queue
+            return callback(answer)
+
+        if callable(callback):
+            return self._channel.queue_declare(queue, *args, **{**options, "callback": on_declared})
+        answer = self._channel.queue_declare(queue, *args, **options)
+        if answer is not None:
+            self._declared = answer.method.queue
+        return answer
 
     # -- what becomes of it -------------------------------------------------------
 
@@ -242,7 +301,7 @@ class RecordedChannel:
         return closed
 
     def give_back(self) -> None:
-        """Record that all deliveries that are not settled went back to their queues."""
+        """Record that all deliveries that are not settled went back to their queues. Another thread may do so."""
         self._settle(Event.REQUEUED, 0, True)
 
     # -- rows ---------------------------------------------------------------------
@@ -256,29 +315,32 @@ class RecordedChannel:
 
     def _deliver(self, queue: str, method: Any, properties: BasicProperties, body: bytes, auto_ack: bool) -> None:
         delivered = _delivered(queue, method, properties, body)
-        self._write(Event.DELIVERED, delivered)
         settled_later = msgspec.structs.replace(delivered, payload=b"")
-        if auto_ack:
-            self._write(Event.ACKED, settled_later)
-            return
-        self._unsettled[method.delivery_tag] = settled_later
-        if len(self._unsettled) > UNSETTLED_MAX:
-            del self._unsettled[next(iter(self._unsettled))]
+        with self._recorder.lock:
+            self._write(Event.DELIVERED, delivered)
+            if auto_ack:
+                self._write(Event.ACKED, settled_later)
+                return
+            self._unsettled[method.delivery_tag] = settled_later
+            if len(self._unsettled) > UNSETTLED_MAX:
+                del self._unsettled[next(iter(self._unsettled))]
 
     def _settle(self, event: Event, tag: int, multiple: bool) -> None:
         """Tag 0 with ``multiple`` is all there is."""
-        tags = [each for each in self._unsettled if each <= tag or tag == 0] if multiple else [tag]
-        for each in tags:
-            delivered = self._unsettled.pop(each, None)
-            if delivered is not None:
-                self._write(event, delivered)
+        with self._recorder.lock:
+            tags = [each for each in self._unsettled if each <= tag or tag == 0] if multiple else [tag]
+            for each in tags:
+                delivered = self._unsettled.pop(each, None)
+                if delivered is not None:
+                    self._write(event, delivered)
 
     def _write(self, event: Event, message: Observation) -> None:
         self._recorder.write(event, self._channel.channel_number, message)
 
 
 def _published(exchange: str, routing_key: str, body: str | bytes, properties: BasicProperties | None) -> Observation:
-    """What a publish sends, read back from the wire, as its consumer's pika will read it."""
+    """What a publish sends, read back from the wire, as its consumer's pika will read it. Raises as pika does."""
+    Basic.Publish(exchange=exchange, routing_key=routing_key).encode()
     sent = BasicProperties()
     if properties is not None:
         sent.decode(b"".join(properties.encode()))
@@ -294,7 +356,7 @@ def _delivered(queue: str, method: Any, properties: BasicProperties, body: bytes
     return _observation(method.exchange, queue, keys, bool(method.redelivered), _fields(properties), body)
 
 
-def _delivered_keys(routing_key: str, headers: dict[str, Any]) -> list[str]:
+def _delivered_keys(routing_key: str | bytes, headers: dict[str, Any]) -> list[str | bytes]:
     """The keys the message was routed by, as far as a consumer can see: BCC it cannot.
 
     A dead letter whose key is not the first of those that it died with was given a
@@ -308,9 +370,9 @@ def _delivered_keys(routing_key: str, headers: dict[str, Any]) -> list[str]:
     return [routing_key, *_keys(headers, "CC")]
 
 
-def _keys(headers: dict[str, Any] | None, name: str) -> list[str]:
+def _keys(headers: dict[str, Any] | None, name: str) -> list[str | bytes]:
     keys = (headers or {}).get(name)
-    return [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else []
+    return [key for key in keys if isinstance(key, str | bytes)] if isinstance(keys, list) else []
 
 
 def _fields(properties: BasicProperties) -> dict[str, Any]:
@@ -320,15 +382,19 @@ def _fields(properties: BasicProperties) -> dict[str, Any]:
 
 
 def _observation(
-    exchange: str,
+    exchange: str | bytes,
     queue: str | None,
-    keys: list[str],
+    keys: list[str | bytes],
     redelivered: bool | None,
     fields: dict[str, Any],
     payload: bytes,
 ) -> Observation:
-    """A row that lacks what ``Recorder.write`` adds."""
+    """A row that lacks what ``Recorder.write`` adds. pika has names as bytes that are not UTF-8."""
     return Observation(
-        0, "", 0, "", "", "", "", "", 0, exchange, queue, None, keys, redelivered,
+        0, "", 0, "", "", "", "", "", 0, _name(exchange), queue, None, list(map(_name, keys)), redelivered,
         *split_properties(fields, payload), payload,
     )  # fmt: skip
+
+
+def _name(value: str | bytes) -> str:
+    return text(value) if isinstance(value, bytes) else value

@@ -1,52 +1,51 @@
 """The columns of a capture: one row per observation, whichever format it was read from.
 
 ``COLUMNS`` is the reference; the Arrow schema and the row type follow from it.
-Canonical JSON is defined in ``simulator.json_values``.
+Canonical JSON is defined in ``simulator.json_values``. pyarrow is loaded when
+``SCHEMA`` or a batch is asked for: who only writes rows down does without.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-import pyarrow as pa
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    SCHEMA: pa.Schema
 
 SCHEMA_VERSION = "1"
 VERSION_KEY = b"dlx.capture.schema_version"
 
-_STRINGS = pa.list_(pa.field("element", pa.string()))  # named as Parquet names it
-_INTEGERS = pa.list_(pa.field("element", pa.int64()))
-
-COLUMNS: tuple[tuple[str, pa.DataType, bool, str], ...] = (
-    ("time_us", pa.int64(), False, "When the trace was written: microseconds since 1970, UTC."),
-    ("file", pa.string(), False, "Base name of the log, or the name given to a live capture."),
-    ("line", pa.int64(), False, "Line of the log where the record starts, from 1; live: sequence number."),
-    ("event", pa.string(), False, "published, delivered; of a recorded consumer also acked, rejected, requeued."),
-    ("node", pa.string(), False, "Node that wrote the trace, such as rabbit@host."),
-    ("connection", pa.string(), False, "Connection of the publisher or consumer."),
-    ("vhost", pa.string(), False, "Virtual host."),
-    ("user", pa.string(), False, "User of that connection."),
-    ("channel", pa.int32(), False, "Channel number; 0 for protocols without channels."),
-    ("exchange", pa.string(), False, "Exchange it was last published to; empty: the default exchange."),
-    ("queue", pa.string(), True, "Queue it was delivered from; null for published."),
-    ("routed_queues", _STRINGS, True, "Queues it was routed to; null but for published, and of a recorder."),
-    ("routing_keys", _STRINGS, False, "Routing keys, CC and BCC included."),
-    ("redelivered", pa.bool_(), True, "Whether it was redelivered; only a live capture knows, else null."),
-    ("message", pa.string(), False, "Identity: message_id, or content: and a hash of what dying keeps."),
-    ("message_id", pa.string(), True, "The property message_id."),
-    ("expiration", pa.string(), True, "The property expiration: milliseconds as text."),
-    ("properties", pa.string(), False, "All other properties but headers: canonical JSON object."),
-    ("headers", pa.string(), False, "The user's headers: canonical JSON object."),
-    ("broker_headers", pa.string(), False, "The broker's headers other than x-death: canonical JSON object."),
-    ("x_death", pa.string(), True, "Header x-death without its times: canonical JSON, any value if forged."),
-    ("x_death_times", _INTEGERS, True, "The times in x_death, by entry: seconds since 1970."),
-    ("payload", pa.binary(), False, "Message body, as far as the log holds it."),
-)
-
-SCHEMA = pa.schema(
-    [pa.field(name, kind, nullable, {"doc": doc}) for name, kind, nullable, doc in COLUMNS],
-    {VERSION_KEY: SCHEMA_VERSION.encode()},
+COLUMNS: tuple[tuple[str, str, bool, str], ...] = (
+    ("time_us", "int64", False, "When the trace was written: microseconds since 1970, UTC."),
+    ("file", "string", False, "Base name of the log, or the name given to a live capture."),
+    ("line", "int64", False, "Line of the log where the record starts, from 1; live: sequence number."),
+    ("event", "string", False, "published, delivered; of a recorded consumer also acked, rejected, requeued."),
+    ("node", "string", False, "Node that wrote the trace, such as rabbit@host."),
+    ("connection", "string", False, "Connection of the publisher or consumer."),
+    ("vhost", "string", False, "Virtual host."),
+    ("user", "string", False, "User of that connection."),
+    ("channel", "int32", False, "Channel number; 0 for protocols without channels."),
+    ("exchange", "string", False, "Exchange it was last published to; empty: the default exchange."),
+    ("queue", "string", True, "Queue it was delivered from; null for published."),
+    ("routed_queues", "list<string>", True, "Queues it was routed to; null but for published, and of a recorder."),
+    ("routing_keys", "list<string>", False, "Routing keys, CC and BCC included."),
+    ("redelivered", "bool", True, "Whether it was redelivered; only a live capture knows, else null."),
+    ("message", "string", False, "Identity: message_id, or content: and a hash of what dying keeps."),
+    ("message_id", "string", True, "The property message_id."),
+    ("expiration", "string", True, "The property expiration: milliseconds as text."),
+    ("properties", "string", False, "All other properties but headers: canonical JSON object."),
+    ("headers", "string", False, "The user's headers: canonical JSON object."),
+    ("broker_headers", "string", False, "The broker's headers other than x-death: canonical JSON object."),
+    ("x_death", "string", True, "Header x-death without its times: canonical JSON, any value if forged."),
+    ("x_death_times", "list<int64>", True, "The times in x_death, by entry: seconds since 1970."),
+    ("payload", "binary", False, "Message body, as far as the log holds it."),
 )
 
 BATCH_ROWS = 1_024  # as much as the processor's cache holds while rows become columns
@@ -81,10 +80,35 @@ class Observation(msgspec.Struct, gc=False):
     payload: bytes
 
 
+def __getattr__(name: str) -> Any:
+    if name == "SCHEMA":
+        return _schema()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@cache
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
+    fields = [pa.field(name, _arrow_type(kind), nullable, {"doc": doc}) for name, kind, nullable, doc in COLUMNS]
+    return pa.schema(fields, {VERSION_KEY: SCHEMA_VERSION.encode()})
+
+
+def _arrow_type(kind: str) -> pa.DataType:
+    import pyarrow as pa
+
+    if kind.startswith("list<"):
+        return pa.list_(pa.field("element", _arrow_type(kind[5:-1])))  # named as Parquet names it
+    return pa.type_for_alias(kind)
+
+
 def to_batch(rows: list[Observation]) -> pa.RecordBatch:
     """Pack rows into one record batch of ``SCHEMA``."""
-    columns = [pa.array(map(attrgetter(field.name), rows), field.type, size=len(rows)) for field in SCHEMA]
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+    import pyarrow as pa
+
+    schema = _schema()
+    columns = [pa.array(map(attrgetter(field.name), rows), field.type, size=len(rows)) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def to_batches(rows: Iterable[Observation]) -> Iterator[pa.RecordBatch]:

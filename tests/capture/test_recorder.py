@@ -110,6 +110,24 @@ def test_a_channel_that_the_broker_closes_gives_back_what_it_held(
     assert [row["redelivered"] for row in rows(path)] == [None, False, False, True, True]
 
 
+def test_what_a_closed_channel_held_goes_back_before_another_gets_it(
+    connection: pika.BlockingConnection, path: Path
+) -> None:
+    with Recorder(path) as recorder:
+        first, second = recorder.wrap(connection.channel()), recorder.wrap(connection.channel())
+        publish(first, "one")
+        get(first)
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker):
+            first.queue_declare("no such queue", passive=True)
+        second.basic_ack(get(second))
+    assert [(row["event"], row["channel"]) for row in rows(path)[1:]] == [
+        ("delivered", first.channel_number),
+        ("requeued", first.channel_number),
+        ("delivered", second.channel_number),
+        ("acked", second.channel_number),
+    ]
+
+
 def test_with_automatic_acknowledgement_the_ack_follows_at_once(
     connection: pika.BlockingConnection, path: Path
 ) -> None:
@@ -121,6 +139,50 @@ def test_with_automatic_acknowledgement_the_ack_follows_at_once(
         connection.process_data_events(0)
     done = [(event, name) for name in ("one", "two", "three") for event in ("delivered", "acked")]
     assert events(path)[3:] == done
+
+
+@pytest.mark.parametrize(
+    "cancel",
+    [lambda channel: channel.basic_cancel("mine"), lambda channel: channel.stop_consuming()],
+    ids=["basic_cancel", "stop_consuming"],
+)
+def test_what_a_cancelled_consumer_had_received_is_delivered(
+    cancel: Callable[[Any], Any], connection: pika.BlockingConnection, path: Path
+) -> None:
+    with Recorder(path) as recorder:
+        channel = recorder.wrap(connection.channel())
+        publish(channel, "one", "two")
+        channel.basic_consume("work", lambda *_: None, auto_ack=True, consumer_tag="mine")
+        channel.queue_declare("work", passive=True)  # both have arrived when the answer has
+        cancel(channel)
+        assert channel.consumer_tags == []
+    assert events(path)[2:] == [(event, name) for name in ("one", "two") for event in ("delivered", "acked")]
+    assert {row["queue"] for row in rows(path)[2:]} == {"work"}
+
+
+@pytest.mark.parametrize(
+    "publish_wrongly",
+    [
+        lambda channel: channel.basic_publish("", "work", 5),
+        lambda channel: channel.basic_publish("", "work", None),
+        lambda channel: channel.basic_publish("", 7, b"job"),
+        lambda channel: channel.basic_publish("", "k" * 256, b"job"),
+        lambda channel: channel.basic_publish("", "work", b"job", pika.BasicProperties(headers={"a": object()})),
+        lambda channel: (channel.close(), channel.basic_publish("", "work", b"job")),
+    ],
+    ids=["number", "no body", "routing key of the wrong type", "long routing key", "header", "closed channel"],
+)
+def test_a_publish_that_pika_refuses_is_no_row(
+    publish_wrongly: Callable[[Any], Any], connection: pika.BlockingConnection, path: Path
+) -> None:
+    with pytest.raises(Exception) as plainly:
+        publish_wrongly(connection.channel())
+    with Recorder(path) as recorder:
+        channel = recorder.wrap(connection.channel())
+        publish(channel, "one")
+        with pytest.raises(type(plainly.value)):
+            publish_wrongly(channel)
+    assert events(path) == [("published", "one")]
 
 
 def test_an_empty_queue_and_an_unknown_tag_are_no_rows(connection: pika.BlockingConnection, path: Path) -> None:
@@ -176,7 +238,7 @@ def test_a_select_connection_is_recorded(server: Server, path: Path) -> None:
 
     def on_cancelled(channel: Any) -> None:
         channel.basic_publish("", "work", b"job", pika.BasicProperties(message_id="two"))
-        channel.basic_get("work", on_got)
+        channel.basic_get("", on_got)
 
     def on_got(channel: Any, method: Any, properties: Any, body: bytes) -> None:
         connection.close()
@@ -200,6 +262,7 @@ def test_a_select_connection_is_recorded(server: Server, path: Path) -> None:
     recorder.close()
     one = [("published", "one"), ("delivered", "one"), ("rejected", "one"), ("published", "two")]
     assert events(path) == [*one, ("delivered", "two"), ("requeued", "two")]
+    assert [row["queue"] for row in rows(path)] == [None, "work", "work", None, "work", "work"]
 
 
 # -- what a row says -----------------------------------------------------------
@@ -227,6 +290,36 @@ def test_a_row_says_who_where_and_when(server: Server, connection: pika.Blocking
     assert [row["payload"] for row in (published, delivered, requeued)] == [b"job", b"job", b""]
 
 
+def test_without_a_name_the_queue_is_the_one_declared_last(connection: pika.BlockingConnection, path: Path) -> None:
+    with Recorder(path) as recorder:
+        channel = recorder.wrap(connection.channel())
+        name = channel.queue_declare("", exclusive=True).method.queue
+        for identity in ("one", "two", "three"):
+            channel.basic_publish("", name, b"job", pika.BasicProperties(message_id=identity))
+        channel.basic_get("", auto_ack=True)
+        next(channel.consume("", auto_ack=True))
+        channel.cancel()
+        publish(channel, "four")
+        get_any = channel.basic_get("")
+        assert get_any[1].message_id == "four"
+    delivered = [(row["message"], row["queue"]) for row in rows(path) if row["event"] == "delivered"]
+    assert delivered == [("one", name), ("two", name), ("four", "work")]
+
+
+def test_names_that_are_no_utf_8_are_written_as_everywhere(connection: pika.BlockingConnection, path: Path) -> None:
+    with Recorder(path) as recorder:
+        channel = recorder.wrap(connection.channel())
+        channel.exchange_declare("fan", "fanout")
+        channel.queue_bind("work", "fan")
+        channel.basic_publish("fan", b"\xff\xfe", b"job", pika.BasicProperties(headers={"CC": [b"\xfe"]}))
+        channel.queue_declare("work", passive=True)
+        channel.basic_ack(get(channel))
+    found = rows(path)
+    assert [row["event"] for row in found] == ["published", "delivered", "acked"]
+    for row in found:
+        assert row["routing_keys"] == ["Not UTF-8, base64 is: //4=", "Not UTF-8, base64 is: /g=="]
+
+
 def test_a_message_without_an_id_keeps_its_identity(connection: pika.BlockingConnection, path: Path) -> None:
     with Recorder(path) as recorder:
         channel = recorder.wrap(connection.channel())
@@ -238,6 +331,20 @@ def test_a_message_without_an_id_keeps_its_identity(connection: pika.BlockingCon
     assert first == "published"
     assert one != two
     assert rest == [("delivered", one), ("acked", one)]
+
+
+# -- what is wrapped -----------------------------------------------------------
+
+
+def test_only_a_channel_can_be_wrapped_and_only_once(connection: pika.BlockingConnection, path: Path) -> None:
+    with Recorder(path) as recorder:
+        with pytest.raises(TypeError, match=r"channel: expected a channel of pika, .* got a BlockingConnection"):
+            recorder.wrap(connection)
+        with pytest.raises(TypeError, match=r"channel: expected a channel of pika, .* got a str"):
+            recorder.wrap("orders")
+        channel = recorder.wrap(connection.channel())
+        with pytest.raises(ValueError, match="channel: expected one that is not recorded yet"):
+            recorder.wrap(channel)
 
 
 # -- whatever ends the consumer ------------------------------------------------
@@ -267,6 +374,37 @@ def test_what_a_killed_consumer_had_done_is_recovered(
     assert recover(path) == 2
     assert events(path) == [("published", "one"), ("delivered", "one")]
     assert not journal_of(path).exists()
+
+
+WITHOUT_PYARROW = """
+import sys
+sys.modules["pyarrow"] = None
+import pika
+from simulator.capture.errors import CaptureError
+from simulator.capture.recorder import Recorder
+from simulator.capture.schema import Observation
+
+recorder = Recorder(sys.argv[2])
+channel = recorder.wrap(pika.BlockingConnection(pika.URLParameters(sys.argv[1])).channel())
+channel.basic_publish("", "work", b"job", pika.BasicProperties(message_id="one"))
+channel.basic_get("work")
+try:
+    recorder.close()
+except CaptureError as error:
+    print(error)
+"""
+
+
+def test_recording_takes_no_pyarrow_only_making_the_capture_does(
+    server: Server, connection: pika.BlockingConnection, path: Path
+) -> None:
+    command = [sys.executable, "-c", WITHOUT_PYARROW, server.amqp_url, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"{path}: this needs pyarrow: pip install ")
+    assert done.stdout.endswith(f"; the rows stay in {journal_of(path)}\n")
+    assert recover(path) == 2
+    assert events(path) == [("published", "one"), ("delivered", "one")]
 
 
 def test_a_torn_last_line_is_left_out_and_another_one_is_named(
