@@ -139,6 +139,10 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     definitions_refusal_texts: Literal["printed", "plain"]
     topic_permissions_need_exchange: bool
 
+    def __repr__(self) -> str:
+        in_table = _BY_NAME.get(self.name) == self
+        return f"dlx.release({self.name!r})" if in_table else super().__repr__()
+
     def __hash__(self) -> int:
         """Quick, since rules remember results by their release."""
         return hash(self.name)

@@ -17,6 +17,21 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+__all__ = [
+    "Binary",
+    "Float32",
+    "Long",
+    "Short",
+    "SignedByte",
+    "Timestamp",
+    "UnsignedByte",
+    "UnsignedInt",
+    "UnsignedShort",
+    "plain",
+    "type_name",
+    "wire_type",
+]
+
 
 class _Number:
     """Its ``repr`` says the type on the wire; as text it is the number alone."""

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 _STRATEGIES = {
     "Binding": "bindings",
     "Death": "deaths",
+    "DeathHistory": "death_histories",
     "Exchange": "exchanges",
     "Message": "messages",
     "Policy": "policies",
     "Queue": "queues",
+    "RetryPlan": "retry_plans",
     "Settings": "settings",
     "Topology": "topologies",
 }
@@ -51,4 +53,4 @@ def _releases() -> st.SearchStrategy[dlx.Release]:
     from dlx.releases import DEFAULT, RELEASES
 
     names = (DEFAULT, *(name for name in reversed(RELEASES) if name != DEFAULT))
-    return st.sampled_from(names).map(dlx.release)
+    return st.sampled_from([dlx.release(name) for name in names])

@@ -2,43 +2,41 @@
 
 from __future__ import annotations
 
-import datetime
 import inspect
+import re
 import subprocess
 import sys
-from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from hypothesis import HealthCheck, find, given, settings
+from hypothesis import HealthCheck, Phase, Verbosity, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import InvalidArgument
 
 import dlx
 from dlx import values
-from dlx.deaths import DeathPoint
-from dlx.policies import PolicyChoice, SkippedPolicy
-from dlx.settings import Origin, Setting
-from simulator.capture.schema import Observation
-from simulator.testing import _hypothesis, steps, strategies
-from simulator.testing.strategies.log import LADDER
+from dlx.releases import RELEASES
+from simulator.testing import _hypothesis, strategies
 from tests.testing.reaching import reached
 
 PUBLIC = {name: getattr(strategies, name) for name in strategies.__all__ if name != "definitions_document"}
-NEEDED = {"histories": {"topology": LADDER}}
-# What the package says is imported where an example is pasted.
-PASTED_BELOW = {
-    **{name: getattr(dlx, name) for name in ("Death", "Message", "Release", "Settings", "Binding", "Exchange")},
-    **{name: getattr(dlx, name) for name in ("Policy", "Queue", "Topology")},
-    **{kind.__name__: kind for kind in (DeathPoint, PolicyChoice, SkippedPolicy, Origin, Setting, Observation)},
-    "Decimal": Decimal,
-    **{name: value for module in (values, steps) for name, value in vars(module).items() if not name.startswith("_")},
-    "datetime": datetime,
-}
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "testing.md"
+
+
+def documented_imports() -> str:
+    """What the package says is imported where an example is pasted."""
+    below = str(strategies.__doc__).partition("can be pasted into a test below\n\n")[2].partition("\n\n")[0]
+    return below.replace(">>> ", "") + "\n"
+
+
+PASTED_BELOW: dict[str, Any] = {}
+exec(documented_imports(), PASTED_BELOW)
 
 
 def made(name: str, **arguments: Any) -> st.SearchStrategy[Any]:
-    return PUBLIC[name](**NEEDED.get(name, {}) | arguments)
+    return PUBLIC[name](**arguments)
 
 
 VARIANTS = [
@@ -52,6 +50,8 @@ VARIANTS = [
     ("policies", {"valid": False}),
     ("policies", {"operator": True}),
     ("histories", {"hostile": True}),
+    ("histories", {"kinds": ["publish", "repeat"]}),
+    ("death_histories", {"hostile": True}),
     ("log_rows", {"consistent": False}),
 ]
 
@@ -64,6 +64,48 @@ def test_an_example_can_be_pasted(name: str, arguments: dict[str, Any]) -> None:
         assert eval(repr(drawn), dict(PASTED_BELOW)) == drawn
 
     check()
+
+
+ALL_PRINTED = settings(
+    verbosity=Verbosity.verbose,
+    phases=[Phase.generate],
+    max_examples=200,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.mark.parametrize(("name", "arguments"), VARIANTS, ids=lambda part: str(part))
+def test_what_hypothesis_prints_can_be_pasted(
+    name: str, arguments: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    drawn: list[Any] = []
+
+    @ALL_PRINTED
+    @given(made(name, **arguments), st.integers())  # with an integer, no strategy runs out of examples
+    def check(value: Any, _number: int) -> None:
+        drawn.append(value)
+        assert len(drawn) < 100
+
+    with pytest.raises(AssertionError) as raised:
+        check()
+    shown = "\n".join([capsys.readouterr().out, *raised.value.__notes__])
+    printed = re.findall(r"^[\w ]+: (check\(.*?^\))", shown, re.MULTILINE | re.DOTALL)
+    pasted = [eval(call, PASTED_BELOW | {"check": lambda value, _number: value}) for call in printed]
+    assert pasted == drawn
+
+
+def test_the_imports_are_documented_alike() -> None:
+    assert f"```python\n{documented_imports()}```\n" in DOCUMENTED.read_text()
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_a_release_is_pasted_by_its_name(name: str) -> None:
+    release = dlx.release(name)
+    assert repr(release) == f"dlx.release({name!r})"
+    assert eval(repr(release), PASTED_BELOW) == release
+    of_ones_own = msgspec.structs.replace(release, queue_mode_checked=not release.queue_mode_checked)
+    assert eval(repr(of_ones_own), PASTED_BELOW) == of_ones_own
 
 
 TYPED = [
@@ -85,12 +127,14 @@ SMALLEST = {
     "bindings": dlx.Binding(source="dlx", destination="orders", routing_key="orders"),
     "exchanges": dlx.Exchange(name="dlx"),
     "field_tables": {},
+    "death_histories": dlx.DeathHistory(),
     "histories": (),
     "log_rows": [],
     "messages": dlx.Message(exchange="", routing_keys=("orders",)),
     "properties": {},
     "queue_arguments": {},
     "queues": dlx.Queue(name="orders"),
+    "retry_plans": dlx.RetryPlan(delays_ms=()),
     "topologies": dlx.Topology.of(queues=[dlx.Queue(name="orders")]),
     "x_deaths": [],
 }
@@ -110,13 +154,16 @@ def test_the_smallest_example_is_the_plainest(name: str) -> None:
         ("topologies", {"queues_min": 3, "queues_max": 2}, "queues_max=2: expected an integer, at least queues_min=3"),
         ("topologies", {"cyclic": "yes"}, "cyclic='yes': expected True, False or None"),
         ("topologies", {"cyclic": True, "types": ["stream"]}, "cyclic=True: streams have no dead letters"),
-        ("topologies", {"types": ["stream"], "release": "3.8"}, "types=[]: expected at least one name"),
+        ("topologies", {"types": []}, "types=[]: expected at least one name"),
+        ("topologies", {"types": ["stream"], "release": "3.8"}, "types=['stream']: RabbitMQ 3.8 has 'classic'"),
+        ("deaths", {"queue_names": None}, "queue_names=None: expected several strings, in a tuple or list"),
         ("topologies", {"limits": ["ttl"]}, "limits: no 'ttl' there; expected some of 'message-ttl', 'max-length'"),
         ("topologies", {"limits": "message-ttl"}, "expected several strings, such as ('message-ttl',)"),
         ("definitions", {"policies": 1}, "policies=1: expected True or False"),
         ("queue_arguments", {"type": "stream", "release": "3.8"}, "RabbitMQ 3.8 has 'classic', 'quorum'"),
         ("policies", {"queue_names": []}, "queue_names=[]: expected at least one name"),
         ("policies", {"queue_names": [b"orders"]}, "expected strings only"),
+        ("retry_plans", {"delays_max": -1}, "delays_max=-1: expected an integer, 0 or more"),
         ("messages", {"deaths_max": -1}, "deaths_max=-1: expected an integer, 0 or more"),
         ("histories", {"kinds": ["explode"]}, "kinds: no 'explode' there; expected some of 'publish', 'ack'"),
         ("histories", {"topology": {}}, "topology={}: expected a dlx.Topology"),
@@ -129,16 +176,23 @@ def test_a_wrong_argument_is_told_what_would_be_right(name: str, arguments: dict
     assert said in str(raised.value)
 
 
+def test_a_document_is_made_of_a_topology() -> None:
+    with pytest.raises(InvalidArgument, match=r"topology=\{\}: expected a dlx.Topology"):
+        strategies.definitions_document({})
+    assert strategies.definitions_document(dlx.Topology())["queues"] == []
+
+
 def test_all_arguments_are_keywords_with_defaults() -> None:
     for name, strategy in PUBLIC.items():
         for parameter in inspect.signature(strategy).parameters.values():
             if parameter.kind is not parameter.VAR_KEYWORD:
                 assert parameter.kind is parameter.KEYWORD_ONLY, (name, parameter)
-                assert parameter.default is not parameter.empty or parameter.name in NEEDED.get(name, {})
+                assert parameter.default is not parameter.empty, (name, parameter)
 
 
 REGISTERED = (
-    dlx.Binding, dlx.Death, dlx.Exchange, dlx.Message, dlx.Policy, dlx.Queue, dlx.Release, dlx.Settings, dlx.Topology,
+    dlx.Binding, dlx.Death, dlx.DeathHistory, dlx.Exchange, dlx.Message, dlx.Policy, dlx.Queue, dlx.Release,
+    dlx.RetryPlan, dlx.Settings, dlx.Topology,
 )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from simulator.events import Event
 from simulator.testing import Trial, steps
 from simulator.testing.steps import AnyStep, History
 from simulator.testing.strategies import definitions_document, histories, topologies
-from simulator.testing.strategies.log import LADDER
+from simulator.testing.strategies.history import LADDER
 from tests.testing.reaching import reached
 
 Case = tuple[str, dlx.Topology, History]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from simulator.capture import SCHEMA, Observation, open_log, to_batches, write_c
 from simulator.definitions import Definitions
 from simulator.replay import VERDICTS, replay_table
 from simulator.testing.strategies import definitions_document, log_rows, topologies
-from simulator.testing.strategies.log import LADDER
+from simulator.testing.strategies.history import LADDER
 from tests.testing.reaching import reached
 
 Case = tuple[str, dlx.Topology, list[Observation]]
@@ -69,6 +71,16 @@ def test_rows_are_a_capture(tmp_path_factory: pytest.TempPathFactory, rows: list
             writer.write(batch)
     read = [row for batch in open_log(path) for row in batch.to_pylist()]
     assert read == [{name: getattr(row, name) for name in SCHEMA.names} for row in rows]
+
+
+def test_rows_are_drawn_without_what_reads_and_writes_captures() -> None:
+    code = (
+        "import sys; sys.modules['pyarrow'] = None;"
+        "from hypothesis import find; from simulator.testing.strategies import log_rows;"
+        "print(find(log_rows(), bool)[0].event, find(log_rows(consistent=False), bool)[0].event)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "published published\n"
 
 
 REACHED = {

@@ -5,19 +5,20 @@
 >>> @given(topologies(cyclic=True))
 ... def test_nothing_circles(topology): ...
 
-All arguments are keywords with defaults, and a wrong one raises
+All arguments of strategies are keywords with defaults, and a wrong one raises
 ``hypothesis.errors.InvalidArgument``. ``release`` is a release or its name, such as
-``"4.3"``. What is drawn shrinks towards the plainest there is, and its ``repr`` can be
-pasted into a test below
+``"4.3"``. ``definitions_document`` is no strategy, but a function of a topology that
+was drawn. What is drawn shrinks towards the plainest there is, and what Hypothesis
+prints of it can be pasted into a test below
 
 >>> import datetime
 >>> from decimal import Decimal
->>> from dlx.deaths import Death, DeathPoint
->>> from dlx.message import Message
+>>> import dlx
+>>> from dlx import Binding, Death, DeathHistory, Exchange, Message, Policy, Queue, RetryPlan, Settings, Topology
+>>> from dlx.deaths import DeathPoint
 >>> from dlx.policies import PolicyChoice, SkippedPolicy
 >>> from dlx.releases import Release
->>> from dlx.settings import Origin, Setting, Settings
->>> from dlx.topology import Binding, Exchange, Policy, Queue, Topology
+>>> from dlx.settings import Origin, Setting
 >>> from dlx.values import *
 >>> from simulator.capture.schema import Observation
 >>> from simulator.testing.steps import *
@@ -35,19 +36,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from simulator.testing.strategies.amqp import field_tables, field_values
     from simulator.testing.strategies.argument import queue_arguments
-    from simulator.testing.strategies.death import deaths, x_deaths
+    from simulator.testing.strategies.death import death_histories, deaths, x_deaths
     from simulator.testing.strategies.documents import definitions_document
     from simulator.testing.strategies.history import histories
     from simulator.testing.strategies.log import log_rows
     from simulator.testing.strategies.message import messages, properties
     from simulator.testing.strategies.parts import bindings, exchanges, queues
     from simulator.testing.strategies.policy import policies
+    from simulator.testing.strategies.retry import retry_plans
     from simulator.testing.strategies.setting import settings
     from simulator.testing.strategies.topology import definitions, topologies
 
 # Modules are in the singular: a module of a strategy's own name would hide it.
 _HOME = {
     "bindings": "parts",
+    "death_histories": "death",
     "deaths": "death",
     "definitions": "topology",
     "definitions_document": "documents",
@@ -61,6 +64,7 @@ _HOME = {
     "properties": "message",
     "queue_arguments": "argument",
     "queues": "parts",
+    "retry_plans": "retry",
     "settings": "setting",
     "topologies": "topology",
     "x_deaths": "death",
@@ -68,6 +72,7 @@ _HOME = {
 
 __all__ = [
     "bindings",
+    "death_histories",
     "deaths",
     "definitions",
     "definitions_document",
@@ -81,6 +86,7 @@ __all__ = [
     "properties",
     "queue_arguments",
     "queues",
+    "retry_plans",
     "settings",
     "topologies",
     "x_deaths",

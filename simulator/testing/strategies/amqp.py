@@ -20,6 +20,7 @@ from dlx.values import (
     UnsignedInt,
     UnsignedShort,
 )
+from simulator.testing.strategies.built import built
 from simulator.testing.strategies.checks import check_count
 
 DEPTH_MAX = 90
@@ -70,9 +71,9 @@ _SCALARS: st.SearchStrategy[Any] = st.one_of(
     st.none(),
     *(st.integers(*limits).map(kind) for kind, limits in _INTEGERS.items()),
     st.floats(allow_nan=False, allow_infinity=False),
-    st.floats(allow_nan=False, allow_infinity=False, width=32).map(Float32),
-    st.builds(_decimal, st.integers(0, 2**32 - 1), st.integers(0, 6)),
-    st.datetimes(datetime(1970, 1, 1), datetime(9999, 1, 1)).map(_whole_seconds),
+    built(Float32, st.floats(allow_nan=False, allow_infinity=False, width=32)),
+    built(_decimal, st.integers(0, 2**32 - 1), st.integers(0, 6)),
+    built(_whole_seconds, st.datetimes(datetime(1970, 1, 1), datetime(9999, 1, 1))),
     st.binary(max_size=8).map(Binary),
     st.binary(max_size=8).map(lambda rest: b"\xff" + rest),
 )

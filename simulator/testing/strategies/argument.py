@@ -74,8 +74,12 @@ def queue_arguments(
 def check_type(type: str, release: Release) -> None:
     """The type of a queue must be one of the release."""
     if type not in release.queue_types:
-        known = ", ".join(map(repr, sorted(release.queue_types)))
-        raise InvalidArgument(f"type={type!r}: RabbitMQ {release.name} has {known}")
+        raise InvalidArgument(f"type={type!r}: {types_had(release)}")
+
+
+def types_had(release: Release) -> str:
+    """The types of queues that a release has, for an error."""
+    return f"RabbitMQ {release.name} has {', '.join(map(repr, sorted(release.queue_types)))}"
 
 
 def argument_keys(type: str, release: Release) -> tuple[str, ...]:

@@ -46,13 +46,13 @@ def check_flags(**flags: Any) -> None:
             raise InvalidArgument(f"{name}={value!r}: expected True or False")
 
 
-def check_topology(topology: Any) -> None:
-    """It must be a topology with a queue."""
+def check_topology(topology: Any, *, queues_min: int = 1) -> None:
+    """It must be a topology, by default with a queue."""
     if not isinstance(topology, Topology):
         raise InvalidArgument(
             f"topology={topology!r:.60}: expected a dlx.Topology; definitions have one for each vhost"
         )
-    if not topology.queues:
+    if len(topology.queues) < queues_min:
         raise InvalidArgument("topology: expected at least one queue in it")
 
 
@@ -75,7 +75,8 @@ def checked_choice(name: str, values: Any, known: Collection[str]) -> tuple[str,
 
 def _strings(name: str, values: Any) -> tuple[str, ...]:
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise InvalidArgument(f"{name}={values!r}: expected several strings, such as ({values!r},)")
+        example = f", such as ({values!r},)" if isinstance(values, str) else ", in a tuple or list"
+        raise InvalidArgument(f"{name}={values!r}: expected several strings{example}")
     found = tuple(values)
     if not all(isinstance(value, str) for value in found):
         raise InvalidArgument(f"{name}={values!r}: expected strings only")

@@ -7,9 +7,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from dlx.deaths import REASONS, Death
+from dlx.consumer import DeathHistory, death_history
+from dlx.deaths import REASONS, X_DEATH, Death
 from dlx.values import Long, Timestamp
 from simulator.testing.strategies.amqp import field_tables, field_values
+from simulator.testing.strategies.built import built
 from simulator.testing.strategies.checks import check_count, check_flags, checked_names
 from simulator.testing.strategies.names import first_names
 
@@ -62,10 +64,22 @@ def x_deaths(
     check_count("entries_max", entries_max)
     check_flags(hostile=hostile)
     entries = deaths(queue_names=queue_names, exchange_names=exchange_names)
-    honest = st.lists(entries, max_size=entries_max, unique_by=lambda death: death.key).map(_tables)
+    honest = built(_tables, st.lists(entries, max_size=entries_max, unique_by=lambda death: death.key))
     if not hostile:
         return honest
     return st.one_of(honest, st.lists(_forged(entries), max_size=entries_max), _ANY)
+
+
+def death_histories(
+    *,
+    queue_names: Collection[str] = first_names(4),
+    exchange_names: Collection[str] = ("", "dlx"),
+    entries_max: int = 3,
+    hostile: bool = False,
+) -> st.SearchStrategy[DeathHistory]:
+    """What ``dlx.death_history`` reads from such a header. The arguments are those of ``x_deaths``."""
+    headers = x_deaths(queue_names=queue_names, exchange_names=exchange_names, entries_max=entries_max, hostile=hostile)
+    return built(lambda value: death_history({X_DEATH: value}), headers)
 
 
 def _tables(history: list[Death]) -> list[dict[str, Any]]:
@@ -73,7 +87,7 @@ def _tables(history: list[Death]) -> list[dict[str, Any]]:
 
 
 def _forged(entries: st.SearchStrategy[Death]) -> st.SearchStrategy[Any]:
-    tables = entries.map(Death.as_table)
+    tables = built(Death.as_table, entries)
     return st.one_of(tables, _spoilt(tables), field_tables(), _ANY)
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from dlx.releases import Release
 from dlx.topology import STOCK_EXCHANGES, Policy, Queue, Topology
-from simulator.testing.strategies.checks import checked_release
+from simulator.testing.strategies.checks import check_topology, checked_release
 
 _STOCK = frozenset(exchange.name for exchange in STOCK_EXCHANGES)
 _VHOST = {"vhost": "/"}
@@ -17,8 +17,10 @@ _VHOST = {"vhost": "/"}
 def definitions_document(topology: Topology, release: Release | str = "4.3") -> dict[str, Any]:
     """The document that a server of the release would export of a virtual host ``/`` with this topology.
 
-    So a ``Trial`` plays a topology that was drawn, or ``simulator.serve`` serves it.
+    So a ``Trial`` plays a topology that was drawn, or ``simulator.serve`` serves it. This is a function, and no
+    strategy: ``definitions`` draws such documents.
     """
+    check_topology(topology, queues_min=0)
     version = checked_release(release).version
     exchanges = [exchange for exchange in topology.exchanges.values() if exchange.name not in _STOCK]
     bindings = [binding for bound in topology.bindings.values() for binding in bound]

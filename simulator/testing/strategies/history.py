@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from dlx.releases import Release
 from dlx.settings import DEAD_LETTER_EXCHANGE, MAX_LENGTH, MESSAGE_TTL, effective_settings
-from dlx.topology import STREAM, Policy, Topology
+from dlx.topology import STREAM, Policy, Queue, Topology
 from simulator.json_values import NoFieldValueError, field_value, plain
 from simulator.testing import steps
 from simulator.testing.steps import AnyStep, History
+from simulator.testing.strategies.built import built
 from simulator.testing.strategies.checks import (
     check_count,
     check_flags,
@@ -28,6 +29,21 @@ from simulator.testing.strategies.policy import exact_pattern
 KINDS = ("publish", "ack", "reject", "requeue", "crash", "hold", "get", "leave", "wait", "policy", "repeat")
 """The kinds of steps that a history may have."""
 
+LADDER = Topology.of(
+    queues=[
+        Queue(name="orders", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "orders.wait"}),
+        Queue(
+            name="orders.wait",
+            arguments={
+                "x-message-ttl": 60_000,
+                "x-dead-letter-exchange": "",
+                "x-dead-letter-routing-key": "orders",
+            },
+        ),
+    ]
+)
+"""The usual retry: what is rejected waits a minute and comes back."""
+
 _WEIGHTS = {"publish": 6, "reject": 3, "wait": 2, "policy": 2}
 _TIMES_MAX = 3
 _REPEATED_MAX = 5
@@ -40,7 +56,7 @@ _CHANGED = "changed"
 
 def histories(
     *,
-    topology: Topology,
+    topology: Topology = LADDER,
     kinds: Collection[str] = KINDS,
     steps_max: int = 12,
     hostile: bool = False,
@@ -52,7 +68,7 @@ def histories(
     What is drawn goes to JSON and back. It shrinks to few steps, publishes first.
 
     Args:
-        topology: where they happen, as virtual host ``/``.
+        topology: where they happen, as virtual host ``/``; by default a queue, and one in which messages wait.
         kinds: the steps to draw from, some of ``publish``, ``ack``, ``reject``, ``requeue``, ``crash``, ``hold``,
             ``get``, ``leave``, ``wait``, ``policy``, ``repeat``.
         steps_max: steps, at most; those in a ``Repeat`` are counted once, with it.
@@ -64,7 +80,7 @@ def histories(
     check_flags(hostile=hostile)
     chosen = checked_names("kinds", checked_choice("kinds", kinds, KINDS))
     check_topology(topology)
-    return st.lists(_steps(topology, chosen, hostile, rules), max_size=steps_max).map(_possible)
+    return built(_possible, st.lists(_steps(topology, chosen, hostile, rules), max_size=steps_max))
 
 
 def _steps(topology: Topology, kinds: tuple[str, ...], hostile: bool, release: Release) -> st.SearchStrategy[AnyStep]:
@@ -102,7 +118,7 @@ def _publishes(topology: Topology, hostile: bool) -> st.SearchStrategy[AnyStep]:
     """One message as plain as can be, or any. What takes few choices is easily left out when an example shrinks."""
     addresses = [(exchange, key) for exchange in ("", *topology.bindings) for key in _keys(topology, exchange)]
     keys = st.sampled_from(tuple(dict.fromkeys(key for _, key in addresses)))
-    any_message = st.builds(
+    any_message = built(
         lambda address, **message: steps.Publish(*address, **message),
         st.sampled_from(addresses),
         headers=_headers(keys, hostile),

@@ -1,4 +1,4 @@
-"""Rows of a captured log, in the columns of ``simulator.capture.schema``. Needs ``dlx[replay]``."""
+"""Rows of a captured log, in the columns of ``simulator.capture.schema``."""
 
 from __future__ import annotations
 
@@ -10,34 +10,20 @@ from hypothesis import strategies as st
 from dlx.message import Message
 from dlx.releases import Release
 from dlx.routing import route
-from dlx.topology import Queue, Topology
+from dlx.topology import Topology
 from simulator.broker.content import delivered_properties
 from simulator.capture.observe import split_properties
 from simulator.capture.schema import Observation
 from simulator.events import Event, Happened
 from simulator.json_values import plain
 from simulator.testing.steps import AnyStep
+from simulator.testing.strategies.built import built
 from simulator.testing.strategies.checks import check_count, check_flags, check_topology, checked_release
 from simulator.testing.strategies.documents import definitions_document
-from simulator.testing.strategies.history import KINDS, histories
+from simulator.testing.strategies.history import KINDS, LADDER, histories
 from simulator.testing.strategies.message import properties
 from simulator.testing.strategies.names import NOWHERE
 from simulator.testing.trial import START_US, Trial
-
-LADDER = Topology.of(
-    queues=[
-        Queue(name="orders", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "orders.wait"}),
-        Queue(
-            name="orders.wait",
-            arguments={
-                "x-message-ttl": 60_000,
-                "x-dead-letter-exchange": "",
-                "x-dead-letter-routing-key": "orders",
-            },
-        ),
-    ]
-)
-"""The usual retry: what is rejected waits a minute and comes back."""
 
 # Definitions are exported once, so a log does not tell of policies that changed.
 _KINDS = tuple(kind for kind in KINDS if kind != "policy")
@@ -66,9 +52,9 @@ def log_rows(
     check_count("steps_max", steps_max)
     check_topology(topology)
     if not consistent:
-        return st.lists(_arbitrary(tuple(topology.queues)), max_size=steps_max).map(_numbered)
+        return built(_numbered, st.lists(_arbitrary(tuple(topology.queues)), max_size=steps_max))
     drawn = histories(topology=topology, kinds=_KINDS, steps_max=steps_max, release=rules)
-    return drawn.map(lambda history: _numbered(traced(history, topology, rules)))
+    return built(lambda history: _numbered(traced(history, topology, rules)), drawn)
 
 
 def traced(history: Iterable[AnyStep], topology: Topology, release: Release) -> list[Observation]:
@@ -137,5 +123,5 @@ def _arbitrary(queues: tuple[str, ...]) -> st.SearchStrategy[Observation]:
         "routing_keys": st.lists(names, min_size=1, max_size=3),
         "payload": st.sampled_from((b"", b"body", b"\xff")),
     }
-    publishes = st.builds(_row, queue=st.none(), routed_queues=st.lists(names, max_size=2), **common)
-    return st.one_of(publishes, st.builds(_row, queue=names, routed_queues=st.none(), **common))
+    publishes = built(_row, queue=st.none(), routed_queues=st.lists(names, max_size=2), **common)
+    return st.one_of(publishes, built(_row, queue=names, routed_queues=st.none(), **common))

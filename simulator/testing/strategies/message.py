@@ -14,6 +14,7 @@ from dlx.letters import record_death
 from dlx.message import Message, published
 from dlx.releases import Release
 from simulator.testing.strategies.amqp import field_values
+from simulator.testing.strategies.built import built
 from simulator.testing.strategies.checks import check_count, check_flags, checked_names, checked_release
 from simulator.testing.strategies.death import x_deaths
 from simulator.testing.strategies.names import NOWHERE, first_names
@@ -97,7 +98,11 @@ def _headers(routing_keys: tuple[str, ...], carbon_copies: bool, hostile: bool) 
         parts.append(_carbon_copies(st.lists(st.sampled_from((*routing_keys, NOWHERE)), min_size=1, max_size=2)))
     if hostile:
         parts.append(_brokers_headers(routing_keys))
-    return st.tuples(*parts).map(lambda drawn: {name: value for part in drawn for name, value in part.items()})
+    return built(_merged, *parts)
+
+
+def _merged(*parts: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for part in parts for name, value in part.items()}
 
 
 def _carbon_copies(keys: st.SearchStrategy[list[str]]) -> st.SearchStrategy[dict[str, Any]]:

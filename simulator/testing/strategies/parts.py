@@ -6,10 +6,11 @@ from collections.abc import Collection, Mapping
 from functools import partial
 
 from hypothesis import strategies as st
+from hypothesis.errors import InvalidArgument
 
 from dlx.releases import Release
 from dlx.topology import CLASSIC, QUORUM, STREAM, Arguments, Binding, Exchange, Queue
-from simulator.testing.strategies.argument import queue_arguments
+from simulator.testing.strategies.argument import queue_arguments, types_had
 from simulator.testing.strategies.checks import checked_choice, checked_names, checked_release
 from simulator.testing.strategies.names import NOWHERE, first_names
 
@@ -41,8 +42,11 @@ def queues(
 
 def checked_types(types: Collection[str], release: Release) -> tuple[str, ...]:
     """The types of queues among ``types`` that the release has; at least one."""
-    found = checked_choice("types", types, QUEUE_TYPES)
-    return checked_names("types", [kind for kind in found if kind in release.queue_types])
+    named = checked_choice("types", checked_names("types", types), QUEUE_TYPES)
+    found = tuple(kind for kind in named if kind in release.queue_types)
+    if not found:
+        raise InvalidArgument(f"types={types!r}: {types_had(release)}")
+    return found
 
 
 @st.composite

@@ -29,6 +29,7 @@ from dlx.settings import (
     REJECT_PUBLISH,
 )
 from dlx.topology import CLASSIC, STREAM, Policy, Queue, Topology
+from simulator.testing.strategies.built import built
 from simulator.testing.strategies.checks import (
     check_flags,
     check_range,
@@ -93,7 +94,7 @@ def definitions(*, release: Release | str = "4.3", **topology: Any) -> st.Search
     ``topology``: what ``topologies`` takes.
     """
     rules = checked_release(release)
-    return topologies(release=rules, **topology).map(lambda drawn: definitions_document(drawn, rules))
+    return built(definitions_document, topologies(release=rules, **topology), st.just(rules))
 
 
 class _Allowed(msgspec.Struct, frozen=True):
