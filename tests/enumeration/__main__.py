@@ -8,6 +8,7 @@ python -m tests.enumeration --queues 3 --part 1/4            a quarter of it
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 
 import click
 import msgspec
@@ -15,6 +16,7 @@ import msgspec
 from dlx.releases import DEFAULT, RELEASES, release
 from tests.enumeration.run import enumerated
 from tests.enumeration.space import NAMES, Space
+from tests.enumeration.tally import Tally
 
 EXIT_DISAGREES, EXIT_USAGE, EXIT_FAULT, EXIT_INTERRUPTED = 1, 64, 70, 130
 
@@ -41,20 +43,28 @@ class _Part(click.ParamType[tuple[int, int]]):
 def main(queues: tuple[int, ...], releases: tuple[str, ...], jobs: int, part: tuple[int, int], machine: bool) -> None:
     """Run and report; exit code 1 if anything disagrees, 70 if an invariant is broken."""
     tallies = []
-    for name in releases:
-        for number in queues:
-            try:
-                tally = enumerated(Space(number, release(name)), jobs, part)
-            except KeyboardInterrupt:
-                sys.exit(EXIT_INTERRUPTED)
+    try:
+        for tally in _tallies(queues, releases, jobs, part):
             tallies.append(tally)
             if not machine:
                 click.echo("\n".join(tally.lines()))
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
     if machine:
         click.echo(msgspec.json.encode([tally.as_json() for tally in tallies]))
     if any(tally.faulty for tally in tallies):
         sys.exit(EXIT_FAULT)
     sys.exit(0 if all(tally.agrees for tally in tallies) else EXIT_DISAGREES)
+
+
+def _tallies(queues: tuple[int, ...], releases: tuple[str, ...], jobs: int, part: tuple[int, int]) -> Iterator[Tally]:
+    """One for each release and number of queues; the last is of the first that breaks an invariant."""
+    for name in releases:
+        for number in queues:
+            tally = enumerated(Space(number, release(name)), jobs, part)
+            yield tally
+            if tally.faulty:
+                return
 
 
 if __name__ == "__main__":

@@ -9,8 +9,9 @@ import msgspec
 from dlx.message import Message
 from simulator.events import Happened
 from simulator.testing import steps
+from simulator.testing.finding import Finding
 from simulator.testing.properties import INVARIANTS, Lossless, Property, PropertyBroken, Settles
-from simulator.testing.search import Finding, Search
+from simulator.testing.search import Search
 from simulator.testing.steps import History
 from simulator.testing.trial import Trial, replay
 from tests.enumeration.oracle import Oracle, Queue
@@ -103,7 +104,7 @@ def _judged(name: str, definitions: dict[str, Any], release: str, expected: set[
         found = search.run(lambda tried: tried < HISTORIES_MAX)
     except PropertyBroken as broken:
         why = f"the search does not catch what it finds: {broken}"
-        fault = Disagreement(name, why, False, definitions, steps.to_builtins(broken.history))
+        fault = Disagreement(name, why, broken.property != name, definitions, steps.to_builtins(broken.history))
         return Verdict(name, True, tuple(sorted(expected)), search.tried, True, fault)
     return Verdict(
         property=name,

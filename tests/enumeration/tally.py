@@ -11,7 +11,7 @@ import msgspec
 from tests.enumeration.check import PROPERTIES, Disagreement, Verdict
 
 DISAGREEMENTS_MAX = 20
-"""So many disagreements are kept to be shown; all are counted."""
+"""So many disagreements are kept to be shown, and more where an invariant is broken; all are counted."""
 
 
 class Tally:
@@ -22,7 +22,8 @@ class Tally:
         topologies: how many were checked, of those left after symmetry.
         histories: how many the searches played.
         unended: how many searches were cut off.
-        disagreeing: how many verdicts disagree, by what disagrees; ``disagreements`` are the first of them.
+        disagreeing: how many verdicts disagree, by what disagrees; ``disagreements`` are the first of them, and all
+            that break an invariant.
     """
 
     def __init__(self, release: str, queues: int, before: int) -> None:
@@ -44,7 +45,7 @@ class Tally:
             self.reasons.update((verdict.property, reason) for reason in verdict.reasons)
             if verdict.disagreement is not None:
                 self.disagreeing[f"{verdict.property}: {verdict.disagreement.why.split(':')[0]}"] += 1
-                if len(self.disagreements) < DISAGREEMENTS_MAX:
+                if verdict.disagreement.invariant or len(self.disagreements) < DISAGREEMENTS_MAX:
                     self.disagreements.append(verdict.disagreement)
 
     @property
