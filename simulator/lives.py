@@ -52,6 +52,7 @@ _SENTENCES = {
     Event.DROPPED: "it was dropped: it died in the queue '{queue}' ({reason}) and went nowhere",
     Event.PURGED: "it was removed with what else was in the queue '{queue}'",
 }
+_GONE = "Nothing is left of it."
 _UNBOUND = "no queue was bound for it: it is gone"
 _UNBOUND_LETTER = "no queue was bound for its dead letter from '{queue}' ({reason}): it is gone"
 
@@ -64,7 +65,7 @@ class Life(msgspec.Struct, kw_only=True):
         vhost: its virtual host.
         message_id: the property of that name, where it has one.
         events: what happened, the oldest first.
-        unkept: how many events were too many to keep.
+        unkept: how many events were too many to keep, after the first 500. Of what loses a copy more are kept.
     """
 
     uid: int
@@ -108,7 +109,7 @@ class Life(msgspec.Struct, kw_only=True):
             told.append(f"{_when(event.time_us, before)} {_what(event)}.")
             before = event.time_us
         if self.unkept:
-            told.append(f"{self.unkept} further events were not kept.")
+            told.insert(EVENTS_PER_MESSAGE_MAX, f"{self.unkept} further events were not kept.")
         return told
 
     def last(self) -> str:
@@ -116,8 +117,10 @@ class Life(msgspec.Struct, kw_only=True):
         return _sentence(self.events[-1]) if self.events else ""
 
     def _outcome(self) -> str:
+        if self.unkept:
+            return "Nothing more is known of it."
         if self.ended:
-            return "Nothing is left of it."
+            return _GONE
         held = ", ".join(f"'{queue}'" for queue in self.queues)
         return f"It is in {held}." if held else "Nothing more is known of it."
 
@@ -130,6 +133,7 @@ class Life(msgspec.Struct, kw_only=True):
 # event, message as it was, time, queue, reason, detail. (Nothing else is as cheap to add to, and to collect.)
 _EVENT_SLOTS = 6
 _FULL = 1 + EVENTS_PER_MESSAGE_MAX * _EVENT_SLOTS
+_FULL_OF_LOSSES = 2 * _FULL
 _Kept = list[Any]
 
 
@@ -156,7 +160,7 @@ class Lives:
             if copy.message.exchange == _FIREHOSE:
                 return
             kept = self._begin(copy.uid, where)
-        if len(kept) < _FULL:
+        if len(kept) < _FULL or (len(kept) < _FULL_OF_LOSSES and _loses(event, reason)):
             queue = where.definition.name if isinstance(where, QueueState) else None
             kept += (event, copy.message, time_us, queue, reason, detail)
         else:
@@ -226,6 +230,11 @@ class Lives:
         return Life(uid=uid, vhost=vhost, message_id=_message_id(kept), events=events, unkept=self._unkept[uid])
 
 
+def _loses(event: Event, reason: str | None) -> bool:
+    """Whether it tells a loss. A dead letter that is refused is tried again, and only a publish has no reason."""
+    return event in _LOSSES and (event != Event.NACKED or reason is None)
+
+
 def _message_id(kept: _Kept) -> str | None:
     found: str | None = kept[2].properties.get("message_id")
     return found
@@ -274,8 +283,12 @@ class RecordingBroker(Broker):
         life = self.lives.life(uid)
         if life is None:
             return []
-        found = whereabouts(self, uid, life.vhost, life.queues)
-        return [*life.story(), *found] if found else life.sentences()
+        if not life.unkept:
+            found = whereabouts(self, uid, life.vhost, life.queues)
+            return [*life.story(), *found] if found else life.sentences()
+        host = self.vhosts.get(life.vhost)  # a copy may be where no event that was kept tells
+        found = [] if host is None else whereabouts(self, uid, life.vhost, host.queues)
+        return [*life.story(), *(found or [_GONE])]
 
     def happened(
         self, event: Event, where: QueueState | VirtualHost, copy: Copy, *, reason: str | None = None, detail: str = ""

@@ -42,8 +42,9 @@ class ServerClock:
         """Move the time forward; the new time.
 
         Everything that becomes due happens, each thing at its own time, and is handed
-        to the clients' sockets before this returns. Raises ``ValueError`` for a
-        negative duration and ``TypeError`` on wall time.
+        to the clients' sockets before this returns; what clients answer comes later.
+        Raises ``ValueError`` for a negative duration and beyond the year 9999, and
+        ``TypeError`` on wall time.
         """
         us = duration_us(days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds)
         return self._server.run(lambda node: node.advance(us))
@@ -87,6 +88,7 @@ class Server:
 
     def run(self, act: Callable[[Node], Result]) -> Result:
         """Call ``act`` with the node in the server's thread; what it returns. Raises ``RuntimeError`` when stopped."""
+        self.check_running()
         if threading.current_thread() is self._thread:
             return act(self._node)
 
@@ -111,6 +113,11 @@ class Server:
     def snapshot(self) -> bytes:
         """The broker's whole state, for ``simulator.broker.Broker.restore``."""
         return self.run(lambda node: node.broker.snapshot())
+
+    def check_running(self) -> None:
+        """Raise ``RuntimeError`` when it was stopped."""
+        if self._loop.is_closed():
+            raise RuntimeError("the broker is stopped")
 
     def stop(self) -> None:
         """Drop all clients and stop listening. Stopping twice does nothing."""

@@ -21,6 +21,7 @@ from simulator.serve.alarm import MemoryAlarm
 
 MEMORY_LIMIT_BYTES = 1 << 30
 HAND_OUT_MAX = 1_000  # then other clients have their turn
+YEAR_10000_US = 253_402_300_800_000_000
 _SHUTDOWN = "broker forced connection closure with reason 'shutdown'"
 
 
@@ -192,11 +193,36 @@ class Node:
     def advance(self, us: int) -> int:
         """Move a virtual clock forward by microseconds and do what became due; the new time.
 
-        Raises ``TypeError`` when the clock is no virtual one.
+        Raises ``TypeError`` when the clock is no virtual one, and ``ValueError`` beyond the year 9999.
         """
-        self._virtual().advance(milliseconds=us / 1000)
+        self._virtual().jump(self.later_us(us))
         self._catch_up()
         return self.clock.now_us()
+
+    def advance_to_output(self, until_us: int) -> bool:
+        """``advance`` from deadline to deadline, until clients are sent something or it is ``until_us``.
+
+        Whether they were; then this is to be called again.
+        """
+        clock, sent = self._virtual(), self._sent_packets()
+        while (due_us := self.broker.next_due()) is not None and due_us <= until_us:
+            clock.jump(due_us)
+            self._catch_up()
+            if self._sent_packets() != sent:
+                return True
+        clock.jump(until_us)
+        self._catch_up()
+        return False
+
+    def later_us(self, us: int) -> int:
+        """The time on the virtual clock so many microseconds later, which must be one that a date can be made of."""
+        later_us = self._virtual().now_us() + us
+        if later_us >= YEAR_10000_US:
+            raise ValueError("time can be moved up to the end of the year 9999, which would have passed")
+        return later_us
+
+    def _sent_packets(self) -> int:
+        return sum(client.sent_packets for client in self.connections.values())
 
     def jump(self) -> bool:
         """Move a virtual clock to the next time at which something happens by itself; whether there was one."""

@@ -42,7 +42,13 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'simulator.testing' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"simulator.testing.{_HOME[name]}"), name)
+    try:
+        home = importlib.import_module(f"simulator.testing.{_HOME[name]}")
+    except ModuleNotFoundError as error:
+        from simulator.extras import missing
+
+        raise ModuleNotFoundError(missing(error) or str(error), name=error.name) from None
+    return getattr(home, name)
 
 
 def __dir__() -> list[str]:

@@ -7,20 +7,23 @@ as ``.broker``.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Any
+from typing import Any, NoReturn
 
 from dlx.consumer import DeathHistory
 from dlx.deaths import REASONS
-from simulator.testing.inspection import Contents, Inspection, inspect
+from simulator.testing.inspection import PATHS_SHOWN, Inspection, inspect
 
 
 def assert_dead_lettered(broker: Any, *, to: str, reason: str | None = None, times: int | None = None) -> None:
     """Dead letters are in the queue ``to``, ready to be delivered.
 
-    On a real server this waits up to five seconds for them. It reads them and gives
-    them back, so they are redelivered afterwards, and a quorum queue counts that.
+    On a real server this waits up to five seconds for them. That there are none has to
+    last for a second, another number for two looks; what comes later is not seen. It
+    reads them and gives them back, so they are redelivered afterwards, and a quorum
+    queue counts that.
 
     Args:
         broker: the broker.
@@ -29,21 +32,20 @@ def assert_dead_lettered(broker: Any, *, to: str, reason: str | None = None, tim
         times: how many they are, exactly; by default at least one.
 
     Raises:
-        AssertionError: they are not there, or not as many.
+        AssertionError: they are not there, or not as many, or there is no such queue.
+        TypeError: ``times`` is no whole number.
         ValueError: there is no such reason, or ``times`` is negative.
+        RuntimeError: the broker is stopped.
     """
     __tracebackhide__ = True
     if reason is not None and reason not in REASONS:
         raise ValueError(f"expected a reason of {', '.join(REASONS)}, got {reason!r}")
-    if times is not None and times < 0:
-        raise ValueError(f"expected times to be 0 or more, got {times}")
+    if times is not None:
+        _check_times(times)
     inspection = inspect(broker)
-    wrong: list[str] = []
-    for _ in inspection.attempts():
-        wrong = _not_there(inspection, to, reason, times)
-        if not wrong:
-            return
-    _fail(wrong, inspection.evidence())
+    wrong = inspection.wait_until_right(lambda: _not_there(inspection, to, reason, times), times)
+    if wrong:
+        _fail(wrong, inspection.evidence())
 
 
 def assert_nothing_lost(broker: Any) -> None:
@@ -62,6 +64,7 @@ def assert_nothing_lost(broker: Any) -> None:
     Raises:
         AssertionError: a copy was lost.
         ValueError: the lives of the first messages are not kept, so nobody can tell.
+        RuntimeError: the broker is stopped.
     """
     __tracebackhide__ = True
     lost = inspect(broker).losses()
@@ -74,8 +77,8 @@ def assert_settles(broker: Any, *, within: timedelta | float) -> None:
 
     On the simulator the time is virtual, and it has passed afterwards; what would
     happen later is tried on a copy. On a real server this returns when the depths of
-    all queues have stayed the same for a second; it does not see what a longer time to
-    live still holds back.
+    all queues have stayed the same for a second, or for ``within`` if that is shorter;
+    it does not see what a longer time to live still holds back.
 
     Args:
         broker: the broker.
@@ -83,47 +86,79 @@ def assert_settles(broker: Any, *, within: timedelta | float) -> None:
 
     Raises:
         AssertionError: something still happens.
-        ValueError: ``within`` is negative.
+        TypeError: ``within`` is no time.
+        ValueError: ``within`` is negative or infinite, or ends after the year 9999.
+        RuntimeError: the broker is stopped.
     """
     __tracebackhide__ = True
-    span = within if isinstance(within, timedelta) else timedelta(seconds=within)
-    if span < timedelta(0):
-        raise ValueError(f"expected a time that is not negative, got {within!r}")
+    span = _span(within)
     unrest = inspect(broker).unrest(span // timedelta(microseconds=1))
     if unrest:
         _fail([f"expected the broker to come to rest within {span.total_seconds():g} s, but then:"], unrest)
 
 
+def _check_times(times: int) -> None:
+    if isinstance(times, bool) or not isinstance(times, int):
+        raise TypeError(f"expected times to be a whole number, got {times!r}")
+    if times < 0:
+        raise ValueError(f"expected times to be 0 or more, got {times}")
+
+
+def _span(within: timedelta | float) -> timedelta:
+    if isinstance(within, bool) or not isinstance(within, timedelta | int | float):
+        raise TypeError(f"expected within to be a timedelta or seconds, got {within!r}")
+    try:
+        span = within if isinstance(within, timedelta) else timedelta(seconds=within)
+    except (OverflowError, ValueError):
+        raise ValueError(f"expected within to be a finite time, got {within!r}") from None
+    if span < timedelta(0):
+        raise ValueError(f"expected within to be a time that is not negative, got {within!r}")
+    return span
+
+
 def _not_there(inspection: Inspection, to: str, reason: str | None, times: int | None) -> list[str]:
     """What is wrong with the dead letters in the queue, in lines; none when nothing is."""
+    __tracebackhide__ = True
     contents = inspection.contents(to)
-    if contents is None:
-        known = ", ".join(map(repr, inspection.queues()))
-        return [f"expected dead letters in the queue {to!r}, but there is none; the queues are {known or 'none'}"]
-    fitting = [history for history in contents.histories if history and reason in (None, _last_reason(history))]
+    if contents is None:  # to wait for it is no use
+        _fail([_not_readable(to, inspection.queues())], inspection.evidence())
+    fitting: list[DeathHistory] = []
+    others: list[DeathHistory] = []
+    for history in contents.histories:
+        fits = history and reason in (None, _last_reason(history))
+        (fitting if fits else others).append(history)
     if len(fitting) == times or (times is None and fitting):
         return []
     wanted = "at least 1 dead letter" if times is None else f"{times} dead letter{'s' * (times != 1)}"
     why = f" ({reason})" if reason else ""
-    return [f"expected {wanted}{why} in the queue {to!r}, found {len(fitting)}", *_besides(contents, fitting)]
+    return [f"expected {wanted}{why} in the queue {to!r}, found {len(fitting)}", *_besides(others, contents.others)]
+
+
+def _not_readable(to: str, queues: list[str]) -> str:
+    if to in queues:
+        return f"expected dead letters in the queue {to!r}, but it is exclusive: only its own connection can read it"
+    known = f"the queues are {', '.join(map(repr, queues))}" if queues else "there are no queues"
+    return f"expected dead letters in the queue {to!r}, but it does not exist; {known}"
 
 
 def _last_reason(history: DeathHistory) -> str:
     return history.deaths[0].reason
 
 
-def _besides(contents: Contents, fitting: list[DeathHistory]) -> list[str]:
+def _besides(others: list[DeathHistory], unready: int | None) -> list[str]:
     """What else is in the queue."""
-    others = [history for history in contents.histories if history not in fitting]
+    paths = Counter(history.path for history in others if history)
+    lines = [f"also there: {path}{f' ({count} times)' * (count > 1)}" for path, count in paths.most_common(PATHS_SHOWN)]
+    if len(paths) > PATHS_SHOWN:
+        lines.append(f"also there: dead letters that came on {len(paths) - PATHS_SHOWN:,} more paths")
     alive = sum(not history for history in others)
-    lines = [f"also there: {history.path}" for history in others if history]
     if alive:
         lines.append(f"also there: {alive} that did not die")
-    if contents.others:
-        lines.append(f"also there: {contents.others} that {'is' if contents.others == 1 else 'are'} not ready")
+    if unready:
+        lines.append(f"also there: {unready} that {'is' if unready == 1 else 'are'} not ready")
     return lines
 
 
-def _fail(wrong: Iterable[str], evidence: Iterable[str]) -> None:
+def _fail(wrong: Iterable[str], evidence: Iterable[str]) -> NoReturn:
     __tracebackhide__ = True
     raise AssertionError("\n".join([*wrong, *evidence]))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from dlx.releases import DEFAULT, release
 from simulator.testing.brokers import Backend
 from simulator.testing.containers import Container
 from simulator.testing.running import RunningServer, asked
+from simulator.testing.servers import hidden
 from simulator.testing.simulated import Simulator
 
 _CONTAINER = "container:"
@@ -25,5 +28,17 @@ def backend(named: str, release_name: str | None = None) -> Backend:
     if named.startswith(_CONTAINER) and named != _CONTAINER:
         return Container(named.removeprefix(_CONTAINER), release_name)
     if named.startswith(("amqp://", "amqps://")):
+        _check_url(named.partition("|")[0])
         return RunningServer(asked(named, release_name))
     raise ValueError(f"{_EXPECTED}, got {named!r}")
+
+
+def _check_url(amqp_url: str) -> None:
+    """Raise ``ValueError`` unless it names a host, with a port that is one, and no virtual host."""
+    parts = urlsplit(amqp_url)
+    if not parts.hostname or parts.port == 0:
+        raise ValueError(f"{_EXPECTED}, got {hidden(amqp_url)!r}")
+    if parts.path.lower() not in ("", "/", "/%2f"):
+        raise ValueError(
+            f"every test gets a virtual host of its own, so leave {parts.path!r} out of {hidden(amqp_url)!r}"
+        )

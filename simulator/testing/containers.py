@@ -88,7 +88,9 @@ def _testcontainers() -> tuple[Any, type[Exception]]:
             except ImportError:
                 from testcontainers.rabbitmq import RabbitMqContainer
     except ImportError as error:
-        raise BrokerUnavailableError(f"it takes testcontainers: pip install testcontainers pika ({error})") from error
+        raise BrokerUnavailableError(
+            f"this needs testcontainers and pika: pip install '.[testing]' in a checkout of dlx ({error})"
+        ) from error
     return RabbitMqContainer, DockerException
 
 

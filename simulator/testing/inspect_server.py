@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
 import pika
 
 from dlx.consumer import DeathHistory, death_history
-from simulator.testing.inspection import Contents
+from simulator.testing.inspection import PATHS_SHOWN, Contents
 from simulator.testing.running import ServerBroker
+from simulator.testing.servers import ManagementError
 
 PATIENCE_S = 5
 """How long to wait for what should be there."""
@@ -35,13 +37,17 @@ class ServerInspection:
         self._vhost = quote(broker.vhost, safe="")
         self._read: dict[str, tuple[int, list[DeathHistory]]] = {}
 
-    def attempts(self) -> Iterator[None]:
-        """Again and again until patience ends."""
-        until = time.monotonic() + PATIENCE_S
-        yield
-        while time.monotonic() < until:
+    def wait_until_right(self, wrong: Callable[[], list[str]], times: int | None) -> list[str]:
+        """Look again and again, until nothing is wrong or patience ends; what is wrong then."""
+        until, right_since = time.monotonic() + PATIENCE_S, math.inf
+        # Dead letters may be on their way from one queue to the next, so they must not have to stay for long.
+        steady_s = {None: 0, 0: QUIET_S}.get(times, _POLL_S)
+        while True:
+            found, now = wrong(), time.monotonic()
+            right_since = math.inf if found else min(right_since, now)
+            if (found and now >= until) or (not found and now - right_since >= steady_s):
+                return found
             time.sleep(_POLL_S)
-            yield
 
     def queues(self) -> list[str]:
         """The names of the queues."""
@@ -49,6 +55,8 @@ class ServerInspection:
 
     def contents(self, queue: str) -> Contents | None:
         """What is ready in a queue. It is read again only when the depth has changed."""
+        if not self._readable(queue):
+            return None
         depth = self._depths([queue])[queue]
         if depth is None:
             return None
@@ -68,6 +76,16 @@ class ServerInspection:
             if histories:
                 channel.basic_nack(0, multiple=True, requeue=True)
         return histories
+
+    def _readable(self, queue: str) -> bool:
+        """Whether there is that queue, and it is not exclusive. (AMQP would close the channel, and pika log it.)"""
+        try:
+            found = self._broker.api("GET", f"queues/{self._vhost}/{quote(queue, safe='')}")
+        except ManagementError as error:
+            if error.status == 404:
+                return False
+            raise
+        return not found.get("exclusive")
 
     def _connected(self) -> Any:
         return pika.BlockingConnection(pika.URLParameters(self._broker.amqp_url))
@@ -89,13 +107,15 @@ class ServerInspection:
         """What is ready in each queue, with how it died."""
         lines = ["What is ready in the queues (a real server does not say what became of messages):"]
         for queue in self.queues():
-            contents = self.contents(queue)
-            if contents is None:
-                lines.append(f"  {queue}: cannot be read")
-                continue
-            paths = [history.path or "a message that did not die" for history in contents.histories]
-            lines.append(f"  {queue}: {', '.join(paths) or 'nothing'}")
+            depth = self._depths([queue])[queue] if self._readable(queue) else None
+            lines.append(f"  {queue}: {'cannot be read' if depth is None else self._told(queue, depth)}")
         return lines
+
+    def _told(self, queue: str, depth: int) -> str:
+        histories = self._histories(queue, min(depth, PATHS_SHOWN))
+        paths = [history.path or "a message that did not die" for history in histories]
+        more = f" and {depth - PATHS_SHOWN:,} more" if depth > PATHS_SHOWN else ""
+        return (", ".join(paths) or "nothing") + more
 
     def losses(self) -> list[str]:
         """What the counters miss."""
@@ -130,11 +150,11 @@ class ServerInspection:
         return routed, acknowledged, sum(queue.get("messages", 0) for queue in queues)
 
     def unrest(self, within_us: int) -> list[str]:
-        """Watch the depths until they stay the same, or the time is over."""
+        """Watch the depths until they stay the same, or the time is over; at least once more."""
         within_s = within_us / 1_000_000
-        quiet_s = min(QUIET_S, within_s)
+        quiet_s = max(_POLL_S, min(QUIET_S, within_s))
         start = since = time.monotonic()
-        queues = self.queues()
+        queues = [queue for queue in self.queues() if self._readable(queue)]
         depths = self._depths(queues)
         before = depths
         while time.monotonic() - since < quiet_s:
@@ -144,8 +164,12 @@ class ServerInspection:
                 before, depths, since = depths, now, time.monotonic()
             if since - start > within_s:
                 changed = [queue for queue in queues if before[queue] != depths[queue]]
-                return [f"  {queue}: {before[queue]} ready, then {depths[queue]}" for queue in changed]
+                return [f"  {queue}: {_shown(before[queue])} ready, then {_shown(depths[queue])}" for queue in changed]
         return []
+
+
+def _shown(depth: int | None) -> str:
+    return "no queue" if depth is None else str(depth)
 
 
 def _stat(of: dict[str, Any], name: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from dlx.consumer import death_history
@@ -13,14 +13,18 @@ from simulator.broker.state import QueueState
 from simulator.events import Event, Happened
 from simulator.lives import Life, RecordingBroker
 from simulator.serve.in_process import Server
+from simulator.serve.node import YEAR_10000_US
 from simulator.testing.inspection import Contents
-from simulator.testing.simulated import SimulatedBroker, hear_clients
+from simulator.testing.passing_time import hear_clients, pass_time
+from simulator.testing.simulated import SimulatedBroker
 
 Result = TypeVar("Result")
 
 SHOWN = 3
 """How many lives a failure shows."""
 _STEPS_SHOWN = 5
+_LINES_SHOWN = 10
+_SENTENCES_SHOWN = 40
 # The worker of at-least-once dead-lettering wakes up every three minutes for ever.
 _IDLE_WAKES_MAX = 10_000
 _DEATHS = frozenset({Event.REJECTED, Event.EXPIRED, Event.LENGTH_DROPPED, Event.LIMIT_DROPPED})
@@ -91,7 +95,7 @@ def _served(server: Server, vhost: str | None = None) -> Subject:
         hear_clients(server)
         return server.run(lambda node: act(node.broker))
 
-    return Subject(read, lambda us: server.clock.advance(milliseconds=us / 1000), vhost)
+    return Subject(read, lambda us: pass_time(server, us), vhost)
 
 
 class SimulatorInspection:
@@ -100,9 +104,9 @@ class SimulatorInspection:
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
 
-    def attempts(self) -> Iterator[None]:
-        """Once: what clients sent has been read."""
-        yield
+    def wait_until_right(self, wrong: Callable[[], list[str]], times: int | None) -> list[str]:
+        """What is wrong: what clients sent has been read."""
+        return wrong()
 
     def queues(self) -> list[str]:
         """The names of the queues."""
@@ -143,27 +147,28 @@ class SimulatorInspection:
 
         def look(broker: RecordingBroker) -> list[str]:
             _check_complete(broker)
+            lost = [life for life in broker.lives.find(vhost=self._subject.vhost, lost=True) if losses(life)]
             lines = []
-            for life in broker.lives.find(vhost=self._subject.vhost):
-                lost = [Life(uid=life.uid, vhost=life.vhost, events=[event]).last() for event in losses(life)]
-                if life.unkept:
-                    lost.append(f"{life.unkept} of its events were not kept: nobody can tell.")
-                if lost:
-                    lines += [f"{_named(life)}: {' '.join(lost)}", *_indented(broker.explain(life.uid))]
+            for life in lost[:SHOWN]:
+                how = _some([_sentence(event) for event in losses(life)], " {} more copies of it were lost.")
+                lines += [f"{_named(life)}: {' '.join(how)}", *_life(broker, life)]
+            if len(lost) > SHOWN:
+                lines.append(f"and {len(lost) - SHOWN:,} more messages")
             return lines
 
         return self._subject.read(look)
 
     def unrest(self, within_us: int) -> list[str]:
         """Let so much time pass; what would happen after it, and to which messages."""
-        self._subject.read(lambda _: None)
+        if self._subject.read(lambda broker: broker.now_us) + within_us >= YEAR_10000_US:
+            raise ValueError("expected within to end before the year 10000")
         self._subject.advance(within_us)
         broker = self._subject.later()
         since_us = broker.now_us
         happened = list(_next_events(broker))
         uids = dict.fromkeys(event.uid for event in happened)
         told = [f"{_after(event.time_us - since_us)}, message {event.uid}: {_sentence(event)}" for event in happened]
-        return told + self._subject.read(
+        return _some(told, "and {} more events") + self._subject.read(
             lambda real: [line for uid in list(uids)[:SHOWN] for line in _told(real, real.lives.life(uid))]
         )
 
@@ -219,11 +224,22 @@ def _named(life: Life) -> str:
 
 
 def _told(broker: RecordingBroker, life: Life | None) -> list[str]:
-    return [] if life is None else [f"{_named(life)}:", *_indented(broker.explain(life.uid))]
+    return [] if life is None else [f"{_named(life)}:", *_life(broker, life)]
 
 
-def _indented(lines: Iterable[str]) -> list[str]:
-    return [f"  {line}" for line in lines]
+def _life(broker: RecordingBroker, life: Life) -> list[str]:
+    """A life in sentences: how a long one began and ended."""
+    told = broker.explain(life.uid)
+    if len(told) > _SENTENCES_SHOWN:
+        half = _SENTENCES_SHOWN // 2
+        told = [*told[:half], f"... ({len(told) - 2 * half:,} more sentences)", *told[-half:]]
+    return [f"  {line}" for line in told]
+
+
+def _some(lines: list[str], more: str) -> list[str]:
+    """Some lines, and how many more there are."""
+    left = len(lines) - _LINES_SHOWN
+    return lines if left <= 0 else [*lines[:_LINES_SHOWN], more.format(f"{left:,}")]
 
 
 def _sentence(event: Happened) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
 
 from dlx.consumer import DeathHistory
+
+PATHS_SHOWN = 10
+"""How many different paths of dead letters a failure shows."""
 
 
 class Contents(msgspec.Struct):
@@ -23,8 +26,11 @@ class Contents(msgspec.Struct):
 class Inspection(Protocol):
     """A broker under inspection. All texts are lines for a failure's message."""
 
-    def attempts(self) -> Iterator[None]:
-        """Once for each time to look: what clients did may need a moment to show."""
+    def wait_until_right(self, wrong: Callable[[], list[str]], times: int | None) -> list[str]:
+        """What ``wrong`` finds in the end, for what clients did may need a moment to show.
+
+        ``times``: how many dead letters are expected; that none is has to last.
+        """
 
     def queues(self) -> list[str]:
         """The names of the queues."""

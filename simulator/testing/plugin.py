@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 BACKENDS = pytest.StashKey["list[Backend]"]()
 """The brokers of this run; set before the collection, it replaces those of ``--dlx-broker``."""
 
+_DEFAULT = pytest.StashKey["Backend"]()
+
 _MARKER = (
     "dlx_topology(file=None, *, release=None, vhost=None): the definitions file to import into the test's broker; "
     "the release of RabbitMQ that the test is for; the virtual host of the file that is meant"
@@ -89,6 +91,8 @@ def dlx_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
         raise _failed(str(error)) from None
     except UnknownReleaseError as error:
         raise _failed(f"@pytest.mark.dlx_topology: {error}") from None
+    except ModuleNotFoundError as error:
+        raise _failed(_needed(error)) from None
     except BrokerUnavailableError as error:
         pytest.exit(f"--dlx-broker: {error}", returncode=pytest.ExitCode.USAGE_ERROR)
 
@@ -132,6 +136,8 @@ def _named(config: pytest.Config, name: str) -> Backend:
     except UnknownReleaseError as error:
         source = "--dlx-release" if config.getoption("dlx_release") else "dlx_release in the configuration"
         raise pytest.UsageError(f"{source}: {error}") from error
+    except ModuleNotFoundError as error:
+        raise pytest.UsageError(_needed(error)) from error
     except (ValueError, BrokerUnavailableError) as error:
         raise pytest.UsageError(f"--dlx-broker: {error}") from error
     config.add_cleanup(found.close)
@@ -143,23 +149,30 @@ def _backend(request: pytest.FixtureRequest) -> Backend:
     if hasattr(request, "param"):
         backend: Backend = request.param
         return backend
-    given = request.config.stash.get(BACKENDS, [])
-    return given[0] if given else _named(request.config, "simulator")
+    stash = request.config.stash
+    given = stash.get(BACKENDS, [])
+    if given:
+        return given[0]
+    if _DEFAULT not in stash:
+        stash[_DEFAULT] = _named(request.config, "simulator")
+    return stash[_DEFAULT]
 
 
 # What is imported into it. The marker goes before the command line, and that before the configuration.
 
 
 def _marked(request: pytest.FixtureRequest) -> tuple[str | None, str | None, str | None]:
-    """What the test's marker says: file, release, virtual host."""
-    marker = request.node.get_closest_marker("dlx_topology")
-    if marker is None:
-        return None, None, None
-
-    try:
-        return _arguments(*marker.args, **marker.kwargs)
-    except (TypeError, AttributeError):
-        raise _failed(f"expected @pytest.mark.{_MARKER.partition(':')[0]}, all of them texts") from None
+    """What the test's markers say: file, release, virtual host; of each, what the closest marker that has it says."""
+    file = release = vhost = None
+    for marker in request.node.iter_markers("dlx_topology"):
+        try:
+            next_file, next_release, next_vhost = _arguments(*marker.args, **marker.kwargs)
+        except (TypeError, AttributeError):
+            raise _failed(f"expected @pytest.mark.{_MARKER.partition(':')[0]}, all of them texts") from None
+        if file is None or next_file is None:  # a virtual host beside a file is one of that file
+            vhost = vhost or next_vhost
+        file, release = file or next_file, release or next_release
+    return file, release, vhost
 
 
 def _arguments(
@@ -194,6 +207,16 @@ def _found(file: str, source: str, folders: Sequence[Path]) -> Path:
         looked = " or ".join(dict.fromkeys(map(str, folders)))
         raise _failed(f"{source}: no file {file!r} in {looked}")
     return found
+
+
+def _needed(error: ModuleNotFoundError) -> str:
+    """What to install for the library that was not found."""
+    from simulator.extras import missing
+
+    needed = missing(error)
+    if needed is None:
+        raise error
+    return f"dlx_broker: {needed}"
 
 
 def _failed(why: str) -> BaseException:

@@ -29,6 +29,10 @@ def asked(urls: str, release_name: str | None) -> Server:
     return server
 
 
+MARGIN_S = 0.25
+"""What ``advance`` waits beyond what is asked for: a server needs a moment to expire a message and to route it."""
+
+
 class WallClock:
     """Real time: to advance is to wait."""
 
@@ -39,9 +43,9 @@ class WallClock:
     def advance(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0, milliseconds: float = 0
     ) -> int:
-        """Wait so long; the new time."""
+        """Wait so long, and a quarter of a second more; the new time."""
         us = duration_us(days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds)
-        time.sleep(us / 1_000_000)
+        time.sleep(us / 1_000_000 + MARGIN_S)
         return self.now_us()
 
 

@@ -59,17 +59,25 @@ class Server:
 def ask(urls: str) -> Server:
     """The server at ``AMQP_URL`` or ``AMQP_URL|MANAGEMENT_URL``, asked for its version.
 
-    Raises ``NoSuchServerError`` where no management API answers.
+    Raises ``NoSuchServerError`` where no management API answers, or it refuses the user.
     """
     amqp_url, _, management_url = urls.partition("|")
     if not management_url:
         parts = urlsplit(amqp_url)
-        management_url = f"http://{parts.hostname}:{(parts.port or 5672) + MANAGEMENT_OFFSET}/"
+        scheme, port = ("https", 5671) if parts.scheme == "amqps" else ("http", 5672)
+        host = f"[{parts.hostname}]" if ":" in str(parts.hostname) else parts.hostname
+        management_url = f"{scheme}://{host}:{(parts.port or port) + MANAGEMENT_OFFSET}/"
     try:
         version = call(amqp_url, management_url, "GET", "overview")["rabbitmq_version"]
-    except (OSError, ManagementError, ValueError) as error:
+    except (OSError, ManagementError, ValueError, LookupError, TypeError) as error:
+        if isinstance(error, ManagementError) and error.status == 401:
+            user = _credentials(amqp_url)[0]
+            raise NoSuchServerError(
+                f"the management API at {management_url} refuses the user {user!r}: {error.reason}; "
+                "is the password right, and has the user the tag 'management'?"
+            ) from error
         raise NoSuchServerError(
-            f"no RabbitMQ management API answers at {management_url} ({error}); give it as '{_hidden(amqp_url)}|http://...'"
+            f"no RabbitMQ management API answers at {management_url} ({error}); give it as '{hidden(amqp_url)}|http://...'"
         ) from error
     return Server(".".join(version.split(".")[:2]), version, amqp_url, management_url)
 
@@ -100,7 +108,7 @@ def _credentials(amqp_url: str) -> tuple[str, str]:
     return unquote(parts.username or "guest"), unquote(parts.password or "guest")
 
 
-def _hidden(amqp_url: str) -> str:
+def hidden(amqp_url: str) -> str:
     """The URL without its password."""
     parts = urlsplit(amqp_url)
     return amqp_url.replace(f":{parts.password}@", ":...@") if parts.password else amqp_url

@@ -11,10 +11,12 @@ from dlx.releases import DEFAULT
 from simulator import serve
 from simulator.broker.commands import AddVhost, ImportDefinitions
 from simulator.broker.errors import OperatorError
+from simulator.clock import duration_us
 from simulator.definitions import DefinitionsError
 from simulator.lives import Lives, RecordingBroker
 from simulator.serve.in_process import Server
 from simulator.serve.node import Node
+from simulator.testing.passing_time import pass_time
 from simulator.testing.servers import call
 from simulator.testing.topologies import OneTopology
 
@@ -34,25 +36,13 @@ class VirtualClock:
     def advance(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0, milliseconds: float = 0
     ) -> int:
-        """Do what clients have asked for, move the time forward, and do what becomes due; the new time."""
-        hear_clients(self._server)
-        return self._server.clock.advance(
-            days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds
-        )
+        """Do what clients have asked for, move the time forward, and do what becomes due; the new time.
 
-
-def hear_clients(server: Server) -> None:
-    """Wait until the server has done what clients have asked for: acknowledgements and publishes have no answer."""
-
-    def heard(node: Node) -> tuple[int, bool]:
-        clients = list(node.connections.values())
-        # A client that sends much is served in turns.
-        busy = any(client.busy for client in clients)
-        return sum(client.received_bytes for client in clients), busy
-
-    before, now = (-1, True), server.run(heard)
-    while now != before or now[1]:  # the event loop looks at all its sockets between two calls
-        before, now = now, server.run(heard)
+        What consumers are sent meanwhile they answer at that time, if they take no longer than a tenth of a second.
+        Raises ``ValueError`` for a negative duration, and beyond the year 9999.
+        """
+        us = duration_us(days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds)
+        return pass_time(self._server, us)
 
 
 class SimulatedBroker:
@@ -70,7 +60,8 @@ class SimulatedBroker:
         self.management_url = str(server.management_url)
 
     def api(self, method: str, path: str, body: object = None) -> Any:
-        """Call the management API; its answer. Raises ``ManagementError``."""
+        """Call the management API; its answer. Raises ``ManagementError``, and ``RuntimeError`` when stopped."""
+        self.server.check_running()
         return call(self.amqp_url, self.management_url, method, path, body)
 
 

@@ -173,21 +173,37 @@ def test_living_messages_are_no_dead_letters(bench: Bench) -> None:
 
 def test_a_queue_that_is_not_there_is_named(bench: Bench) -> None:
     assert failure(assert_dead_lettered, bench.broker, to="dead") == [
-        "expected dead letters in the queue 'dead', but there is none; the queues are none",
+        "expected dead letters in the queue 'dead', but it does not exist; there are no queues",
         "No message was published.",
     ]
 
 
 @pytest.mark.parametrize(
-    ("asked", "error"),
+    ("asked", "kind", "error"),
     [
-        ({"reason": "dropped"}, "expected a reason of rejected, expired, maxlen, delivery_limit, got 'dropped'"),
-        ({"times": -1}, "expected times to be 0 or more, got -1"),
+        ({"reason": "dropped"}, ValueError, "a reason of rejected, expired, maxlen, delivery_limit, got 'dropped'"),
+        ({"times": -1}, ValueError, "expected times to be 0 or more, got -1"),
+        ({"times": "1"}, TypeError, "expected times to be a whole number, got '1'"),
+        ({"times": True}, TypeError, "expected times to be a whole number, got True"),
     ],
 )
-def test_what_makes_no_sense_is_refused(bench: Bench, asked: Any, error: str) -> None:
-    with pytest.raises(ValueError, match=error):
+def test_what_makes_no_sense_is_refused(bench: Bench, asked: Any, kind: type[Exception], error: str) -> None:
+    with pytest.raises(kind, match=error):
         assert_dead_lettered(bench.broker, to="dead", **asked)
+
+
+def test_of_many_others_each_path_is_told_once(bench: Bench) -> None:
+    bench.queue("dead")
+    for number in range(12):
+        bench.queue(f"q{number}", **TO_DEAD)
+        for _ in range(2):
+            bench.publish(f"q{number}")
+            bench.reject(f"q{number}")
+    told = failure(assert_dead_lettered, bench.broker, to="dead", reason="expired")
+    assert told[1:12] == [
+        *(f"also there: q{number} rejected (2 times)" for number in range(10)),
+        "also there: dead letters that came on 2 more paths",
+    ]
 
 
 # assert_nothing_lost
@@ -273,6 +289,27 @@ def test_each_lost_copy_and_message_is_named(bench: Bench) -> None:
     ]
 
 
+def test_of_many_losses_some_are_told(bench: Bench) -> None:
+    bench.queue("q")
+    for _ in range(1000):
+        bench.publish("q")
+    bench.do(PurgeQueue(channel=CHANNEL, queue="q"))
+    told = failure(assert_nothing_lost, bench.broker)
+    assert told[-1] == "and 997 more messages"
+    assert len(told) < 30
+
+
+def test_of_a_long_life_the_beginning_and_the_end_are_told(bench: Bench) -> None:
+    bench.queue("q", **QUORUM, x_delivery_limit=-1)
+    bench.publish("q")
+    for _ in range(50):
+        bench.do(Reject(CHANNEL, bench.get("q"), requeue=True))
+    bench.reject("q")
+    told = failure(assert_nothing_lost, bench.broker)
+    assert [line for line in told if "more sentences" in line] == ["  ... (66 more sentences)"]
+    assert (len(told), told[-1]) == (43, "  Nothing is left of it.")
+
+
 def test_what_is_acknowledged_ready_held_or_never_entered_is_not_lost(bench: Bench) -> None:
     bench.queue("q")
     bench.publish("q")
@@ -313,14 +350,24 @@ def _publish_unroutable(node: Node, times: int) -> None:
         node.handle(Publish(CHANNEL, "", "nowhere"))
 
 
-def test_a_life_that_is_too_long_cannot_be_told(bench: Bench) -> None:
+def test_of_a_long_life_the_end_counts(bench: Bench) -> None:
+    """A message that came back more often than its events are kept."""
     bench.queue("q", **QUORUM, x_delivery_limit=-1)
-    bench.publish("q")
-    for _ in range(251):
-        bench.do(Reject(CHANNEL, bench.get("q"), requeue=True))
-    assert failure(assert_nothing_lost, bench.broker)[1] == (
-        "message 1: 4 of its events were not kept: nobody can tell."
-    )
+    for settle in (Ack(CHANNEL, 252), Reject(CHANNEL, 504, requeue=False)):
+        bench.publish("q")
+        for _ in range(251):
+            bench.do(Reject(CHANNEL, bench.get("q"), requeue=True))
+        assert bench.get("q") == settle.delivery_tag
+        assert_nothing_lost(bench.broker)
+        bench.do(settle)
+    lines = failure(assert_nothing_lost, bench.broker)
+    assert [line for line in lines if line.startswith("message")] == [
+        "message 2: It was dropped: it died in the queue 'q' (rejected) and went nowhere "
+        "(the queue has no dead-letter exchange)."
+    ]
+    assert lines[-3].startswith("  6 further events were not kept.")
+    assert lines[-2].startswith("  At once it was dropped: it died in the queue 'q' (rejected)")
+    assert lines[-1] == "  Nothing is left of it."
 
 
 # assert_settles
@@ -383,9 +430,29 @@ def test_timers_that_do_nothing_do_not_count(bench: Bench, target: str) -> None:
     assert_settles(bench.broker, within=1)
 
 
-def test_time_is_never_negative(bench: Bench) -> None:
-    with pytest.raises(ValueError, match="expected a time that is not negative, got -1"):
-        assert_settles(bench.broker, within=-1)
+@pytest.mark.parametrize(
+    ("within", "kind", "error"),
+    [
+        (-1, ValueError, "expected within to be a time that is not negative, got -1"),
+        (timedelta(-1), ValueError, "expected within to be a time that is not negative, got"),
+        (float("inf"), ValueError, "expected within to be a finite time, got inf"),
+        (float("nan"), ValueError, "expected within to be a finite time, got nan"),
+        ("60", TypeError, "expected within to be a timedelta or seconds, got '60'"),
+        (timedelta(days=365 * 9000), ValueError, "expected within to end before the year 10000"),
+    ],
+)
+def test_a_time_is_finite_and_not_negative(bench: Bench, within: Any, kind: type[Exception], error: str) -> None:
+    with pytest.raises(kind, match=error):
+        assert_settles(bench.broker, within=within)
+
+
+def test_many_things_that_happen_are_summed_up(bench: Bench) -> None:
+    bench.queue("q", **{"x-message-ttl": 1000})
+    for _ in range(1000):
+        bench.publish("q")
+    told = failure(assert_settles, bench.broker, within=0)
+    assert told[11] == "and 1,990 more events"
+    assert len(told) < 30
 
 
 # What they accept
@@ -428,6 +495,19 @@ def test_what_records_nothing_is_refused() -> None:
         assert_dead_lettered("amqp://", to="q")
 
 
+def test_a_stopped_broker_is_said_to_be_stopped() -> None:
+    with Simulator().broker(None, None) as broker:
+        pass
+    for act in (
+        lambda: assert_nothing_lost(broker),
+        lambda: assert_settles(broker.server, within=1),
+        lambda: broker.clock.advance(hours=1),
+        lambda: broker.api("GET", "queues"),
+    ):
+        with pytest.raises(RuntimeError, match="the broker is stopped"):
+            act()
+
+
 # A real server, whose part the simulator plays
 
 
@@ -463,14 +543,36 @@ def test_on_a_server_what_is_in_queues_is_told(real: ServerBroker, channel: Any)
         "  dead: q rejected",
         "  q: a message that did not die",
     ]
-    assert failure(assert_dead_lettered, real, to="parked")[0] == (
-        "expected dead letters in the queue 'parked', but there is none; the queues are 'dead', 'q'"
-    )
+
+
+def test_on_a_server_a_queue_that_is_not_there_is_not_waited_for(
+    real: ServerBroker, channel: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(inspect_server, "PATIENCE_S", 60)
+    channel.queue_declare("own", exclusive=True)
+    for queue, why in (("parked", "it does not exist; the queues are 'dead', 'own', 'q'"), ("own", "it is exclusive")):
+        told = failure(assert_dead_lettered, real, to=queue, times=0)
+        assert told[0].startswith(f"expected dead letters in the queue '{queue}', but {why}")
+    assert "  own: cannot be read" in told
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == []
 
 
 def test_on_a_server_dead_letters_are_waited_for(real: ServerBroker, channel: Any) -> None:
     channel.basic_publish("", "q", b"x", pika.BasicProperties(expiration="100"))
     assert_dead_lettered(real, to="dead", reason="expired", times=1)
+
+
+def test_on_a_server_a_number_has_to_last(real: ServerBroker, channel: Any) -> None:
+    channel.basic_publish("", "q", b"x", pika.BasicProperties(expiration="100"))
+    told = failure(assert_dead_lettered, real, to="dead", times=0)
+    assert told[0] == "expected 0 dead letters in the queue 'dead', found 1"
+
+
+def test_on_a_server_a_full_queue_is_summed_up(real: ServerBroker, channel: Any) -> None:
+    for _ in range(12):
+        channel.basic_publish("", "q", b"x")
+    told = failure(assert_dead_lettered, real, to="dead")
+    assert re.fullmatch(r"  q: (a message that did not die(, )?){10} and 2 more", told[-1])
 
 
 def test_on_a_server_counters_tell_a_loss(real: ServerBroker, channel: Any) -> None:
@@ -521,7 +623,8 @@ def test_on_a_server_depths_are_watched(real: ServerBroker, channel: Any) -> Non
     assert_settles(real, within=5)
 
 
-def test_on_a_server_depths_that_change_are_named(real: ServerBroker, channel: Any) -> None:
+@pytest.mark.parametrize("within", [0, 0.5])
+def test_on_a_server_depths_that_change_are_named(real: ServerBroker, channel: Any, within: float) -> None:
     stop = threading.Event()
 
     def publish() -> None:
@@ -533,10 +636,10 @@ def test_on_a_server_depths_that_change_are_named(real: ServerBroker, channel: A
     publisher = threading.Thread(target=publish)
     publisher.start()
     try:
-        told = failure(assert_settles, real, within=0.5)
+        told = failure(assert_settles, real, within=within)
     finally:
         stop.set()
         publisher.join()
-    assert told[0] == "expected the broker to come to rest within 0.5 s, but then:"
+    assert told[0] == f"expected the broker to come to rest within {within:g} s, but then:"
     assert re.fullmatch(r"  dead: \d+ ready, then \d+", told[1])
     assert len(told) == 2

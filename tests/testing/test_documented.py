@@ -24,7 +24,7 @@ def test_the_documented_tests_do_what_is_shown(loaded: None, pytester: pytest.Py
     queues = [{"name": "orders", "vhost": "shop", "durable": True, "arguments": {}}]
     definitions = {"vhosts": [{"name": "shop"}], "queues": queues}
     (pytester.path / "definitions.json").write_text(json.dumps(definitions))
-    pytester.makepyfile("\n\n".join(tests))
+    pytester.makepyfile(**{f"test_{number}": block for number, block in enumerate(tests)})  # each works alone
 
     result = pytester.runpytest("-p", "no:cacheprovider", "--tb=short")
     result.assert_outcomes(passed=2, failed=1)

@@ -6,13 +6,17 @@ import json
 import re
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pika
 import pytest
 
 import simulator
-from simulator.testing import servers
+from simulator.testing import backends, passing_time, servers
+from simulator.testing.simulated import Simulator
 
 pytest_plugins = ["pytester"]
 
@@ -99,6 +103,108 @@ def test_time_is_virtual(inner: pytest.Pytester) -> None:
     inner.runpytest().assert_outcomes(passed=1)
 
 
+def test_the_simulator_is_chosen_once_for_all_tests(inner: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen: list[str] = []
+    monkeypatch.setattr(backends, "Simulator", lambda release: chosen.append(release) or Simulator(release))
+    inner.makepyfile("""
+        import pytest
+
+        @pytest.mark.parametrize("run", range(3))
+        def test_it(run, dlx_broker): pass
+    """)
+    inner.runpytest().assert_outcomes(passed=3)
+    assert chosen == ["4.3"]
+
+
+def test_a_broker_costs_a_test_little() -> None:
+    """RabbitMQ's management API included, started and stopped."""
+    spent_s = []
+    for _ in range(5):
+        start_s = time.perf_counter()
+        with Simulator().broker(None, None) as broker:
+            assert broker.api("GET", "queues") == []
+        spent_s.append(time.perf_counter() - start_s)
+    assert min(spent_s) < 0.05
+
+
+def test_consumers_answer_while_time_passes(inner: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One call is enough for a retry that goes round six times."""
+    monkeypatch.setattr(passing_time, "ANSWER_S", 10)  # a busy machine is no reason to fail
+    inner.makepyfile("""
+        import threading
+        import pika
+
+        def test_it(dlx_amqp_url, dlx_clock):
+            with pika.BlockingConnection(pika.URLParameters(dlx_amqp_url)) as connection:
+                channel = connection.channel()
+                back, wait = ({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": to} for to in ("q", "wait"))
+                channel.queue_declare("q", arguments=wait)
+                channel.queue_declare("wait", arguments={**back, "x-message-ttl": 1000})
+                seen, subscribed = [], threading.Event()
+
+                def fail(own, method, properties, body):
+                    seen.append(dlx_clock.now_us())
+                    if len(seen) == 6:
+                        own.basic_ack(method.delivery_tag)
+                        own.stop_consuming()
+                    else:
+                        own.basic_reject(method.delivery_tag, requeue=False)
+
+                def consume():
+                    with pika.BlockingConnection(pika.URLParameters(dlx_amqp_url)) as mine:
+                        own = mine.channel()
+                        own.basic_consume("q", fail)
+                        subscribed.set()
+                        own.start_consuming()
+
+                consumer = threading.Thread(target=consume)
+                consumer.start()
+                subscribed.wait()
+                channel.basic_publish("", "q", b"x")
+                dlx_clock.advance(hours=1)
+                consumer.join()
+                assert [time - seen[0] for time in seen] == [second * 1_000_000 for second in range(6)]
+    """)
+    inner.runpytest().assert_outcomes(passed=1)
+
+
+def test_a_consumer_that_does_not_answer_is_waited_for_once() -> None:
+    """One in this very thread cannot."""
+    with Simulator().broker(None, None) as broker, pika.BlockingConnection(pika.URLParameters(broker.amqp_url)) as own:
+        channel = own.channel()
+        channel.queue_declare("q")
+        channel.queue_declare("wait", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q"})
+        channel.basic_consume("q", print)
+        for seconds in range(1, 31):
+            channel.basic_publish("", "wait", b"x", pika.BasicProperties(expiration=str(seconds * 1000)))
+        start_us, start_s = broker.clock.now_us(), time.perf_counter()
+        assert broker.clock.advance(hours=1) == start_us + 3_600_000_000
+        assert time.perf_counter() - start_s < 15 * passing_time.ANSWER_S
+
+
+def test_a_consumer_that_requeues_for_ever_does_not_stop_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passing_time, "ANSWERS_MAX_S", 0.2)
+
+    def requeue() -> None:
+        connection = pika.BlockingConnection(pika.URLParameters(broker.amqp_url))
+        channel = connection.channel()
+        for method, _, _ in channel.consume("q", inactivity_timeout=60):
+            if stop.is_set():
+                break
+            channel.basic_reject(method.delivery_tag, requeue=True)
+        connection.close()
+
+    stop, consumer = threading.Event(), threading.Thread(target=requeue)
+    with Simulator().broker(None, None) as broker, pika.BlockingConnection(pika.URLParameters(broker.amqp_url)) as own:
+        own.channel().queue_declare("q")
+        own.channel().basic_publish("", "q", b"x")
+        consumer.start()
+        start_us = broker.clock.now_us()
+        assert broker.clock.advance(hours=1) == start_us + 3_600_000_000
+        stop.set()
+        consumer.join()
+
+
 def test_the_assertions_take_the_fixture(inner: pytest.Pytester) -> None:
     inner.makepyfile("""
         import pika
@@ -117,7 +223,7 @@ def test_the_assertions_take_the_fixture(inner: pytest.Pytester) -> None:
     shown = [line for line in result.stdout.lines if line.startswith(("E  ", "    assert_"))]
     assert [re.sub("20..-.*?[.]...", "TIME", line) for line in shown] == [
         '    assert_dead_lettered(dlx_broker, to="parked")',
-        "E   AssertionError: expected dead letters in the queue 'parked', but there is none; the queues are 'q'",
+        "E   AssertionError: expected dead letters in the queue 'parked', but it does not exist; the queues are 'q'",
         "E   What became of the message:",
         "E   message 1 (id 'order-1'):",
         "E     At TIME it was published to the default exchange with the routing key 'q'.",
@@ -231,6 +337,38 @@ def test_errors_say_what_would_be_right(inner: pytest.Pytester, mark: str, error
     assert errors(result).startswith(error.format(path=inner.path))
 
 
+def test_markers_of_a_class_and_of_its_methods_are_merged(inner: pytest.Pytester) -> None:
+    """Of each argument the closest counts, but a virtual host is one of the file that it was named with."""
+    both = json.loads(exported("orders", vhost="shop"))
+    both["vhosts"].append({"name": "other"})
+    both["queues"].append({"name": "letters", "vhost": "other"})
+    (inner.path / "both.json").write_text(json.dumps(both))
+    (inner.path / "one.json").write_text(exported("one"))
+    inner.makepyfile("""
+        import pytest
+
+        pytestmark = pytest.mark.dlx_topology(release="3.8")
+
+        @pytest.mark.dlx_topology("both.json", vhost="shop")
+        class TestIt:
+            def test_class(self, dlx_topology, dlx_broker):
+                assert ([*dlx_topology.queues], dlx_broker.release) == (["orders"], "3.8")
+
+            @pytest.mark.dlx_topology(release="3.10")
+            def test_release(self, dlx_topology, dlx_broker):
+                assert ([*dlx_topology.queues], dlx_broker.release) == (["orders"], "3.10")
+
+            @pytest.mark.dlx_topology(vhost="other")
+            def test_vhost(self, dlx_topology):
+                assert [*dlx_topology.queues] == ["letters"]
+
+            @pytest.mark.dlx_topology("one.json")
+            def test_file(self, dlx_topology):
+                assert [*dlx_topology.queues] == ["one"]
+    """)
+    inner.runpytest().assert_outcomes(passed=4)
+
+
 def test_a_topology_has_to_be_given(inner: pytest.Pytester) -> None:
     inner.makepyfile("def test_it(dlx_topology): pass")
     assert errors(inner.runpytest()) == (
@@ -323,6 +461,14 @@ def test_what_a_server_refuses_is_told(inner: pytest.Pytester, server: str) -> N
         (["--dlx-broker", "amqp://me:secret@127.0.0.1:1"], "ERROR: --dlx-broker: no RabbitMQ management API answers at "
          "http://127.0.0.1:10001/ (<urlopen error [[]Errno 111] Connection refused>); "
          "give it as 'amqp://me:...@127.0.0.1:1|http://...'"),
+        (["--dlx-broker", "amqp://"], "ERROR: --dlx-broker: expected simulator, container:IMAGE, *, got 'amqp://'"),
+        (["--dlx-broker", "amqp://host:rabbit/"], "ERROR: --dlx-broker: Port could not be cast to integer value *"),
+        (["--dlx-broker", "amqp://me:secret@127.0.0.1/shop"], "ERROR: --dlx-broker: every test gets a virtual host of "
+         "its own, so leave '/shop' out of 'amqp://me:...@127.0.0.1/shop'"),
+        (["--dlx-broker", "amqps://127.0.0.1:1"], "ERROR: --dlx-broker: no RabbitMQ management API answers at "
+         "https://127.0.0.1:10001/ *"),
+        (["--dlx-broker", "WRONG"], "ERROR: --dlx-broker: the management API at http://127.0.0.1:*/ refuses the user "
+         "'guest': *; is the password right, and has the user the tag 'management'?"),
         (["--dlx-release", "2.0"], "ERROR: --dlx-release: no release '2.0': known are 3.8, 3.10, 3.13, 4.0, 4.3"),
         (["--dlx-release", "4.0", "--dlx-broker", "SERVER"], "ERROR: --dlx-broker: the server at * is RabbitMQ 4.3.6, "
          "not 4.0"),
@@ -331,7 +477,8 @@ def test_what_a_server_refuses_is_told(inner: pytest.Pytester, server: str) -> N
 def test_options_that_cannot_be_met_are_usage_errors(
     inner: pytest.Pytester, server: str, options: list[str], error: str
 ) -> None:
-    result = inner.runpytest(*(option.replace("SERVER", server) for option in options))
+    wrong = server.replace("amqp://", "amqp://guest:wrong@")
+    result = inner.runpytest(*(option.replace("SERVER", server).replace("WRONG", wrong) for option in options))
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([error])
     assert "Traceback" not in result.stderr.str()
@@ -342,6 +489,40 @@ def test_an_unknown_release_in_the_configuration_is_named(inner: pytest.Pytester
     result = inner.runpytest()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: dlx_release in the configuration: no release '2.0': known are *"])
+
+
+@pytest.mark.parametrize(
+    ("library", "code", "error"),
+    [
+        ("uvicorn", "def test_it(dlx_broker): pass", "dlx_broker: this needs uvicorn: pip install '.[[]server]' in a "
+         "checkout of dlx"),
+        ("hypothesis", "from simulator.testing import TopologyMachine",
+         "E   ModuleNotFoundError: this needs hypothesis: pip install '.[[]testing]' in a checkout of dlx"),
+    ],
+)  # fmt: skip
+def test_an_extra_that_is_not_installed_is_named(inner: pytest.Pytester, library: str, code: str, error: str) -> None:
+    inner.makeconftest(f"import sys\nsys.modules[{library!r}] = None")
+    inner.makepyfile(code)
+    result = inner.runpytest_subprocess()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([error])
+
+
+def test_time_ends_with_the_year_9999(inner: pytest.Pytester) -> None:
+    inner.makepyfile("""
+        import pytest
+        from simulator.testing.servers import ManagementError
+
+        def test_it(dlx_broker, dlx_clock):
+            now_us = dlx_clock.advance(days=365 * 7900)
+            for advance in (dlx_clock.advance, dlx_broker.server.clock.advance):
+                with pytest.raises(ValueError, match="up to the end of the year 9999"):
+                    advance(days=1e12)
+            with pytest.raises(ManagementError, match="400 .*up to the end of the year 9999"):
+                dlx_broker.api("POST", "clock/advance", {"days": 36_500})
+            assert dlx_clock.now_us() == now_us
+    """)
+    inner.runpytest().assert_outcomes(passed=1)
 
 
 def test_without_a_container_engine_nothing_runs(inner: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

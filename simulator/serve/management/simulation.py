@@ -53,7 +53,10 @@ def _advance(call: Call) -> dict[str, Any]:
     if document.get("to_next_deadline") is True:
         jumped = call.node.jump()
         return {**_clock(call), "moved": jumped}
-    call.node.advance(_duration_us(document))
+    try:
+        call.node.advance(_duration_us(document))
+    except ValueError as error:
+        raise bad_request(str(error)) from error
     return {**_clock(call), "moved": True}
 
 
