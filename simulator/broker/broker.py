@@ -59,6 +59,7 @@ from simulator.events import Event, Happened
 # A loop of dead letters must not hang the caller: what is left of so many steps waits for the next millisecond,
 # and what has gone on through so many milliseconds waits for the next call.
 STEPS_IN_ONE_INSTANT = 100_000
+STEPS_FOR_EACH = 10  # where more than that many messages die at once
 INSTANTS_IN_ONE_CALL = 3
 _FORMAT = "dlx broker snapshot 2"
 _Handler = Callable[["Broker", Any], None]
@@ -71,6 +72,7 @@ class Broker:
         release: the release whose behaviour it has.
         vhosts, users, connections, channels: its state, to read.
         node: the node's name, as traces show it.
+        cut_short: whether there was ever too much to do in one instant, so that some of it happened later.
         max_message_size: the largest body that a publish may carry, in bytes.
         hand_out_max: how many messages one ``handle`` hands to consumers at most; the rest are due at once, so that
             a driver can do something else between. No limit by default.
@@ -99,6 +101,7 @@ class Broker:
         self.timers = Timers()
         self.agenda: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._overruns = self._until_us = 0
+        self.cut_short = False
         self._resting = False
         self.out: list[Reply | Happened] = []
         self.last_uid = 0
@@ -168,12 +171,14 @@ class Broker:
         agenda = self.agenda
         if self._resting:
             return
-        for _ in range(STEPS_IN_ONE_INSTANT):
+        enough = 0 if self._overruns else STEPS_FOR_EACH * len(agenda)  # a loop that multiplies must not set it
+        for _ in range(max(STEPS_IN_ONE_INSTANT, enough)):
             if not agenda:
                 self._overruns = 0
                 return
             step, arguments = agenda.popleft()
             step(self, *arguments)
+        self.cut_short = True
         self._overruns += 1
         since_us = self.now_us if self._overruns < INSTANTS_IN_ONE_CALL else max(self.now_us, self._until_us)
         self._resting = True
