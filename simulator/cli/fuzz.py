@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -11,18 +12,24 @@ from typing import Any
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from dlx.releases import DEFAULT, RELEASES
+from simulator.broker.errors import OperatorError
 from simulator.cli.errors import DataError
+from simulator.cli.given_history import GivenHistory, read_history
 from simulator.cli.progress import countdown
-from simulator.definitions import DefinitionsError, read_definitions
+from simulator.definitions import DefinitionsError
 from simulator.testing import steps
+from simulator.testing.finding import Finding
+from simulator.testing.names import unknown_names
 from simulator.testing.properties import INVARIANTS, PROMISES
-from simulator.testing.search import Finding, Search
+from simulator.testing.search import Search
 
-SECONDS = 12.0
+SECONDS, SECONDS_MAX = 12.0, 7 * 86_400.0
 STEPS = 40
-EXIT_BROKEN = 1
+SHORTEST = "The shortest history found"
+EXIT_BROKEN, EXIT_FAULT = 1, 70
 
 
 @click.command()
@@ -49,7 +56,8 @@ EXIT_BROKEN = 1
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0),
+    type=click.FloatRange(min=0, max=SECONDS_MAX),
+    callback=lambda _context, _parameter, value: _number(value),
     default=SECONDS,
     show_default=True,
     help="How long to try, if nothing is found.",
@@ -88,14 +96,17 @@ def fuzz(
     punctual  a message leaves its queue when its time to live ends
     accepts   no queue refuses a publish
     """
+    given = None if history is None else read_history(history)
+    if given is not None:
+        name, release = _as_recorded(given, name, release)
     try:
-        read_definitions(definitions_path)
-        given = [steps.Publish(exchange, key) for exchange, key in publishes]
-        search = Search(definitions_path, name, release=release, publishes=given)
+        search = Search(definitions_path, name, release=release)
     except DefinitionsError as error:
         raise DataError(str(error)) from error
-    if history is not None:
-        found = search.play(_read_history(history))
+    if publishes:
+        search.publishes = _published(search, publishes)
+    if given is not None:
+        found = _replayed(search, given.history)
     else:
         found, seed = _search(search, seed, steps_max, seconds)
     if as_json:
@@ -103,8 +114,52 @@ def fuzz(
     elif found is None:
         _say_held(search, history is not None)
     else:
-        click.echo(_told(search, found, seed, steps_max))
-    return EXIT_BROKEN if found else 0
+        click.echo(_told(search, found, seed, steps_max, "The history" if given else SHORTEST))
+    if found is None:
+        return 0
+    return EXIT_BROKEN if found.broken.property == name else EXIT_FAULT
+
+
+def _number(value: float) -> float:
+    if math.isnan(value):
+        raise click.BadParameter("nan is no number of seconds")
+    return value
+
+
+def _published(search: Search, publishes: tuple[tuple[str, str], ...]) -> list[steps.Publish]:
+    """The publishes in the virtual hosts that route them. Raises ``BadParameter`` for one that none routes."""
+    found: list[steps.Publish] = []
+    for exchange, key in publishes:
+        tried = [steps.Publish(exchange, key, vhost=vhost) for vhost in search.topologies]
+        routed = [step for step in tried if search.first_queues(step)]
+        if not routed:
+            known = [step for step in tried if not unknown_names([step], search.topologies)]
+            why = "" if known else "; ".join(unknown_names(tried[:1], search.topologies))
+            raise click.BadParameter(f"{exchange!r} {key!r}: {why or 'no queue gets it'}", param_hint="'--publish'")
+        if any(search.topologies[step.vhost].exchanges[exchange].internal for step in routed):
+            raise click.BadParameter(f"{exchange!r} is internal: nobody can publish to it", param_hint="'--publish'")
+        found += routed
+    return found
+
+
+def _as_recorded(given: GivenHistory, name: str, release: str) -> tuple[str, str]:
+    """The property and release that the history was found with, where the command line says nothing else."""
+    said = click.get_current_context().get_parameter_source
+    if given.property in (*PROMISES, *INVARIANTS) and said("name") is ParameterSource.DEFAULT:
+        name = given.property or name
+    if given.release in RELEASES and said("release") is ParameterSource.DEFAULT:
+        release = given.release or release
+    return name, release
+
+
+def _replayed(search: Search, history: steps.History) -> Finding | None:
+    unknown = unknown_names(history, search.topologies)
+    if unknown:
+        raise DataError(f"--history: {'; '.join(unknown)}")
+    try:
+        return search.play(history)
+    except OperatorError as error:
+        raise DataError(f"--history: RabbitMQ refuses a step: {error}") from error
 
 
 def _search(search: Search, seed: int, steps_max: int, seconds: float) -> tuple[Finding | None, int]:
@@ -141,21 +196,9 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _read_history(text: str) -> steps.History:
-    """A history from JSON, or from a file with it: a list of steps, or what ``--json`` printed."""
-    try:
-        source = "--history" if text.lstrip().startswith(("[", "{")) else text
-        data: Any = msgspec.json.decode(text if source == "--history" else Path(text).read_bytes())
-        return steps.from_builtins(data["history"] if isinstance(data, dict) and "history" in data else data)
-    except OSError as error:
-        raise DataError(f"{text}: {error.strerror}; expected a history as JSON, or a file that holds one") from error
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise DataError(f"{source}: {error}; expected a list of steps such as --json prints") from error
-
-
 def _as_json(search: Search, found: Finding | None, seed: int) -> dict[str, Any]:
     report: dict[str, Any] = {
-        "property": search.property.name,
+        "property": search.property.name if found is None else found.broken.property,
         "held": found is None,
         "history": [] if found is None else steps.to_builtins(found.history),
         "seed": seed,
@@ -178,7 +221,7 @@ def _say_held(search: Search, one_history: bool) -> None:
         click.echo(f"Not tried: {each}.")
 
 
-def _told(search: Search, found: Finding, seed: int, steps_max: int) -> str:
+def _told(search: Search, found: Finding, seed: int, steps_max: int, heading: str) -> str:
     from simulator.testing.machine import command, shell
     from simulator.testing.report import explained
 
@@ -194,5 +237,6 @@ def _told(search: Search, found: Finding, seed: int, steps_max: int) -> str:
         release=search.release,
         command=replay,
         events=found.events(search.release),
+        heading=heading,
     )
     return f"{told}\n\n{found.note}" if found.note else told

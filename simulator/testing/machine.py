@@ -12,15 +12,19 @@ It publishes where publishers would, consumes, acknowledges, rejects, requeues, 
 consumers, lets time pass and, where the properties allow it, changes policies. After
 every action the properties and the invariants of ``simulator.testing.properties`` are
 looked at. Add rules and invariants of your own as with any
-``hypothesis.stateful.RuleBasedStateMachine``; ``self.trial`` is the trial.
+``hypothesis.stateful.RuleBasedStateMachine``; ``self.trial`` is the trial. Whatever fails
+is reported with the history that led to it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
+import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -30,15 +34,21 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from dlx.releases import DEFAULT
 from dlx.topology import STREAM, Policy
+from dlx.values import plain
 from simulator.broker.errors import OperatorError
 from simulator.broker.state import QueueState
 from simulator.testing import steps
 from simulator.testing.entries import entries
-from simulator.testing.properties import INVARIANTS, Property, PropertyBroken, named
+from simulator.testing.finding import Finding
+from simulator.testing.names import unknown_names
+from simulator.testing.properties import INVARIANTS, PropertyBroken
 from simulator.testing.report import explained
 from simulator.testing.search import Search
 from simulator.testing.steps import AnyStep, History
+from simulator.testing.strategies.built import built
+from simulator.testing.topologies import file_of
 from simulator.testing.trial import Definitions, Trial
+from simulator.testing.wanted import BUILT_IN, Maker, built_in, in_code, listed, made
 
 FLOOD_MAX = 1_000
 OFTEN = 25
@@ -53,94 +63,134 @@ class TopologyMachine(RuleBasedStateMachine):
     """Publishers, consumers, operators and time, at random.
 
     Attributes:
-        definitions: an export of RabbitMQ's definitions, its file, or ``None`` to draw topologies.
+        definitions: an export of RabbitMQ's definitions, its file, or ``None`` to draw topologies. A relative path
+            is looked for beside the file of the class, then in the current folder.
         release: the RabbitMQ release.
         properties: what must hold besides the invariants: names, or what makes a ``Property``, such as its class.
         publishes: what publishers publish; by default what ``simulator.testing.entries`` finds.
         discards: whether consumers reject for good where there is no dead-letter exchange.
         systematic: whether every way that one message can go is tried first, once for all examples
-            (``simulator.testing.search``); only where the definitions are given.
-        trial: the run so far.
+            (``simulator.testing.search``); only where the definitions are given. It takes ``SEARCH_S`` seconds for
+            each property at most; a warning tells what was not tried.
+        trial: the run so far. It is there when a rule, an initialize rule or an invariant of your own runs.
     """
 
     definitions: Definitions | None = None
     release: str = DEFAULT
-    properties: Sequence[str | Callable[[], Property]] = ()
+    properties: Sequence[Maker] = ()
     publishes: Sequence[steps.Publish] = ()
     discards: bool = False
     systematic: bool = True
 
     trial: Trial
-    _found: list[PropertyBroken | None]
+    _searched: list[Search]
+    _found: list[Finding | None]
+    _finding: Finding | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Hypothesis draws the order of the initialize rules. Those of a subclass wait until ``begin`` made the trial.
+        initial = self._initialize_rules_to_run
+        self._initialize_rules_to_run = [each for each in initial if each.function.__name__ == "begin"]
+        self._initialize_later = [each for each in initial if each.function.__name__ != "begin"]
+        # An overridden ``teardown`` need not call this one, so what it begins with does not stand there.
+        self._teardown, self.teardown = self.teardown, self._end  # type: ignore[method-assign]
 
     @initialize(document=st.deferred(lambda: st.runner().flatmap(lambda machine: machine.drawn_definitions())))
     def begin(self, document: Definitions) -> None:
         """Import the definitions."""
-        wanted = [named(each) if isinstance(each, str) else each() for each in self.properties]
+        self._initialize_rules_to_run += self._initialize_later
         self._document = document
-        if self.systematic and self.definitions is not None:
-            self._search_first(wanted)
-        self._fixed = not all(each.policies_change for each in wanted)
-        self._expirations = [each.expirations_ms for each in wanted if each.expirations_ms != (None,)]
+        wanted = [made(each) for each in listed(self.properties)]
         always = [make() for make in INVARIANTS.values()]
-        self.trial = Trial(document, release=self.release, properties=[*wanted, *always])
-        self._entries = list(self.publishes) or entries(self.trial)
+        trial = Trial(document, release=self.release, properties=[*wanted, *always])
+        self._check_publishes(trial)
+        if self.systematic and self.definitions is not None:
+            self._search_first(document)
+        self._fixed = not all(each.policies_change for each in wanted)
+        expirations = [each.expirations_ms for each in wanted if each.expirations_ms != (None,)]
+        self._expirations = list(dict.fromkeys(ms for each in expirations for ms in each))
+        self.trial = trial
+        self._entries = list(self.publishes) or entries(trial).publishes
 
-    def _search_first(self, wanted: Iterable[Property]) -> None:
+    def _check_publishes(self, trial: Trial) -> None:
+        for each in self.publishes:
+            if not isinstance(each, steps.Publish):
+                raise TypeError("publishes takes Publish steps of simulator.testing.steps, such as "
+                                f"Publish('shop', 'order.new'); got {each!r}")
+        unknown = unknown_names(self.publishes, trial.topologies())
+        if unknown:
+            raise LookupError(f"publishes: {'; '.join(unknown)}")
+
+    def _search_first(self, document: Definitions) -> None:
         """Raise what a systematic search finds. It always finds the same: the first example is searched, all know."""
-        found = type(self).__dict__.get("_found")
-        if found is None:
-            found = [self._searched(type(each)) for each in wanted]
-            type(self)._found = found
-        for broken in found:
-            if broken is not None:
-                self._raise(broken.copy())
+        cls = type(self)
+        if "_found" not in vars(cls):
+            cls._searched = [self._search(document, each) for each in self.properties]
+            cls._found = [_run(search) for search in cls._searched]
+        self._finding = next(filter(None, cls._found), None)
+        if self._finding is not None:
+            raise self._finding.broken.copy()
+        for search in cls._searched:
+            for untried in search.untried:
+                warnings.warn(f"{cls.__name__}, {search.property.name}: not tried: {untried}", stacklevel=1)
 
-    def _searched(self, make: Callable[[], Property]) -> PropertyBroken | None:
-        end = time.monotonic() + SEARCH_S
-        assert self.definitions is not None
-        search = Search(self.definitions, make, release=self.release, publishes=self.publishes)
-        finding = search.run(lambda tried: time.monotonic() < end)
-        return None if finding is None else finding.broken
+    def _search(self, document: Definitions, maker: Maker) -> Search:
+        whole = type(made(maker)) not in BUILT_IN.values()  # it may ask for queues that the message cannot come to
+        return Search(document, maker, release=self.release, publishes=self.publishes, whole=whole)
 
-    def _raise(self, broken: PropertyBroken) -> None:
-        if current_build_context().is_final:  # of all that failed, the one that is shown
-            broken.add_note(self._report(broken))
-        raise broken
+    def _end(self) -> None:
+        """Add the report to the failure that ends the run, the one that is shown; then clear up."""
+        failed = sys.exc_info()[1]
+        began = self._finding is not None or hasattr(self, "trial")
+        if failed is not None and began and current_build_context().is_final:
+            failed.add_note(self._report(failed))
+        self._teardown()
 
     def drawn_definitions(self) -> st.SearchStrategy[Definitions]:
         """The definitions to start with."""
-        if self.definitions is not None:
-            return st.just(self.definitions)
+        given = self.definitions
+        if isinstance(given, (str, os.PathLike)):
+            cls = next((each for each in type(self).__mro__ if "definitions" in vars(each)), type(self))
+            return st.just(file_of(given, cls))
+        if given is not None:
+            return st.just(given)
         from simulator.testing.strategies import definitions
 
         return definitions(release=self.release)
 
     def do(self, step: AnyStep) -> None:
-        """Do a step. A broken property is reported with the history that led to it, in words, as code, as a picture."""
-        try:
+        """Do a step. A policy that RabbitMQ refuses changes nothing. Raises ``PropertyBroken``."""
+        with contextlib.suppress(OperatorError):
             self.trial.do(step)
-        except PropertyBroken as broken:
-            self._raise(broken)
-        except OperatorError:
-            self.trial.history.pop()  # a policy that RabbitMQ refuses
 
-    def _report(self, broken: PropertyBroken) -> str:
-        again = command(self._document, broken.history, broken.property, self.release)
-        return explained(self._document, broken.history, broken, release=self.release, command=again)
+    def _report(self, failed: BaseException) -> str:
+        """The history that led to the failure, in words, as code, as a picture."""
+        finding, name = self._finding, failed.property if isinstance(failed, PropertyBroken) else ""
+        history = tuple(self.trial.history) if finding is None else finding.history
+        properties = in_code(type(self), self.properties, name)
+        own = properties != built_in(name)
+        told = explained(
+            self._document,
+            history,
+            failed,
+            release=self.release,
+            command="" if own else command(self._document, history, name, self.release),
+            events=None if finding is None else finding.events(self.release),
+            properties=properties,
+        )
+        return told if finding is None or not finding.note else f"{told}\n\n{finding.note}"
 
     # What may happen next
 
     def publications(self) -> st.SearchStrategy[AnyStep]:
         """Publishes: one message, or as many as fill a queue of limited length."""
-        expirations = st.sampled_from(self._expirations[0]) if self._expirations else st.none()
+        expirations = st.sampled_from(self._expirations) if self._expirations else st.none()
         fills = [1, *sorted({each for queue in self.trial.queues() for each in _fills(queue)})]
-        return st.builds(
-            lambda step, times, ms: steps.changed(step, times=times, expiration_ms=ms),
-            st.sampled_from(self._entries),
-            st.just(1) | st.sampled_from(fills),
-            expirations,
+        found: st.SearchStrategy[AnyStep] = built(
+            _varied, st.sampled_from(self._entries), st.just(1) | st.sampled_from(fills), expirations
         )
+        return found
 
     def settlements(self) -> st.SearchStrategy[AnyStep]:
         """What consumers do: take and keep, acknowledge, fail once or until the message settles."""
@@ -163,7 +213,7 @@ class TopologyMachine(RuleBasedStateMachine):
         vhosts = st.sampled_from(sorted(self.trial.broker.vhosts))
         names = sorted({queue.name for queue in self.trial.queues()}) or ["orders"]
         drawn: st.SearchStrategy[Policy] = policies(queue_names=names, release=self.release)
-        found: st.SearchStrategy[AnyStep] = st.builds(
+        found: st.SearchStrategy[AnyStep] = built(
             lambda policy, vhost: steps.SetPolicy(steps.changed(policy, name="drawn"), vhost=vhost), drawn, vhosts
         )
         placed = [name for name, vhost in self.trial.broker.vhosts.items() if "drawn" in vhost.policies]
@@ -222,15 +272,34 @@ def _fills(queue: QueueState) -> Iterable[int]:
     return (limit + 1,) if limit is not None and limit <= FLOOD_MAX else ()
 
 
+def _varied(step: steps.Publish, times: int, expiration_ms: int | None) -> AnyStep:
+    """The publish with these values, but for those that it has already."""
+    ms = expiration_ms if step.expiration_ms is None else step.expiration_ms
+    varied: steps.Publish = steps.changed(step, times=times if step.times == 1 else step.times, expiration_ms=ms)
+    return varied
+
+
+def _run(search: Search) -> Finding | None:
+    end = time.monotonic() + SEARCH_S
+    return search.run(lambda tried: time.monotonic() < end)
+
+
 def command(definitions: Definitions, history: History, name: str, release: str) -> str:
-    """The command that plays a history again to break a property; empty where no file holds the definitions."""
-    if not isinstance(definitions, (str, os.PathLike)):
-        return ""
+    """The command that plays a history again to break a built-in property; empty for another, and where it is long.
+
+    Where no file holds the definitions, a command before it writes one.
+    """
     text = msgspec.json.encode(steps.to_builtins(history)).decode()
-    if len(text) > COMMAND_LENGTH_MAX:
+    if name not in BUILT_IN or len(text) > COMMAND_LENGTH_MAX:
         return ""
-    where = os.fspath(definitions)
-    return shell("dlx", "fuzz", where, "--property", name, "--release", release, "--history", text)
+    if isinstance(definitions, (str, os.PathLike)):
+        before, where = "", os.fspath(definitions)
+    else:
+        document, where = msgspec.json.encode(definitions, enc_hook=plain).decode(), f"broken-{name}.json"
+        if len(document) > COMMAND_LENGTH_MAX:
+            return ""
+        before = f"{shell('printf', '%s', document)} > {where}\n"
+    return before + shell("dlx", "fuzz", where, "--property", name, "--release", release, "--history", text)
 
 
 def shell(*words: Any) -> str:

@@ -6,9 +6,10 @@ from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis.errors import Flaky
 from hypothesis.stateful import run_state_machine_as_test
 
+from simulator.testing.finding import Finding
 from simulator.testing.machine import TopologyMachine
-from simulator.testing.properties import PropertyBroken
-from simulator.testing.search import Finding, Search, Tick
+from simulator.testing.properties import PropertyBroken, named
+from simulator.testing.search import Search, Tick
 from simulator.testing.steps import AnyStep
 
 BATCH = 20
@@ -25,12 +26,21 @@ def search_at_random(search: Search, first_seed: int, steps_max: int, tick: Tick
         try:
             run_state_machine_as_test(seed(at)(machine), settings=_settings(steps_max))
         except PropertyBroken as broken:
-            return search.finding(broken.history), at
+            found = _confirmed(search, broken)
+            if found is not None:
+                return found, at
         except (_TimeIsUp, Flaky):  # to Hypothesis, a test that ends early for no reason of its own is flaky
             if tick(search.tried):
                 raise
         at += 1
     return None, first_seed
+
+
+def _confirmed(search: Search, broken: PropertyBroken) -> Finding | None:
+    """The finding; that of an invariant is left as it is, for it is the simulator that is at fault."""
+    if broken.property != search.property.name:
+        return search.play(broken.history, lambda: named(broken.property))
+    return search.finding(broken.history) or search.play(broken.history)
 
 
 def _settings(steps_max: int) -> settings:

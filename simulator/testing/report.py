@@ -1,4 +1,4 @@
-"""A broken property for people: the history in words, as a test to run and as a picture, and the message's life."""
+"""A failure for people: the history in words, as a test to run and as a picture, and the message's life."""
 
 from __future__ import annotations
 
@@ -7,24 +7,41 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, get_args
 
+from dlx import values
 from dlx.releases import DEFAULT
+from simulator.broker.errors import OperatorError
 from simulator.events import Event, Happened
 from simulator.lives import Life
 from simulator.testing import steps
 from simulator.testing.properties import PropertyBroken
 from simulator.testing.steps import AnyStep, History
 from simulator.testing.trial import Definitions, Trial
+from simulator.testing.wanted import InCode, built_in
 
 EVENTS_DRAWN_MAX = 2_000
 
 
-def events_of(definitions: Definitions, history: History, release: str, broken: PropertyBroken) -> list[Happened]:
-    """What happened to the message that the broken property is about, up to the end of the history."""
-    trial, found = Trial(definitions, release=release), []
+def events_of(definitions: Definitions, history: History, release: str, broken: BaseException) -> list[Happened]:
+    """What happened to the message that the failure is about, up to the end of the history.
+
+    Where it is about none, the message that something happened to last.
+    """
+    trial, about = Trial(definitions, release=release), _about(broken)
+    found: list[Happened] = []
     for step in history:
-        trial.do(step)
-        found += [each for each, _ in trial.events if (each.vhost, each.uid) == (broken.vhost, broken.uid)]
-    return found
+        try:
+            trial.do(step)
+        except OperatorError:
+            continue
+        found += [each for each, _ in trial.events if about in (None, (each.vhost, each.uid))]
+    return [each for each in found if (each.vhost, each.uid) == (found[-1].vhost, found[-1].uid)]
+
+
+def _about(broken: BaseException) -> tuple[str | None, int] | None:
+    """The message that a failure is about."""
+    if not isinstance(broken, PropertyBroken) or broken.uid is None:
+        return None
+    return broken.vhost, broken.uid
 
 
 def life(events: Sequence[Happened]) -> list[str]:
@@ -92,25 +109,51 @@ def _where(step: Any) -> str:
 # The history as code
 
 
-def as_test(definitions: Definitions, history: History, release: str, broken: PropertyBroken) -> str:
-    """The history as a pytest test that fails as long as the property is broken."""
+def as_test(
+    definitions: Definitions,
+    history: History,
+    release: str,
+    broken: BaseException,
+    properties: Sequence[InCode] | None = None,
+) -> str:
+    """The history as a pytest test that fails as long as the property is broken.
+
+    ``properties`` are those to look at: the one that is broken, if it is a built-in one. Without any, a comment says
+    what failed after the history.
+    """
     where = os.fspath(definitions) if isinstance(definitions, (str, os.PathLike)) else dict(definitions)
+    name = broken.property if isinstance(broken, PropertyBroken) else type(broken).__name__
+    properties = built_in(name) if properties is None else properties
+    looked_at = f", properties=[{', '.join(each.text for each in properties)}]" if properties else ""
     calls = [_call(step) for step in history]
-    repeated = sorted(set(re.findall(r"\b([A-Z][A-Za-z]+)\(", "".join(calls))) & set(_STEPS))
     lines = [
-        *(["from dlx import Policy"] if "Policy(" in "".join(calls) else []),
-        "from simulator.testing import Trial",
-        *([f"from simulator.testing.steps import {', '.join(repeated)}"] if repeated else []),
+        *_imports(f"Trial({where!r})\n{''.join(calls)}"),
+        *dict.fromkeys(each.before for each in properties if each.before),
         "",
         "",
-        f"def test_{broken.property.replace('-', '_')}() -> None:",
-        f"    trial = Trial({where!r}, release={release!r}, properties=[{broken.property!r}])",
+        f"def test_{_NOT_IN_NAMES.sub('_', name)}() -> None:",
+        f"    trial = Trial({where!r}, release={release!r}{looked_at})",
         *(f"    {call}" for call in calls),
+        *([] if properties else ["    # Assert here what failed:", f"    # {' '.join(_told(broken).splitlines())}"]),
     ]
     return "\n".join(lines) + "\n"
 
 
-_STEPS = {step.__name__ for step in get_args(AnyStep)}
+_NOT_IN_NAMES = re.compile(r"\W", re.ASCII)
+_MODULES = {
+    "Policy": "dlx",
+    **dict.fromkeys(values.__all__, "dlx.values"),
+    "Trial": "simulator.testing",
+    **{step.__name__: "simulator.testing.steps" for step in get_args(AnyStep)},
+}
+"""Where the names are from that code of a history may have."""
+
+
+def _imports(code: str) -> list[str]:
+    """The imports of the names that the code calls."""
+    called = {name for name in re.findall(r"\b([A-Z]\w+)\(", code) if name in _MODULES}
+    modules = sorted({_MODULES[name] for name in called})
+    return [f"from {each} import {', '.join(sorted(n for n in called if _MODULES[n] == each))}" for each in modules]
 
 
 def _call(step: AnyStep) -> str:
@@ -189,7 +232,10 @@ class _Drawing:
 
 def _quoted(text: str) -> str:
     """Text that Mermaid takes as it is."""
-    return re.sub(r"[#;:\n]", lambda found: f"#{ord(found[0])};", text) or " "
+    return _SPECIAL.sub(lambda found: f"#{ord(found[0])};", text) or " "
+
+
+_SPECIAL = re.compile(r"[#;:%\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def _folded(arrows: list[str]) -> list[str]:
@@ -227,23 +273,45 @@ def _times(lines: Sequence[str], at: int, size: int) -> int:
 def explained(
     definitions: Definitions,
     history: History,
-    broken: PropertyBroken,
+    broken: BaseException,
     *,
     release: str = DEFAULT,
     command: str = "",
     events: Sequence[Happened] | None = None,
+    properties: Sequence[InCode] | None = None,
+    heading: str = "The shortest history found",
 ) -> str:
-    """The whole report, as plain text; ``events`` are those of the message, if they are known."""
+    """The whole report, as plain text.
+
+    Args:
+        definitions: those that the history was found with.
+        history: the steps.
+        broken: what is broken, or another failure at the end of the history.
+        release: the RabbitMQ release.
+        command: the command that plays the history again.
+        events: those of the message that it is about, if they are known.
+        properties: as for ``as_test``.
+        heading: what the history is.
+    """
     events = events_of(definitions, history, release, broken) if events is None else events
+    whose = "the last message" if _about(broken) is None else "that message"
+    code = as_test(definitions, history, release, broken, properties)
     parts = [
-        f"{broken.property} is broken: {broken.why}",
-        _section("The shortest history found", in_words(history)),
-        _section("The life of that message", life(events)),
-        _section("As a test", as_test(definitions, history, release, broken).splitlines()),
+        _told(broken),
+        _section(heading, in_words(history)),
+        _section(f"The life of {whose}", life(events)),
+        _section("As a test", code.splitlines()),
         _section("As a picture (Mermaid)", as_mermaid(events).splitlines() if events else []),
-        _section("Again", [command] if command else []),
+        _section("Again", command.split("\n") if command else []),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _told(broken: BaseException) -> str:
+    """What failed. What pytest adds to an assertion, in more lines, stands with the assertion itself."""
+    if isinstance(broken, PropertyBroken):
+        return str(broken)
+    return f"{type(broken).__name__}: {str(broken).partition(chr(10))[0]}"
 
 
 def _section(title: str, lines: Iterable[str]) -> str:

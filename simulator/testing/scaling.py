@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
+from itertools import combinations_with_replacement
 from typing import Any
 
 from dlx.settings import DELIVERY_LIMIT, MAX_LENGTH
@@ -17,6 +18,8 @@ from simulator.testing.steps import AnyStep, History
 
 LARGE = 20_000
 APART = 1_000
+GUESSES_MAX = 3
+ADDED_MAX = 3
 _KEYS = {f"{prefix}{key}" for prefix in ("", "x-") for key in (MAX_LENGTH, DELIVERY_LIMIT)}
 
 
@@ -48,16 +51,35 @@ def _is_limit(key: str, value: Any) -> bool:
     return key in _KEYS and isinstance(value, int) and not isinstance(value, bool)
 
 
-def unscaled(history: History, limits: Mapping[int, int]) -> History:
-    """The history with what the small limits are gone beyond by, beyond the true ones. Raises ``ValueError``."""
-    return tuple(_unscaled(step, limits) for step in history)
+def unscaled(history: History, limits: Mapping[int, int]) -> Iterator[History]:
+    """What the history may be with the true limits, the likeliest first; the last goes beyond every limit.
+
+    A message that is to go through several limits takes as many as they hold together, and some more.
+    """
+    seen: list[History] = []
+    for place in range(GUESSES_MAX + 1):
+        guess = _unscaled(history, limits, place)
+        if guess not in seen:
+            seen.append(guess)
+            yield guess
 
 
-def _unscaled(step: AnyStep, limits: Mapping[int, int]) -> AnyStep:
-    if isinstance(step, steps.Repeat):
-        step = steps.changed(step, steps=unscaled(step.steps, limits))
-    times = getattr(step, "times", 1)
-    for small, true in limits.items():
-        if small <= times <= small + 2:
-            return steps.changed(step, times=times - small + true)
-    return step
+def _unscaled(history: History, limits: Mapping[int, int], place: int) -> History:
+    found: list[AnyStep] = []
+    for step in history:
+        if isinstance(step, steps.Repeat):
+            step = steps.changed(step, steps=_unscaled(step.steps, limits, place))
+        times = getattr(step, "times", 1)
+        if limits and times >= min(limits):
+            step = steps.changed(step, times=_guesses(times, limits)[place])
+        found.append(step)
+    return tuple(found)
+
+
+def _guesses(times: int, limits: Mapping[int, int]) -> list[int]:
+    """Numbers that may stand for ``times``: those first that explain it best, by the limits that add up to it."""
+    together = (part for size in range(1, ADDED_MAX + 1) for part in combinations_with_replacement(limits, size))
+    nearest = sorted((times - sum(part), len(part), part) for part in together if sum(part) <= times)[:GUESSES_MAX]
+    guesses = [rest + sum(limits[small] for small in part) for rest, _, part in nearest]
+    enough = max(-(-times * true // small) for small, true in limits.items())
+    return guesses + [enough] * (GUESSES_MAX + 1 - len(guesses))

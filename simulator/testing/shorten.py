@@ -20,13 +20,13 @@ class Shown(Protocol):
 Found = TypeVar("Found", bound=Shown)
 
 
-def shorten(history: History, shows: Callable[[History], Found | None], *, until_s: float) -> Found | None:
-    """What ``history`` shows, by the shortest history that was found; ``None`` if it shows nothing.
+def shorten(best: Found, shows: Callable[[History], Found | None], *, until_s: float) -> Found:
+    """The same by the shortest history that was found.
 
-    Stops when ``time.monotonic()`` is ``until_s``, with the best it has.
+    ``shows`` says what a history shows, ``None`` where that is nothing. Stops when ``time.monotonic()``
+    is ``until_s``, with the best it has.
     """
-    best = shows(history)
-    better = best
+    better: Found | None = best
     while better is not None:
         best = better
         better = _first(best.history, shows, until_s)

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from dlx.message import published
+from dlx.message import Message, published
 from dlx.releases import Release
 from dlx.routing import route
 from dlx.settings import alternate_exchange, effective_settings
@@ -30,7 +30,7 @@ def sliced(
     """
     if any(exchange.type in _AT_RANDOM for exchange in topology.exchanges.values()) or _asks_for_deaths(topology):
         return document
-    queues, exchanges = reached(topology, publish, release)
+    queues, exchanges = reached(topology, [publish], release)
 
     def here(item: Mapping[str, Any]) -> bool:
         return item.get("vhost", publish.vhost) == publish.vhost
@@ -44,6 +44,7 @@ def sliced(
         "queues": [each for each in document.get("queues", ()) if here(each) and each.get("name") in queues],
         "exchanges": [each for each in document.get("exchanges", ()) if here(each) and each.get("name") in exchanges],
         "bindings": [each for each in document.get("bindings", ()) if here(each) and bound(each)],
+        "topic_permissions": [],  # they name exchanges; the trial's clients may do everything
     }
 
 
@@ -52,11 +53,12 @@ def _asks_for_deaths(topology: Topology) -> bool:
     return any(str(binding.arguments.get("x-match", "")).endswith("with-x") for binding in bindings)
 
 
-def reached(topology: Topology, publish: Publish, release: Release) -> tuple[set[str], set[str]]:
-    """The queues that the message and its dead letters can come to, and the exchanges on the way."""
-    first = published(publish.exchange, publish.routing_key, headers=publish.headers or None, release=release)
+def reached(topology: Topology, publishes: Iterable[Publish], release: Release) -> tuple[set[str], set[str]]:
+    """The queues that the messages and their dead letters can come to, and the exchanges on the way."""
+    ahead = [published(each.exchange, each.routing_key, headers=each.headers or None, release=release)
+             for each in publishes]  # fmt: skip
     queues: set[str] = set()
-    seen, ahead = {(first.exchange, first.routing_keys)}, [first]
+    seen = {_address(message) for message in ahead}
     while ahead:
         message = ahead.pop()
         for name in route(message, topology, release):
@@ -66,11 +68,15 @@ def reached(topology: Topology, publish: Publish, release: Release) -> tuple[set
                 continue
             key = settings.dead_letter_routing_key
             keys = message.routing_keys if key is None else (key,)
-            address = settings.dead_letter_exchange, keys
-            if address not in seen:
-                seen.add(address)
-                ahead.append(msgspec.structs.replace(message, exchange=address[0], routing_keys=keys))
-    return queues, _passed(topology, {exchange for exchange, _ in seen}, release)
+            letter = msgspec.structs.replace(message, exchange=settings.dead_letter_exchange, routing_keys=keys)
+            if _address(letter) not in seen:
+                seen.add(_address(letter))
+                ahead.append(letter)
+    return queues, _passed(topology, {exchange for exchange, _, _ in seen}, release)
+
+
+def _address(message: Message) -> tuple[str, tuple[str, ...], str]:
+    return message.exchange, message.routing_keys, repr(message.headers)
 
 
 def _passed(topology: Topology, first: Iterable[str], release: Release) -> set[str]:

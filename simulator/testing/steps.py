@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from dlx.topology import Policy
+from dlx.values import plain
 
 TIMES_MAX = 1_000_000_000
 BODY_BYTES_MAX = 1 << 24
@@ -130,6 +131,8 @@ class Repeat(Step, tag="repeat", frozen=True):
 
     def __post_init__(self) -> None:
         _checked_times(self.times)
+        for step in self.steps:
+            checked(step)
 
 
 AnyStep = (
@@ -140,13 +143,29 @@ History = tuple[AnyStep, ...]
 
 def to_builtins(history: Iterable[AnyStep]) -> list[dict[str, Any]]:
     """The history as plain JSON values."""
-    values: list[dict[str, Any]] = msgspec.to_builtins(list(history))
+    values: list[dict[str, Any]] = msgspec.to_builtins(list(history), enc_hook=plain)
     return values
 
 
 def from_builtins(values: Any) -> History:
     """A history from plain JSON values. Raises ``msgspec.ValidationError`` naming the place that is wrong."""
     return msgspec.convert(values, type=History)
+
+
+def made(do: str, **fields: Any) -> AnyStep:
+    """The step of that kind. Raises ``ValueError`` naming the field that is wrong."""
+    try:
+        step: AnyStep = msgspec.convert({"do": do, **fields}, type=AnyStep)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{do}: {error}") from error
+    return step
+
+
+def checked(step: Any) -> AnyStep:
+    """The step. Raises ``TypeError`` for what is none."""
+    if not isinstance(step, Step):
+        raise TypeError(f"{step!r} is no step; expected one of simulator.testing.steps, such as Wait(1_000)")
+    return step  # type: ignore[return-value]
 
 
 def changed(step: Any, **fields: Any) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,29 @@ class OneTopology:
         metadata = self.document.get("metadata") or {}
         kind = self.document.get("default_queue_type", metadata.get("default_queue_type"))
         return None if kind == "undefined" else kind
+
+
+def file_of(given: str | os.PathLike[str], cls: type) -> str:
+    """The definitions file that a class names: beside the file of that class, or in the current folder.
+
+    Raises:
+        DefinitionsError: it is in neither.
+    """
+    here = Path.cwd()
+    folders = list(dict.fromkeys((*_beside(cls), here)))
+    found = next((folder / given for folder in folders if (folder / given).is_file()), None)
+    if found is None:
+        looked = " or ".join(map(str, folders))
+        raise DefinitionsError(os.fspath(given), "", f"no such file; looked in {looked}")
+    return str(found.relative_to(here) if found.is_relative_to(here) else found)
+
+
+def _beside(cls: type) -> tuple[Path, ...]:
+    """The folder of the file of a class; none for one that is in no file."""
+    try:
+        return (Path(inspect.getfile(cls)).resolve().parent,)
+    except (TypeError, OSError):
+        return ()
 
 
 def read_topology(path: Path, vhost: str | None = None) -> OneTopology:

@@ -6,6 +6,9 @@
 
 The same definitions and steps give the same events. After every step the properties
 look at what happened; the first that is broken ends the trial.
+
+The methods that are called like steps refuse names that the definitions never had.
+``do`` and ``play`` do not: there such a step does nothing, as one for a queue that is gone.
 """
 
 from __future__ import annotations
@@ -18,21 +21,25 @@ from typing import Any
 
 from dlx.message import Message
 from dlx.releases import DEFAULT
-from dlx.topology import STREAM, Policy
+from dlx.topology import STREAM, Policy, Topology
 from simulator.broker import Broker, settling
 from simulator.broker import commands as amqp
 from simulator.broker.copies import Copy
+from simulator.broker.errors import OperatorError
 from simulator.broker.replies import ChannelClosed, ConnectionClosed, ConsumerCancelled, Delivered, Got
 from simulator.broker.state import QueueState, VirtualHost
 from simulator.events import Event, Happened
 from simulator.serve.furnishing import furnish
 from simulator.testing import steps
-from simulator.testing.properties import Property, PropertyBroken, named
+from simulator.testing.names import unknown_names
+from simulator.testing.properties import Property, PropertyBroken
 from simulator.testing.steps import AnyStep, History
+from simulator.testing.wanted import instances
 
 START_US = 1_767_225_600_000_000  # 2026-01-01: the same in every trial, so that trials repeat
 ACTIONS_PER_PULSE = 1_000
 USER = "the trial's clients"
+_NOT_FOUND = 404
 Definitions = Mapping[str, Any] | str | os.PathLike[str]
 QueueKey = tuple[str, str]
 """The names of a virtual host and of a queue in it."""
@@ -75,7 +82,7 @@ class Trial:
     Attributes:
         broker: the broker; read it, but give it commands through the steps.
         now_us: the time, microseconds since 1970.
-        history: the steps so far, the one that broke a property included.
+        history: the steps so far, the one that broke a property included, without those that were refused.
         events: what happened in the last step.
 
     Args:
@@ -86,7 +93,8 @@ class Trial:
 
     Raises:
         DefinitionsError: the definitions cannot be used.
-        ValueError: there is no property of a name that was given.
+        ValueError: there is no property of a name that was given, or a property has no name.
+        TypeError: something is no property.
     """
 
     def __init__(
@@ -98,7 +106,7 @@ class Trial:
         pulse: Callable[[], None] = lambda: None,
     ) -> None:
         self.definitions, self.release = definitions, release
-        self.properties = [named(each) if isinstance(each, str) else each for each in properties]
+        self.properties = instances(properties)
         self.broker = Observed(release)
         self.now_us = START_US
         self.history: list[AnyStep] = []
@@ -108,6 +116,7 @@ class Trial:
         self._publishers: dict[str, tuple[int, int]] = {}
         self._connections = 0
         self._pulse, self._looked = pulse, 0
+        self._refusal = ""
         furnish(self.broker, definitions, self.now_us)
         self._let_in()
 
@@ -117,55 +126,72 @@ class Trial:
         for vhost in self.broker.vhosts:
             self.broker.handle(amqp.SetPermissions(USER, vhost, ".*", ".*", ".*"), self.now_us)
 
-    # Steps, one method each
+    # Steps, one method each. All raise ``LookupError`` for a name that the definitions never had, and ``ValueError``
+    # for a value that a step cannot have.
 
     def publish(self, exchange: str, routing_key: str, **how: Any) -> None:
-        """Publish messages; ``how`` are the other fields of ``steps.Publish``."""
-        self.do(steps.Publish(exchange, routing_key, **how))
+        """Publish messages; ``how`` are the other fields of ``steps.Publish``. Raises ``ValueError`` if refused."""
+        self._refusal = ""
+        self._ask("publish", exchange=exchange, routing_key=routing_key, **how)
+        if self._refusal:
+            self.history.pop()
+            raise ValueError(f"publish: {self._refusal}")
 
     def ack(self, queue: str, times: int = 1, *, vhost: str = "/") -> None:
         """The consumer of ``queue`` acknowledges its oldest delivery."""
-        self.do(steps.Ack(queue, times, vhost))
+        self._ask("ack", queue=queue, times=times, vhost=vhost)
 
     def reject(self, queue: str, times: int = 1, *, vhost: str = "/") -> None:
         """The consumer of ``queue`` rejects its oldest delivery for good."""
-        self.do(steps.Reject(queue, times, vhost))
+        self._ask("reject", queue=queue, times=times, vhost=vhost)
 
-    def requeue(self, queue: str, times: int = 1, *, method: Any = "reject", vhost: str = "/") -> None:
+    def requeue(self, queue: str, times: int = 1, *, method: str = "reject", vhost: str = "/") -> None:
         """The consumer of ``queue`` returns its oldest delivery to the queue, by ``reject`` or ``nack``."""
-        self.do(steps.Requeue(queue, times, vhost, method))
+        self._ask("requeue", queue=queue, times=times, method=method, vhost=vhost)
 
     def crash(self, queue: str, times: int = 1, *, vhost: str = "/") -> None:
         """The consumer of ``queue`` dies with its delivery."""
-        self.do(steps.Crash(queue, times, vhost))
+        self._ask("crash", queue=queue, times=times, vhost=vhost)
 
     def hold(self, queue: str, times: int = 1, *, vhost: str = "/") -> None:
         """A consumer of ``queue`` takes up to ``times`` messages and keeps them."""
-        self.do(steps.Hold(queue, times, vhost))
+        self._ask("hold", queue=queue, times=times, vhost=vhost)
 
     def get(self, queue: str, times: int = 1, *, vhost: str = "/") -> None:
         """A client takes a message of ``queue`` by ``basic.get``, and keeps it."""
-        self.do(steps.Get(queue, times, vhost))
+        self._ask("get", queue=queue, times=times, vhost=vhost)
 
     def leave(self, queue: str, *, vhost: str = "/") -> None:
         """The consumer of ``queue`` closes its connection."""
-        self.do(steps.Leave(queue, vhost))
+        self._ask("leave", queue=queue, vhost=vhost)
 
     def wait(self, ms: int) -> None:
         """Time passes."""
-        self.do(steps.Wait(ms))
+        self._ask("wait", ms=ms)
 
     def set_policy(self, policy: Policy, *, operator: bool = False, vhost: str = "/") -> None:
         """An operator sets a policy. Raises ``OperatorError`` for one that RabbitMQ refuses."""
-        self.do(steps.SetPolicy(policy, operator, vhost))
+        self._ask("set-policy", policy=policy, operator=operator, vhost=vhost)
 
     def clear_policy(self, name: str, *, operator: bool = False, vhost: str = "/") -> None:
         """An operator removes a policy. Raises ``OperatorError`` where there is none of that name."""
-        self.do(steps.ClearPolicy(name, operator, vhost))
+        self._ask("clear-policy", name=name, operator=operator, vhost=vhost)
 
     def repeat(self, times: int, *what: AnyStep) -> None:
         """Do the same steps ``times`` times."""
-        self.do(steps.Repeat(what, times))
+        self._ask("repeat", steps=tuple(map(steps.checked, what)), times=times)
+
+    def _ask(self, do: str, **fields: Any) -> None:
+        step = steps.made(do, **fields)
+        if unknown_names([step], self.topologies()):
+            self._refuse_unknown([step])
+        self.do(step)
+
+    def _refuse_unknown(self, history: Iterable[AnyStep]) -> None:
+        """Raise ``LookupError`` for names that were not there at the beginning either."""
+        unknown = unknown_names(history, Trial(self.definitions, release=self.release).topologies())
+        if unknown:
+            raise LookupError("; ".join(unknown))
 
     def play(self, history: Iterable[AnyStep]) -> None:
         """Do all the steps."""
@@ -174,15 +200,22 @@ class Trial:
 
     def do(self, step: AnyStep) -> None:
         """Do one step, and look whether all properties hold. Raises ``PropertyBroken``."""
-        self.history.append(step)
+        self.history.append(steps.checked(step))
         self.events = []
         try:
             self._do(step)
         except PropertyBroken as broken:
             broken.history = tuple(self.history)
             raise
+        except OperatorError:
+            self.history.pop()  # a policy that RabbitMQ refuses
+            raise
 
     # What is where
+
+    def topologies(self) -> dict[str, Topology]:
+        """The virtual hosts by name, as they are now."""
+        return {name: vhost.topology for name, vhost in self.broker.vhosts.items()}
 
     def queues(self) -> Iterator[QueueState]:
         """The queues there are now."""
@@ -209,11 +242,6 @@ class Trial:
     def has_consumer(self, queue: str, vhost: str = "/") -> bool:
         """Whether the trial's consumer of that queue is there."""
         return (vhost, queue) in self._consumers
-
-    def has_delivery(self, queue: str, vhost: str = "/") -> bool:
-        """Whether the consumer of that queue has something to settle."""
-        consumer = self._consumers.get((vhost, queue))
-        return consumer is not None and bool(consumer.deliveries)
 
     # How steps are done
 
@@ -248,9 +276,15 @@ class Trial:
                 if consumer is not None:
                     consumer.deliveries.append(reply.delivery_tag)
             elif isinstance(reply, (ChannelClosed, ConsumerCancelled)):
+                self._note_refusal(reply)
                 self._forget(reply.channel[0])
             elif isinstance(reply, ConnectionClosed):
                 self._forget(reply.connection)
+
+    def _note_refusal(self, reply: ChannelClosed | ConsumerCancelled) -> None:
+        """Remember why a publish was refused, but for an exchange that is gone."""
+        if isinstance(reply, ChannelClosed) and reply.code != _NOT_FOUND and reply.channel in self._publishers.values():
+            self._refusal = reply.text
 
     def _forget(self, connection: Any) -> None:
         """The broker closed a channel: the client gives its connection up."""
@@ -372,7 +406,15 @@ def _body(size: int) -> bytes:
 def replay(
     definitions: Definitions, history: History, *, release: str = DEFAULT, properties: Iterable[str | Property] = ()
 ) -> Trial:
-    """Play a whole history; the trial afterwards. Raises ``PropertyBroken``."""
+    """Play a whole history; the trial afterwards.
+
+    Raises:
+        PropertyBroken: a property does not hold.
+        LookupError: the history names a queue, an exchange or a virtual host that the definitions do not have.
+    """
     trial = Trial(definitions, release=release, properties=properties)
+    unknown = unknown_names(history, trial.topologies())
+    if unknown:
+        raise LookupError("; ".join(unknown))
     trial.play(history)
     return trial

@@ -90,27 +90,40 @@ def pauses(trial: Trial) -> Iterator[History]:
     except PropertyBroken:
         yield leaving
         return
-    passed: list[AnyStep] = []
+    already = len(trial.history)
     for _ in range(DEADLINES_MAX):
-        due_us = trial.broker.next_due()
-        if due_us is None or due_us - trial.now_us > YEAR_MS * 1_000:
-            break
-        wait = steps.Wait(max(0, -(-(due_us - trial.now_us) // 1_000)))
-        passed.append(wait)
         try:
-            trial.do(wait)
+            if not pause(trial):
+                break
         except PropertyBroken:
-            yield (*leaving, *passed)
+            yield (*leaving, *trial.history[already:])
             return
         if any(event.event != Event.HELD for event, _ in trial.events):
-            yield (*leaving, *passed)
+            yield (*leaving, *trial.history[already:])
             return
     if leaving:
         yield leaving
 
 
-def too_many(queue: QueueState) -> Iterator[tuple[int, int]]:
-    """How many messages of which size a queue of limited length cannot hold."""
+def pause(trial: Trial) -> bool:
+    """Let time pass until something happens by itself; whether anything does. Raises ``PropertyBroken``."""
+    due_us = trial.broker.next_due()
+    if due_us is None or due_us - trial.now_us > YEAR_MS * 1_000:
+        return False
+    trial.do(steps.Wait(max(0, -(-(due_us - trial.now_us) // 1_000))))
+    return True
+
+
+def fail_all(trial: Trial) -> bool:
+    """Reject a message in every queue that dead-letters one; whether there is any. Raises ``PropertyBroken``."""
+    there = {(queue.vhost.name, queue.name) for queue, _ in trial.copies() if sends_on(queue)}
+    for vhost, name in sorted(there):
+        trial.do(steps.Reject(name, vhost=vhost))
+    return bool(there)
+
+
+def too_many(queue: QueueState, trial: Trial) -> Iterator[tuple[int, int]]:
+    """How many messages of which size a queue of limited length cannot hold, though others on the way hold one."""
     settings = queue.settings
     if queue.definition.type == STREAM:
         return
@@ -118,5 +131,7 @@ def too_many(queue: QueueState) -> Iterator[tuple[int, int]]:
         yield settings.max_length + 2, 0
     most = settings.max_length_bytes
     if most is not None:
-        size = min(max(most // 8, 1), steps.BODY_BYTES_MAX)
-        yield most // size + 2, size
+        tightest = min(other.settings.max_length_bytes or most for other in trial.queues())
+        for size in dict.fromkeys((most // 8, min(most // 8, tightest // 2))):
+            body_bytes = min(max(size, 1), steps.BODY_BYTES_MAX)
+            yield most // body_bytes + 2, body_bytes

@@ -79,6 +79,38 @@ def test_only_what_publishers_publish_is_tried(capsys: pytest.CaptureFixture[str
     assert dlx(capsys, covered, "--publish", "shop", "order.paid", "--seconds", "0.5")[0] == 0
 
 
+def test_a_publish_goes_to_the_virtual_hosts_that_route_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    queue = {"name": "orders", "vhost": "shop", "durable": True, "auto_delete": False,
+             "arguments": {"x-message-ttl": 1000}}  # fmt: skip
+    file = tmp_path / "definitions.json"
+    file.write_text(json.dumps({"vhosts": [{"name": "/"}, {"name": "shop"}], "queues": [queue]}))
+    assert dlx(capsys, str(file), "--publish", "", "orders")[0] == 1
+
+
+def test_a_recorded_history_is_played_for_its_property_and_release(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    report = dlx(capsys, LIMIT, "--property", "lossless", "--release", "4.0", "--json")[1]
+    file = tmp_path / "finding.json"
+    file.write_text(report)
+    again = json.loads(dlx(capsys, LIMIT, "--history", str(file), "--json")[1])
+    assert (again["release"], again["held"]) == ("4.0", False)
+    assert json.loads(dlx(capsys, LIMIT, "--history", str(file), "--release", "3.10", "--json")[1])["held"]
+
+
+def test_topic_permissions_do_not_matter(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    document = json.loads(Path(PLAIN).read_text())
+    document["topic_permissions"] = [
+        {"user": "guest", "vhost": "/", "exchange": "amq.topic", "write": ".*", "read": ".*"}
+    ]
+    document["users"] = [{"name": "guest", "password_hash": "", "tags": ["administrator"]}]
+    file = tmp_path / "definitions.json"
+    file.write_text(json.dumps(document))
+    assert dlx(capsys, str(file), "--seconds", "0.5")[0] == 0
+
+
 def test_the_same_seed_finds_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     again = [dlx(capsys, LIMIT, "--json", "--seed", "3")[1] for _ in range(2)]
     assert again[0] == again[1]
@@ -101,6 +133,14 @@ def test_a_topology_without_queues_is_said_to_have_none(capsys: pytest.CaptureFi
         ([LIMIT, "--history", "[{"], 65, "expected a list of steps"),
         ([LIMIT, "--history", '[{"do": "crash"}]'], 65, "missing required field `queue`"),
         ([LIMIT, "--history", "gone.json"], 65, "gone.json"),
+        ([LIMIT, "--history", "[" * 100_000], 65, "nested too deeply"),
+        ([LIMIT, "--history", '[{"do": "repeat", "steps": [], "times": 1000000000}]'], 65, "without steps"),
+        ([LIMIT, "--history", '[{"do": "crash", "queue": "ordres"}]'], 65, "did you mean 'orders'"),
+        ([LIMIT, "--history", '[{"do": "clear-policy", "name": "nope"}]'], 65, "refuses a step"),
+        ([LIMIT, "--publish", "nope", "key"], 64, "no exchange 'nope'"),
+        ([LIMIT, "--publish", "", "ordres"], 64, "did you mean 'orders'"),
+        ([LIMIT, "--publish", "amq.fanout", "key"], 64, "no queue gets it"),
+        ([LIMIT, "--seconds", "nan"], 64, "--seconds"),
         ([], 64, "DEFINITIONS"),
     ],
 )

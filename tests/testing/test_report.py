@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dlx.values import UnsignedByte
 from simulator.testing import PropertyBroken, Trial, steps
 from simulator.testing.report import as_mermaid, as_test, events_of, explained, in_words, life, repeats
 from tests.testing.test_trial import LADDER, QUORUM, definitions, queue
@@ -32,13 +33,45 @@ def test_repeated_events_are_told_and_drawn_once() -> None:
 
 def test_the_test_can_be_pasted_whatever_the_names_are() -> None:
     odd = definitions(queue("or\"d'ers\n#1;", dead_letter_exchange="gone"))
-    found = broken(odd, steps.Publish("", "or\"d'ers\n#1;"), steps.Repeat((steps.Reject("or\"d'ers\n#1;"),), 2))
+    publish = steps.Publish("", "or\"d'ers\n#1;", headers={"tries": UnsignedByte(1)})
+    found = broken(odd, publish, steps.Repeat((steps.Reject("or\"d'ers\n#1;"),), 2))
     names: dict[str, object] = {}
     exec(as_test(odd, found.history, "4.3", found), names)
     with pytest.raises(PropertyBroken, match="lossless is broken"):
         names["test_lossless"]()  # type: ignore[operator]
     picture = as_mermaid(events_of(odd, found.history, "4.3", found))
     assert "    participant q1 as or\"d'ers#10;#35;1#59;" in picture
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("a\rb", "a#13;b"),
+        ("\0", "#0;"),
+        ("a\u2028b\u2029", "a#8232;b#8233;"),
+        ("%%{init}%%", "#37;#37;{init}#37;#37;"),
+    ],
+)
+def test_mermaid_shows_a_name_as_it_is(name: str, label: str) -> None:
+    odd = definitions(queue(name, dead_letter_exchange="gone"))
+    found = broken(odd, steps.Publish("", name), steps.Reject(name))
+    assert f"    participant q1 as {label}\n" in as_mermaid(events_of(odd, found.history, "4.3", found))
+
+
+def test_a_history_that_was_given_is_not_called_found() -> None:
+    found = broken(QUORUM, steps.Publish("", "orders"), steps.Crash("orders", 21))
+    told = explained(QUORUM, found.history, found, heading="The history")
+    assert "\n\nThe history:\n\n    publish" in told
+    assert "found" not in told
+
+
+def test_a_failure_about_no_message_shows_the_last_one() -> None:
+    history = (steps.Publish("", "orders"), steps.Publish("", "orders.wait"))
+    told = explained(LADDER, history, AssertionError("why\nassert 3 < 3"))
+    assert told.startswith("AssertionError: why\n\n")
+    assert "The life of the last message:\n" in told
+    assert "participant q1 as orders.wait" in told
+    assert "    # Assert here what failed:\n        # AssertionError: why\n" in told
 
 
 def test_words_for_every_step() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from simulator.testing import PropertyBroken, replay, steps
+from simulator.testing import finding as finding_module
 from simulator.testing.entries import entries
 from simulator.testing.search import Search
 from simulator.testing.trial import Trial
@@ -85,11 +86,11 @@ def test_a_key_that_only_the_dead_letter_exchange_knows_is_tried() -> None:
 
 def test_entries_reach_queues_and_leave_internal_exchanges_alone() -> None:
     definitions = topology(
-        [queue("bound"), queue("unbound"), queue("dead")],
+        [queue("bound", dead_letter_exchange="dlx"), queue("unbound"), queue("dead")],
         {"shop": "topic", "dlx": {"type": "fanout", "internal": True}},
         [("shop", "bound", "order.*"), ("dlx", "dead", "")],
     )
-    found = entries(Trial(definitions))
+    found = entries(Trial(definitions)).publishes
     assert {each.exchange for each in found} == {"", "shop"}
     assert {each.routing_key for each in found if not each.exchange} == {"unbound"}
     assert {each.routing_key for each in found if each.exchange} >= {"order.other"}
@@ -229,3 +230,144 @@ def test_a_dead_letter_meets_a_full_queue_whatever_filled_it() -> None:
         queue("b", queue_type="quorum", delivery_limit=-1, dead_letter_exchange="", dead_letter_routing_key="a"),
     ]
     assert found(topology(ring)) is not None
+
+
+LOST = {"message_ttl": 1_000}
+
+
+@pytest.mark.parametrize(
+    ("source", "dead", "lost"),
+    [
+        (("topic", "#"), ("topic", ["#.order.#", "", "*", "*.*"]), None),
+        (("topic", "log.#"), ("topic", ["log", "log.*", "log.*.*"]), None),
+        (("topic", "eu.*.*"), ("topic", ["#", "*.order.created"]), "*.order.created"),
+        (("fanout", ""), ("direct", ["", "other"]), None),
+        (("fanout", ""), ("direct", [f"key.{n}" for n in range(100)] + [""]), "key.77"),
+    ],
+)
+def test_keys_that_go_a_way_of_their_own_are_tried(
+    source: tuple[str, str], dead: tuple[str, list[str]], lost: str | None
+) -> None:
+    """Every key of the dead-letter exchange is safe but ``lost``; where that is ``None``, some key has no binding."""
+    kept = [("dlx", "lost" if key == lost else "safe", key) for key in dead[1]]
+    definitions = topology(
+        [queue("work", dead_letter_exchange="dlx"), queue("safe"), *([queue("lost", **LOST)] if lost else [])],
+        {"in": source[0], "dlx": {"type": dead[0], "internal": True}},
+        [("in", "work", source[1]), *kept],
+    )
+    history = found(definitions)
+    assert history is not None
+    assert [type(step) for step in history[:2]] == [steps.Publish, steps.Reject]
+
+
+@pytest.mark.parametrize("pattern", ["topic", "headers"])
+def test_headers_that_another_exchange_asks_for_are_tried(pattern: str) -> None:
+    definitions = topology(
+        [queue("work", dead_letter_exchange="dlx"), queue("audit", **LOST), queue("safe")],
+        {"in": pattern, "dlx": {"type": "headers", "internal": True}, "rest": "fanout"},
+        [("in", "work", "#"), ("dlx", "audit", ""), ("dlx", "safe", "")],
+    )
+    own, both = {"type": "order", "x-match": "all"}, {"type": "order", "region": "eu", "x-match": "all"}
+    definitions["bindings"][0]["arguments"] = own if pattern == "headers" else {}
+    definitions["bindings"][1]["arguments"] = both
+    assert found(definitions) is not None
+
+
+def test_a_queue_that_only_internal_exchanges_lead_to_is_published_to() -> None:
+    definitions = topology(
+        [
+            queue("orders", dead_letter_exchange="retry"),
+            queue("wait", message_ttl=5_000, dead_letter_exchange="return"),
+            queue("mail"),
+        ],
+        {"retry": {"type": "fanout", "internal": True}, "return": {"type": "direct", "internal": True}},
+        [("retry", "wait", ""), ("return", "orders", "ordres")],
+    )
+    assert found(definitions) == (steps.Publish("", "orders"), steps.Reject("orders"), steps.Reject("wait"))
+
+
+@pytest.mark.parametrize(("first", "second"), [(5, 30_000), (30_000, 30_000), (30_000, 40_000), (25_000, 90_000)])
+def test_large_limits_one_behind_the_other_are_gone_beyond(first: int, second: int) -> None:
+    definitions = topology([
+        queue("orders", max_length=first, dead_letter_exchange="", dead_letter_routing_key="dead"),
+        queue("dead", max_length=second),
+    ])  # fmt: skip
+    finding = Search(definitions, "lossless", publishes=[steps.Publish("", "orders")]).run()
+    assert finding is not None
+    assert first + second < steps.length(finding.history) <= first + second + 2
+    with pytest.raises(PropertyBroken):
+        replay(definitions, finding.history, properties=["lossless"])
+
+
+def test_bytes_are_small_enough_for_what_is_on_the_way() -> None:
+    definitions = topology([
+        queue("in", max_length_bytes=1_000, overflow="reject-publish", dead_letter_exchange="",
+              dead_letter_routing_key="dead"),
+        queue("dead", max_length_bytes=100_000),
+    ])  # fmt: skip
+    assert found(definitions, publishes=[steps.Publish("", "in")]) is not None
+
+
+def test_what_takes_long_to_find_counts_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding_module, "SHORTEN_S", 0.0)
+    assert found(topology([queue("q", max_length=5_000)])) is not None
+
+
+def test_the_plainest_loss_comes_before_many_ways() -> None:
+    services = [queue(f"service{n}", dead_letter_exchange="", dead_letter_routing_key="dead") for n in range(60)]
+    definitions = topology(
+        [*services, queue("mail", dead_letter_exchange="mial"), queue("dead")],
+        {"events": "topic", "mail": "fanout"},
+        [*(("events", each["name"], f"*.event{n}.#") for n, each in enumerate(services)), ("mail", "mail", "")],
+    )
+    search = Search(definitions, "lossless")
+    finding = search.run()
+    assert finding is not None
+    assert finding.history == (steps.Publish("mail", ""), steps.Reject("mail"))
+    assert search.tried < 2 * len(search.publishes)
+
+
+def test_a_history_begins_as_late_as_it_can() -> None:
+    chain = [queue(f"q{n}", dead_letter_exchange="", dead_letter_routing_key=f"q{n + 1}") for n in range(6)]
+    assert found(topology(chain), publishes=[steps.Publish("", f"q{n}") for n in range(6)]) == (
+        steps.Publish("", "q5"),
+        steps.Reject("q5"),
+    )
+
+
+def test_copies_that_pause_are_not_taken_for_one_that_returns() -> None:
+    """Each lap makes two messages of one, but takes a second."""
+    definitions = topology(
+        [
+            queue("a", dead_letter_exchange="", dead_letter_routing_key="wait"),
+            queue("b", dead_letter_exchange="", dead_letter_routing_key="wait"),
+            queue("wait", message_ttl=1_000, dead_letter_exchange="both"),
+        ],
+        {"both": "fanout"},
+        [("both", "a", ""), ("both", "b", "")],
+    )
+    trial = Trial(definitions, properties=["settles"])
+    trial.publish("both", "")
+    for _ in range(6):
+        for name in "ab":
+            trial.reject(name, times=64)
+        trial.wait(1_000)
+
+
+def test_a_great_many_deaths_at_once_are_no_loop() -> None:
+    wait = queue("wait", message_ttl=1, dead_letter_exchange="", dead_letter_routing_key="q")
+    definitions = topology([wait, queue("q")])
+    trial = Trial(definitions, properties=["settles", "rest", "x-death", "conservation"])
+    trial.publish("", "wait", times=110_000)
+    trial.wait(1)
+    there = trial.queue("q")
+    assert there is not None
+    assert there.messages == 110_000
+
+
+def test_deaths_that_a_publisher_claims_are_not_counted() -> None:
+    trial = Trial(topology([queue("q", dead_letter_exchange="", dead_letter_routing_key="d"), queue("d")]),
+                  properties=["x-death"])  # fmt: skip
+    claimed = {"x-death": [{"queue": "elsewhere", "reason": "expired", "count": 2, "exchange": "", "routing-keys": []}]}
+    trial.publish("", "q", headers=claimed)
+    trial.reject("q")

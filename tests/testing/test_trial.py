@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from dlx import Policy
+from simulator.broker.errors import OperatorError
 from simulator.events import Event
-from simulator.testing import Property, PropertyBroken, Trial, steps
+from simulator.testing import Property, PropertyBroken, Trial, replay, steps
 
 
 def definitions(*queues: dict[str, Any]) -> dict[str, Any]:
@@ -112,6 +113,63 @@ def test_a_step_that_finds_nothing_to_do_does_nothing() -> None:
     assert where(trial) == {}
 
 
+@pytest.mark.parametrize(
+    ("do", "why"),
+    [
+        (lambda trial: trial.reject("odrers"), "no queue 'odrers'; did you mean 'orders'?"),
+        (lambda trial: trial.publish("", "odrers"), "no queue 'odrers'; did you mean"),
+        (lambda trial: trial.publish("amq.topics", "x"), "no exchange 'amq.topics'; did you mean 'amq.topic'"),
+        (lambda trial: trial.leave("orders", vhost="zz"), "no virtual host 'zz'; there are '/'"),
+        (lambda trial: trial.repeat(2, steps.Ack("orders"), steps.Ack("x")), "no queue 'x'; there are 'orders', 'ord"),
+        (lambda trial: replay(LADDER, (steps.Ack("odrers"),)), "no queue 'odrers'; did you mean"),
+    ],
+)
+def test_a_name_that_the_definitions_do_not_have_is_an_error(do: Any, why: str) -> None:
+    trial = Trial(LADDER)
+    with pytest.raises(LookupError) as caught:
+        do(trial)
+    assert str(caught.value).startswith(why)
+    assert trial.history == []
+
+
+def test_a_name_that_was_there_is_none() -> None:
+    """A queue that expired, and a publish whose keys its headers name."""
+    trial = Trial(definitions(queue("orders", expires=1_000), queue("rest")))
+    trial.wait(1_000)
+    trial.reject("orders")
+    trial.publish("", "orders")
+    trial.publish("", "all", headers={"CC": ["rest"]})
+    assert where(trial) == {"rest": 1}
+
+
+@pytest.mark.parametrize(
+    ("do", "error", "why"),
+    [
+        (lambda trial: trial.requeue("orders", method="foo"), ValueError, "requeue: Invalid enum value 'foo'"),
+        (lambda trial: trial.wait(1.5), ValueError, "wait: Expected `int`, got `float` - at `$.ms`"),
+        (lambda trial: trial.publish("", "orders", ttl_ms=5), ValueError, "publish: Object contains unknown field"),
+        (lambda trial: trial.publish("", "orders", headers={"CC": "x"}), ValueError, "publish: "),
+        (lambda trial: trial.do("x"), TypeError, "'x' is no step; expected one of simulator.testing.steps"),
+        (lambda trial: trial.repeat(2, "x"), TypeError, "'x' is no step"),
+        (lambda trial: trial.do(steps.Repeat(("x",), 2)), TypeError, "'x' is no step"),
+        (lambda trial: trial.set_policy("short"), ValueError, "set-policy: Expected `object`, got `str`"),
+    ],
+)
+def test_what_no_step_can_be_is_an_error(do: Any, error: type[Exception], why: str) -> None:
+    trial = Trial(LADDER)
+    with pytest.raises(error) as caught:
+        do(trial)
+    assert str(caught.value).startswith(why)
+    assert trial.history == []
+
+
+def test_a_policy_that_is_refused_is_no_part_of_the_history() -> None:
+    trial = Trial(QUORUM)
+    with pytest.raises(OperatorError):
+        trial.set_policy(Policy(name="bad", pattern="[", definition={"message-ttl": "soon"}))
+    assert trial.history == []
+
+
 def test_steps_are_repeated_in_their_order() -> None:
     trial = Trial(LADDER)
     trial.repeat(3, steps.Publish("", "orders"), steps.Reject("orders"))
@@ -129,7 +187,7 @@ def test_a_refused_or_unroutable_publish_is_no_loss() -> None:
     full = definitions(queue("orders", max_length=1, overflow="reject-publish"))
     trial = Trial(full, properties=["lossless"])
     trial.publish("", "orders", times=3)
-    trial.publish("", "nowhere")
+    trial.publish("amq.direct", "nowhere")
     assert where(trial) == {"orders": 1}
 
 
@@ -190,6 +248,20 @@ def test_properties_of_ones_own_are_looked_at_after_every_step() -> None:
 def test_an_unknown_property_is_named_with_those_there_are() -> None:
     with pytest.raises(ValueError, match="no property 'lossles'; there are lossless, settles"):
         Trial(LADDER, properties=["lossles"])
+
+
+@pytest.mark.parametrize(
+    ("properties", "error", "why"),
+    [
+        ("lossless", TypeError, r"expected a list, such as \['lossless'\]"),
+        ([Sober], TypeError, r"got the class Sober; expected a property: Sober\(\)"),
+        ([7], TypeError, "got 7; expected names of properties, or a subclass of Property"),
+        ([Property()], ValueError, "Property has no name"),
+    ],
+)
+def test_what_is_no_property_is_an_error(properties: Any, error: type[Exception], why: str) -> None:
+    with pytest.raises(error, match=why):
+        Trial(LADDER, properties=properties)
 
 
 @pytest.mark.parametrize(
