@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 EXTRAS = {
-    **dict.fromkeys(("numpy", "pandas", "plotly", "py4j", "pyarrow", "pyspark"), "replay"),
+    **dict.fromkeys(("numpy", "pandas", "plotly", "py4j", "pyspark"), "replay"),
+    "pyarrow": "capture",
     **dict.fromkeys(("pika", "starlette", "uvicorn"), "server"),
     "defusedxml": "activemq",
     **dict.fromkeys(("hypothesis", "pytest", "testcontainers"), "testing"),

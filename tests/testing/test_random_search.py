@@ -1,0 +1,64 @@
+"""Random histories: what only they find, what counts as found, and that a seed repeats them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simulator.events import Event
+from simulator.testing import steps
+from simulator.testing.random_search import search_at_random
+from simulator.testing.search import Search
+from simulator.testing.trial import Observed, Trial
+from tests.testing.test_search import topology
+from tests.testing.test_trial import queue
+
+STEPS = 25
+DEFINITIONS = topology([queue("q", queue_type="quorum", delivery_limit=3), queue("other")])
+
+
+def searched(seed: int, tried_max: int = 400, definitions: Any = DEFINITIONS) -> tuple[Any, int]:
+    search = Search(definitions, "lossless")
+    return search_at_random(search, seed, STEPS, lambda tried: tried < tried_max)
+
+
+def test_it_finds_by_itself_what_is_broken() -> None:
+    finding, _ = searched(0)
+    assert finding is not None
+    assert steps.length(finding.history) == 5  # a publish and four crashes
+    assert finding.broken.property == "lossless"
+
+
+def test_nothing_is_found_in_a_sound_topology() -> None:
+    assert searched(7, 60, topology([queue("q")])) == (None, 7)
+
+
+def test_the_seed_it_tells_finds_it_again_in_the_first_batch() -> None:
+    finding, seed = searched(0)
+    again, at = searched(seed, 25)
+    assert again is not None
+    assert (again.history, at) == (finding.history, seed)
+
+
+def test_seeds_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    played: dict[int, list[Any]] = {}
+    do = Trial.do
+    for seed in (1, 2):
+        played[seed] = seen = []
+        monkeypatch.setattr(Trial, "do", lambda trial, step, seen=seen: (seen.append(step), do(trial, step))[1])
+        searched(seed, 20, topology([queue("q")]))
+    assert played[1] != played[2]
+
+
+def test_a_fault_of_the_simulator_is_told_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    happened = Observed.happened
+
+    def forgetful(broker: Observed, event: Event, *arguments: Any, **named: Any) -> None:
+        if event != Event.ACKED:
+            happened(broker, event, *arguments, **named)
+
+    monkeypatch.setattr(Observed, "happened", forgetful)
+    finding, _ = searched(0, 400, topology([queue("q")]))
+    assert finding is not None
+    assert finding.broken.property == "conservation"
