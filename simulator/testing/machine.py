@@ -90,7 +90,8 @@ class TopologyMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         # Hypothesis draws the order of the initialize rules. Those of a subclass wait until ``begin`` made the trial.
-        initial = self._initialize_rules_to_run
+        # It has no public way to say so; without this one they come in any order.
+        initial = getattr(self, "_initialize_rules_to_run", [])
         self._initialize_rules_to_run = [each for each in initial if each.function.__name__ == "begin"]
         self._initialize_later = [each for each in initial if each.function.__name__ != "begin"]
         # An overridden ``teardown`` need not call this one, so what it begins with does not stand there.

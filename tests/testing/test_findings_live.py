@@ -145,7 +145,7 @@ def fail_all(trial: Trial) -> int:
     Returns how many copies the publishes put into queues.
     """
     copies = 0
-    for publish in entries(trial):
+    for publish in entries(trial).publishes:
         for failure in (steps.Reject, steps.Crash):
             trial.do(publish)
             copies += sum(event.event == Event.ROUTED and not message.deaths for event, message in trial.events)
