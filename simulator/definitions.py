@@ -22,10 +22,17 @@ from simulator.files import write_whole
 _PER_VHOST = ("permissions", "topic_permissions", "parameters", "policies", "queues", "exchanges", "bindings")
 # 3.x names the virtual host even in its own export, but only in parameters and policies.
 _UNNAMED_IN_SINGLE = ("queues", "exchanges", "bindings")
+_WITH_ARGUMENTS = ("queues", "exchanges", "bindings")
 _KNOWN = frozenset({*_PER_VHOST, "users", "vhosts", "global_parameters"})
 _NOT_AN_EXPORT = (
     "not a definitions export: it has none of queues, exchanges, bindings, policies, vhosts; "
     "write one with `rabbitmqctl export_definitions FILE` or GET /api/definitions"
+)
+_DEEPEST = 100
+_TOO_DEEP = "not a definitions export: lists and objects are nested too deeply to be read"
+_NO_VHOST = (
+    "missing; expected a string, the name of its virtual host "
+    "(only an export of one virtual host goes without, and it has no `vhosts`)"
 )
 _TYPES = {"rabbit_classic_queue": CLASSIC, "rabbit_quorum_queue": QUORUM, "rabbit_stream_queue": STREAM}
 _EXPECTED = {str: "a string", bool: "true or false", int: "an integer", dict: "an object", list: "a list"}
@@ -142,11 +149,17 @@ def parse_definitions(data: bytes, source: str, vhost: str | None = None) -> Def
         document = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DefinitionsError(source, _position(data, error), f"not JSON: {error}") from error
+    except RecursionError as error:
+        raise DefinitionsError(source, "", _TOO_DEEP) from error
+    if not _depth_fits(document):
+        raise DefinitionsError(source, "", _TOO_DEEP)
     if not isinstance(document, dict):
         raise DefinitionsError(source, "", f"not a definitions export: {_wrong(dict, document)}")
     if _KNOWN.isdisjoint(document):
         raise DefinitionsError(source, "", _NOT_AN_EXPORT)
-    return Definitions(document, source, vhost)
+    definitions = Definitions(document, source, vhost)
+    _check_arguments(document, source)
+    return definitions
 
 
 def write_definitions(
@@ -264,6 +277,8 @@ class _Reader:
         found = []
         for where, item in self._section(section):
             if component is None or item.get("component") == component:
+                if self.only_vhost is None and "vhost" not in item:
+                    raise DefinitionsError(self.source, _path(where, "vhost"), _NO_VHOST)
                 found.append((where, self.only_vhost or self._get(item, where, "vhost", str), item))
         return found
 
@@ -285,6 +300,32 @@ class _Reader:
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             raise DefinitionsError(self.source, place, _wrong(kind, value))
         return value
+
+
+def _depth_fits(document: Any) -> bool:
+    """Whether lists and objects are in each other so few times that every reader of the document can follow."""
+    level = [document]
+    for _ in range(_DEEPEST):
+        within = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
+        level = [each for values in within for each in values]
+    return not level
+
+
+def _check_arguments(document: dict[str, Any], source: str) -> None:
+    """Refuse arguments that no queue, exchange or binding can have, by their place; the server only says what."""
+    for section in _WITH_ARGUMENTS:
+        for index, item in enumerate(document.get(section, [])):
+            pending = [(f"{section}[{index}].arguments", item.get("arguments", {}))]
+            while pending:
+                where, value = pending.pop(0)
+                if isinstance(value, dict):
+                    pending += [(_path(where, name), each) for name, each in value.items()]
+                elif isinstance(value, list):
+                    pending += [(f"{where}[{at}]", each) for at, each in enumerate(value)]
+                elif value is None:
+                    raise DefinitionsError(source, where, "expected a value, got null; leave out what has none")
+                elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+                    raise DefinitionsError(source, where, f"expected an integer of 64 bits, got {_shown(value)}")
 
 
 def _is_single(document: dict[str, Any]) -> bool:

@@ -156,7 +156,11 @@ def test_an_empty_virtual_host_has_what_every_one_has() -> None:
         ({"queues": [], "policies": 5}, "policies: expected a list, got 5"),
         ({"queues": [5]}, "queues[0]: expected an object, got 5"),
         ({"queues": [{"name": 5}]}, "queues[0].name: expected a string, got 5"),
-        ({"vhosts": [], "queues": [{"name": "q"}]}, "queues[0].vhost: missing; expected a string"),
+        (
+            {"vhosts": [], "queues": [{"name": "q"}]},
+            "queues[0].vhost: missing; expected a string, the name of its virtual host "
+            "(only an export of one virtual host goes without, and it has no `vhosts`)",
+        ),
         (
             {"queues": [{"name": "q", "durable": "yes"}]},
             'queues[0].durable: expected true or false, got "yes"',
@@ -165,6 +169,18 @@ def test_an_empty_virtual_host_has_what_every_one_has() -> None:
         (
             {"queues": [{"name": "q", "arguments": {"x-queue-type": 1}}]},
             "queues[0].arguments.x-queue-type: expected a string, got 1",
+        ),
+        (
+            {"queues": [{"name": "p"}, {"name": "q", "arguments": {"x-dead-letter-exchange": None}}]},
+            "queues[1].arguments.x-dead-letter-exchange: expected a value, got null; leave out what has none",
+        ),
+        (
+            {"bindings": [{"source": "a", "destination": "b", "arguments": {"x": [1, {"y": None}]}}]},
+            "bindings[0].arguments.x[1].y: expected a value, got null",
+        ),
+        (
+            {"exchanges": [{"name": "e", "arguments": {"x": 2**63}}]},
+            "exchanges[0].arguments.x: expected an integer of 64 bits, got 9223372036854775808",
         ),
         (
             {"bindings": [{"source": "a", "destination": "b", "destination_type": "c"}]},
@@ -204,6 +220,12 @@ def test_what_is_not_json_is_placed(data: bytes, place: str) -> None:
     with pytest.raises(DefinitionsError) as caught:
         parse_definitions(data, "definitions.json")
     assert str(caught.value).startswith(f"definitions.json: {place}: not JSON: ")
+
+
+@pytest.mark.parametrize("data", [b"[" * 100_000, b'{"queues": ' + b"[" * 150 + b"]" * 150 + b"}"])
+def test_what_is_nested_too_deeply_is_refused(data: bytes) -> None:
+    with pytest.raises(DefinitionsError, match=r"definitions\.json: .*nested too deeply"):
+        parse_definitions(data, "definitions.json")
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
