@@ -11,11 +11,11 @@ Source: rabbit_policy.erl match, is_applicable; rabbit_policies.erl.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 
 import msgspec
 import regex
 
+from dlx.patterns import compiled
 from dlx.releases import Release
 from dlx.topology import CLASSIC, QUORUM, STREAM, Exchange, Policy, Queue
 
@@ -94,18 +94,7 @@ def unsupported_keys(queue: Queue, release: Release) -> frozenset[str]:
 
 def pattern_found(pattern: str, name: str) -> bool:
     """Whether the regular expression is found anywhere in the name; a broken one is never found."""
-    compiled = _compiled(pattern)
-    if compiled is None:
-        return False
     try:
-        return compiled.search(name, timeout=_MATCH_SECONDS) is not None
-    except TimeoutError:
+        return compiled(pattern).search(name, timeout=_MATCH_SECONDS) is not None
+    except (TimeoutError, regex.error):
         return False
-
-
-@lru_cache(maxsize=4096)
-def _compiled(pattern: str) -> regex.Pattern[str] | None:
-    try:
-        return regex.compile(pattern)
-    except regex.error:
-        return None

@@ -21,6 +21,7 @@ import regex
 
 from dlx.argument_values import age_ms
 from dlx.erlang_printing import json_term, printed
+from dlx.patterns import compiled
 from dlx.refusals import Refusal
 from dlx.releases import Release
 
@@ -94,7 +95,7 @@ def _wrong_pattern(pattern: Any, release: Release) -> str | None:
 def pattern_error(pattern: str, release: Release) -> tuple[list[int], int] | None:
     """What is wrong with a regular expression, as an Erlang term: words and place; ``None`` when nothing is."""
     try:
-        regex.compile(pattern)
+        compiled(pattern)
     except regex.error as error:
         words, at = _pattern_error(error, pattern, release)
         return list(map(ord, words)), at
@@ -123,7 +124,7 @@ _PATTERN_ERRORS = {
 
 def _pattern_error(error: regex.error, pattern: str, release: Release) -> tuple[str, int]:
     """What PCRE says and at which byte; of rare errors, what Python does."""
-    position = len(pattern[: error.pos or 0].encode())
+    position = error.pos or 0
     at_end = release.regex_errors == "PCRE2" and error.msg == "unknown extension" and error.pos == len(pattern)
     both = _PATTERN_ERRORS.get("missing )" if at_end else error.msg)
     if both is None:

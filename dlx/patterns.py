@@ -1,0 +1,87 @@
+r"""Patterns of policies: PCRE's, written for Python's ``regex``, which knows nearly all of it.
+
+Rewritten is what ``regex`` reads otherwise or not at all: settings before the pattern such as
+``(*UTF8)``, quotations ``\Q...\E``, characters by number (``\x{6f}``, ``\o{157}``), ``\N``, ``\H``, ``\V``, and
+names of groups in quotes or braces.
+Pattern and name are bytes, each of them a character, unless the settings say that they are UTF-8.
+Left as ``regex`` has them: lookbehinds of any length, ``a{,3}``, ``[:lower:]`` by itself, unknown escapes.
+
+Source: pcrepattern(3); Erlang's re of 3.8.9 to 4.3.6, asked directly.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import regex
+
+_SETTING = "UTF8?|UCP|CR|LF|CRLF|ANYCRLF|ANY|BSR_ANYCRLF|BSR_UNICODE|NO_START_OPT|NO_AUTO_POSSESS|LIMIT_MATCH=[0-9]+"
+_SETTINGS = re.compile(rf"(?:\(\*(?:{_SETTING})\))*")
+_TOKEN = re.compile(
+    r"""
+      \\Q (?P<quoted> .*? ) (?: \\E | \Z )
+    | \\x\{ (?P<hexadecimal> [0-9A-Fa-f]+ ) \}
+    | \\o\{ (?P<octal> [0-7]+ ) \}
+    | (?P<end_of_quote> \\E )
+    | (?P<no_newline> \\N (?!\{U) )
+    | (?P<no_blank> \\H )
+    | (?P<no_line_break> \\V )
+    | \(\?'(?P<group> \w+ )'
+    | \\k\{(?P<same_as> \w+ )\}
+    | \\ .
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_IN_WORDS = {"end_of_quote": "", "no_newline": r"[^\n]", "no_blank": r"[^\h]", "no_line_break": r"[^\n\v\f\r\x85]"}
+
+
+class Compiled(NamedTuple):
+    """A pattern to look for in names."""
+
+    expression: regex.Pattern[str]
+    utf: bool
+
+    def search(self, name: str, **how: Any) -> regex.Match[str] | None:
+        """Look for it anywhere in the name. Raises ``TimeoutError``."""
+        return self.expression.search(_characters(name, self.utf), **how)
+
+
+@lru_cache(maxsize=4096)
+def compiled(pattern: str) -> Compiled:
+    """The pattern, ready to search with. Raises ``regex.error`` for one that cannot be read."""
+    settings = _SETTINGS.match(pattern)
+    start = settings.end() if settings else 0
+    utf = "(*UTF" in pattern[:start]
+    most = 0x10FFFF if utf else 0xFF
+    written = _TOKEN.sub(lambda token: _rewritten(token, most), _characters(pattern[start:], utf))
+    return Compiled(regex.compile(written), utf)
+
+
+def _characters(text: str, utf: bool) -> str:
+    return text if utf else text.encode("utf-8", "surrogatepass").decode("latin-1")
+
+
+def _rewritten(token: re.Match[str], most: int) -> str:
+    kind = token.lastgroup
+    if kind == "quoted":
+        return "".join(map(_literally, token["quoted"]))
+    if kind in ("hexadecimal", "octal"):
+        return _literally(_character(int(token[kind], 16 if kind == "hexadecimal" else 8), most))
+    if kind == "group":
+        return f"(?<{token['group']}>"
+    if kind == "same_as":
+        return f"(?P={token['same_as']})"
+    return token[0] if kind is None else _IN_WORDS[kind]
+
+
+def _literally(character: str) -> str:
+    """The character, inside and outside of a character class."""
+    return character if character.isalnum() or ord(character) > 255 else f"\\x{ord(character):02x}"
+
+
+def _character(number: int, most: int) -> str:
+    if number > most:
+        raise regex.error("character value in \\x{} or \\o{} is too large")
+    return chr(number)
