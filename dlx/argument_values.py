@@ -22,9 +22,7 @@ from dlx.values import type_name
 Check = Callable[[Any, Arguments, Release], Any]
 
 LINE = 255  # how wide RabbitMQ prints what is wrong
-_INTEGERS = frozenset(
-    {"byte", "short", "signedint", "long", "unsignedbyte", "unsignedshort", "unsignedint"}
-)
+_INTEGERS = frozenset({"byte", "short", "signedint", "long", "unsignedbyte", "unsignedshort", "unsignedint"})
 _AGE = re.compile(r"([0-9]*)([^\n]*)")
 _DAY_MS = 24 * 3_600_000
 _AGE_UNITS_MS = {"Y": 365 * _DAY_MS, "M": 30 * _DAY_MS, "D": _DAY_MS, "h": 3_600_000, "m": 60_000, "s": 1_000}

@@ -80,9 +80,7 @@ class DeathHistory(msgspec.Struct, frozen=True, kw_only=True):
     def count(self, *, queue: str | None = None, reason: str | None = None) -> int:
         """The number of deaths, of that queue and reason where they are given."""
         return sum(
-            death.count
-            for death in self.deaths
-            if queue in (None, death.queue) and reason in (None, death.reason)
+            death.count for death in self.deaths if queue in (None, death.queue) and reason in (None, death.reason)
         )
 
     @property

@@ -18,9 +18,7 @@ from dlx.message import Message, recorded_routing_keys
 from dlx.releases import Release
 
 
-def record_in_annotations(
-    message: Message, release: Release, *, queue: str, reason: str, time_s: int
-) -> Message:
+def record_in_annotations(message: Message, release: Release, *, queue: str, reason: str, time_s: int) -> Message:
     """The message after one more death. ``time_s`` is the time of death in seconds."""
     death = Death(
         queue=queue,

@@ -62,9 +62,7 @@ def _octets(key: str) -> bytes:
     return key.encode(errors="surrogateescape")
 
 
-def _death_info(
-    message: Message, release: Release, *, queue: str, reason: str, time_s: int
-) -> dict[str, Any]:
+def _death_info(message: Message, release: Release, *, queue: str, reason: str, time_s: int) -> dict[str, Any]:
     info: dict[str, Any] = {
         "reason": reason,
         "queue": queue,

@@ -246,9 +246,7 @@ def _checked_arguments_of_all_types(name: str, vhost: str, arguments: Arguments,
     return kind
 
 
-def _check_value(
-    key: str, check: Check, name: str, vhost: str, arguments: Arguments, release: Release
-) -> None:
+def _check_value(key: str, check: Check, name: str, vhost: str, arguments: Arguments, release: Release) -> None:
     if key not in arguments:
         return
     why = check(arguments[key], arguments, release)

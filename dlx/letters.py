@@ -70,9 +70,7 @@ def dead_letter(
     dlx, queue = settings.dead_letter_exchange, settings.queue.name
     held = settings.dead_letter_strategy == AT_LEAST_ONCE
     if dlx is None:
-        return DeadLetter(
-            outcome="no dead-letter exchange", why=f"queue '{queue}' has no dead-letter exchange"
-        )
+        return DeadLetter(outcome="no dead-letter exchange", why=f"queue '{queue}' has no dead-letter exchange")
     if dlx not in topology.exchanges:
         why = f"dead-letter exchange '{dlx}' of queue '{queue}' does not exist"
         return DeadLetter(outcome="held" if held else "dead-letter exchange missing", why=why)

@@ -92,9 +92,7 @@ def sender_selected_keys(headers: Headers | None, name: str) -> tuple[str, ...]:
         return ()
     value = headers[name]
     if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
-        raise PublishRefusedError(
-            f'invalid message: {{unacceptable_type_in_header,"{name}",{_amqp_type(value)}}}'
-        )
+        raise PublishRefusedError(f'invalid message: {{unacceptable_type_in_header,"{name}",{_amqp_type(value)}}}')
     return tuple(key for key in value if isinstance(key, str))
 
 

@@ -12,9 +12,7 @@ from dlx.settings import REJECT_PUBLISH, Settings
 from dlx.topology import QUORUM, STREAM
 
 
-def why_impossible(
-    reason: str, settings: Settings, release: Release, *, has_expiration: bool = False
-) -> str | None:
+def why_impossible(reason: str, settings: Settings, release: Release, *, has_expiration: bool = False) -> str | None:
     """Why no message can die in the queue for that reason; ``None`` when it can.
 
     ``has_expiration``: the message itself carries an expiration.

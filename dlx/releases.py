@@ -203,9 +203,7 @@ _QUORUM_ARGUMENTS_38 = _ALL_ARGUMENTS_38 - {
     "x-overflow",
 }
 _QUORUM_ARGUMENTS_310 = frozenset(
-    _EACH_QUEUE
-    | _IN_MEMORY_ARGUMENTS
-    | {"x-dead-letter-strategy", "x-delivery-limit", "x-queue-leader-locator"}
+    _EACH_QUEUE | _IN_MEMORY_ARGUMENTS | {"x-dead-letter-strategy", "x-delivery-limit", "x-queue-leader-locator"}
 )
 _QUORUM_ARGUMENTS_43 = _QUORUM_ARGUMENTS_310 | {
     "x-consumer-timeout",
@@ -228,9 +226,7 @@ _LOCATORS = frozenset({"client-local", "balanced", "random", "least-leaders"})
 _PRIORITY = frozenset({"x-priority"})
 _FILTERED = frozenset({"x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered"})
 _STOCK_TYPES = frozenset({"direct", "fanout", "topic", "headers"})
-_LIMIT_KEYS = frozenset(
-    {"expires", "message-ttl", "max-length", "max-length-bytes", "delivery-limit"} | _IN_MEMORY
-)
+_LIMIT_KEYS = frozenset({"expires", "message-ttl", "max-length", "max-length-bytes", "delivery-limit"} | _IN_MEMORY)
 _POLICY_KEYS_38 = frozenset(
     _LIMIT_KEYS
     | _HA_KEYS
@@ -719,14 +715,20 @@ BROKER_ROWS: tuple[Row, ...] = (
     ),
     Row(
         "argument_errors",
-        "How a wrong argument is described: {unacceptable_type,longstr}, or \"expected integer, got longstr\".",
+        'How a wrong argument is described: {unacceptable_type,longstr}, or "expected integer, got longstr".',
         ("terms", "sentences", "sentences", "sentences", "sentences"),
         "live; rabbit_amqqueue.erl check_int_arg, check_queue_type",
     ),
     Row(
         "classic_queue_arguments",
         "The arguments of classic queues that are checked and compared. In 3.8, of all queues.",
-        (_ALL_ARGUMENTS_38, _CLASSIC_ARGUMENTS_310, _CLASSIC_ARGUMENTS_310, _CLASSIC_ARGUMENTS_40, _CLASSIC_ARGUMENTS_40),
+        (
+            _ALL_ARGUMENTS_38,
+            _CLASSIC_ARGUMENTS_310,
+            _CLASSIC_ARGUMENTS_310,
+            _CLASSIC_ARGUMENTS_40,
+            _CLASSIC_ARGUMENTS_40,
+        ),
         "live; rabbit_classic_queue.erl capabilities",
     ),
     Row(

@@ -39,9 +39,7 @@ def _first(_count: int) -> int:
     return 0
 
 
-def route(
-    message: Message, topology: Topology, release: Release, choose: Choose = _first
-) -> tuple[str, ...]:
+def route(message: Message, topology: Topology, release: Release, choose: Choose = _first) -> tuple[str, ...]:
     """The names of the existing queues that the message reaches, in the order they were found.
 
     The exchange is ``message.exchange``; a missing one routes nowhere. Where an exchange
@@ -153,13 +151,9 @@ def headers_match(arguments: Mapping[str, Any], headers: Mapping[str, Any], rele
     kind = arguments.get("x-match", "all")
     with_x = release.headers_match_with_x and kind in ("all-with-x", "any-with-x")
     compared = {
-        name: value
-        for name, value in arguments.items()
-        if name != "x-match" and (with_x or not name.startswith("x-"))
+        name: value for name, value in arguments.items() if name != "x-match" and (with_x or not name.startswith("x-"))
     }
-    results = (
-        name in headers and _value_matches(compared[name], headers[name], release) for name in compared
-    )
+    results = (name in headers and _value_matches(compared[name], headers[name], release) for name in compared)
     return any(results) if kind in ("any", "any-with-x") else all(results)
 
 

@@ -219,9 +219,7 @@ def effective_settings(queue: Queue, topology: Topology, release: Release) -> Se
     )
 
 
-def _resolved(
-    key: str, queue: Queue, policy: PolicyChoice, operator: PolicyChoice, release: Release
-) -> Setting | None:
+def _resolved(key: str, queue: Queue, policy: PolicyChoice, operator: PolicyChoice, release: Release) -> Setting | None:
     candidates: list[Candidate] = []
     merge = _numeric_rule(key, release)
     by_policy = _candidate(key, policy, "policy")

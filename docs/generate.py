@@ -24,10 +24,7 @@ DOCS = Path(__file__).parent
 
 def columns() -> str:
     """The columns of a capture."""
-    rows = [
-        (f"`{name}`", f"`{_type(kind)}`", "yes" if nullable else "", doc)
-        for name, kind, nullable, doc in COLUMNS
-    ]
+    rows = [(f"`{name}`", f"`{_type(kind)}`", "yes" if nullable else "", doc) for name, kind, nullable, doc in COLUMNS]
     return f"Version {SCHEMA_VERSION} of the schema.\n\n" + _table(("Column", "Type", "Null?", "Holds"), rows)
 
 
@@ -42,9 +39,7 @@ def sets() -> str:
     parts = []
     for row in filter(_of_sets, TABLE):
         members = sorted(frozenset().union(*row.values))
-        rows = [
-            (f"`{member}`", *("×" if member in held else "" for held in row.values)) for member in members
-        ]
+        rows = [(f"`{member}`", *("×" if member in held else "" for held in row.values)) for member in members]
         parts.append(f"### {row.name}\n\n{row.meaning}\n\n" + _table((row.name, *RELEASES), rows))
     return "\n\n".join(parts)
 

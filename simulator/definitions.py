@@ -162,9 +162,7 @@ def parse_definitions(data: bytes, source: str, vhost: str | None = None) -> Def
     return definitions
 
 
-def write_definitions(
-    definitions: Definitions, path: str | os.PathLike[str], vhost: str | None = None
-) -> None:
+def write_definitions(definitions: Definitions, path: str | os.PathLike[str], vhost: str | None = None) -> None:
     """Write an export to a file, whole or not at all; with ``vhost``, of that virtual host alone."""
     write_whole(path, definitions.to_json(vhost))
 

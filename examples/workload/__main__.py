@@ -70,9 +70,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, help="directory for the two files")
     arguments = parser.parse_args()
     if arguments.messages < MESSAGES_MIN:
-        parser.error(
-            f"--messages {arguments.messages}: at least {MESSAGES_MIN}, or some scenarios show nothing"
-        )
+        parser.error(f"--messages {arguments.messages}: at least {MESSAGES_MIN}, or some scenarios show nothing")
     try:
         findings = capture(arguments)
     except VhostExists as error:

@@ -126,9 +126,7 @@ class Stage:
         properties.headers = {**(properties.headers or {}), **headers}
         self.send(exchange, key, delivery.body, properties, False)
 
-    def send(
-        self, exchange: str, key: str, body: bytes, properties: pika.BasicProperties, confirmed: bool
-    ) -> None:
+    def send(self, exchange: str, key: str, body: bytes, properties: pika.BasicProperties, confirmed: bool) -> None:
         self.published += 1
         channel = self.confirmed_channel if confirmed else self.channel
         with suppress(pika.exceptions.NackError):  # an overflowing queue says no, as its scenario wants

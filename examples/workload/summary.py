@@ -22,9 +22,7 @@ def summarize(rows: list[dict[str, Any]], published: dict[str, int]) -> list[str
         mine = [row for row in rows if row["properties"].get("app_id") == name]
         types = Counter(row["type"] for row in mine)
         paths = {x_death(row) for row in mine if row["type"] == "received"} - {()}
-        reasons = Counter(
-            reason for row in mine if row["type"] == "received" for _, reason in x_death(row)[:1]
-        )
+        reasons = Counter(reason for row in mine if row["type"] == "received" for _, reason in x_death(row)[:1])
         found = {reason for path in paths for _, reason in path}
         deaths = ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items())) or "-"
         print(f"{name:14} {types['published']:9} {types['received']:9} {len(paths):6}  {deaths}")

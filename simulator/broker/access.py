@@ -38,9 +38,7 @@ def check_any(broker: Broker, channel: Channel, kind: str, name: str) -> None:
     check(broker, channel, "configure", kind, name)
 
 
-def check_topic(
-    broker: Broker, channel: Channel, what: str, exchange: Exchange, keys: tuple[str, ...]
-) -> None:
+def check_topic(broker: Broker, channel: Channel, what: str, exchange: Exchange, keys: tuple[str, ...]) -> None:
     """Topic permissions: of a topic exchange, by routing key."""
     user = channel.connection.user
     if exchange.type != "topic" or not user.topic_permissions:

@@ -57,9 +57,7 @@ def start(broker: Broker, queue: QueueState, consumer: Consumer) -> None:
 
 
 def _check_consume(broker: Broker, channel: Channel, queue: QueueState, command: Consume) -> None:
-    check_consumer_arguments(
-        queue.definition, command.arguments, vhost=queue.vhost.name, release=broker.release
-    )
+    check_consumer_arguments(queue.definition, command.arguments, vhost=queue.vhost.name, release=broker.release)
     alone = command.exclusive and (queue.consumers or queue.single_active)
     if queue.definition.type == CLASSIC and (queue.exclusive_consumer is not None or alone):
         raise refusals.exclusive_consumer(queue.name, queue.vhost.name)
@@ -200,9 +198,7 @@ def _hand_over(broker: Broker, channel: Channel, queue: QueueState, no_ack: bool
     added = queues.delivery_headers(broker, queue, copy, first_get=copy.acquired is None)
     if queue.definition.type == CLASSIC or no_ack:
         queues.expire(broker, queue)  # and get-ok tells how many are left then
-    broker.out.append(
-        Got(channel.id, tag, copy.redelivered, queue.store.ready, copy.message, copy.body, added)
-    )
+    broker.out.append(Got(channel.id, tag, copy.redelivered, queue.store.ready, copy.message, copy.body, added))
     queues.handed_out(broker, queue, copy, channel, added, no_ack=no_ack)
     queues.expire(broker, queue)
 

@@ -10,9 +10,7 @@ from dlx.releases import Release
 from dlx.rendering import delivered_headers
 
 
-def delivered_properties(
-    message: Message, release: Release, added: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def delivered_properties(message: Message, release: Release, added: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The basic properties of a delivery by their names in the protocol; absent ones are left out.
 
     ``added`` are headers that belong to this delivery alone (``Delivered.added``).

@@ -126,9 +126,7 @@ def _checked(broker: Broker, channel: Channel, command: Publish) -> Route:
     return Route(vhost.generation, command.properties, message, reached, counters)
 
 
-def _message(
-    broker: Broker, exchange: Exchange, routing_key: str, properties: Mapping[str, Any]
-) -> Message:
+def _message(broker: Broker, exchange: Exchange, routing_key: str, properties: Mapping[str, Any]) -> Message:
     own = {name: value for name, value in properties.items() if name not in ("headers", "expiration")}
     try:
         return published(
@@ -183,9 +181,7 @@ def _distribute(
     return refused
 
 
-def _unroutable(
-    broker: Broker, channel: Channel, route: Route, body: bytes, uid: int, mandatory: bool
-) -> None:
+def _unroutable(broker: Broker, channel: Channel, route: Route, body: bytes, uid: int, mandatory: bool) -> None:
     vhost, message = channel.connection.vhost, route.message
     if mandatory:
         route.counters.return_unroutable += 1

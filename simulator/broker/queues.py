@@ -140,9 +140,7 @@ def deliver(broker: Broker, consumer: Consumer, copy: Copy) -> None:
     if copy.redelivered:
         queue.counters.redeliver += 1
     added = delivery_headers(broker, queue, copy)
-    broker.out.append(
-        Delivered(channel.id, consumer.tag, tag, copy.redelivered, copy.message, copy.body, added)
-    )
+    broker.out.append(Delivered(channel.id, consumer.tag, tag, copy.redelivered, copy.message, copy.body, added))
     if broker.watched or queue.vhost.tracing:
         handed_out(broker, queue, copy, channel, added, no_ack=consumer.no_ack)
 

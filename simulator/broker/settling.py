@@ -208,9 +208,7 @@ def _octets(name: str) -> bytes:
     return name.encode(errors="surrogatepass")  # some releases take names that encode surrogates
 
 
-def _tell_queue(
-    broker: Broker, channel: Channel, queue: QueueState, group: list[Unacked], settling: Settling
-) -> None:
+def _tell_queue(broker: Broker, channel: Channel, queue: QueueState, group: list[Unacked], settling: Settling) -> None:
     copies = [unacked.copy for unacked in group]
     how = settling.how
     if queue.definition.type == STREAM:

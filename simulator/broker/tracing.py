@@ -41,9 +41,7 @@ def published(
     _emit(broker, channel, message, body, f"publish.{exchange}", {"routed_queues": list(queues)}, None)
 
 
-def delivered(
-    broker: Broker, queue: QueueState, copy: Copy, channel: Channel, added: Mapping[str, Any] | None
-) -> None:
+def delivered(broker: Broker, queue: QueueState, copy: Copy, channel: Channel, added: Mapping[str, Any] | None) -> None:
     """A delivery to a consumer or to basic.get. Those of traces themselves are not traced."""
     if copy.message.exchange != EXCHANGE:
         extra = {"redelivered": int(copy.redelivered)}

@@ -110,9 +110,7 @@ class _Rejected:
         self.count += 1
 
 
-def _names(
-    paths: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]
-) -> dict[str | os.PathLike[str], str]:
+def _names(paths: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> dict[str | os.PathLike[str], str]:
     """Name each log by the shortest end of its path that no other log shares."""
     resolved = [Path(path).resolve() for path in paths]
     for path, full in zip(paths, resolved, strict=True):

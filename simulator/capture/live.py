@@ -69,9 +69,7 @@ def capture(
         for batch in to_batches(rows()):
             writer.write(batch)
         if not writer.rows:
-            raise NothingReadable(
-                f"virtual host {vhost}", nothing_traced(vhost, switched_on=bool(management_url))
-            )
+            raise NothingReadable(f"virtual host {vhost}", nothing_traced(vhost, switched_on=bool(management_url)))
     return CaptureReport(rows=writer.rows, lost=lost[0] if lost else None)
 
 

@@ -19,24 +19,16 @@ _HINT_AFTER_SECONDS = 5
 
 
 @click.command()
-@click.option(
-    "--url", required=True, metavar="AMQP_URL", help="The broker, as amqp://user:password@host:port/vhost."
-)
+@click.option("--url", required=True, metavar="AMQP_URL", help="The broker, as amqp://user:password@host:port/vhost.")
 @click.option("--vhost", metavar="NAME", help="Virtual host, instead of the one in the URL.")
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="Parquet file to write."
-)
+@click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="Parquet file to write.")
 @click.option(
     "--pattern", default="#", show_default=True, help="Topic pattern: publish.EXCHANGE, deliver.QUEUE, # all."
 )
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N traces.")
 @click.option("--seconds", type=click.FloatRange(min=0), metavar="S", help="Stop after S seconds.")
-@click.option(
-    "--idle", type=click.FloatRange(min=0), metavar="S", help="Stop when nothing came for S seconds."
-)
-@click.option(
-    "--management-url", metavar="URL", help="Switch tracing on through this management API while capturing."
-)
+@click.option("--idle", type=click.FloatRange(min=0), metavar="S", help="Stop when nothing came for S seconds.")
+@click.option("--management-url", metavar="URL", help="Switch tracing on through this management API while capturing.")
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 def capture(
     url: str,
@@ -95,9 +87,7 @@ def capture(
 
 @click.command()
 @click.argument("logs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="LOG...")
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="Parquet file to write."
-)
+@click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="Parquet file to write.")
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 def convert(logs: tuple[Path, ...], out: Path, as_json: bool) -> None:
     """Convert logs of RabbitMQ's tracing plugin (JSON or text, .gz too) and captures into one Parquet file.

@@ -70,9 +70,7 @@ def replay(
         raise click.exceptions.Exit(EXIT_FINDINGS)
 
 
-def _replayed(
-    logs: tuple[Path, ...], definitions_path: Path, rules: str, master: str, out: Path | None
-) -> Result:
+def _replayed(logs: tuple[Path, ...], definitions_path: Path, rules: str, master: str, out: Path | None) -> Result:
     from simulator.capture import CaptureError
     from simulator.definitions import DefinitionsError, read_definitions
     from simulator.replay.definitions import exporting_release

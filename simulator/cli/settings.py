@@ -126,8 +126,7 @@ def _remarks(found: Settings, in_full: bool) -> list[str]:
         for key, value in _in_force(found).items()
     ]
     lines += [
-        f"ignored: {setting.key} {_text(setting.value)} ({setting.origin}): {why}"
-        for setting, why in found.ignored
+        f"ignored: {setting.key} {_text(setting.value)} ({setting.origin}): {why}" for setting, why in found.ignored
     ]
     if found.queue.type != STREAM and not found.dead_letters:
         lines.append("dead messages are dropped: there is no dead-letter exchange")
@@ -204,11 +203,7 @@ def _in_force(found: Settings) -> dict[str, Any]:
         OVERFLOW: found.overflow,
         DELIVERY_LIMIT: found.delivery_limit,
     }
-    return {
-        key: value
-        for key, value in in_force.items()
-        if key in found.values and found.values[key].value != value
-    }
+    return {key: value for key, value in in_force.items() if key in found.values and found.values[key].value != value}
 
 
 def _choices(found: Settings) -> dict[str, PolicyChoice]:

@@ -27,4 +27,3 @@ def simulate(system: str, scenario_path: Path) -> None:
     except ScenarioError as error:
         raise DataError(f"{scenario_path}: {error}") from error
     click.echo(msgspec.json.format(msgspec.json.encode(trace), indent=2))
-

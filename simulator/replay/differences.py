@@ -46,9 +46,7 @@ def _weight(field: str) -> int:
 def content_differences(expected: str, seen: str) -> list[Difference]:
     """The differences in properties and user headers, from two contents (``plan.content``)."""
     found: list[Difference] = []
-    for part, wanted, got in zip(
-        ("properties.", "headers."), expected.split("\n"), seen.split("\n"), strict=True
-    ):
+    for part, wanted, got in zip(("properties.", "headers."), expected.split("\n"), seen.split("\n"), strict=True):
         if wanted != got:
             _compare_tables(part, msgspec.json.decode(wanted), msgspec.json.decode(got), found)
     return found
@@ -81,9 +79,7 @@ def _compare(field: str, expected: Any, seen: Any, found: list[Difference]) -> N
         found.append(Difference(field, _text(expected), _text(seen)))
 
 
-def _compare_tables(
-    prefix: str, expected: dict[str, Any], seen: dict[str, Any], found: list[Difference]
-) -> None:
+def _compare_tables(prefix: str, expected: dict[str, Any], seen: dict[str, Any], found: list[Difference]) -> None:
     for name in sorted({*expected, *seen}):
         _compare(f"{prefix}{name}", expected.get(name, _MISSING), seen.get(name, _MISSING), found)
 

@@ -145,9 +145,7 @@ class Explainer:
         most = limit if checked and limit is not None else COUNT_MAX
         return range(0 if rules.quorum_count_on_first_get else 1, most + 1)
 
-    def nearest(
-        self, sources: Sequence[Source], target: Target, content: str, freedom: Freedom
-    ) -> Nearest | None:
+    def nearest(self, sources: Sequence[Source], target: Target, content: str, freedom: Freedom) -> Nearest | None:
         """The explanation with the fewest differing fields; ``None`` where none ends in that queue."""
         best: Nearest | None = None
         for source in sources:
@@ -180,14 +178,10 @@ class Explainer:
         missing = sum(target.death_counts().values()) - min((root.total for root in roots), default=0)
         hops_max = min(max(missing, 0) + 1, NEARBY_HOPS)
         candidates += self._graph.nearby(roots, target.queue, freedom, hops_max)
-        judged = [
-            (each, visible_differences(self._graph.shown(each.state), target.visible)) for each in candidates
-        ]
+        judged = [(each, visible_differences(self._graph.shown(each.state), target.visible)) for each in candidates]
         return min(judged, key=lambda each: (weight(each[1]), len(each[0].hops)), default=None)
 
-    def ruled_out(
-        self, sources: Sequence[Source], target: Target, content: str, freedom: Freedom
-    ) -> str | None:
+    def ruled_out(self, sources: Sequence[Source], target: Target, content: str, freedom: Freedom) -> str | None:
         """What rules out the path that would explain the delivery; ``None`` where there is none."""
         for source in sources:
             if self.same_content(source.content, content, target.queue):

@@ -176,9 +176,7 @@ class Graph:
         key = (state.number, reason)
         self._hops[key] = self._cycles[key] = ()
         try:
-            letter = dead_letter(
-                state.message, reason, self.settings(state.queue), self.topology, self.release
-            )
+            letter = dead_letter(state.message, reason, self.settings(state.queue), self.topology, self.release)
         except (QueueCrashError, PublishRefusedError):  # only a forged header leads here
             return
         if letter.message is not None:
@@ -188,9 +186,7 @@ class Graph:
     def _copies(
         self, state: State, reason: str, letter: Message, queues: Iterable[str]
     ) -> tuple[tuple[Hop, State], ...]:
-        return tuple(
-            (Hop(state.queue, reason, letter.exchange, queue), self.state(queue, letter)) for queue in queues
-        )
+        return tuple((Hop(state.queue, reason, letter.exchange, queue), self.state(queue, letter)) for queue in queues)
 
     def why_not(self, state: State, reason: str, freedom: Freedom) -> str | None:
         """Why the message cannot die there for that reason; ``None`` when it can."""
@@ -198,9 +194,7 @@ class Graph:
         key = (state.queue, reason, has_expiration)
         if key not in self._impossible:
             settings = self.settings(state.queue)
-            self._impossible[key] = why_impossible(
-                reason, settings, self.release, has_expiration=has_expiration
-            )
+            self._impossible[key] = why_impossible(reason, settings, self.release, has_expiration=has_expiration)
         return self._impossible[key] or freedom.why_not(state.queue, reason)
 
     def paths(self, roots: Iterable[State], target: Target, freedom: Freedom | None) -> list[Found]:

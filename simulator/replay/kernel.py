@@ -40,9 +40,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 class Kernel:
     """Replays batches of one partition. Keeps what it worked out from batch to batch."""
 
-    def __init__(
-        self, topologies: Mapping[str | None, Topology], rules: Release, captured_on: Release | None
-    ) -> None:
+    def __init__(self, topologies: Mapping[str | None, Topology], rules: Release, captured_on: Release | None) -> None:
         self._topologies = topologies
         self._rules = rules
         self._captured_on = captured_on
@@ -150,9 +148,7 @@ class Kernel:
         if lineage is None:
             if row.event != Event.DELIVERED:
                 return -1
-            return self._number(
-                Verdict("unexplained", f"virtual host '{row.vhost}' is not in the definitions")
-            )
+            return self._number(Verdict("unexplained", f"virtual host '{row.vhost}' is not in the definitions"))
         verdict = lineage.step(row, content, headers)
         return -1 if verdict is None else self._number(verdict)
 
@@ -174,18 +170,14 @@ class Kernel:
     def _lineage(self, explainer: Explainer) -> Lineage:
         return BlamingLineage(explainer, self._captured_on)
 
-    def _output(
-        self, batch: pa.RecordBatch, templates: Ints, verdicts: Ints, is_first: Any
-    ) -> pa.RecordBatch:
+    def _output(self, batch: pa.RecordBatch, templates: Ints, verdicts: Ints, is_first: Any) -> pa.RecordBatch:
         used_verdicts, verdict_index = np.unique(verdicts, return_inverse=True)
         used_templates, row_index = np.unique(templates, return_inverse=True)
         rows = [self._signatures.example(template) for template in used_templates.tolist()]
         columns = {name: batch.column(name) for name in (LINEAGE, "time_us", "file", "line")}
         columns["first"] = pa.array(is_first)
         for name in ("event", "vhost", "queue"):
-            columns[name] = pa.array([getattr(row, name) for row in rows], pa.string()).take(
-                pa.array(row_index)
-            )
+            columns[name] = pa.array([getattr(row, name) for row in rows], pa.string()).take(pa.array(row_index))
         columns["exchange"] = pa.array([row.visible.exchange for row in rows]).take(pa.array(row_index))
         found = verdict_array([None if n < 0 else self._verdicts[n] for n in used_verdicts.tolist()])
         taken = found.take(pa.array(verdict_index))

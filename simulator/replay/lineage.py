@@ -210,9 +210,7 @@ class Lineage:
         same_content = self._explainer.same_content
         return [s for s in reversed(self._sources.values()) if same_content(s.content, content, queue)]
 
-    def _exact(
-        self, target: Target, row: Row, content: str, freedom: Freedom
-    ) -> tuple[Source, list[Found]] | None:
+    def _exact(self, target: Target, row: Row, content: str, freedom: Freedom) -> tuple[Source, list[Found]] | None:
         """The latest source that leads exactly to the target: one whose counts fit, not used up, first."""
         miscounted: tuple[Source, list[Found]] | None = None
         used_up: tuple[Source, list[Found]] | None = None
@@ -237,9 +235,7 @@ class Lineage:
         explainer = self._explainer
         if not self._publishes and not self._sources:
             observed = explainer.observed(row, None, headers)
-            return _Explained(
-                Verdict("unexplained", "no publish of this message in the log before it"), observed
-            )
+            return _Explained(Verdict("unexplained", "no publish of this message in the log before it"), observed)
         latest = list(islice(reversed(self._sources.values()), SOURCES_MAX))
         nearest = explainer.nearest(latest, target, content, freedom)
         ruled_out = explainer.ruled_out(latest, target, content, freedom)

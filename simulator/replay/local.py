@@ -20,9 +20,7 @@ _ORDER = [(name, "ascending") for name in (LINEAGE, "time_us", "file", "line")]
 _encode = msgspec.json.Encoder().encode
 
 
-def replay_table(
-    captured: Iterable[pa.RecordBatch], definitions: Definitions, rules: str = DEFAULT
-) -> pa.Table:
+def replay_table(captured: Iterable[pa.RecordBatch], definitions: Definitions, rules: str = DEFAULT) -> pa.Table:
     """Replay captured batches (``simulator.capture.SCHEMA``); the columns are ``schema.OUTPUT``, sorted."""
     rows = arranged_table(captured)
     kernel = Kernel(topologies(definitions), release(rules), exporting_release(definitions))

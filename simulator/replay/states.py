@@ -90,9 +90,7 @@ def publish_of(row: Row, user_headers: Mapping[str, Any], release: Release) -> M
     )
 
 
-def message_of(
-    row: Row, parent: Message | None, user_headers: Mapping[str, Any], release: Release
-) -> Message:
+def message_of(row: Row, parent: Message | None, user_headers: Mapping[str, Any], release: Release) -> Message:
     """The message as a delivery showed it.
 
     What a delivery does not show (BCC keys, whether ``x-death`` is the broker's)

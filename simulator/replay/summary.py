@@ -95,9 +95,7 @@ def _check_match(parts: list[dict[str, Any]], definitions: Definitions) -> None:
             " export the definitions of the virtual host that was traced"
         )
     queues = {(part["vhost"], part["queue"]) for part in parts if part["queue"] is not None}
-    if queues and not any(
-        queue in definitions.topology(vhost).queues for vhost, queue in queues if vhost in known
-    ):
+    if queues and not any(queue in definitions.topology(vhost).queues for vhost, queue in queues if vhost in known):
         raise MatchesNothingError(
             f"{source}: has none of the queues that the log delivers from, such as"
             f" {_names({queue for _, queue in queues})}"

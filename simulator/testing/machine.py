@@ -117,8 +117,10 @@ class TopologyMachine(RuleBasedStateMachine):
     def _check_publishes(self, trial: Trial) -> None:
         for each in self.publishes:
             if not isinstance(each, steps.Publish):
-                raise TypeError("publishes takes Publish steps of simulator.testing.steps, such as "
-                                f"Publish('shop', 'order.new'); got {each!r}")
+                raise TypeError(
+                    "publishes takes Publish steps of simulator.testing.steps, such as "
+                    f"Publish('shop', 'order.new'); got {each!r}"
+                )
         unknown = unknown_names(self.publishes, trial.topologies())
         if unknown:
             raise LookupError(f"publishes: {'; '.join(unknown)}")

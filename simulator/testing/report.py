@@ -49,8 +49,11 @@ def life(events: Sequence[Happened]) -> list[str]:
     if not events:
         return []
     told = Life(uid=events[0].uid, vhost=events[0].vhost, events=list(events)).story()
-    return [f"{line} (These {len(part)}, {times:,} times.)" if times > 1 and line is part[-1] else line
-            for part, times in repeats(told) for line in part]
+    return [
+        f"{line} (These {len(part)}, {times:,} times.)" if times > 1 and line is part[-1] else line
+        for part, times in repeats(told)
+        for line in part
+    ]
 
 
 # The history as text

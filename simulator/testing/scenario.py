@@ -80,7 +80,5 @@ def _queues(trial: Trial) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {queue.name: [] for queue in trial.queues()}
     for queue, copy in trial.copies():
         headers = msgspec.to_builtins(delivered_headers(copy.message, trial.broker.release) or {}, enc_hook=plain)
-        found[queue.name].append(
-            {"message": copy.uid, "routing_key": copy.message.routing_key, "headers": headers}
-        )
+        found[queue.name].append({"message": copy.uid, "routing_key": copy.message.routing_key, "headers": headers})
     return found

@@ -21,9 +21,7 @@ from simulator.testing.steps import Publish
 _AT_RANDOM = frozenset({"x-local-random", "x-modulus-hash", "x-consistent-hash", "x-random", "x-recent-history"})
 
 
-def sliced(
-    document: Mapping[str, Any], topology: Topology, publish: Publish, release: Release
-) -> Mapping[str, Any]:
+def sliced(document: Mapping[str, Any], topology: Topology, publish: Publish, release: Release) -> Mapping[str, Any]:
     """The definitions without the queues, exchanges and bindings that a message cannot come to.
 
     All of them where exchanges choose at random, or by headers that only a dead letter has.

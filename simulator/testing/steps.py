@@ -135,9 +135,7 @@ class Repeat(Step, tag="repeat", frozen=True):
             checked(step)
 
 
-AnyStep = (
-    Publish | Ack | Reject | Requeue | Crash | Hold | Get | Leave | Wait | SetPolicy | ClearPolicy | Repeat
-)
+AnyStep = Publish | Ack | Reject | Requeue | Crash | Hold | Get | Leave | Wait | SetPolicy | ClearPolicy | Repeat
 History = tuple[AnyStep, ...]
 
 

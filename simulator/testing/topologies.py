@@ -75,5 +75,9 @@ def _only(definitions: Definitions) -> str:
     if len(used) == 1:
         return used[0]
     known = ", ".join(repr(name) for name in used)
-    raise DefinitionsError(definitions.source, "vhosts", f"expected one virtual host with queues, got {known}; "
-                           "name one with @pytest.mark.dlx_topology(FILE, vhost=NAME)")
+    raise DefinitionsError(
+        definitions.source,
+        "vhosts",
+        f"expected one virtual host with queues, got {known}; "
+        "name one with @pytest.mark.dlx_topology(FILE, vhost=NAME)",
+    )

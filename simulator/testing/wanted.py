@@ -31,8 +31,10 @@ def made(maker: Maker) -> Property:
     if isinstance(maker, str):
         return named(maker)
     if isinstance(maker, Property) or not callable(maker):
-        raise TypeError(f"properties: got {maker!r}; a machine takes names, and what makes a Property anew for each "
-                        "example, such as its class")
+        raise TypeError(
+            f"properties: got {maker!r}; a machine takes names, and what makes a Property anew for each "
+            "example, such as its class"
+        )
     return _checked(maker())
 
 

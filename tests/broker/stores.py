@@ -39,9 +39,7 @@ def copy(text: str, priority: int | None = None, *, expiration: str | None = Non
     properties = dict(fields.pop("properties", {}))
     if priority is not None:
         properties["priority"] = priority
-    message = Message(
-        exchange="", routing_keys=("k",), properties=properties, expiration=expiration, **fields
-    )
+    message = Message(exchange="", routing_keys=("k",), properties=properties, expiration=expiration, **fields)
     return Copy(1, message, text.encode())
 
 

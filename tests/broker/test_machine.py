@@ -132,9 +132,7 @@ def test_unwatched_events_are_not_reported_and_watched_ones_tell_the_story() -> 
 def test_a_method_on_a_channel_that_is_not_open_ends_the_connection() -> None:
     broker = opened()
     replies = broker.handle(Get(("client", 7), "q"), START_US)
-    assert replies == [
-        ConnectionClosed("client", 504, "CHANNEL_ERROR - expected 'channel.open'", "basic.get", 7)
-    ]
+    assert replies == [ConnectionClosed("client", 504, "CHANNEL_ERROR - expected 'channel.open'", "basic.get", 7)]
     assert not broker.connections
 
 

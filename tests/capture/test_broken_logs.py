@@ -228,9 +228,7 @@ def test_a_capture_can_be_converted_again(tmp_path: Path) -> None:
 
 
 def test_a_damaged_or_foreign_parquet_file_is_named(tmp_path: Path) -> None:
-    whole, cut, foreign, older = (
-        tmp_path / f"{name}.parquet" for name in ("whole", "cut", "foreign", "older")
-    )
+    whole, cut, foreign, older = (tmp_path / f"{name}.parquet" for name in ("whole", "cut", "foreign", "older"))
     convert([trace_log("json", "4.3")], whole)
     cut.write_bytes(whole.read_bytes()[:-100])
     with pytest.raises(CaptureError, match=r"cut\.parquet: not a whole Parquet file .*`dlx convert"):

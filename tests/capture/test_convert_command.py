@@ -11,9 +11,7 @@ from simulator.cli.main import main
 from tests.capture.sample_logs import trace_log
 
 
-def test_convert_reports_on_stdout_and_complains_on_stderr(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_convert_reports_on_stdout_and_complains_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, out = tmp_path / "some.log", tmp_path / "out.parquet"
     log.write_bytes(trace_log("json", "4.3").read_bytes() + b'{"half')
     assert main(["convert", str(log), "--out", str(out)]) == 0

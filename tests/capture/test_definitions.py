@@ -43,9 +43,7 @@ def test_real_exports_are_understood_alike(form: str, release: str) -> None:
     }
     assert topology.queues["work"].arguments["x-dead-letter-exchange"] == "dlx"
     assert topology.policies == (
-        Policy(
-            name="ttl", pattern="^dead$", definition={"message-ttl": 60000}, apply_to="queues", priority=2
-        ),
+        Policy(name="ttl", pattern="^dead$", definition={"message-ttl": 60000}, apply_to="queues", priority=2),
     )
     assert topology.operator_policies == (
         Policy(name="cap", pattern="^work", definition={"max-length": 5}, apply_to="queues", priority=1),
@@ -83,9 +81,7 @@ def test_one_virtual_host_can_be_written_alone(release: str, tmp_path: Path) -> 
     alone = read_definitions(tmp_path / "one.json")
     assert (alone.vhosts, alone.vhost_named, alone.single_vhost) == (("samples",), True, True)
     assert alone.topology("samples") == definitions.topology("samples")
-    ours, theirs = (
-        json.loads(path.read_bytes()) for path in (tmp_path / "one.json", exported("vhost", release))
-    )
+    ours, theirs = (json.loads(path.read_bytes()) for path in (tmp_path / "one.json", exported("vhost", release)))
     for section in ("queues", "exchanges", "bindings", "policies", "parameters"):
         # RabbitMQ 3 leaves the name of the virtual host in policies and parameters
         nameless = [{key: value for key, value in item.items() if key != "vhost"} for item in theirs[section]]
@@ -104,9 +100,7 @@ def test_an_export_of_one_virtual_host_says_which(release: str) -> None:
 
 
 @pytest.mark.parametrize("release", ["3.8", "3.10"])
-def test_an_export_of_one_virtual_host_without_policies_does_not_say_which(
-    release: str, tmp_path: Path
-) -> None:
+def test_an_export_of_one_virtual_host_without_policies_does_not_say_which(release: str, tmp_path: Path) -> None:
     document = json.loads(exported("vhost", release).read_bytes())
     nameless = tmp_path / "nameless.json"
     nameless.write_text(json.dumps({**document, "policies": [], "parameters": []}))

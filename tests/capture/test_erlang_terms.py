@@ -29,9 +29,7 @@ def printed(term: Any, draw: st.DrawFn) -> bytes:
 
 
 def plain_atom(name: str) -> bool:
-    return (
-        name.isascii() and name.isalnum() and name[0].islower() and name not in ("true", "false", "undefined")
-    )
+    return name.isascii() and name.isalnum() and name[0].islower() and name not in ("true", "false", "undefined")
 
 
 def binary(value: bytes, draw: st.DrawFn) -> bytes:
@@ -57,17 +55,13 @@ atoms = st.from_regex(r"[a-z][a-z0-9_@]{0,8}", fullmatch=True).filter(
 )
 leaves = st.one_of(
     st.integers(),
-    st.floats(allow_nan=False, allow_infinity=False)
-    .map(lambda x: float(f"{x:.6e}"))
-    .filter(lambda x: "." in repr(x)),
+    st.floats(allow_nan=False, allow_infinity=False).map(lambda x: float(f"{x:.6e}")).filter(lambda x: "." in repr(x)),
     st.binary(max_size=20),
     st.text(max_size=20).map(str.encode),
     st.sampled_from([None, True, False]),
     atoms.map(Atom),
 )
-terms = st.recursive(
-    leaves, lambda inner: st.lists(inner, max_size=4) | st.lists(inner, max_size=4).map(tuple)
-)
+terms = st.recursive(leaves, lambda inner: st.lists(inner, max_size=4) | st.lists(inner, max_size=4).map(tuple))
 
 
 @st.composite

@@ -23,9 +23,7 @@ def test_firehose_and_json_agree(release: str) -> None:
     logged, live = rows(trace_log("json", release)), firehose_rows(release)
     assert len(logged) == len(live) == 30
     for ours, theirs in zip(live, logged, strict=True):
-        assert without(ours, *OWN_OF_EACH_LOG, "redelivered") == without(
-            theirs, *OWN_OF_EACH_LOG, "redelivered"
-        )
+        assert without(ours, *OWN_OF_EACH_LOG, "redelivered") == without(theirs, *OWN_OF_EACH_LOG, "redelivered")
 
 
 @pytest.mark.parametrize("release", ["3.8", "3.10"])

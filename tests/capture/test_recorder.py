@@ -407,9 +407,7 @@ def test_recording_takes_no_pyarrow_only_making_the_capture_does(
     assert events(path) == [("published", "one"), ("delivered", "one")]
 
 
-def test_a_torn_last_line_is_left_out_and_another_one_is_named(
-    connection: pika.BlockingConnection, path: Path
-) -> None:
+def test_a_torn_last_line_is_left_out_and_another_one_is_named(connection: pika.BlockingConnection, path: Path) -> None:
     recorder = Recorder(path)
     publish(recorder.wrap(connection.channel()), "one", "two")
     whole = journal_of(path).read_bytes()

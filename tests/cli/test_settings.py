@@ -145,15 +145,11 @@ def test_people_read_remarks(definitions: str, capsys: Capture) -> None:
     assert "far (classic queue of virtual host quiet)" in out
 
 
-def test_policies_for_other_names_are_counted_unless_one_queue_is_asked_for(
-    definitions: str, capsys: Capture
-) -> None:
+def test_policies_for_other_names_are_counted_unless_one_queue_is_asked_for(definitions: str, capsys: Capture) -> None:
     overview = shown(capsys, definitions)
     assert "skipped policy: 5 for queues of other names" in overview
     assert "is not found in the name" not in overview
-    assert "skipped policy: late: pattern '^orders$' is not found" in shown(
-        capsys, definitions, "--queue", "plain"
-    )
+    assert "skipped policy: late: pattern '^orders$' is not found" in shown(capsys, definitions, "--queue", "plain")
 
 
 def test_a_narrow_terminal_folds_and_loses_nothing(

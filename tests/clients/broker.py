@@ -52,7 +52,7 @@ class Broker:
             yield
         finally:
             for kind, name in self._named() - before:
-                with suppress(HTTPError):   # gone by itself meanwhile
+                with suppress(HTTPError):  # gone by itself meanwhile
                     self.server.api("DELETE", f"{kind}/%2F/{quote(name, safe='')}")
 
     def _named(self) -> set[tuple[str, str]]:

@@ -134,9 +134,7 @@ def debian_packages(name: str, packages: Sequence[str]) -> Path:
     return made_once(name, packages, make)
 
 
-def _unpacked(
-    source: Source, download: Callable[[Path], Path], more: Callable[[Path], None] | None = None
-) -> Path:
+def _unpacked(source: Source, download: Callable[[Path], Path], more: Callable[[Path], None] | None = None) -> Path:
     def make(folder: Path) -> None:
         archive = download(folder)
         found = hashlib.sha256(archive.read_bytes()).hexdigest()

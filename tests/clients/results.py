@@ -87,7 +87,7 @@ def go_json(text: str) -> list[Outcome]:
         if event["Action"] == "output":
             output.setdefault(test, []).append(event["Output"])
         elif event["Action"] == "run":
-            status[test] = "failed"   # stands where the process dies in the middle of a test
+            status[test] = "failed"  # stands where the process dies in the middle of a test
         elif event["Action"] in words:
             status[test] = words[event["Action"]]
     return [Outcome(test, how, "".join(output.get(test, ())).strip()) for test, how in status.items()]

@@ -169,7 +169,7 @@ def go(run: Run) -> list[Outcome]:
     if not binary.exists():
         cache.command([tool, "test", "-c", "-vet=off", "-tags", "integration", "-o", binary, "."], package, env)
     chosen = ["-test.run", run.only] if run.only else []
-    limit = f"-test.timeout={run.seconds - 10}s"   # so that it says where it hangs
+    limit = f"-test.timeout={run.seconds - 10}s"  # so that it says where it hangs
     ended = run([tool, "tool", "test2json", binary, "-test.v", limit, *chosen], package, env)
     run.report.write_text(run.log.read_text(errors="replace"))
     return run.outcomes(ended, lambda report: results.go_json(report.read_text()))
@@ -199,7 +199,7 @@ def java(run: Run) -> list[Outcome]:
     path = ":".join([str(source / "compiled"), *(str(jars / f"{name}.jar") for name in JARS)])
     if not (source / "compiled").exists():
         _compile(run.log, source, jars / "eclipse-jdt-core.jar", path, tests)
-    rabbitmqctl = f"{sys.executable} -IS {HERE / 'rabbitmqctl'}"   # as a shell takes it; starts in a tenth of the time
+    rabbitmqctl = f"{sys.executable} -IS {HERE / 'rabbitmqctl'}"  # as a shell takes it; starts in a tenth of the time
     settings = {
         "amqp.port": run.env["AMQP_PORT"], "rabbitmqctl.bin": rabbitmqctl, "make.bin": rabbitmqctl,
         "test-broker.A.nodename": "-", "rabbitmq.dir": "-",

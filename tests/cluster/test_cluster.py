@@ -92,10 +92,7 @@ def worker_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     paths = {"base": str(folder), "platbase": str(folder)}
     packages = Path(sysconfig.get_path("purelib", "venv", vars=paths))
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    code = (
-        "from importlib.util import find_spec;"
-        "print([m for m in ('pyarrow', 'dlx', 'simulator') if find_spec(m)])"
-    )
+    code = "from importlib.util import find_spec;print([m for m in ('pyarrow', 'dlx', 'simulator') if find_spec(m)])"
     done = subprocess.run(
         [python, "-c", code], cwd=folder, env=environment(), capture_output=True, text=True, check=True
     )

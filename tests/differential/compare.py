@@ -1,7 +1,7 @@
 """Play one scenario on the simulator and compare it with the recording, or with a server.
 
-    python -m tests.differential.compare 4.3 'ttl/message ttl'
-    python -m tests.differential.compare 4.3 'ttl/message ttl' --server amqp://guest:guest@localhost:5672/,http://...
+python -m tests.differential.compare 4.3 'ttl/message ttl'
+python -m tests.differential.compare 4.3 'ttl/message ttl' --server amqp://guest:guest@localhost:5672/,http://...
 """
 
 from __future__ import annotations

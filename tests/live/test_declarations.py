@@ -1,6 +1,6 @@
 """Random declarations, bindings, consumers and policies: our rules refuse what each server does, in its words.
 
-    DLX_DECLARATIONS=600 DLX_DECLARATIONS_SEED=7 make test-live     # more of them, and others
+DLX_DECLARATIONS=600 DLX_DECLARATIONS_SEED=7 make test-live     # more of them, and others
 """
 
 from __future__ import annotations
@@ -103,9 +103,7 @@ class Asking:
         asked = dict(fields, vhost=self._vhost, release=self._release)
 
         def declare() -> None:
-            declared = declarations.declared_queue(
-                name or "amq.gen-made-up", server_named=not name, **asked
-            )
+            declared = declarations.declared_queue(name or "amq.gen-made-up", server_named=not name, **asked)
             if declared.name not in self._queues and name:
                 self._queues[name] = declared
 
@@ -159,9 +157,7 @@ class Asking:
         if not targets:
             return self._declare_queue(random)
         queue, fields = random.choice(targets), draws.binding(random)
-        ours = _ours(
-            lambda: bindings.check_binding(exchange, destination=queue, release=self._release, **fields)
-        )
+        ours = _ours(lambda: bindings.check_binding(exchange, destination=queue, release=self._release, **fields))
         theirs = self._theirs(lambda channel: channel.queue_bind(queue.name, exchange.name, **fields))
         return Case(("queue.bind", exchange, queue, fields), ours, theirs)
 
@@ -170,9 +166,7 @@ class Asking:
         if not targets:
             return self._declare_queue(random)
         queue, arguments = random.choice(targets), draws.consumer(random)
-        ours = _ours(
-            lambda: check_consumer_arguments(queue, arguments, vhost=self._vhost, release=self._release)
-        )
+        ours = _ours(lambda: check_consumer_arguments(queue, arguments, vhost=self._vhost, release=self._release))
         theirs = self._theirs(lambda channel: _consume(channel, queue.name, arguments))
         return Case(("basic.consume", queue, arguments), ours, theirs)
 

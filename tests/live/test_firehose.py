@@ -125,9 +125,7 @@ def test_without_tracing_it_says_what_to_do(live_server: LiveServer, live_vhost:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_lost_connection_keeps_what_came_before(
-    live_server: LiveServer, live_vhost: str, tmp_path: Path
-) -> None:
+def test_a_lost_connection_keeps_what_came_before(live_server: LiveServer, live_vhost: str, tmp_path: Path) -> None:
     publisher = Publisher(live_server, live_vhost, 2)
 
     def on_row(rows: int) -> None:

@@ -46,14 +46,10 @@ def findings(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in names) for row in rows if row["verdict"] != "agree"]
 
 
-def test_every_delivery_agrees_and_all_reasons_occur(
-    live_server: LiveServer, vhost: str, tmp_path: Path
-) -> None:
+def test_every_delivery_agrees_and_all_reasons_occur(live_server: LiveServer, vhost: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "examples.workload", "--vhost", vhost, "--messages", str(MESSAGES)]
     command += ["--url", live_server.amqp_url, "--management-url", live_server.management_url]
-    run = subprocess.run(
-        [*command, "--out", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=SECONDS
-    )
+    run = subprocess.run([*command, "--out", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
     assert run.returncode == 0, run.stderr
     rows = deliveries(tmp_path / "trace.log", tmp_path / "definitions.json", live_server.release)
     assert findings(rows) == []
@@ -62,9 +58,7 @@ def test_every_delivery_agrees_and_all_reasons_occur(
     assert vhost not in [entry["name"] for entry in live_server.api("GET", "vhosts")]
 
 
-def test_the_firehose_gives_the_same_verdicts_as_the_log(
-    live_server: LiveServer, vhost: str, tmp_path: Path
-) -> None:
+def test_the_firehose_gives_the_same_verdicts_as_the_log(live_server: LiveServer, vhost: str, tmp_path: Path) -> None:
     broker = Broker(live_server.amqp_url, live_server.management_url, vhost)
     with traced_vhost(broker) as trace:
         with firehose_captured(live_server, vhost, tmp_path / "firehose.parquet"):
@@ -73,8 +67,7 @@ def test_the_firehose_gives_the_same_verdicts_as_the_log(
         save(tmp_path, *collect(broker, trace))
     definitions = tmp_path / "definitions.json"
     from_log, from_firehose = (
-        deliveries(tmp_path / name, definitions, live_server.release)
-        for name in ("trace.log", "firehose.parquet")
+        deliveries(tmp_path / name, definitions, live_server.release) for name in ("trace.log", "firehose.parquet")
     )
     assert len(from_log) > 15 * MESSAGES
     assert findings(from_firehose) == []
@@ -83,9 +76,7 @@ def test_the_firehose_gives_the_same_verdicts_as_the_log(
 
 def judged(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
     """How often which message was delivered from which queue, with which verdict and hops."""
-    return Counter(
-        (row["lineage"], row["queue"], row["verdict"], str(row["hops"]), row["new_hops"]) for row in rows
-    )
+    return Counter((row["lineage"], row["queue"], row["verdict"], str(row["hops"]), row["new_hops"]) for row in rows)
 
 
 @contextmanager

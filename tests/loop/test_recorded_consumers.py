@@ -38,9 +38,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         broker = Broker(server.amqp_url, server.management_url, VHOST)
         recorder = Recorder(out / "recorded.parquet", vhost=VHOST, now_us=server.clock.now_us)
         with traced_vhost(broker) as trace, recorder, pytest.MonkeyPatch.context() as patched:
-            patched.setattr(
-                pika.BlockingConnection, "channel", lambda *args: recorder.wrap(plain_channel(*args))
-            )
+            patched.setattr(pika.BlockingConnection, "channel", lambda *args: recorder.wrap(plain_channel(*args)))
             play(broker, 40, 1, VirtualStage)
             recorder.close()
             patched.undo()

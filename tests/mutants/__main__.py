@@ -1,7 +1,7 @@
 """Put deliberate faults into copies of the tree, one at a time, and see whether the tests catch them.
 
-    python -m tests.mutants                      all
-    python -m tests.mutants cycle-by-reason      those named
+python -m tests.mutants                      all
+python -m tests.mutants cycle-by-reason      those named
 """
 
 from __future__ import annotations

@@ -87,9 +87,7 @@ def test_a_changed_property_is_named(tmp_path):
 
 def test_a_removed_publish_leaves_its_first_delivery_unexplained(tmp_path):
     wanted = _identity(RECORDS[_dead_letter()])
-    publish = next(
-        i for i, r in enumerate(RECORDS) if r["type"] == "published" and _identity(r) == wanted
-    )
+    publish = next(i for i, r in enumerate(RECORDS) if r["type"] == "published" and _identity(r) == wanted)
     first = next(i for i, r in enumerate(RECORDS) if r["type"] == "received" and _identity(r) == wanted)
     bad = _bad(tmp_path, [*RECORDS[:publish], *RECORDS[publish + 1 :]])
     assert [row["line"] for row in bad] == [first], "one line up: the publish is gone"

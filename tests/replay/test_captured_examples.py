@@ -11,9 +11,7 @@ from tests.replay.logs import EXAMPLES, deliveries, example_definitions
 
 @pytest.mark.parametrize("release", ["3.10", "4.3"])
 def test_every_delivery_agrees(release):
-    rows = deliveries(
-        EXAMPLES / f"captured-{release}" / "trace.log.gz", example_definitions(release), release
-    )
+    rows = deliveries(EXAMPLES / f"captured-{release}" / "trace.log.gz", example_definitions(release), release)
     assert Counter(row["verdict"] for row in rows) == {"agree": len(rows)}
     assert len(rows) > 2000
 
@@ -28,9 +26,7 @@ def test_every_reason_is_reconstructed():
     ("captured", "rules"), [("4.3", "3.10"), ("4.3", "3.8"), ("4.3", "4.0"), ("4.3", "3.13"), ("3.10", "4.3")]
 )
 def test_under_another_release_each_difference_names_its_behaviour(captured, rules):
-    rows = deliveries(
-        EXAMPLES / f"captured-{captured}" / "trace.log.gz", example_definitions(captured), rules
-    )
+    rows = deliveries(EXAMPLES / f"captured-{captured}" / "trace.log.gz", example_definitions(captured), rules)
     differing = [row for row in rows if row["verdict"] in ("differ", "unexplained")]
     assert differing
     for row in differing:

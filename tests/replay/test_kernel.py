@@ -53,9 +53,7 @@ def test_every_row_comes_back_once(rows):
     assert out.column("line").to_pylist() == rows.column("line").to_pylist()
 
 
-JITTER = definitions_of(
-    {"wait": {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "work"}, "work": {}}
-)
+JITTER = definitions_of({"wait": {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "work"}, "work": {}})
 
 
 def expired(identity, expiration, shown):

@@ -65,9 +65,7 @@ def test_no_expiry_without_a_ttl(tmp_path):
 
 
 def test_an_expiration_of_the_message_is_a_ttl(tmp_path):
-    plain = definitions_of(
-        {"inbox": {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "late"}, "late": {}}
-    )
+    plain = definitions_of({"inbox": {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "late"}, "late": {}})
     entry = {"original-expiration": "50", **death("inbox", "expired", keys=["inbox"])}
     log = Log().publish("", "inbox", expiration="50").deliver("late", "", ["late"], headers=died(entry))
     (row,) = log.replay(tmp_path, plain)
@@ -128,9 +126,7 @@ def test_x_death_tells_two_ways_apart(tmp_path):
         {"in": "fanout", "x": "fanout"},
         [("in", "a", ""), ("x", "b", ""), ("x", "a", ""), ("x", "out", ""), ("in", "out", "")],
     )
-    headers = died(
-        death("b", "expired", exchange="x", keys=["k"]), death("a", "expired", exchange="in", keys=["k"])
-    )
+    headers = died(death("b", "expired", exchange="x", keys=["k"]), death("a", "expired", exchange="in", keys=["k"]))
     (row,) = Log().publish("in", "k").deliver("out", "x", ["k"], headers=headers).replay(tmp_path, definitions)
     assert row["verdict"] == "agree", "order and exchanges of x-death leave one way only"
     assert reasons(row) == [("a", "expired"), ("b", "expired")]
@@ -186,9 +182,7 @@ def test_equal_messages_without_an_id_are_counted_one_by_one(tmp_path):
     for _ in range(3):
         log.publish("", "inbox", message_id=None)
     for _ in range(3):
-        log.deliver(
-            "late", "", ["late"], message_id=None, headers=died(death("inbox", "expired", keys=["inbox"]))
-        )
+        log.deliver("late", "", ["late"], message_id=None, headers=died(death("inbox", "expired", keys=["inbox"])))
     rows = log.replay(tmp_path, plain)
     assert verdicts(rows) == ["agree"] * 3
     assert [row["new_hops"] for row in rows] == [1, 1, 1]
@@ -208,12 +202,8 @@ def test_a_redelivery_is_no_new_death(tmp_path):
 
 
 def test_a_difference_does_not_repeat_itself(tmp_path):
-    forged = died(
-        death("wait", "expired", count=5, keys=["wait"]), death("work", "rejected", count=1, keys=["work"])
-    )
-    after = died(
-        death("wait", "expired", count=6, keys=["wait"]), death("work", "rejected", count=2, keys=["work"])
-    )
+    forged = died(death("wait", "expired", count=5, keys=["wait"]), death("work", "rejected", count=1, keys=["work"]))
+    after = died(death("wait", "expired", count=6, keys=["wait"]), death("work", "rejected", count=2, keys=["work"]))
     log = Log().publish("", "work").deliver("work", "", ["work"])
     log.deliver("work", "", ["work"], headers=forged).deliver("work", "", ["work"], headers=after)
     rows = log.replay(tmp_path, LADDER)

@@ -51,14 +51,10 @@ def test_attempts_end_as_recorded(vector: dict[str, Any], name: str, outcome: di
 
 
 @pytest.mark.parametrize(("vector", "name", "outcome"), recorded(validation=False))
-def test_definitions_are_refused_where_they_were(
-    vector: dict[str, Any], name: str, outcome: dict[str, Any]
-) -> None:
+def test_definitions_are_refused_where_they_were(vector: dict[str, Any], name: str, outcome: dict[str, Any]) -> None:
     """The definitions of every other vector are all accepted, but for the one that its outcome names."""
     declared, expected = Declared(release(name), VHOST), outcome.get("refused")
-    definitions = [
-        (what, definition) for what in ORDER for definition in vector["definitions"].get(what, ())
-    ]
+    definitions = [(what, definition) for what in ORDER for definition in vector["definitions"].get(what, ())]
     for what, definition in definitions:
         found = declared.refused(what, definition)
         if found is None:

@@ -138,10 +138,7 @@ def test_3_13_orders_deaths_by_recency_and_has_no_default_delivery_limit():
     where = topology(*(Queue(name=f"q{n}", type="quorum") for n in range(5)))
     assert effective_settings(where.queues["q1"], where, release("3.13")).delivery_limit is None
     steps = topology(
-        *(
-            Queue(name=f"q{n}", arguments={**WAITING, "x-dead-letter-routing-key": f"q{n + 1}"})
-            for n in range(1, 5)
-        ),
+        *(Queue(name=f"q{n}", arguments={**WAITING, "x-dead-letter-routing-key": f"q{n + 1}"}) for n in range(1, 5)),
         Queue(name="q5"),
     )
     for rules, order in (("3.10", ["q4", "q2", "q1", "q3"]), ("3.13", ["q4", "q3", "q2", "q1"])):
@@ -167,9 +164,7 @@ def test_settings_say_where_each_value_comes_from_and_what_it_hid():
         operator_policies=[Policy(name="cap", pattern="", definition={"max-length": 5, "message-ttl": 4000})],
     )
     settings = effective_settings(where.queues["orders"], where, release("4.3"))
-    ttl, dlx, length = (
-        settings.values[key] for key in ("message-ttl", "dead-letter-exchange", "max-length")
-    )
+    ttl, dlx, length = (settings.values[key] for key in ("message-ttl", "dead-letter-exchange", "max-length"))
     assert (ttl.value, str(ttl.origin)) == (3000, "policy high")
     assert sorted((value, str(origin)) for value, origin in ttl.hidden) == [
         (4000, "operator policy cap"),

@@ -43,9 +43,7 @@ def vectors(*kinds: str) -> list[Any]:
 
 
 @pytest.mark.parametrize(("vector", "name", "outcome"), vectors("letters"))
-def test_copies_are_where_the_server_had_them(
-    vector: dict[str, Any], name: str, outcome: dict[str, Any]
-) -> None:
+def test_copies_are_where_the_server_had_them(vector: dict[str, Any], name: str, outcome: dict[str, Any]) -> None:
     """Queues, exchange, keys, redelivered, properties, and headers in order, entry by entry."""
     case = LetterCase(vector["definitions"], release(name))
     for step in vector["steps"]:
@@ -54,9 +52,7 @@ def test_copies_are_where_the_server_had_them(
     assert sorted(copies) == sorted(outcome["copies"])
     for queue, found in outcome["copies"].items():
         for copy, seen in zip(copies[queue], found, strict=True):
-            if case.is_stream(
-                queue
-            ):  # it keeps expiration and adds a delivery mode, which no rule here knows
+            if case.is_stream(queue):  # it keeps expiration and adds a delivery mode, which no rule here knows
                 copy["properties"] = seen["properties"]
             headers = plain_table(seen["headers"]) if "headers" in seen else None
             assert _ordered(copy.pop("headers")) == _ordered(headers)
@@ -73,9 +69,7 @@ def _ordered(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(("vector", "name", "outcome"), vectors("routing", "publish"))
-def test_messages_reach_the_queues_they_reached(
-    vector: dict[str, Any], name: str, outcome: dict[str, Any]
-) -> None:
+def test_messages_reach_the_queues_they_reached(vector: dict[str, Any], name: str, outcome: dict[str, Any]) -> None:
     """Each publish reaches the recorded queues, or is refused with the recorded text."""
     topology = topology_of(vector["definitions"])
     for publish, seen in zip(vector["publishes"], outcome["publishes"], strict=True):
@@ -113,9 +107,7 @@ def test_policies_apply_as_on_the_server(vector: dict[str, Any], name: str, outc
 
 
 @pytest.mark.parametrize(("vector", "name", "outcome"), vectors("effective"))
-def test_the_value_in_force_is_the_servers(
-    vector: dict[str, Any], name: str, outcome: dict[str, Any]
-) -> None:
+def test_the_value_in_force_is_the_servers(vector: dict[str, Any], name: str, outcome: dict[str, Any]) -> None:
     """Argument or policy: the value by which the queue behaved."""
     topology = topology_of(vector["definitions"])
     for queue, values in outcome["values"].items():

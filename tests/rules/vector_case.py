@@ -123,9 +123,7 @@ class LetterCase:
     def copies(self) -> dict[str, list[dict[str, Any]]]:
         """What basic.get shows of each queue that holds a copy; a stream is consumed."""
         return {
-            name: [self._delivery(name, copy) for copy in copies]
-            for name, copies in self._queues.items()
-            if copies
+            name: [self._delivery(name, copy) for copy in copies] for name, copies in self._queues.items() if copies
         }
 
     def is_stream(self, queue: str) -> bool:
@@ -214,9 +212,7 @@ class LetterCase:
         """Count a return; whether it was one too many."""
         settings = self._settings(queue)
         copy.counts, copy.delivered = returned(copy.counts, how, self._release), True
-        if settings.queue.type != QUORUM or not limit_exceeded(
-            copy.counts, settings.delivery_limit, self._release
-        ):
+        if settings.queue.type != QUORUM or not limit_exceeded(copy.counts, settings.delivery_limit, self._release):
             return False
         self._dead_letter(queue, copy, "delivery_limit")
         return True

@@ -79,9 +79,7 @@ def test_only_what_publishers_publish_is_tried(capsys: pytest.CaptureFixture[str
     assert dlx(capsys, covered, "--publish", "shop", "order.paid", "--seconds", "0.5")[0] == 0
 
 
-def test_a_publish_goes_to_the_virtual_hosts_that_route_it(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_publish_goes_to_the_virtual_hosts_that_route_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     queue = {"name": "orders", "vhost": "shop", "durable": True, "auto_delete": False,
              "arguments": {"x-message-ttl": 1000}}  # fmt: skip
     file = tmp_path / "definitions.json"

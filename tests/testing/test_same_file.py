@@ -1,8 +1,8 @@
 """A test file as users write one. It passes on the simulator, on real servers and on one in a container.
 
-    pytest tests/testing/test_same_file.py
-    pytest tests/testing/test_same_file.py --dlx-broker amqp://guest:guest@127.0.0.1:5672/
-    pytest tests/testing/test_same_file.py --dlx-broker container:rabbitmq:4.3-management
+pytest tests/testing/test_same_file.py
+pytest tests/testing/test_same_file.py --dlx-broker amqp://guest:guest@127.0.0.1:5672/
+pytest tests/testing/test_same_file.py --dlx-broker container:rabbitmq:4.3-management
 """
 
 from __future__ import annotations

@@ -90,9 +90,7 @@ def bind(source: str, destination: str, key: str = "", arguments: dict[str, Any]
     return _binding(source, destination, "queue", key, arguments)
 
 
-def bind_exchange(
-    source: str, destination: str, key: str = "", arguments: dict[str, Any] | None = None
-) -> Part:
+def bind_exchange(source: str, destination: str, key: str = "", arguments: dict[str, Any] | None = None) -> Part:
     """A binding to an exchange."""
     return _binding(source, destination, "exchange", key, arguments)
 
@@ -103,9 +101,7 @@ def _binding(source: str, destination: str, to: str, key: str, arguments: dict[s
     return Part("bindings", content | {"arguments": typed})
 
 
-def policy(
-    name: str, pattern: str, definition: dict[str, Any], priority: int = 0, apply_to: str = "all"
-) -> Part:
+def policy(name: str, pattern: str, definition: dict[str, Any], priority: int = 0, apply_to: str = "all") -> Part:
     """A user policy."""
     content = {"name": name, "pattern": pattern, "definition": definition}
     return Part("policies", content | {"priority": priority, "apply-to": apply_to})
@@ -212,9 +208,7 @@ def _case(kind: str, name: str, rule: str, source: str, parts: tuple[Part | list
         kind=kind,
         definitions=definitions,
         steps=steps if kind == "letters" else [],
-        publishes=[{k: v for k, v in s.items() if k != "do"} for s in steps]
-        if kind in ("routing", "publish")
-        else [],
+        publishes=[{k: v for k, v in s.items() if k != "do"} for s in steps] if kind in ("routing", "publish") else [],
         probes=[p.content for p in flat if p.kind == "probe"],
         attempts=[{"what": p.kind, "definition": p.content} for p in flat] if kind == "validation" else [],
     )

@@ -10,9 +10,7 @@ from tests.vectors.build import Case
 from tests.vectors.server import BODY, FILLER, VHOST, Refused, Server
 
 ARRIVAL_S = 0.4  # a message that has not come by then does not come
-SEEN_S = (
-    0.12  # to notice a message before it expires; longer than a dead letter's way, shorter than a loop's TTL
-)
+SEEN_S = 0.12  # to notice a message before it expires; longer than a dead letter's way, shorter than a loop's TTL
 EXPIRY_S = 5.0
 SETTLE_S = 0.06
 RECENT_S = 3600.0
@@ -42,9 +40,7 @@ def run(server: Server, case: Case) -> Outcome:
 def clear(server: Server, case: Case) -> None:
     """Delete all that the case declared."""
     declared = [(what, d) for what, definitions in case.definitions.items() for d in definitions]
-    declared += [
-        (step["what"], step["definition"]) for step in (*case.steps, *case.attempts) if "what" in step
-    ]
+    declared += [(step["what"], step["definition"]) for step in (*case.steps, *case.attempts) if "what" in step]
     for what, definition in declared:
         if "name" in definition:
             server.delete(what, definition["name"])
@@ -160,9 +156,7 @@ def _die(server: Server, step: dict[str, Any]) -> None:
         case "rejected":
             if got := server.get(queue, ARRIVAL_S, BODY):
                 time.sleep(step.get("after_ms", 0) / 1000)
-                give_back = (
-                    server.channel.basic_reject if step["by"] == "reject" else server.channel.basic_nack
-                )
+                give_back = server.channel.basic_reject if step["by"] == "reject" else server.channel.basic_nack
                 give_back(got[0].delivery_tag, requeue=False)
         case "expired":
             server.wait_count(queue, 1, SEEN_S)
@@ -292,9 +286,7 @@ class Settings:
     def _declare(self, what: str, definition: dict[str, Any]) -> None:
         path = what.replace("_", "-")
         if what in ("exchanges", "queues"):
-            body = {
-                k: v for k, v in definition.items() if k != "name" and not (what == "queues" and k == "type")
-            }
+            body = {k: v for k, v in definition.items() if k != "name" and not (what == "queues" and k == "type")}
         else:
             body = definition
         self._server.http("PUT", path, self.vhost, definition["name"], body=body)

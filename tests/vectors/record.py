@@ -48,10 +48,7 @@ class Recording(threading.Thread):
         current = "setting up"
         try:
             with self.server:
-                slow = [
-                    (c, Settings(self.server, c, n))
-                    for n, c in enumerate(c for c in mine if c.kind == "settings")
-                ]
+                slow = [(c, Settings(self.server, c, n)) for n, c in enumerate(c for c in mine if c.kind == "settings")]
                 try:
                     for case, each in slow:
                         current = case.name
@@ -127,9 +124,7 @@ def pretty(value: Any, indent: int = 0) -> str:
         return line
     pad = " " * (indent + 1)
     if isinstance(value, dict):
-        items = [
-            f"{pad}{json.dumps(k, ensure_ascii=False)}: {pretty(v, indent + 1)}" for k, v in value.items()
-        ]
+        items = [f"{pad}{json.dumps(k, ensure_ascii=False)}: {pretty(v, indent + 1)}" for k, v in value.items()]
         return "{\n" + ",\n".join(items) + "\n" + " " * indent + "}"
     return "[\n" + ",\n".join(pad + pretty(v, indent + 1) for v in value) + "\n" + " " * indent + "]"
 
@@ -209,15 +204,11 @@ def choose(groups: dict[str, list[Case]], only: tuple[str, ...], sample: int | N
 
 
 @click.command(help=(__doc__ or "").split("\n")[0])
-@click.option(
-    "--release", "given", multiple=True, required=True, help="RELEASE=AMQP_URL,HTTP_URL, repeatable."
-)
+@click.option("--release", "given", multiple=True, required=True, help="RELEASE=AMQP_URL,HTTP_URL, repeatable.")
 @click.option("--only", multiple=True, help="Only the case of this name; repeatable.")
 @click.option("--sample", type=click.IntRange(min=1), help="Only this many cases, chosen at random.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the sample.")
-@click.option(
-    "--check", is_flag=True, help="Write nothing; exit 1 where a server differs from the recording."
-)
+@click.option("--check", is_flag=True, help="Write nothing; exit 1 where a server differs from the recording.")
 def main(given: tuple[str, ...], only: tuple[str, ...], sample: int | None, seed: int, check: bool) -> None:
     """Record or check."""
     groups = cases.load()

@@ -200,9 +200,7 @@ class Server:
         channel = self.channel
         channel.basic_qos(prefetch_count=10)
         offset = {"x-stream-offset": "first"}
-        for method, properties, content in channel.consume(
-            queue, arguments=offset, inactivity_timeout=quiet_s
-        ):
+        for method, properties, content in channel.consume(queue, arguments=offset, inactivity_timeout=quiet_s):
             if method is None:
                 break
             channel.basic_ack(method.delivery_tag)

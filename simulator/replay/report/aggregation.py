@@ -122,9 +122,7 @@ class _Tables:
             return None
         by = ["vhost", "exchange", "queue"]
         routed = captured.where((F.col("event") == Event.PUBLISHED) & F.col("routed_queues").isNotNull())
-        copies = routed.select(
-            "vhost", "exchange", F.explode_outer("routed_queues").alias("queue")
-        )
+        copies = routed.select("vhost", "exchange", F.explode_outer("routed_queues").alias("queue"))
         rows = self._top("publishes", _counted(copies, by), FLOWS_MAX, by=by)
         return tuple(Published(**row) for row in rows)
 
@@ -211,9 +209,7 @@ class _Tables:
         chosen = deliveries.where(F.col("verdict") == "ambiguous")
         counted = chosen.groupBy("alternatives").agg(_count(), _example())
         rows = self._top("ambiguous", counted, GROUPS_MAX, by=["alternatives"])
-        return tuple(
-            Ambiguous(tuple(row["alternatives"]), row["count"], _example_of(row["example"])) for row in rows
-        )
+        return tuple(Ambiguous(tuple(row["alternatives"]), row["count"], _example_of(row["example"])) for row in rows)
 
 
 def _deaths(

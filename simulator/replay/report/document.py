@@ -90,9 +90,7 @@ def _headline(data: ReportData) -> Html:
     counts = {name: getattr(summary, name) for name in VERDICTS}
     seen: list[Name] = [name for name in VERDICTS if counts[name]] or ["agree"]
     bar = join(element("i", style=f"flex:{counts[name]};background:var(--{name})") for name in seen)
-    legend = join(
-        _key(f"var(--{name})", f"{number(counts[name])} {MEANINGS[name]}") for name in seen
-    )
+    legend = join(_key(f"var(--{name})", f"{number(counts[name])} {MEANINGS[name]}") for name in seen)
     tiles = {
         "messages": summary.messages,
         "deliveries observed": summary.deliveries,
@@ -158,9 +156,7 @@ def _about(data: ReportData) -> str:
 
 
 def _flows(data: ReportData, shown: tuple[Group, ...]) -> Html:
-    legend = join(
-        _key(shade, "several reasons" if name == MIXED else name) for name, shade in COLOURS.items()
-    )
+    legend = join(_key(shade, "several reasons" if name == MIXED else name) for name, shade in COLOURS.items())
     several = several_vhosts(data)
     buttons = join(_button(index, group, several) for index, group in enumerate(shown))
     hidden = len(groups(data)) - len(shown)
@@ -306,9 +302,7 @@ def _paths(data: ReportData) -> Html:
     for path in shown:
         steps = [join([queue, " ", chip(reason)]) for queue, reason in path.deaths]
         host = [element("span", path.vhost, ": ", class_="muted")] if several else []
-        share = Html(
-            f'<td class="share-bar"><i style="width:{max(1, 100 * path.deliveries // most)}%"></i></td>'
-        )
+        share = Html(f'<td class="share-bar"><i style="width:{max(1, 100 * path.deliveries // most)}%"></i></td>')
         rows.append((join([*host, join([*steps, path.queue], " → ")]), share, path.deliveries, path.messages))
     note = "What died between two deliveries of a message, or between its publish and its first delivery."
     heads = ["path", "", "deliveries", "messages"]

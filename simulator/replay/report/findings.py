@@ -121,8 +121,7 @@ def _line(example: Example) -> str:
 
 def _by_queue(fields: list[FieldDiffers]) -> Html:
     rows = [
-        (each.example.queue, each.field, each.expected, each.seen, _line(each.example), each.count)
-        for each in fields
+        (each.example.queue, each.field, each.expected, each.seen, _line(each.example), each.count) for each in fields
     ]
     return table(["queue", "field", "expected", "seen", "example", "deliveries"], rows)
 
@@ -130,10 +129,7 @@ def _by_queue(fields: list[FieldDiffers]) -> Html:
 def _unexplained(data: ReportData) -> list[Html]:
     if not data.unexplained:
         return []
-    rows = [
-        (each.why, _links(each.behaviours), _example(data, each.example), each.count)
-        for each in data.unexplained
-    ]
+    rows = [(each.why, _links(each.behaviours), _example(data, each.example), each.count) for each in data.unexplained]
     more = "unexplained" in data.cut
     return [
         element("h3", f"Unexplained — {plural(data.summary.unexplained, 'delivery', 'deliveries')}"),
@@ -146,8 +142,7 @@ def _ambiguous(data: ReportData) -> list[Html]:
     if not data.ambiguous:
         return []
     rows = [
-        (join(each.alternatives, Html("<br>or ")), _example(data, each.example), each.count)
-        for each in data.ambiguous
+        (join(each.alternatives, Html("<br>or ")), _example(data, each.example), each.count) for each in data.ambiguous
     ]
     return [
         element("h3", f"Ambiguous — {plural(data.summary.ambiguous, 'delivery', 'deliveries')}"),

@@ -175,8 +175,7 @@ class _Piece(Generic[Name]):
         for sweep in range(2 * SWEEPS):
             for row in self.rows if sweep % 2 == 0 else self.rows[::-1]:
                 wanted = {
-                    name: _mean([x[other] for other in (*self.above[name], *self.below[name])], x[name])
-                    for name in row
+                    name: _mean([x[other] for other in (*self.above[name], *self.below[name])], x[name]) for name in row
                 }
                 self._spread(row, wanted, x)
         return x
@@ -232,9 +231,7 @@ class _Piece(Generic[Name]):
             routes[number] = self._around(number, lane, centres)
         return [route for route in routes if route is not None]
 
-    def _ports(
-        self, by_node: Mapping[Any, list[int]], beside: int, centres: Mapping[Any, Point]
-    ) -> dict[int, float]:
+    def _ports(self, by_node: Mapping[Any, list[int]], beside: int, centres: Mapping[Any, Point]) -> dict[int, float]:
         """Where along the side of its node each arrow starts or ends, from the middle."""
         found: dict[int, float] = {}
         for name, numbers in by_node.items():

@@ -87,9 +87,7 @@ class _Finder:
         start = settings.queue.name
         probes = (start, *sorted(self._keys.get(start, ()))[:KEYS_MAX])
         letters = [
-            letter
-            for key in probes
-            for letter in self._dead_letters(Message(exchange="", routing_keys=(key,)), start)
+            letter for key in probes for letter in self._dead_letters(Message(exchange="", routing_keys=(key,)), start)
         ]
         for _ in range(DEATHS_MAX):
             for letter in letters:

@@ -288,9 +288,7 @@ def deaths_picture(data: ReportData) -> go.Figure:
     rows = _death_rows(data)
     heights = [150, max(20, 20 * len(rows))]
     height = sum(heights) + 100
-    figure = make_subplots(
-        rows=2, cols=1, shared_xaxes=True, vertical_spacing=24 / height, row_heights=heights
-    )
+    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=24 / height, row_heights=heights)
     figure.add_traces(_death_bars(data), rows=1, cols=1)
     figure.add_trace(_death_heatmap(data, rows), row=2, col=1)
     figure.update_layout(

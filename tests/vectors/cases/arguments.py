@@ -16,14 +16,8 @@ from tests.vectors.build import (
     quorum,
 )
 
-WINS = (
-    "guide Dead Letter Exchanges, Configuration Using Policies; rabbit_amqqueue_process.erl"
-    " process_args_policy"
-)
-MIN = (
-    "guide Policies; rabbit_queue_type_util.erl args_policy_lookup; rabbit_amqqueue_process.erl"
-    " process_args_policy"
-)
+WINS = "guide Dead Letter Exchanges, Configuration Using Policies; rabbit_amqqueue_process.erl process_args_policy"
+MIN = "guide Policies; rabbit_queue_type_util.erl args_policy_lookup; rabbit_amqqueue_process.erl process_args_policy"
 LIMIT = "rabbit_quorum_queue.erl resolve_delivery_limit; guide Quorum Queues"
 
 EXCHANGES = [*fan("by-argument", "dlq"), *fan("by-policy", "dlq"), queue("dlq")]

@@ -18,13 +18,9 @@ from tests.vectors.build import (
 )
 
 TRUST = (
-    "rabbit_dead_letter.erl update_x_death_header (until 3.12); release notes 4.0.1: x-death of"
-    " clients not interpreted"
+    "rabbit_dead_letter.erl update_x_death_header (until 3.12); release notes 4.0.1: x-death of clients not interpreted"
 )
-RESET = (
-    "rabbit_dead_letter.erl update_x_death_header, group_by_queue_and_reason (until 3.12); release"
-    " notes 4.0.1"
-)
+RESET = "rabbit_dead_letter.erl update_x_death_header, group_by_queue_and_reason (until 3.12); release notes 4.0.1"
 
 
 def entry(**fields: Any) -> dict[str, Any]:
@@ -97,18 +93,13 @@ CASES = [
             "",
             "q",
             without=["x-death"]
-            + [
-                f"x-{which}-death-{what}"
-                for which in ("first", "last")
-                for what in ("reason", "queue", "exchange")
-            ],
+            + [f"x-{which}-death-{what}" for which in ("first", "last") for what in ("reason", "queue", "exchange")],
         ),
         nacked("q"),
     ),
     letters(
         "republish-other-reason",
-        "Until 3.12 maxlen, republish, rejected gives two entries and the old first death; from 4.0"
-        " one and a new one.",
+        "Until 3.12 maxlen, republish, rejected gives two entries and the old first death; from 4.0 one and a new one.",
         TRUST,
         *PAIR,
         publish("", "a"),
@@ -203,8 +194,7 @@ CASES = [
     ),
     claims(
         "claim-array-of-strings",
-        "Until 3.12 an array with an element that is no table crashes the queue; a persistent"
-        " message survives that.",
+        "Until 3.12 an array with an element that is no table crashes the queue; a persistent message survives that.",
         ["oops"],
     ),
     claims(
@@ -214,8 +204,7 @@ CASES = [
     ),
     claims(
         "claim-with-first-death-headers",
-        "Until 3.12 claimed first-death headers stay where there is an x-death; from 4.0 they are"
-        " overwritten.",
+        "Until 3.12 claimed first-death headers stay where there is an x-death; from 4.0 they are overwritten.",
         [whole("x", "expired", 1)],
         headers={
             "x-first-death-queue": "x",

@@ -171,8 +171,7 @@ CASES = [
     ),
     letters(
         "cycle-behind-rejection-goes-on",
-        "Until 3.12 the order of entries hides a loop behind a rejection for good; from 3.13.3 it is"
-        " dropped.",
+        "Until 3.12 the order of entries hides a loop behind a rejection for good; from 3.13.3 it is dropped.",
         CYCLE,
         queue("a", dlx="", dlrk="b"),
         queue("b", dlx="", dlrk="c", length=1),
@@ -219,8 +218,7 @@ CASES = [
     ),
     letters(
         "cycle-rejection-of-another-queue-between",
-        "A rejection in any queue between two visits exempts from 3.13.3; until 3.12 the order of"
-        " entries hides it.",
+        "A rejection in any queue between two visits exempts from 3.13.3; until 3.12 the order of entries hides it.",
         CYCLE,
         queue("a", dlx="", dlrk="b", length=1),
         queue("b", dlx="", dlrk="c"),

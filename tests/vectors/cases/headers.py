@@ -11,9 +11,7 @@ MATCH = "guide Exchanges, section Headers; rabbit_exchange_type_headers.erl"
 WITH_X = "release notes 3.10.0; rabbit_exchange_type_headers.erl"
 
 
-def case(
-    name: str, rule: str, source: str, bound: dict[str, dict[str, Any]], *given: dict[str, Any] | None
-) -> Case:
+def case(name: str, rule: str, source: str, bound: dict[str, dict[str, Any]], *given: dict[str, Any] | None) -> Case:
     """A headers exchange, a queue for each of ``bound`` by its arguments, a publish for each of ``given``."""
     parts: list[Part] = [exchange("x", "headers")]
     for name_of_queue, arguments in bound.items():

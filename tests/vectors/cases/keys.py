@@ -5,10 +5,7 @@ from __future__ import annotations
 from tests.vectors.build import bind, exchange, fan, letters, nacked, publish, queue, rejected, routing
 
 KEYS = "rabbit_dead_letter.erl publish; guide Dead Letter Exchanges, section Routing"
-CC = (
-    "guide Sender-selected Distribution; rabbit_basic.erl header_routes (until 3.12); mc_amqpl.erl"
-    " init (from 3.13)"
-)
+CC = "guide Sender-selected Distribution; rabbit_basic.erl header_routes (until 3.12); mc_amqpl.erl init (from 3.13)"
 RECORDED = "rabbit_dead_letter.erl make_msg (until 3.12); mc.erl record_death (from 3.13)"
 
 CASES = [
@@ -160,8 +157,7 @@ CASES = [
     ),
     letters(
         "cc-with-dlrk",
-        "With dead-letter-routing-key CC keys do not route; the CC header is removed until 3.12,"
-        " kept from 3.13.",
+        "With dead-letter-routing-key CC keys do not route; the CC header is removed until 3.12, kept from 3.13.",
         CC,
         exchange("dlx", "direct"),
         queue("q", dlx="dlx", dlrk="dead"),

@@ -42,8 +42,7 @@ CASES = [
     ),
     letters(
         "order-of-three-deaths",
-        "Until 3.12 the entries behind the first are reversed at each death; from 3.13.3 the newest"
-        " is first.",
+        "Until 3.12 the entries behind the first are reversed at each death; from 3.13.3 the newest is first.",
         ORDER,
         chain("q1", "q2", "q3", "dlq"),
         publish("", "q1"),
@@ -119,8 +118,7 @@ CASES = [
     ),
     letters(
         "merge-keeps-first-exchange-and-keys",
-        "A merged entry keeps exchange and routing-keys of its first death, though the message came"
-        " another way.",
+        "A merged entry keeps exchange and routing-keys of its first death, though the message came another way.",
         MERGE,
         exchange("in", "direct"),
         exchange("again", "direct"),
@@ -178,8 +176,7 @@ CASES = [
     ),
     letters(
         "client-first-and-last-death-headers",
-        "Until 3.12 a client's x-last-death-queue passes and x-first-death-* are overwritten; from"
-        " 3.13 both are.",
+        "Until 3.12 a client's x-last-death-queue passes and x-first-death-* are overwritten; from 3.13 both are.",
         "rabbit_dead_letter.erl update_x_death_header (until 3.12); mc_amqpl.erl protocol_state (from 3.13)",
         chain("q", "dlq"),
         publish(

@@ -169,8 +169,7 @@ CASES = [
     ),
     settings(
         "policy-priority-key-on-quorum-set-later",
-        "3.8 looks at the keys when policies change, not when a quorum queue is declared;"
-        " later releases always do.",
+        "3.8 looks at the keys when policies change, not when a quorum queue is declared; later releases always do.",
         SUPPORT,
         policy("mode", "^m", {"queue-mode": "lazy", "max-length": 5}),
         queue("m-classic"),
@@ -215,9 +214,7 @@ CASES = [
         "operator-policy-smaller-values-win",
         "Of two numbers for one key the smaller is in force, whoever set it.",
         MERGE,
-        policy(
-            "user", ".*", {"message-ttl": 1000, "max-length": 50, "max-length-bytes": 900, "expires": 7000000}
-        ),
+        policy("user", ".*", {"message-ttl": 1000, "max-length": 50, "max-length-bytes": 900, "expires": 7000000}),
         operator_policy(
             "op", ".*", {"message-ttl": 9000, "max-length": 10, "max-length-bytes": 100, "expires": 6000000}
         ),

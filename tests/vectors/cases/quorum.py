@@ -142,8 +142,7 @@ CASES = [
     *(
         letters(
             f"carry-{by}-{source}-to-{target}",
-            f"Counters and redelivered of a dead letter after basic.{by} from a {source} into a"
-            f" {target} queue.",
+            f"Counters and redelivered of a dead letter after basic.{by} from a {source} into a {target} queue.",
             CARRY,
             queue("q", type=source, dlx="", dlrk="dlq"),
             queue("dlq", type=target),
@@ -183,8 +182,7 @@ CASES = [
     ),
     letters(
         "carry-returned-then-expired-classic",
-        "From 4.3 a message rejected with requeue and later expired is marked redelivered in the"
-        " next classic queue.",
+        "From 4.3 a message rejected with requeue and later expired is marked redelivered in the next classic queue.",
         CARRY,
         queue("q", dlx="", dlrk="dlq", ttl=300),
         queue("dlq"),
@@ -204,8 +202,7 @@ CASES = [
     ),
     letters(
         "carry-counts-against-next-limit",
-        "From 4.3 the carried count counts against the limit of the dead-letter queue: one delivery"
-        " there, not two.",
+        "From 4.3 the carried count counts against the limit of the dead-letter queue: one delivery there, not two.",
         CARRY,
         quorum("k", dlx="", dlrk="kd", limit=1),
         quorum("kd", dlx="", dlrk="kdd", limit=1),

@@ -97,8 +97,7 @@ CASES = [
     ),
     letters(
         "target-default-exchange-own-key",
-        "The default exchange without dead-letter-routing-key routes by the message's own key as a"
-        " queue name.",
+        "The default exchange without dead-letter-routing-key routes by the message's own key as a queue name.",
         ROUTING,
         exchange("in", "direct"),
         queue("q", dlx=""),
@@ -239,8 +238,7 @@ CASES = [
     ),
     letters(
         "target-alternate-exchange",
-        "The dead-letter exchange's alternate exchange takes what it cannot route; the copy names"
-        " the former.",
+        "The dead-letter exchange's alternate exchange takes what it cannot route; the copy names the former.",
         AE,
         *fan("ae", "unrouted"),
         exchange("dlx", "direct", ae="ae"),
