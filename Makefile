@@ -47,6 +47,7 @@ lint: install  ## ruff and mypy
 .PHONY: format
 format: install  ## mend what ruff can mend
 	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format dlx simulator tests benchmarks examples tools docs/generate.py
 
 .PHONY: test-fast
 test-fast: install  ## no server, no Spark; under a minute

@@ -6,7 +6,7 @@ names of groups in quotes or braces.
 Pattern and name are bytes, each of them a character, unless the settings say that they are UTF-8.
 Left as ``regex`` has them: lookbehinds of any length, ``a{,3}``, ``[:lower:]`` by itself, unknown escapes.
 
-Source: pcrepattern(3); Erlang's re of 3.8.9 to 4.3.6, asked directly.
+Source: pcrepattern(3); the servers themselves (tests/live/test_patterns.py).
 """
 
 from __future__ import annotations
