@@ -1,10 +1,10 @@
 """Looks for a history that breaks a property, in the order in which a person would try.
 
-First every way that one message can go: published to each entry of the topology,
-then rejected, crashed, returned or left to time in each queue it comes to, until
-nothing new happens to it. What a message meets next depends on its queue, its
-routing keys and its deaths, but for their counts, and on whether somebody consumes, so
-there are few such situations.
+First the plainest: each publish, and everybody fails, or nobody consumes. Then every way
+that one message can go: published to each entry of the topology, then rejected, crashed,
+returned or left to time in each queue it comes to, until nothing new happens to it. What
+a message meets next depends on its queue, its routing keys and its deaths, but for their
+counts, and on whether somebody consumes, so there are few such situations.
 Queues with a length limit are filled by each way that leads there. Queues that nobody
 uses get the time to expire. Then ``simulator.testing.machine`` draws histories at
 random, for what takes more than one kind of message.
