@@ -146,6 +146,12 @@ class Wire:
         self.log.pop()
         return line
 
+    def left_open(self, start: str) -> None:
+        """The next line, which starts so and gets no answer, though it wants one; it is not logged."""
+        line = self._read(TIMEOUT_S)
+        if not line.startswith(start):
+            raise AssertionError(f"wanted {start}, got {line}, after {self.log}")
+
     def next(self, timeout_s: float = TIMEOUT_S) -> str:
         """The next line. Answers what wants an answer of every client: the closes."""
         line = self._read(timeout_s)

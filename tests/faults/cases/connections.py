@@ -70,27 +70,29 @@ running("channel 2, not open: body frame", frame(BODY, 2, b"x"))
 running("channel 2, not open: header frame", content_header(2, 1))
 running("channel 2, not open: unknown frame type", frame(6, 2, b"x"))
 running(
-    "channel 1: a method after the server closed the channel",
-    method(1, spec.Queue.Declare(queue="none", passive=True)),
-    DECLARE,
-    publish(1, "q", b"x"),
-    method(1, spec.Basic.Ack(7)),
-)
-running(
     "channel 1: both close at once",
     method(1, spec.Queue.Declare(queue="none", passive=True)),
     method(1, spec.Channel.Close(200, "", 0, 0)),
 )
-running(
-    "channel 1: channel.open after the server closed the channel",
-    method(1, spec.Queue.Declare(queue="none", passive=True)),
-    method(1, spec.Channel.Open()),
-)
-running(
-    "channel 1: garbage after the server closed the channel",
-    method(1, spec.Queue.Declare(queue="none", passive=True)),
-    frame(BODY, 1, b"x"),
-)
+
+
+def _after_close(name: str, *octets: bytes) -> None:
+    """Octets that a client sends when the server has closed its channel, instead of ``channel.close-ok``."""
+
+    def run(wire: Wire) -> None:
+        wire.channel()
+        wire.queue("q", durable=True)
+        wire.send(method(1, spec.Queue.Declare(queue="none", passive=True)))
+        wire.left_open("1: channel.close 404 ")
+        wire.send(*octets)
+        wire.probe()
+
+    add(f"channel 1: {name} after the server closed the channel", run)
+
+
+_after_close("a method", DECLARE, publish(1, "q", b"x"), method(1, spec.Basic.Ack(7)))
+_after_close("channel.open", method(1, spec.Channel.Open()))
+_after_close("garbage", frame(BODY, 1, b"x"))
 
 
 def _counted(name: str, channel_max: int, *numbers: int) -> None:
