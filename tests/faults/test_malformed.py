@@ -54,6 +54,8 @@ def answers(target: Target, request: pytest.FixtureRequest) -> dict[str, list[st
 @pytest.mark.parametrize("case", CASES)
 def test_bad_input_gets_rabbitmqs_answer(target: Target, answers: dict[str, list[str]], case: str) -> None:
     right = expected(case, target.release)
+    if target.is_live and answers[case] != right:  # one that is busy may be late: it is asked again, this alone
+        answers[case] = target.answers([case])[case]
     if target.is_live and case in RACES and answers[case] != right:
         right = RACES[case]
     assert answers[case] == right
