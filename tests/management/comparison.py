@@ -52,6 +52,13 @@ class Session:
                     call("DELETE", f"/api/{kind}/{vhost}/{quote(item['name'], safe='')}")
         call("DELETE", f"/api/users/{self._user}")
         call("PUT", f"/api/vhosts/{vhost}", {"description": "", "tags": "", "tracing": False})
+        self._wait_for_connections_to_be_gone()
+
+    def _wait_for_connections_to_be_gone(self) -> None:
+        """Traces and publishes have connections of their own; a busy server still lists them when they are closed."""
+        deadline = time.monotonic() + _STATISTICS_SECONDS
+        while self._call("GET", f"/api/vhosts/{self._vhost}/connections").json and time.monotonic() < deadline:
+            time.sleep(0.1)
 
 
 def run(calls: list[Call], caller: Caller) -> list[Any]:
