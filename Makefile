@@ -35,7 +35,7 @@ demo: install java  ## replay a captured trace and write a report to out/demo
 	@echo "The report is in $(CURDIR)/out/demo:"; ls out/demo
 
 .PHONY: test
-test: install java lint test-fast test-spark test-cluster  ## every check there is
+test: install java lint test-fast test-slow test-spark test-cluster  ## every check there is
 	tests/live/broker run make --no-print-directory test-live vectors-check
 	make --no-print-directory test-container
 
@@ -50,12 +50,16 @@ format: install  ## mend what ruff can mend
 	$(BIN)/ruff format dlx simulator tests benchmarks examples tools docs/generate.py
 
 .PHONY: test-fast
-test-fast: install  ## no server, no Spark; under a minute
+test-fast: install  ## no server, no Spark; a minute or so
 	$(PYTEST) -n auto --dist loadfile -m 'not live and not spark and not cluster and not slow and not clients'
 
+.PHONY: test-slow
+test-slow: install  ## no server, no Spark, but more than a second or two each
+	$(PYTEST) -n auto --dist loadfile -m 'slow and not live and not spark and not cluster and not clients'
+
 .PHONY: test-spark
-test-spark: install java  ## on a local Spark, and the slow ones
-	$(PYTEST) -m '(spark or slow) and not live and not cluster and not clients'
+test-spark: install java  ## on a local Spark
+	$(PYTEST) -m 'spark and not live and not cluster and not clients'
 
 .PHONY: test-cluster
 test-cluster: install java  ## on a Spark master and worker of its own

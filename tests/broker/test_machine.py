@@ -100,6 +100,7 @@ def test_a_command_with_an_earlier_time_does_not_turn_the_clock_back() -> None:
     assert broker.next_due() == START_US + 1_500 * MS
 
 
+@pytest.mark.slow
 def test_a_loop_without_end_does_not_hang_the_caller() -> None:
     # 3.8 and 3.10 spin here for ever: a rejection in the history shields the loop of two expiring queues.
     broker = opened("3.10")

@@ -58,6 +58,7 @@ def test_the_default_delivery_limit_came_with_4_0(name: str, lost: set[str]) -> 
     assert of((Kind(QUORUM), NOWHERE), name=name).losses() == lost
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RELEASES)
 def test_one_queue(name: str) -> None:
     space = Space(1, release(name))

@@ -16,8 +16,9 @@ from simulator.replay.definitions import exporting_release
 from tests.loop.recording import UNSTEADY, Recording, fates, forms, record
 from tests.replay.logs import EXAMPLES, deliveries, example_definitions, example_records
 
+pytestmark = pytest.mark.slow
+
 CAPTURED = ["3.10", "4.3"]
-OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in RELEASES if name not in CAPTURED]
 REASONS = {"rejected", "expired", "maxlen", "delivery_limit"}
 
 
@@ -27,12 +28,12 @@ def recording(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     return record(request.param, tmp_path_factory.mktemp("loop"))
 
 
-def on(*releases: Any) -> pytest.MarkDecorator:
+def on(*releases: str) -> pytest.MarkDecorator:
     """Run the test with the recording of each of these releases."""
     return pytest.mark.parametrize("recording", releases, indirect=True)
 
 
-@on(*CAPTURED, *OTHERS)
+@on(*RELEASES)
 def test_every_delivery_agrees_in_both_formats(recording: Recording) -> None:
     verdicts = {}
     for form in ("json", "text"):
@@ -72,7 +73,6 @@ def exported(folder: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.slow
 @on(*CAPTURED)
 def test_another_release_differs_in_the_same_ways(recording: Recording) -> None:
     name = recording.release

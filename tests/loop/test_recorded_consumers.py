@@ -22,6 +22,8 @@ from simulator.definitions import read_definitions
 from tests.loop.recording import START_US, UNSTEADY, VHOST
 from tests.replay.logs import replayed
 
+pytestmark = pytest.mark.slow
+
 COMPARED = ("event", "exchange", "queue", "message", "expiration", "properties", "headers", "broker_headers", "x_death")
 SETTLED = ("acked", "rejected", "requeued")
 

@@ -123,12 +123,14 @@ def test_a_run_without_end_counts_only_where_it_is_said_so(tree: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_fault_that_breaks_the_import_is_no_fault(tree: Path) -> None:
     done = run(tree, fault("no-python", "def double(number):", "def double(number"))
     assert done.returncode == 65
     assert "Error: fault no-python: no test could be run (pytest ended with 2)" in done.stderr
 
 
+@pytest.mark.slow
 def test_nothing_is_said_of_faults_in_a_tree_that_fails_without_them(tree: Path) -> None:
     (tree / DOUBLE).write_text("def test_wrong():\n    assert False\n")
     done = run(tree, CAUGHT)
@@ -136,6 +138,7 @@ def test_nothing_is_said_of_faults_in_a_tree_that_fails_without_them(tree: Path)
     assert f"the tree itself, without any fault, does not pass {DOUBLE}::test_wrong" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_module_from_elsewhere_is_noticed(tree: Path) -> None:
     (tree / DOUBLE).write_text(
         "import sys\nimport types\n\n\n"

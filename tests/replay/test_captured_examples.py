@@ -22,6 +22,7 @@ def test_every_reason_is_reconstructed():
     assert reasons == {"rejected", "expired", "maxlen", "delivery_limit"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("captured", "rules"), [("4.3", "3.10"), ("4.3", "3.8"), ("4.3", "4.0"), ("4.3", "3.13"), ("3.10", "4.3")]
 )
@@ -35,12 +36,14 @@ def test_under_another_release_each_difference_names_its_behaviour(captured, rul
             assert difference["behaviours"], (row["queue"], row["line"], difference)
 
 
+@pytest.mark.slow
 def test_no_difference_is_explained_by_another_queue():
     rows = deliveries(EXAMPLES / "captured-3.10" / "trace.log.gz", example_definitions("3.10"), "4.3")
     fields = {d["field"] for row in rows for d in row["differences"]}
     assert not any(field.endswith((".queue", ".reason")) and "[" in field for field in fields), fields
 
 
+@pytest.mark.slow
 def test_under_3_10_the_log_of_4_3_differs_where_the_releases_do():
     rows = deliveries(EXAMPLES / "captured-4.3" / "trace.log.gz", example_definitions("4.3"), "3.10")
     behaviours = {name for row in rows for d in row["differences"] for name in d["behaviours"]}

@@ -38,6 +38,7 @@ def replayed(rows, size, rules="4.3"):
     return pa.Table.from_batches(list(kernel.replay(iter(rows.to_batches(max_chunksize=size)))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_the_size_of_batches_changes_nothing(rows, size):
     assert replayed(rows, size).equals(replayed(rows, 100_000).slice(0)), size

@@ -232,6 +232,7 @@ def test_a_killed_clients_deliveries_come_back(server: Server) -> None:
         assert channel.basic_get("q")[0].redelivered
 
 
+@pytest.mark.slow
 def test_random_bytes_harm_nobody(server: Server) -> None:
     chance = random.Random(7)
     with client(server) as channel:
@@ -300,6 +301,7 @@ def test_one_clients_work_does_not_keep_the_others_waiting(server: Server) -> No
         assert slowest < 2
 
 
+@pytest.mark.slow
 def test_heartbeats_are_sent_and_missed(server: Server) -> None:
     with wire(server, heartbeat=1) as plain:
         assert plain.recv(8) == HEARTBEAT_FRAME

@@ -159,6 +159,7 @@ def test_definitions_that_rabbitmq_refuses_are_named(capsys: pytest.CaptureFixtu
     assert "x-message-ttl" in err
 
 
+@pytest.mark.slow
 def test_the_printed_test_fails_as_long_as_the_property_is_broken(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -183,6 +184,7 @@ def limited(tmp_path: Path, **arguments: Any) -> str:
     return str(file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "steps", "note"),
     [

@@ -39,6 +39,7 @@ def run(machine: type[TopologyMachine], **other: Any) -> None:
     run_state_machine_as_test(machine, settings=settings(QUICK, **other))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", ["3.8", "3.10", "3.13", "4.0", "4.3"])
 def test_the_invariants_hold_in_topologies_that_it_draws(release: str) -> None:
     class Drawn(TopologyMachine):
@@ -48,6 +49,7 @@ def test_the_invariants_hold_in_topologies_that_it_draws(release: str) -> None:
     run(Drawn)
 
 
+@pytest.mark.slow
 def test_it_does_all_that_it_says() -> None:
     done: set[str] = set()
 
@@ -178,6 +180,7 @@ def test_a_class_that_cannot_be_imported_is_not() -> None:
     assert "properties=[Local()])" in note
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [True, False])
 def test_policies_change_unless_a_property_of_ones_own_forbids_it(change: bool) -> None:
     class Own(Property):

@@ -47,6 +47,7 @@ def found(definitions: dict[str, Any], name: str = "lossless", **how: Any) -> st
     return None if finding is None else finding.history
 
 
+@pytest.mark.slow
 def test_limits_one_behind_the_other_are_all_gone_beyond() -> None:
     chain = [
         queue("orders", max_length=1_000, dead_letter_exchange="", dead_letter_routing_key="dead"),
@@ -183,6 +184,7 @@ def test_a_consumer_that_leaves_fails_what_it_has() -> None:
     assert found(topology(pair)) is not None
 
 
+@pytest.mark.slow
 def test_a_fan_out_that_comes_together_is_no_loop() -> None:
     queues = [
         queue(f"q{number}", message_ttl=1_000, dead_letter_exchange="", dead_letter_routing_key="dead")
@@ -286,6 +288,7 @@ def test_a_queue_that_only_internal_exchanges_lead_to_is_published_to() -> None:
     assert found(definitions) == (steps.Publish("", "orders"), steps.Reject("orders"), steps.Reject("wait"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), [(5, 30_000), (30_000, 30_000), (30_000, 40_000), (25_000, 90_000)])
 def test_large_limits_one_behind_the_other_are_gone_beyond(first: int, second: int) -> None:
     definitions = topology([
@@ -354,6 +357,7 @@ def test_copies_that_pause_are_not_taken_for_one_that_returns() -> None:
         trial.wait(1_000)
 
 
+@pytest.mark.slow
 def test_a_great_many_deaths_at_once_are_no_loop() -> None:
     wait = queue("wait", message_ttl=1, dead_letter_exchange="", dead_letter_routing_key="q")
     definitions = topology([wait, queue("q")])

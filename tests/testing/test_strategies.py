@@ -75,6 +75,7 @@ ALL_PRINTED = settings(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "arguments"), VARIANTS, ids=lambda part: str(part))
 def test_what_hypothesis_prints_can_be_pasted(
     name: str, arguments: dict[str, Any], capsys: pytest.CaptureFixture[str]
@@ -140,6 +141,7 @@ SMALLEST = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALLEST)
 def test_the_smallest_example_is_the_plainest(name: str) -> None:
     assert find(made(name), lambda _drawn: True) == SMALLEST[name]

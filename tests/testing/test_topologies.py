@@ -92,6 +92,7 @@ def test_the_machine_finds_it_at_random_alone(name: str) -> None:
         run(machine("broken", name, broken, systematic=False), 200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOUND)
 def test_the_machine_finds_nothing_in_a_sound_topology(name: str) -> None:
     run(machine("sound", name, *SOUND_IN), 8)

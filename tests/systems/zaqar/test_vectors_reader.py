@@ -47,6 +47,7 @@ def test_other_documents_are_not(document: Any) -> None:
     assert not vectors.recognises(document)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_number_that_is_another_is_noticed(path: Path) -> None:
     document = read(path)
