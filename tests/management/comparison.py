@@ -29,6 +29,8 @@ class Session:
 
     def __enter__(self) -> Session:
         self._call("PUT", f"/api/vhosts/{self._vhost}", {})
+        # A server that has just started knows nothing of its node yet.
+        _wait_until(lambda: "mem_alarm" in self._call("GET", "/api/nodes").json[0])
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -52,13 +54,14 @@ class Session:
                     call("DELETE", f"/api/{kind}/{vhost}/{quote(item['name'], safe='')}")
         call("DELETE", f"/api/users/{self._user}")
         call("PUT", f"/api/vhosts/{vhost}", {"description": "", "tags": "", "tracing": False})
-        self._wait_for_connections_to_be_gone()
+        # Traces and publishes have connections of their own; a busy server still lists them when they are closed.
+        _wait_until(lambda: call("GET", f"/api/vhosts/{vhost}/connections").json == [])
 
-    def _wait_for_connections_to_be_gone(self) -> None:
-        """Traces and publishes have connections of their own; a busy server still lists them when they are closed."""
-        deadline = time.monotonic() + _STATISTICS_SECONDS
-        while self._call("GET", f"/api/vhosts/{self._vhost}/connections").json and time.monotonic() < deadline:
-            time.sleep(0.1)
+
+def _wait_until(ready: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _STATISTICS_SECONDS
+    while not ready() and time.monotonic() < deadline:
+        time.sleep(0.1)
 
 
 def run(calls: list[Call], caller: Caller) -> list[Any]:
