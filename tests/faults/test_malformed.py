@@ -11,6 +11,8 @@ from tests.faults.cases import CASES
 from tests.faults.record import ANSWERS
 from tests.faults.targets import RELEASES, Target, simulated
 
+pytestmark = pytest.mark.slow  # RabbitMQ lets some wait for 10 seconds, and so does the simulator
+
 RECORDED: dict[str, dict[str, list[str]]] = json.loads(ANSWERS.read_text())
 
 # 3.13 has no recorded server. Where 3.10 and 4.0 differ, its source says with which of them it goes.
