@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.error import HTTPError
 from urllib.parse import SplitResult, quote, urlsplit
 
+from simulator.testing.servers import ManagementError
 from tests.live.servers import LiveServer, NoSuchServerError, given
 
 READY_SECONDS = 20
@@ -52,7 +52,7 @@ class Broker:
             yield
         finally:
             for kind, name in self._named() - before:
-                with suppress(HTTPError):  # gone by itself meanwhile
+                with suppress(ManagementError):  # gone by itself meanwhile
                     self.server.api("DELETE", f"{kind}/%2F/{quote(name, safe='')}")
 
     def _named(self) -> set[tuple[str, str]]:
