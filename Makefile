@@ -10,6 +10,8 @@ READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest -q
 EXAMPLE := examples/captured-4.3
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
+# What needs neither a server nor a cluster nor other people's clients.
+HERE := not live and not cluster and not clients
 SEED ?= 1
 SAMPLE ?= 25
 RELEASE ?= 4.3
@@ -51,15 +53,15 @@ format: install  ## mend what ruff can mend
 
 .PHONY: test-fast
 test-fast: install  ## no server, no Spark; a minute or so
-	$(PYTEST) -n auto --dist loadfile -m 'not live and not spark and not cluster and not slow and not clients'
+	$(PYTEST) -n auto --dist loadfile -m 'not slow and not spark and $(HERE)'
 
 .PHONY: test-slow
 test-slow: install  ## no server, no Spark, but more than a second or two each
-	$(PYTEST) -n auto --dist loadfile -m 'slow and not live and not spark and not cluster and not clients'
+	$(PYTEST) -n auto --dist loadfile -m 'slow and not spark and $(HERE)'
 
 .PHONY: test-spark
 test-spark: install java  ## on a local Spark
-	$(PYTEST) -m 'spark and not live and not cluster and not clients'
+	$(PYTEST) -m 'spark and $(HERE)'
 
 .PHONY: test-cluster
 test-cluster: install java  ## on a Spark master and worker of its own

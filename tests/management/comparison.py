@@ -30,7 +30,7 @@ class Session:
     def __enter__(self) -> Session:
         self._call("PUT", f"/api/vhosts/{self._vhost}", {})
         # A server that has just started knows nothing of its node yet.
-        _wait_until(lambda: "mem_alarm" in self._call("GET", "/api/nodes").json[0])
+        _until(lambda nodes: "mem_alarm" in nodes.json[0], lambda: self._call("GET", "/api/nodes"))
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -55,13 +55,15 @@ class Session:
         call("DELETE", f"/api/users/{self._user}")
         call("PUT", f"/api/vhosts/{vhost}", {"description": "", "tags": "", "tracing": False})
         # Traces and publishes have connections of their own; a busy server still lists them when they are closed.
-        _wait_until(lambda: call("GET", f"/api/vhosts/{vhost}/connections").json == [])
+        _until(lambda listed: listed.json == [], lambda: call("GET", f"/api/vhosts/{vhost}/connections"))
 
 
-def _wait_until(ready: Callable[[], bool]) -> None:
+def _until(right: Callable[[Answer], bool], ask: Callable[[], Answer]) -> Answer:
+    """The answer once it is right, or the last one when statistics should long have come."""
     deadline = time.monotonic() + _STATISTICS_SECONDS
-    while not ready() and time.monotonic() < deadline:
+    while not right(answer := ask()) and time.monotonic() < deadline:
         time.sleep(0.1)
+    return answer
 
 
 def run(calls: list[Call], caller: Caller) -> list[Any]:
@@ -92,12 +94,10 @@ def _shortener(names: dict[str, str]) -> Callable[[str], str]:
 
 
 def _answered(call: Call, caller: Caller, shorten: Callable[[str], str], *, settle: bool) -> Any:
-    deadline = time.monotonic() + (_STATISTICS_SECONDS if settle and call.settled else 0)
-    while True:
-        answer = caller(call.method, call.path, call.body, auth=call.auth)
-        if not call.settled or not settle or _has_policy(answer) or time.monotonic() > deadline:
-            return _reduced(call, answer, shorten)
-        time.sleep(0.5)
+    def ask() -> Answer:
+        return caller(call.method, call.path, call.body, auth=call.auth)
+
+    return _reduced(call, _until(_has_policy, ask) if call.settled and settle else ask(), shorten)
 
 
 def _has_policy(answer: Answer) -> bool:

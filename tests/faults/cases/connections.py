@@ -83,7 +83,7 @@ def _after_close(name: str, *octets: bytes) -> None:
         wire.channel()
         wire.queue("q", durable=True)
         wire.send(method(1, spec.Queue.Declare(queue="none", passive=True)))
-        wire.left_open("1: channel.close 404 ")
+        wire.next(answering=False)
         wire.send(*octets)
         wire.probe()
 
