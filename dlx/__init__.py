@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dlx.consumer import DeathHistory, death_history
+    from dlx.dead_lettering import DeadLetter, dead_letter
     from dlx.deaths import Death
-    from dlx.letters import DeadLetter, dead_letter
     from dlx.message import Message, published
     from dlx.releases import Release, release
     from dlx.retries import GiveUp, Park, Retry, RetryPlan, exponential_delays_ms, republish_headers
@@ -24,7 +24,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Binding": "topology",
-    "DeadLetter": "letters",
+    "DeadLetter": "dead_lettering",
     "Death": "deaths",
     "DeathHistory": "consumer",
     "Exchange": "topology",
@@ -38,7 +38,7 @@ _HOME = {
     "RetryPlan": "retries",
     "Settings": "settings",
     "Topology": "topology",
-    "dead_letter": "letters",
+    "dead_letter": "dead_lettering",
     "death_history": "consumer",
     "effective_settings": "settings",
     "exponential_delays_ms": "retries",

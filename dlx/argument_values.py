@@ -13,11 +13,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from dlx.amqp_errors import internal_error
 from dlx.erlang_printing import Atom, field_term
-from dlx.refusals import internal_error
+from dlx.field_values import type_name
 from dlx.releases import Release
 from dlx.topology import Arguments
-from dlx.values import type_name
 
 Check = Callable[[Any, Arguments, Release], Any]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from dlx.amqp_errors import Refusal
 from dlx.erlang_printing import Atom, field_term, printed
-from dlx.refusals import Refusal
+from dlx.field_values import type_name
 from dlx.releases import Release
 from dlx.topology import CLASSIC, Arguments, Exchange, Queue
-from dlx.values import type_name
 
 _SEQUENCE = re.compile(r"~t?([psb])")
 

@@ -6,9 +6,9 @@ Source: rabbit_amqqueue.erl check_consume_arguments; the capabilities of each qu
 from __future__ import annotations
 
 from dlx import argument_values as values
+from dlx.amqp_errors import Refusal, internal_error, resource
 from dlx.argument_values import Check
 from dlx.erlang_printing import printed
-from dlx.refusals import Refusal, internal_error, resource
 from dlx.releases import Release
 from dlx.topology import CLASSIC, QUORUM, STREAM, Arguments, Queue
 

@@ -19,9 +19,9 @@ from typing import Any
 import msgspec
 
 from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS, X_DEATH, DeathPoint
+from dlx.field_values import Long
 from dlx.message import Message, recorded_routing_keys
 from dlx.releases import Release
-from dlx.values import Long
 
 Table = Mapping[str, Any]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from dlx.values import Long
+from dlx.field_values import Long
 
 REJECTED = "rejected"
 EXPIRED = "expired"

@@ -18,12 +18,12 @@ from __future__ import annotations
 from typing import Any
 
 from dlx import argument_values as values
+from dlx.amqp_errors import Refusal, internal_error, locked_queue, reserved_name, resource
 from dlx.argument_values import Check
 from dlx.erlang_printing import Atom, field_term, printed
-from dlx.refusals import Refusal, internal_error, locked_queue, reserved_name, resource
+from dlx.field_values import type_name
 from dlx.releases import Release
 from dlx.topology import CLASSIC, QUORUM, STREAM, Arguments, Queue
-from dlx.values import type_name
 
 _TYPE = "x-queue-type"
 _DEAD_LETTER_EXCHANGE = "x-dead-letter-exchange"

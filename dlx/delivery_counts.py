@@ -15,10 +15,10 @@ from typing import Literal
 
 import msgspec
 
+from dlx.field_values import Long
 from dlx.message import Message
 from dlx.releases import Release
 from dlx.topology import QUORUM
-from dlx.values import Long
 
 X_DELIVERY_COUNT = "x-delivery-count"
 X_ACQUIRED_COUNT = "x-acquired-count"

@@ -17,7 +17,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from dlx.values import type_name
+from dlx.field_values import type_name
 
 _LINE = 80
 _ALIGNED = -1

@@ -12,8 +12,8 @@ check_type, assert_equivalence; live servers.
 
 from __future__ import annotations
 
+from dlx.amqp_errors import Refusal, default_exchange, reserved_name, resource
 from dlx.declarations import check_name_argument, check_same, check_same_argument
-from dlx.refusals import Refusal, default_exchange, reserved_name, resource
 from dlx.releases import Release
 from dlx.topology import Arguments, Exchange
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple, Protocol
 
+from dlx.amqp_errors import Refusal, resource
 from dlx.policies import pattern_found
-from dlx.refusals import Refusal, resource
 from dlx.releases import Release
 
 What = Literal["configure", "write", "read"]

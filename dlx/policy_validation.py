@@ -19,10 +19,10 @@ from typing import Any
 
 import regex
 
+from dlx.amqp_errors import Refusal
 from dlx.argument_values import age_ms
 from dlx.erlang_printing import json_term, printed
 from dlx.patterns import compiled
-from dlx.refusals import Refusal
 from dlx.releases import Release
 
 Definition = Mapping[str, Any]

@@ -17,10 +17,10 @@ from typing import Any
 
 from dlx.death_annotations import annotated_headers
 from dlx.deaths import X_DEATH, seconds
+from dlx.delivery_headers import stored_headers
 from dlx.erlang_hash import phash2
 from dlx.message import Message
 from dlx.releases import Release
-from dlx.rendering import stored_headers
 from dlx.settings import alternate_exchange
 from dlx.topology import Binding, Exchange, Topology
 

@@ -18,9 +18,9 @@ from typing import Any
 import msgspec
 
 from dlx.deaths import X_DEATH
+from dlx.field_values import Binary
 from dlx.message import Message, published_expiration
 from dlx.releases import Release
-from dlx.values import Binary
 
 
 def read_from_stream(message: Message, release: Release) -> Message:

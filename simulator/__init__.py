@@ -9,12 +9,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from simulator.serve import serve
+    from simulator.server import serve
 
 __all__ = ["serve"]
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        return importlib.import_module(f"simulator.{name}")  # a package that can be called
+        return getattr(importlib.import_module("simulator.server"), name)
     raise AttributeError(f"module 'simulator' has no attribute {name!r}")

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from dlx.deaths import seconds
-from dlx.values import Long
+from dlx.field_values import Long
 
 _BASE64_LINE = 76
 _encode = msgspec.json.Encoder(order="deterministic").encode

@@ -8,7 +8,7 @@ from typing import Any
 
 # A system's name, and where its `simulate` is.
 SYSTEMS = {
-    "rabbitmq": "simulator.testing.scenario",
+    "rabbitmq": "simulator.scenario.rabbitmq_scenario",
     "activemq": "simulator.activemq",
     "ibm_mq": "simulator.ibm_mq",
     "ironmq": "simulator.ironmq",

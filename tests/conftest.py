@@ -69,9 +69,9 @@ def _add_live_servers(config: pytest.Config) -> None:
     if config.getoption("dlx_broker") or plugin.BACKENDS in config.stash:
         return
     # Loaded here, for tests/clients/ runs where little is installed.
-    from simulator.testing.running import RunningServer
-    from simulator.testing.servers import Server
-    from simulator.testing.simulated import Simulator
+    from simulator.testing.brokers.running_server import RunningServer
+    from simulator.testing.brokers.servers import Server
+    from simulator.testing.brokers.simulated import Simulator
 
     real = [Server(each.release, each.version, each.amqp_url, each.management_url) for each in _live_servers(config)]
     if real:

@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any
 
 from dlx.ibm_mq.constants import number_of
-from dlx.ibm_mq.errors import OUT_OF_RANGE, VALUE_TOO_LONG
 from dlx.ibm_mq.pairs import Pair
 from dlx.ibm_mq.rules_table import ANY, DEST_Q, DEST_Q_MGR, REPLY_Q, REPLY_Q_MGR, Action, PutAuthority
+from dlx.ibm_mq.rules_table_errors import OUT_OF_RANGE, VALUE_TOO_LONG
 
 NUMBER_MAX = 999_999_999
 NAME_LENGTH = 48

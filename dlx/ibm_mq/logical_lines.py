@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from dlx.ibm_mq.errors import Problem
+from dlx.ibm_mq.rules_table_errors import Problem
 
 LENGTH_MAX = 72
 

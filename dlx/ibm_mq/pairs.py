@@ -6,8 +6,8 @@ import re
 
 import msgspec
 
-from dlx.ibm_mq.errors import Problem
 from dlx.ibm_mq.logical_lines import LogicalLine
+from dlx.ibm_mq.rules_table_errors import Problem
 
 _BLANKS = re.compile(r" *")
 _SEPARATORS = re.compile(r"[ ,]*")

@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
-from dlx.ibm_mq.errors import INVALID_COMBINATION, KEYWORD_REPEATED, NO_INPUT, Problem, RulesTableError
 from dlx.ibm_mq.keyword_values import ACTION_READERS, CONTROL_READERS, PATTERN_READERS, Reader, ValueProblem
+from dlx.ibm_mq.lint import unwise
 from dlx.ibm_mq.logical_lines import LogicalLine, logical_lines, long_lines
 from dlx.ibm_mq.pairs import Pair, SyntaxProblem, pairs
 from dlx.ibm_mq.rules_table import DEST_Q, REPLY_Q, Action, Control, Pattern, PutAuthority, Rule, RulesTable
-from dlx.ibm_mq.unwise import unwise
+from dlx.ibm_mq.rules_table_errors import INVALID_COMBINATION, KEYWORD_REPEATED, NO_INPUT, Problem, RulesTableError
 
 _RULE_READERS: Mapping[str, Reader] = {**PATTERN_READERS, **ACTION_READERS}
 _KEYWORDS = tuple(sorted((*CONTROL_READERS, *_RULE_READERS)))

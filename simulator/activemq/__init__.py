@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
+from simulator.activemq.activemq_scenario import read
 from simulator.activemq.running import Run
-from simulator.activemq.scenario import read
 
 
 def simulate(scenario: Mapping[str, Any], random: Random | None = None) -> dict[str, Any]:

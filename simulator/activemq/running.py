@@ -10,13 +10,13 @@ from dlx.activemq.destination_map import DestinationMap
 from dlx.activemq.destinations import Destination
 from dlx.activemq.messages import Message
 from dlx.activemq.profiles import PROFILES
-from simulator.activemq import scenario as form
+from simulator.activemq import activemq_scenario as form
 from simulator.activemq.agenda import Agenda
 from simulator.activemq.broker import Broker
 from simulator.activemq.client import Connection, Consumer, Delivery, Listener, Session, World
 from simulator.activemq.trace import Trace, described
 from simulator.events import Event
-from simulator.scenarios import ScenarioError
+from simulator.scenario.scenario_errors import ScenarioError
 
 
 class Run:

@@ -7,7 +7,7 @@ from typing import Any
 from dlx.activemq.destinations import Destination
 from dlx.activemq.messages import Message
 from simulator.events import Event
-from simulator.scenarios import ScenarioError
+from simulator.scenario.scenario_errors import ScenarioError
 
 EVENTS_MAX = 200_000
 

@@ -19,28 +19,25 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
-from dlx import refusals
+from dlx import amqp_errors
 from dlx.releases import Release, release
 from dlx.settings import effective_settings
 from dlx.topology import QUORUM, STREAM, Queue
-from simulator.broker import (
+from simulator.broker import commands, snapshots
+from simulator.broker.copies import Copy
+from simulator.broker.operations import (
     access,
     ack_timeouts,
-    commands,
+    acknowledgements,
+    administration,
     connections,
     consuming,
     dead_letters,
     declaring,
-    importing,
-    operators,
+    definitions_import,
     publishing,
     queues,
-    settling,
-    snapshots,
 )
-from simulator.broker.classic import ClassicStore
-from simulator.broker.copies import Copy
-from simulator.broker.quorum import QuorumStore
 from simulator.broker.replies import ChannelClosed, ConnectionClosed, Reply
 from simulator.broker.state import (
     Channel,
@@ -51,8 +48,10 @@ from simulator.broker.state import (
     User,
     VirtualHost,
 )
-from simulator.broker.store import Store
-from simulator.broker.stream import StreamStore
+from simulator.broker.stores.classic import ClassicStore
+from simulator.broker.stores.quorum import QuorumStore
+from simulator.broker.stores.store import Store
+from simulator.broker.stores.stream import StreamStore
 from simulator.broker.timers import Timers
 from simulator.events import Event, Happened
 
@@ -128,7 +127,7 @@ class Broker:
         """Do what is due by ``now_us`` (microseconds since 1970), then the command; what came of it.
 
         A client's command that RabbitMQ refuses is answered by ``ChannelClosed`` or
-        ``ConnectionClosed``. Raises ``simulator.broker.errors.OperatorError`` for an
+        ``ConnectionClosed``. Raises ``simulator.broker.operator_errors.OperatorError`` for an
         operator's command that it refuses; what came of it and of the time that passed is reported
         by the next call, due at once. Time never goes back: an earlier ``now_us`` counts as the latest.
         """
@@ -141,7 +140,7 @@ class Broker:
             self.now_us = now_us
         try:
             HANDLERS[type(command)](self, command)
-        except refusals.Refusal as refusal:
+        except amqp_errors.Refusal as refusal:
             self._refuse(command, refusal)
         finally:
             if self.agenda:
@@ -184,7 +183,7 @@ class Broker:
         self._resting = True
         self.timers.set(since_us + 1_000, "agenda", None)
 
-    def _refuse(self, command: Any, refusal: refusals.Refusal) -> None:
+    def _refuse(self, command: Any, refusal: amqp_errors.Refusal) -> None:
         # An internal error is a crash: by then nobody knows the method any more.
         method = "" if refusal.code == 541 else METHODS.get(type(command), "")
         if isinstance(command, commands.OpenConnection):
@@ -260,7 +259,7 @@ class Broker:
         """The open channel; a method on one that is not open ends the connection."""
         found = self.channels.get(key)
         if found is None:
-            raise refusals.Refusal(504, "expected 'channel.open'")
+            raise amqp_errors.Refusal(504, "expected 'channel.open'")
         return found
 
     def queue(self, channel: Channel, name: str) -> QueueState:
@@ -268,7 +267,7 @@ class Broker:
         vhost = channel.connection.vhost
         found = vhost.queues.get(name)
         if found is None:
-            raise refusals.no_queue(name, vhost.name)
+            raise amqp_errors.no_queue(name, vhost.name)
         access.check_exclusive(found, channel.connection)
         return found
 
@@ -397,10 +396,10 @@ def _pass_time(_broker: Broker, _command: commands.PassTime) -> None:
 
 HANDLERS: dict[type, _Handler] = {
     commands.Publish: publishing.publish,
-    commands.Ack: settling.ack,
-    commands.Nack: settling.nack,
-    commands.Reject: settling.reject,
-    commands.Recover: settling.recover,
+    commands.Ack: acknowledgements.ack,
+    commands.Nack: acknowledgements.nack,
+    commands.Reject: acknowledgements.reject,
+    commands.Recover: acknowledgements.recover,
     commands.Get: consuming.get,
     commands.Consume: consuming.consume,
     commands.Cancel: consuming.cancel,
@@ -425,18 +424,18 @@ HANDLERS: dict[type, _Handler] = {
     commands.CloseChannel: connections.close_channel,
     commands.PauseDeliveries: connections.pause,
     commands.ResumeDeliveries: connections.resume,
-    commands.AddVhost: operators.add_vhost,
-    commands.DeleteVhost: operators.delete_vhost,
-    commands.AddUser: operators.add_user,
-    commands.DeleteUser: operators.delete_user,
-    commands.SetPermissions: operators.set_permissions,
-    commands.ClearPermissions: operators.clear_permissions,
-    commands.SetTopicPermissions: operators.set_topic_permissions,
-    commands.ClearTopicPermissions: operators.clear_topic_permissions,
-    commands.SetPolicy: operators.set_policy,
-    commands.ClearPolicy: operators.clear_policy,
-    commands.ImportDefinitions: importing.import_definitions,
-    commands.SetTracing: operators.set_tracing,
+    commands.AddVhost: administration.add_vhost,
+    commands.DeleteVhost: administration.delete_vhost,
+    commands.AddUser: administration.add_user,
+    commands.DeleteUser: administration.delete_user,
+    commands.SetPermissions: administration.set_permissions,
+    commands.ClearPermissions: administration.clear_permissions,
+    commands.SetTopicPermissions: administration.set_topic_permissions,
+    commands.ClearTopicPermissions: administration.clear_topic_permissions,
+    commands.SetPolicy: administration.set_policy,
+    commands.ClearPolicy: administration.clear_policy,
+    commands.ImportDefinitions: definitions_import.import_definitions,
+    commands.SetTracing: administration.set_tracing,
     commands.PassTime: _pass_time,
 }
 

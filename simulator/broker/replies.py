@@ -69,7 +69,7 @@ class ConsumerCancelled(Reply):
 
 
 class Delivered(Reply):
-    """``basic.deliver``. The properties to send: ``simulator.broker.content.delivered_properties``.
+    """``basic.deliver``. The properties to send: ``simulator.broker.operations.content.delivered_properties``.
 
     ``message`` is shared by all deliveries that look alike, so that a driver can keep what it encoded of it;
     ``added`` are the headers of this delivery alone.

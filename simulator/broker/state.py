@@ -16,7 +16,7 @@ from dlx.settings import Settings
 from dlx.topology import QUORUM, STREAM, Binding, Exchange, Policy, Queue, Topology
 from simulator.broker.commands import ChannelId
 from simulator.broker.copies import Copy
-from simulator.broker.store import Store
+from simulator.broker.stores.store import Store
 
 
 @dataclass(slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from simulator.capture.capture_errors import Broken, CaptureError, CaptureUnavailable, NothingReadable
 from simulator.capture.convert import ConversionReport, FileReport, convert
-from simulator.capture.errors import Broken, CaptureError, CaptureUnavailable, NothingReadable
 from simulator.capture.read import open_log
 from simulator.capture.schema import COLUMNS, SCHEMA_VERSION, Observation, to_batches
 

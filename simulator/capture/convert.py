@@ -11,7 +11,7 @@ from typing import BinaryIO, Self
 
 import msgspec
 
-from simulator.capture.errors import Broken, CaptureError, NothingReadable
+from simulator.capture.capture_errors import Broken, CaptureError, NothingReadable
 from simulator.capture.read import open_log
 from simulator.files import beside
 

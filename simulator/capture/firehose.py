@@ -17,7 +17,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import AMQPConnectionError, AMQPError, ChannelClosedByBroker
 
 from simulator.capture.amqp_values import exact_values
-from simulator.capture.errors import Broken, CaptureUnavailable, OnBroken, refuse
+from simulator.capture.capture_errors import Broken, CaptureUnavailable, OnBroken, refuse
 from simulator.capture.observe import split_properties
 from simulator.capture.schema import Observation
 from simulator.events import Event

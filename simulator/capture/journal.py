@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from simulator.capture.errors import CaptureError
+from simulator.capture.capture_errors import CaptureError
 from simulator.capture.schema import Observation, to_batches
 from simulator.capture.sources import lines
 from simulator.extras import missing

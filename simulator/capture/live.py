@@ -9,7 +9,7 @@ from contextlib import nullcontext
 
 import msgspec
 
-from simulator.capture.errors import CaptureUnavailable, NothingReadable, OnBroken, refuse
+from simulator.capture.capture_errors import CaptureUnavailable, NothingReadable, OnBroken, refuse
 from simulator.capture.firehose import Until, read_firehose, vhost_of
 from simulator.capture.parquet import write_capture
 from simulator.capture.schema import Observation, to_batches

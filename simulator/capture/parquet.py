@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from simulator.capture.errors import CaptureError
+from simulator.capture.capture_errors import CaptureError
 from simulator.capture.schema import SCHEMA, SCHEMA_VERSION, VERSION_KEY
 from simulator.files import beside
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simulator.capture.errors import Broken, CaptureError, NothingReadable, OnBroken, refuse
+from simulator.capture.capture_errors import Broken, CaptureError, NothingReadable, OnBroken, refuse
 from simulator.capture.schema import to_batches
 from simulator.capture.sources import UNREADABLE, open_source
 from simulator.capture.trace_json import read_trace_json

@@ -32,7 +32,7 @@ import msgspec
 from pika import BasicProperties
 from pika.spec import Basic
 
-from simulator.capture.errors import CaptureError
+from simulator.capture.capture_errors import CaptureError
 from simulator.capture.journal import Journal, journal_to_capture
 from simulator.capture.observe import split_properties
 from simulator.capture.schema import Observation

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from simulator.capture.errors import CaptureError
+from simulator.capture.capture_errors import CaptureError
 
 GZIP_MAGIC = b"\x1f\x8b"
 MAX_RECORD_BYTES = 256 * 1024 * 1024

@@ -8,7 +8,7 @@ from typing import Annotated, Any, BinaryIO, Literal
 
 import msgspec
 
-from simulator.capture.errors import Broken, OnBroken, refuse
+from simulator.capture.capture_errors import Broken, OnBroken, refuse
 from simulator.capture.observe import split_properties
 from simulator.capture.schema import Observation
 from simulator.capture.sources import MAX_RECORD_BYTES, UNREADABLE, lines

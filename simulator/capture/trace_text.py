@@ -16,8 +16,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
+from simulator.capture.capture_errors import Broken, OnBroken, refuse
 from simulator.capture.erlang_terms import TermError, parse_term
-from simulator.capture.errors import Broken, OnBroken, refuse
 from simulator.capture.observe import split_properties
 from simulator.capture.schema import Observation
 from simulator.capture.sources import MAX_RECORD_BYTES, UNREADABLE

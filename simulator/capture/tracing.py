@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
-from simulator.capture.errors import CaptureUnavailable
+from simulator.capture.capture_errors import CaptureUnavailable
 
 _TIMEOUT_SECONDS = 30
 _KEPT = ("description", "tags", "default_queue_type")  # a PUT without them might reset them

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from simulator import capture as captures
-from simulator.cli.errors import DataError, Unavailable
+from simulator.cli.exit_errors import DataError, Unavailable
 from simulator.cli.progress import progress
 
 _HINT_AFTER_SECONDS = 5

@@ -12,13 +12,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from simulator.cli.errors import DataError
+from simulator.cli.exit_errors import DataError
 from simulator.cli.json_files import read_object
 from simulator.cli.progress import progress
 from simulator.compare import ADAPTERS, Fate, Outcome, read
 from simulator.compare import compare as run
 from simulator.compare.outcome import End
-from simulator.scenarios import ScenarioError
+from simulator.scenario.scenario_errors import ScenarioError
 
 _DELAYS_SHOWN = 4
 _CHARACTERS_SHOWN = 60

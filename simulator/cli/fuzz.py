@@ -15,16 +15,16 @@ import msgspec
 from click.core import ParameterSource
 
 from dlx.releases import DEFAULT, RELEASES
-from simulator.broker.errors import OperatorError
-from simulator.cli.errors import DataError
+from simulator.broker.operator_errors import OperatorError
+from simulator.cli.exit_errors import DataError
 from simulator.cli.given_history import GivenHistory, read_history
 from simulator.cli.progress import countdown
 from simulator.definitions import DefinitionsError
-from simulator.testing import steps
-from simulator.testing.finding import Finding
-from simulator.testing.names import unknown_names
-from simulator.testing.properties import INVARIANTS, PROMISES
-from simulator.testing.search import Search
+from simulator.scenario import steps
+from simulator.scenario.unknown_names import unknown_names
+from simulator.testing.properties.message_properties import INVARIANTS, PROMISES
+from simulator.testing.search.counterexample import Finding
+from simulator.testing.search.systematic_search import Search
 
 SECONDS, SECONDS_MAX = 12.0, 7 * 86_400.0
 STEPS = 40
@@ -164,7 +164,7 @@ def _replayed(search: Search, history: steps.History) -> Finding | None:
 
 def _search(search: Search, seed: int, steps_max: int, seconds: float) -> tuple[Finding | None, int]:
     """Try everything in order, then at random; what was found, and the seed that finds it."""
-    from simulator.testing.random_search import search_at_random
+    from simulator.testing.search.random_search import search_at_random
 
     end = time.monotonic() + seconds
     with countdown(f"trying to break '{search.property.name}'", seconds) as show, _interrupts() as interrupted:
@@ -222,8 +222,8 @@ def _say_held(search: Search, one_history: bool) -> None:
 
 
 def _told(search: Search, found: Finding, seed: int, steps_max: int, heading: str) -> str:
-    from simulator.testing.machine import command, shell
-    from simulator.testing.report import explained
+    from simulator.testing.search.failure_report import explained
+    from simulator.testing.topology_machine import command, shell
 
     again = shell(
         "dlx", "fuzz", search.definitions, "--property", search.property.name,

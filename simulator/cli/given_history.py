@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from simulator.cli.errors import DataError
-from simulator.testing import steps
+from simulator.cli.exit_errors import DataError
+from simulator.scenario import steps
 
 ACTIONS_MAX = 10_000_000
 

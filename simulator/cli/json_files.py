@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from simulator.cli.errors import DataError
+from simulator.cli.exit_errors import DataError
 
 
 def read_object(path: Path) -> dict[str, Any]:

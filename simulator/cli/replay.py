@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dlx.releases import DEFAULT, RELEASES, TABLE
-from simulator.cli.errors import DataError, Unavailable
+from simulator.cli.exit_errors import DataError, Unavailable
 from simulator.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _session(master: str) -> Iterator[SparkSession]:
     """A Spark session that ends with the command."""
     from pyspark.errors import PySparkRuntimeError
 
-    from simulator.replay.session import spark_session
+    from simulator.replay.spark_session import spark_session
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

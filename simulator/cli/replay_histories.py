@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from simulator.cli.errors import DataError
+from simulator.cli.exit_errors import DataError
 from simulator.cli.progress import progress
 
 EXIT_FINDINGS = 1
@@ -52,7 +52,7 @@ def _replayed(logs: tuple[Path, ...], tolerance_ms: float, master: str) -> dict[
     from simulator.replay.histories import DIFFERS, UNREADABLE
     from simulator.replay.histories import replay_histories as run
     from simulator.replay.plan import ship
-    from simulator.replay.session import is_local, spark_session
+    from simulator.replay.spark_session import is_local, spark_session
 
     spark = spark_session(master, "dlx replay-histories")
     try:

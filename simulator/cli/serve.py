@@ -12,13 +12,13 @@ import click
 from click.core import ParameterSource
 
 from dlx.releases import DEFAULT, RELEASES
-from simulator.cli.errors import DataError, Unavailable
+from simulator.cli.exit_errors import DataError, Unavailable
 from simulator.clock import Clock, VirtualClock, WallClock
 from simulator.definitions import DefinitionsError
-from simulator.lives import RecordingBroker
-from simulator.serve.furnishing import furnished
-from simulator.serve.listeners import Listeners
-from simulator.serve.node import MEMORY_LIMIT_BYTES, Node
+from simulator.message_history import RecordingBroker
+from simulator.server.bootstrap import furnished
+from simulator.server.listeners import Listeners
+from simulator.server.node import MEMORY_LIMIT_BYTES, Node
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
@@ -150,7 +150,7 @@ def _serve_other(ctx: click.Context, system: str, host: str, clock: Clock, own: 
         raise click.UsageError(f"{names}: not for {system}; it takes {takes}")
     module, port = _OTHERS[system]
     port = ctx.params["port"] if "port" in given else port
-    from simulator.serve.http_server import run
+    from simulator.server.http_server import run
 
     try:
         run(importlib.import_module(module).app(clock=clock, **own), host=host, port=port, ready=click.echo)

@@ -22,7 +22,7 @@ from dlx.settings import (
     effective_settings,
 )
 from dlx.topology import STREAM, Policy, Topology
-from simulator.cli.errors import DataError
+from simulator.cli.exit_errors import DataError
 from simulator.definitions import Definitions, DefinitionsError, read_definitions
 
 NAMES_SHOWN = 12

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 import msgspec
 
-from simulator.cli.errors import DataError
+from simulator.cli.exit_errors import DataError
 from simulator.cli.json_files import read_object
-from simulator.scenarios import ScenarioError
+from simulator.scenario.scenario_errors import ScenarioError
 from simulator.systems import SYSTEMS
 from simulator.systems import simulate as run
 

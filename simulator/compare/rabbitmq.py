@@ -15,9 +15,9 @@ from simulator.compare.consumer import consume
 from simulator.compare.history import History, Message
 from simulator.compare.outcome import Left, Ran, deliveries
 from simulator.events import Event
-from simulator.testing import steps
-from simulator.testing.scenario import simulate
-from simulator.testing.trial import START_US, Trial
+from simulator.scenario import steps
+from simulator.scenario.rabbitmq_scenario import simulate
+from simulator.scenario.trial import START_US, Trial
 
 VERSIONS = (DEFAULT, *(name for name in RELEASES if name != DEFAULT))
 _TELLING = ("x-death", "x-first-death-", "x-last-death-", "x-delivery-count", "x-acquired-count")

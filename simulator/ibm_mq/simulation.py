@@ -13,10 +13,10 @@ from dlx.ibm_mq.handling import Put
 from dlx.ibm_mq.invocation import input_queue
 from dlx.ibm_mq.message import DeadMessage
 from simulator.ibm_mq.handler import OK, Handler, Visit
+from simulator.ibm_mq.ibm_mq_scenario import Outage, Scenario, read_message, read_result, read_scenario, read_table
 from simulator.ibm_mq.queue import DeadLetterQueue, Queued
-from simulator.ibm_mq.scenario import Outage, Scenario, read_message, read_result, read_scenario, read_table
 from simulator.ibm_mq.trace import ENDED, STARTED, Trace, put_message
-from simulator.scenarios import ScenarioError
+from simulator.scenario.scenario_errors import ScenarioError
 
 # More steps than these are a message that goes in a circle, or a RETRY without end in sight.
 STEPS_MAX = 100_000

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from dlx.ironmq.refusals import Refusal
+from simulator.ironmq import ironmq_scenario as form
 from simulator.ironmq import operations
-from simulator.ironmq import scenario as form
 from simulator.ironmq.operations import Answer, Call, Operation
 from simulator.ironmq.project import MessageHappened, Project
 from simulator.ironmq.queues import Queue, Stored
-from simulator.scenarios import ScenarioError
+from simulator.scenario.scenario_errors import ScenarioError
 
 _MS = 1_000
 _OPERATIONS: dict[type[form.Step], Operation] = {

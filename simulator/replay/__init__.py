@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from simulator.replay.local import replay_table
     from simulator.replay.plan import replay, scan, ship
-    from simulator.replay.session import spark_session
+    from simulator.replay.spark_session import spark_session
     from simulator.replay.summary import Finding, Summary, findings, hops, summarize
     from simulator.replay.verdicts import VERDICTS, Difference, Verdict
 
@@ -30,7 +30,7 @@ _HOME = {
     "replay_table": "local",
     "scan": "plan",
     "ship": "plan",
-    "spark_session": "session",
+    "spark_session": "spark_session",
     "summarize": "summary",
 }
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from dlx.values import plain
+from dlx.field_values import plain
 from simulator.replay.states import Visible
 from simulator.replay.verdicts import Difference
 

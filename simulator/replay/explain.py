@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from dlx.delivery_counts import COUNT_HEADERS, X_ACQUIRED_COUNT, X_DELIVERY_COUNT
+from dlx.field_values import plain
 from dlx.message import Message
 from dlx.releases import Release
 from dlx.streams import headers_kept, properties_kept
 from dlx.topology import QUORUM, STREAM, Topology
-from dlx.values import plain
 from simulator.replay.differences import ABSENT, content_differences, visible_differences, weight
 from simulator.replay.graph import (
+    ConsumerConstraints,
     Found,
-    Freedom,
     Graph,
     State,
     Target,
@@ -31,7 +31,7 @@ from simulator.replay.states import X_STREAM_OFFSET, Row, message_of, publish_of
 from simulator.replay.verdicts import Difference
 
 if TYPE_CHECKING:
-    from simulator.replay.lineage import Source
+    from simulator.replay.message_rows import Source
 
 NEARBY_HOPS = 5
 COUNT_MAX = 2**31
@@ -106,7 +106,7 @@ class Explainer:
 
     # -- what explains it --------------------------------------------------------
 
-    def paths(self, roots: tuple[State, ...], target: Target, freedom: Freedom | None) -> list[Found]:
+    def paths(self, roots: tuple[State, ...], target: Target, freedom: ConsumerConstraints | None) -> list[Found]:
         """All ways from a root to exactly the target (``Graph.paths``), remembered."""
         key = (tuple(root.number for root in roots), target, freedom)
         known = self._paths.get(key)
@@ -145,7 +145,9 @@ class Explainer:
         most = limit if checked and limit is not None else COUNT_MAX
         return range(0 if rules.quorum_count_on_first_get else 1, most + 1)
 
-    def nearest(self, sources: Sequence[Source], target: Target, content: str, freedom: Freedom) -> Nearest | None:
+    def nearest(
+        self, sources: Sequence[Source], target: Target, content: str, freedom: ConsumerConstraints
+    ) -> Nearest | None:
         """The explanation with the fewest differing fields; ``None`` where none ends in that queue."""
         best: Nearest | None = None
         for source in sources:
@@ -161,7 +163,7 @@ class Explainer:
         return best
 
     def _nearest_from(
-        self, roots: tuple[State, ...], target: Target, freedom: Freedom
+        self, roots: tuple[State, ...], target: Target, freedom: ConsumerConstraints
     ) -> tuple[Found, list[Difference]] | None:
         key = (tuple(root.number for root in roots), target, freedom)
         if key not in self._nearest:
@@ -169,7 +171,7 @@ class Explainer:
         return self._nearest[key]
 
     def _search_nearest(
-        self, roots: tuple[State, ...], target: Target, freedom: Freedom
+        self, roots: tuple[State, ...], target: Target, freedom: ConsumerConstraints
     ) -> tuple[Found, list[Difference]] | None:
         exact = self.paths(roots, target, freedom)
         if exact:
@@ -181,7 +183,9 @@ class Explainer:
         judged = [(each, visible_differences(self._graph.shown(each.state), target.visible)) for each in candidates]
         return min(judged, key=lambda each: (weight(each[1]), len(each[0].hops)), default=None)
 
-    def ruled_out(self, sources: Sequence[Source], target: Target, content: str, freedom: Freedom) -> str | None:
+    def ruled_out(
+        self, sources: Sequence[Source], target: Target, content: str, freedom: ConsumerConstraints
+    ) -> str | None:
         """What rules out the path that would explain the delivery; ``None`` where there is none."""
         for source in sources:
             if self.same_content(source.content, content, target.queue):

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from dlx.dead_lettering import dead_letter
 from dlx.death_headers import QueueCrashError
 from dlx.deaths import REASONS, REJECTED, X_DEATH
-from dlx.letters import dead_letter
 from dlx.message import Message, PublishRefusedError
-from dlx.reasons import why_impossible
+from dlx.possible_deaths import why_impossible
 from dlx.releases import Release
 from dlx.routing import EXCHANGE_TYPES, route
 from dlx.settings import Settings, effective_settings
@@ -42,7 +42,7 @@ class Hop(NamedTuple):
     to_queue: str
 
 
-class Freedom(NamedTuple):
+class ConsumerConstraints(NamedTuple):
     """What consumers may have done: they reject only where the message was delivered.
 
     In ``settled_in``, every delivery is known to have been acknowledged or requeued.
@@ -188,7 +188,7 @@ class Graph:
     ) -> tuple[tuple[Hop, State], ...]:
         return tuple((Hop(state.queue, reason, letter.exchange, queue), self.state(queue, letter)) for queue in queues)
 
-    def why_not(self, state: State, reason: str, freedom: Freedom) -> str | None:
+    def why_not(self, state: State, reason: str, freedom: ConsumerConstraints) -> str | None:
         """Why the message cannot die there for that reason; ``None`` when it can."""
         has_expiration = state.message.expiration is not None
         key = (state.queue, reason, has_expiration)
@@ -197,7 +197,7 @@ class Graph:
             self._impossible[key] = why_impossible(reason, settings, self.release, has_expiration=has_expiration)
         return self._impossible[key] or freedom.why_not(state.queue, reason)
 
-    def paths(self, roots: Iterable[State], target: Target, freedom: Freedom | None) -> list[Found]:
+    def paths(self, roots: Iterable[State], target: Target, freedom: ConsumerConstraints | None) -> list[Found]:
         """All ways, up to ``PATHS_MAX``, from a root to exactly the target.
 
         ``freedom`` ``None`` looks past everything that rules deaths out.
@@ -233,17 +233,17 @@ class Graph:
             self._read_back[state.number] = known
         return known
 
-    def same_deaths(self, roots: Iterable[State], target: Target, freedom: Freedom) -> list[Found]:
+    def same_deaths(self, roots: Iterable[State], target: Target, freedom: ConsumerConstraints) -> list[Found]:
         """The ways to states in the target's queue that died as often, where and why, as the target."""
         wanted = target.death_counts()
         ways = self._guided(roots, target, freedom)
         return [_found(way) for way in ways if way[0].queue == target.queue and way[0].counts == wanted]
 
-    def nearby(self, roots: Iterable[State], queue: str, freedom: Freedom, hops_max: int) -> list[Found]:
+    def nearby(self, roots: Iterable[State], queue: str, freedom: ConsumerConstraints, hops_max: int) -> list[Found]:
         """The states in ``queue`` within ``hops_max`` hops, whatever the target's deaths say."""
         return [_found(way) for way in self._within(roots, freedom, hops_max) if way[0].queue == queue]
 
-    def _within(self, roots: Iterable[State], freedom: Freedom | None, hops_max: int) -> Iterator[_Way]:
+    def _within(self, roots: Iterable[State], freedom: ConsumerConstraints | None, hops_max: int) -> Iterator[_Way]:
         layer: list[_Way] = [(root, None) for root in roots]
         seen = 0
         for _ in range(hops_max + 1):
@@ -255,7 +255,7 @@ class Graph:
                     onward += self._onward(state, trail, REASONS, freedom)
             layer = onward
 
-    def why_ruled_out(self, roots: Iterable[State], hops: tuple[Hop, ...], freedom: Freedom) -> str | None:
+    def why_ruled_out(self, roots: Iterable[State], hops: tuple[Hop, ...], freedom: ConsumerConstraints) -> str | None:
         """What rules out the first impossible hop of a path; ``None`` when nothing does."""
         state = next((root for root in roots if hops and root.queue == hops[0].queue), None)
         for hop in hops:
@@ -271,7 +271,7 @@ class Graph:
             state = reached
         return None
 
-    def _guided(self, roots: Iterable[State], target: Target, freedom: Freedom | None) -> Iterator[_Way]:
+    def _guided(self, roots: Iterable[State], target: Target, freedom: ConsumerConstraints | None) -> Iterator[_Way]:
         """Every state on the way, where only deaths that the target names are followed."""
         wanted = target.death_counts()
         by_queue: dict[str, list[str]] = {}
@@ -296,7 +296,7 @@ class Graph:
             layer = onward
 
     def _onward(
-        self, state: State, trail: _Trail | None, reasons: Iterable[str], freedom: Freedom | None
+        self, state: State, trail: _Trail | None, reasons: Iterable[str], freedom: ConsumerConstraints | None
     ) -> Iterator[_Way]:
         for reason in reasons:
             if reason in REASONS and (freedom is None or self.why_not(state, reason, freedom) is None):

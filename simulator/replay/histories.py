@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
-from simulator.scenarios import ScenarioError
+from simulator.scenario.scenario_errors import ScenarioError
 from simulator.systems import SYSTEMS, simulate
 
 if TYPE_CHECKING:

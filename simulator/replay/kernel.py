@@ -22,9 +22,9 @@ import pyarrow.compute as pc
 from dlx.releases import Release
 from dlx.topology import Topology
 from simulator.events import Event
-from simulator.replay.blame import BlamingLineage
+from simulator.replay.attribution import BlamingLineage
 from simulator.replay.explain import Explainer
-from simulator.replay.lineage import Lineage
+from simulator.replay.message_rows import Lineage
 from simulator.replay.schema import LINEAGE, OUTPUT, verdict_array
 from simulator.replay.signatures import Ints, Signatures
 from simulator.replay.verdicts import Verdict

@@ -22,7 +22,7 @@ import simulator
 from dlx.releases import DEFAULT, release
 from simulator.definitions import Definitions
 from simulator.replay.schema import LINEAGE, OUTPUT
-from simulator.replay.step import ReplayStep
+from simulator.replay.spark_step import ReplayStep
 
 
 def replay(captured: DataFrame, definitions: Definitions, rules: str = DEFAULT) -> DataFrame:

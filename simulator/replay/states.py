@@ -15,9 +15,9 @@ import msgspec
 
 from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS, X_DEATH, DeathPoint, deaths_in_header
 from dlx.delivery_counts import COUNT_HEADERS
+from dlx.delivery_headers import stored_headers
 from dlx.message import Message, published
 from dlx.releases import Release
-from dlx.rendering import stored_headers
 
 X_STREAM_OFFSET = "x-stream-offset"
 _OF_A_DELIVERY = (*COUNT_HEADERS, X_STREAM_OFFSET)

@@ -11,20 +11,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from simulator.scenario.trial import Trial, replay
     from simulator.testing.assertions import assert_dead_lettered, assert_nothing_lost, assert_settles
-    from simulator.testing.machine import TopologyMachine
-    from simulator.testing.properties import Property, PropertyBroken
-    from simulator.testing.trial import Trial, replay
+    from simulator.testing.properties.message_properties import Property, PropertyBroken
+    from simulator.testing.topology_machine import TopologyMachine
 
 _HOME = {
-    "Property": "properties",
-    "PropertyBroken": "properties",
-    "TopologyMachine": "machine",
-    "Trial": "trial",
-    "assert_dead_lettered": "assertions",
-    "assert_nothing_lost": "assertions",
-    "assert_settles": "assertions",
-    "replay": "trial",
+    "Property": "simulator.testing.properties.message_properties",
+    "PropertyBroken": "simulator.testing.properties.message_properties",
+    "TopologyMachine": "simulator.testing.topology_machine",
+    "Trial": "simulator.scenario.trial",
+    "assert_dead_lettered": "simulator.testing.assertions",
+    "assert_nothing_lost": "simulator.testing.assertions",
+    "assert_settles": "simulator.testing.assertions",
+    "replay": "simulator.scenario.trial",
 }
 
 __all__ = [
@@ -43,7 +43,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'simulator.testing' has no attribute {name!r}")
     try:
-        home = importlib.import_module(f"simulator.testing.{_HOME[name]}")
+        home = importlib.import_module(_HOME[name])
     except ModuleNotFoundError as error:
         from simulator.extras import missing
 

@@ -1,7 +1,7 @@
 """What a test says of dead letters. A failure tells the lives of the messages it is about.
 
 The broker may be the fixture ``dlx_broker``, a server of ``simulator.serve(...,
-management_port=0)``, a ``simulator.lives.RecordingBroker``, or anything that has one
+management_port=0)``, a ``simulator.message_history.RecordingBroker``, or anything that has one
 as ``.broker``.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from dlx.consumer import DeathHistory
 from dlx.deaths import REASONS
-from simulator.testing.inspection import PATHS_SHOWN, Inspection, inspect
+from simulator.testing.brokers.inspection import PATHS_SHOWN, Inspection, inspect
 
 
 def assert_dead_lettered(broker: Any, *, to: str, reason: str | None = None, times: int | None = None) -> None:

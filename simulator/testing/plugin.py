@@ -17,8 +17,8 @@ import pytest
 
 if TYPE_CHECKING:
     from dlx.topology import Topology
-    from simulator.testing.brokers import Backend, Broker, Clock
-    from simulator.testing.topologies import OneTopology
+    from simulator.testing.brokers.broker_under_test import Backend, Broker, Clock
+    from simulator.testing.search.topology_under_test import OneTopology
 
 BACKENDS = pytest.StashKey["list[Backend]"]()
 """The brokers of this run; set before the collection, it replaces those of ``--dlx-broker``."""
@@ -79,7 +79,7 @@ def dlx_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """A fresh broker: amqp_url, management_url, clock, release, vhost, api(method, path, body)."""
     from dlx.releases import UnknownReleaseError
     from simulator.definitions import DefinitionsError
-    from simulator.testing.brokers import BrokerUnavailableError
+    from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
 
     file, release, vhost = _marked(request)
     try:
@@ -128,8 +128,8 @@ def _release(config: pytest.Config) -> str | None:
 def _named(config: pytest.Config, name: str) -> Backend:
     """The broker that an option names. The configuration's release is for the simulator alone."""
     from dlx.releases import UnknownReleaseError
-    from simulator.testing.backends import backend
-    from simulator.testing.brokers import BrokerUnavailableError
+    from simulator.testing.brokers.backends import backend
+    from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
 
     try:
         found = backend(name, _release(config) if name == "simulator" else config.getoption("dlx_release"))
@@ -184,7 +184,7 @@ def _arguments(
 
 def _topology(request: pytest.FixtureRequest, marked: str | None, vhost: str | None) -> OneTopology | None:
     """The topology of the test, if it has one."""
-    from simulator.testing.topologies import read_topology
+    from simulator.testing.search.topology_under_test import read_topology
 
     config = request.config
     root, here = config.rootpath, config.invocation_params.dir

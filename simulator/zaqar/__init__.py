@@ -7,7 +7,7 @@ it and where it is known to be right.
 
 from __future__ import annotations
 
-from simulator.zaqar.scenario import simulate
 from simulator.zaqar.service import Zaqar
+from simulator.zaqar.zaqar_scenario import simulate
 
 __all__ = ["Zaqar", "simulate"]

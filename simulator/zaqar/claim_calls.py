@@ -8,7 +8,6 @@ from dlx.zaqar import Terms, limits
 from dlx.zaqar.claims import Uncountable
 from dlx.zaqar.limits import Invalid
 from simulator.zaqar.calls import Call, formatted
-from simulator.zaqar.errors import Failed, Missing
 from simulator.zaqar.requests import (
     Answer,
     Parameters,
@@ -19,6 +18,7 @@ from simulator.zaqar.requests import (
     read_json,
     unavailable,
 )
+from simulator.zaqar.store_errors import Failed, Missing
 
 _SPEC: list[tuple[str, type | None, Any]] = [
     ("ttl", int, limits.DEFAULT_CLAIM_TTL_S),

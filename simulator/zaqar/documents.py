@@ -18,10 +18,10 @@ from msgspec.structs import replace
 from dlx.zaqar import Message, Profile, Terms, claims
 from dlx.zaqar.metadata import DeadLettering, dead_lettering
 from simulator.events import Event
-from simulator.zaqar.errors import Claimed, NotClaimed, no_claim, no_message, no_queue
 from simulator.zaqar.ids import Ids
 from simulator.zaqar.journal import Deadline, Ends
 from simulator.zaqar.store import SECOND_US, Draft, Page, Shown, Store, created, shown, still_holds
+from simulator.zaqar.store_errors import Claimed, NotClaimed, no_claim, no_message, no_queue
 
 
 class _Stored(msgspec.Struct):

@@ -8,7 +8,6 @@ from dlx.zaqar import limits
 from dlx.zaqar.claims import Uncountable
 from dlx.zaqar.limits import Invalid
 from simulator.zaqar.calls import Call, formatted
-from simulator.zaqar.errors import Claimed, ClaimMissing, Failed, Missing, NotClaimed
 from simulator.zaqar.requests import (
     Answer,
     Parameters,
@@ -22,6 +21,7 @@ from simulator.zaqar.requests import (
     unavailable,
 )
 from simulator.zaqar.store import Draft, Page
+from simulator.zaqar.store_errors import Claimed, ClaimMissing, Failed, Missing, NotClaimed
 
 _UNABLE = "Unable to delete"
 

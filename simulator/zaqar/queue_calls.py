@@ -10,7 +10,6 @@ from dlx.zaqar.claims import Uncountable
 from dlx.zaqar.limits import Invalid
 from dlx.zaqar.metadata import DEAD_LETTER_QUEUE
 from simulator.zaqar.calls import Call
-from simulator.zaqar.errors import Failed, Missing
 from simulator.zaqar.requests import (
     Answer,
     Parameters,
@@ -25,6 +24,7 @@ from simulator.zaqar.requests import (
     unavailable,
     unforeseen,
 )
+from simulator.zaqar.store_errors import Failed, Missing
 
 _MEDIA_TYPE = f"Accepted media type for PATCH: {{'Accept-Patch': '{patching.CONTENT_TYPE}'}}."
 _RESOURCES = ("messages", "subscriptions")

@@ -23,10 +23,10 @@ from dlx.zaqar import Message, Terms, claims
 from dlx.zaqar.metadata import DeadLettering, dead_lettering
 from dlx.zaqar.profiles import REDIS
 from simulator.events import Event
-from simulator.zaqar.errors import Claimed, Failed, NotClaimed, no_claim, no_message, no_queue
 from simulator.zaqar.ids import Ids
 from simulator.zaqar.journal import Deadline, Ends
 from simulator.zaqar.store import SECOND_US, Draft, Page, Shown, Store, created, shown, still_holds
+from simulator.zaqar.store_errors import Claimed, Failed, NotClaimed, no_claim, no_message, no_queue
 
 
 class _Hash(msgspec.Struct):

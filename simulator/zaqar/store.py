@@ -17,9 +17,9 @@ import msgspec
 from dlx.zaqar import Message, Profile, Terms, messages
 from dlx.zaqar.limits import DEFAULT_ITEMS
 from simulator.events import Event
-from simulator.zaqar.errors import Missing, no_queue
 from simulator.zaqar.ids import Ids
 from simulator.zaqar.journal import Deadline, Deadlines, Ends, Entry
+from simulator.zaqar.store_errors import Missing, no_queue
 
 SECOND_US = 1_000_000
 

@@ -12,17 +12,18 @@ from typing import Any
 
 from dlx.settings import DROP_HEAD
 from dlx.topology import CLASSIC, QUORUM, STREAM
-from simulator.broker import Broker, ack_timeouts, reply_to, serving, settling
-from simulator.broker.classic import ClassicStore
+from simulator.broker import Broker
 from simulator.broker.copies import Copy
-from simulator.broker.dead_letters import WORKER_PREFETCH
-from simulator.broker.quorum import QuorumStore
-from simulator.broker.ready import Lanes
+from simulator.broker.operations import ack_timeouts, acknowledgements, consumer_selection, reply_to
+from simulator.broker.operations.dead_letters import WORKER_PREFETCH
 from simulator.broker.replies import Reply
 from simulator.broker.state import Channel, Connection, Consumer, QueueState, Unacked, VirtualHost
-from simulator.broker.stream import StreamStore
+from simulator.broker.stores.classic import ClassicStore
+from simulator.broker.stores.priority_queues import Lanes
+from simulator.broker.stores.quorum import QuorumStore
+from simulator.broker.stores.stream import StreamStore
 from simulator.events import Happened
-from simulator.testing import conservation
+from simulator.testing.properties import conservation
 
 
 def check(broker: Broker) -> None:
@@ -57,7 +58,7 @@ def _name(subject: Any) -> Any:
 def _waiting(broker: Broker) -> Iterator[tuple[Channel, Unacked]]:
     """Deliveries that their queues wait for, those settled in open transactions among them."""
     for channel in broker.channels.values():
-        for _, unacked in (*channel.unacked.items(), *settling.uncommitted(channel)):
+        for _, unacked in (*channel.unacked.items(), *acknowledgements.uncommitted(channel)):
             if not unacked.timed_out:
                 yield channel, unacked
 
@@ -78,7 +79,7 @@ def _check_channel(broker: Broker, channel: Channel, timers: set[Any]) -> None:
     assert connection.channels[channel.number] is channel
     tags = list(channel.unacked)
     assert tags == sorted(tags), "deliveries are not in order"
-    assert not set(tags) & {tag for tag, _ in settling.uncommitted(channel)}
+    assert not set(tags) & {tag for tag, _ in acknowledgements.uncommitted(channel)}
     assert not tags or tags[-1] < channel.next_delivery_tag
     for tag, consumer in channel.consumers.items():
         assert consumer.tag == tag
@@ -224,7 +225,7 @@ def _check_nothing_left_to_do(broker: Broker, queue: QueueState) -> None:
     if store.ready and not _left_alone(broker, queue):
         takers = [queue.active_single] if queue.single_active else queue.consumers
         for consumer in takers:
-            idle = consumer is not None and not consumer.quiescing and serving.may_take(consumer)
+            idle = consumer is not None and not consumer.quiescing and consumer_selection.may_take(consumer)
             assert not idle, f"{queue.name} has messages and consumer {consumer and consumer.tag} could take one"
     settings = queue.settings
     if settings.overflow == DROP_HEAD:

@@ -9,9 +9,9 @@ from dlx.message import Message
 from dlx.releases import release
 from dlx.settings import Settings, effective_settings
 from dlx.topology import Policy, Queue, Topology
-from simulator.broker.classic import ClassicStore
 from simulator.broker.copies import Copy
-from simulator.broker.quorum import QuorumStore
+from simulator.broker.stores.classic import ClassicStore
+from simulator.broker.stores.quorum import QuorumStore
 
 MS = 1_000
 

@@ -15,7 +15,7 @@ from dlx.releases import RELEASES
 from dlx.topology import Policy
 from simulator.broker import Broker, commands
 from simulator.broker import broker as broker_module
-from simulator.broker.errors import OperatorError
+from simulator.broker.operator_errors import OperatorError
 from simulator.broker.replies import Delivered
 from simulator.events import Event
 from tests.broker.invariants import Ledger, check

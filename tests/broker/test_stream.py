@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from dlx.field_values import Long, wire_type
 from dlx.message import Message
 from dlx.releases import RELEASES, release
 from dlx.settings import Settings, effective_settings
 from dlx.topology import STREAM, Policy, Queue, Topology
-from dlx.values import Long, wire_type
 from simulator.broker import Broker
 from simulator.broker.commands import (
     Ack,
@@ -31,11 +31,11 @@ from simulator.broker.commands import (
     Reject,
     SetPolicy,
 )
-from simulator.broker.content import delivered_properties
 from simulator.broker.copies import Copy
-from simulator.broker.offsets import age_ms
+from simulator.broker.operations.content import delivered_properties
 from simulator.broker.replies import ChannelClosed, ConnectionClosed, ConsumerCancelled, Delivered, QueueDeleted
-from simulator.broker.stream import StreamStore
+from simulator.broker.stores.offsets import age_ms
+from simulator.broker.stores.stream import StreamStore
 
 STREAMS = tuple(name for name in RELEASES if "stream" in release(name).queue_types)
 CHANNEL, OTHER = ("client", 1), ("client", 2)

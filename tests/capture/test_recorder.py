@@ -17,7 +17,7 @@ import simulator
 from simulator.capture import CaptureError, open_log
 from simulator.capture.journal import Journal
 from simulator.capture.recorder import UNSETTLED_MAX, RecordedChannel, Recorder, journal_of, recover
-from simulator.serve.in_process import Server
+from simulator.server.in_process import Server
 
 Events = list[tuple[str, str]]
 
@@ -380,7 +380,7 @@ WITHOUT_PYARROW = """
 import sys
 sys.modules["pyarrow"] = None
 import pika
-from simulator.capture.errors import CaptureError
+from simulator.capture.capture_errors import CaptureError
 from simulator.capture.recorder import Recorder
 from simulator.capture.schema import Observation
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import SplitResult, quote, urlsplit
 
-from simulator.testing.servers import ManagementError
+from simulator.testing.brokers.servers import ManagementError
 from tests.live.servers import LiveServer, NoSuchServerError, given
 
 READY_SECONDS = 20

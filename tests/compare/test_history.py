@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from simulator.compare import read
-from simulator.scenarios import ScenarioError
+from simulator.scenario.scenario_errors import ScenarioError
 
 
 def history(**fields: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 import dlx
 import simulator
 from dlx.releases import RELEASES
-from simulator.serve.in_process import Server
+from simulator.server.in_process import Server
 
 UNTIL_3_13 = ("3.8", "3.10", "3.13")
 FAILURES = ["reject", "requeue", "requeue", "reject", "close", "reject", "reject", "close", "close", "requeue"]

@@ -20,7 +20,7 @@ import dlx
 import simulator
 from examples.consumers import with_aio_pika, with_kombu, with_pika
 from examples.consumers.ladder import DELAYS_MS, PARKING, TRY_QUEUES, WAIT_QUEUES
-from simulator.serve.in_process import Server
+from simulator.server.in_process import Server
 
 RELEASES = ("3.10", "3.13", "4.0", "4.3")
 START_US = 1_790_000_000_000_000

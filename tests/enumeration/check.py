@@ -8,12 +8,12 @@ import msgspec
 
 from dlx.message import Message
 from simulator.events import Happened
-from simulator.testing import steps
-from simulator.testing.finding import Finding
-from simulator.testing.properties import INVARIANTS, Lossless, Property, PropertyBroken, Settles
-from simulator.testing.search import Search
-from simulator.testing.steps import History
-from simulator.testing.trial import Trial, replay
+from simulator.scenario import steps
+from simulator.scenario.steps import History
+from simulator.scenario.trial import Trial, replay
+from simulator.testing.properties.message_properties import INVARIANTS, Lossless, Property, PropertyBroken, Settles
+from simulator.testing.search.counterexample import Finding
+from simulator.testing.search.systematic_search import Search
 from tests.enumeration.oracle import Oracle, Queue
 from tests.enumeration.space import Space, Topology
 

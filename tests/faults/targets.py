@@ -14,7 +14,7 @@ import pika
 
 import simulator
 from simulator.broker.commands import AddVhost, DeleteVhost, SetPermissions
-from simulator.serve.in_process import Server
+from simulator.server.in_process import Server
 from tests.faults.cases import CASES
 from tests.faults.wire import Wire
 from tests.live.servers import LiveServer

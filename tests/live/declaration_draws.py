@@ -7,8 +7,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from dlx.topology import Exchange, Queue
-from dlx.values import (
+from dlx.field_values import (
     Binary,
     Float32,
     Long,
@@ -19,6 +18,7 @@ from dlx.values import (
     UnsignedInt,
     UnsignedShort,
 )
+from dlx.topology import Exchange, Queue
 
 # Values of every AMQP type; decimals and floats are few, as a queue keeps them for long.
 ANYTHING: tuple[Any, ...] = (

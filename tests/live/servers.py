@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from simulator.testing.servers import NoSuchServerError, Server, ask
+from simulator.testing.brokers.servers import NoSuchServerError, Server, ask
 
 __all__ = ["VARIABLE", "LiveServer", "NoSuchServerError", "given"]
 

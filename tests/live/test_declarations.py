@@ -19,13 +19,13 @@ import pytest
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 
 from dlx import bindings, declarations, exchange_declarations
+from dlx.amqp_errors import Refusal
 from dlx.consumer_arguments import check_consumer_arguments
 from dlx.policy_validation import PolicyRefusedError, check_policy
-from dlx.refusals import Refusal
 from dlx.releases import release as release_of
 from dlx.topology import Exchange, Queue
-from simulator.serve.amqp.tables import encode_table
-from simulator.testing.servers import ManagementError
+from simulator.server.amqp.tables import encode_table
+from simulator.testing.brokers.servers import ManagementError
 from tests.live import declaration_draws as draws
 from tests.live.servers import LiveServer
 
@@ -37,7 +37,7 @@ Verdict = tuple[int, str] | None
 
 @pytest.fixture
 def every_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have pika send the field types of ``dlx.values``, of which it knows only some."""
+    """Have pika send the field types of ``dlx.field_values``, of which it knows only some."""
 
     def encode(pieces: list[bytes], table: dict[str, Any] | None) -> int:
         pieces.append(encode_table(table or {}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pika
 
-from simulator.testing.servers import ManagementError
+from simulator.testing.brokers.servers import ManagementError
 from tests.live.servers import LiveServer
 from tests.rules.test_patterns import SEEN
 

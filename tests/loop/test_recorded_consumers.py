@@ -16,7 +16,7 @@ from examples.workload.broker import Broker
 from examples.workload.recording import collect, play, save, traced_vhost
 from examples.workload.virtual_time import VirtualStage
 from simulator.capture import open_log
-from simulator.capture.combine import combine
+from simulator.capture.merge_captures import combine
 from simulator.capture.recorder import Recorder
 from simulator.definitions import read_definitions
 from tests.loop.recording import START_US, UNSTEADY, VHOST

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from simulator.clock import VirtualClock
-from simulator.lives import RecordingBroker
-from simulator.serve.management import application
-from simulator.serve.node import Node
+from simulator.message_history import RecordingBroker
+from simulator.server.management import application
+from simulator.server.node import Node
 
 GUEST = "guest:guest"
 

@@ -11,13 +11,13 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ConnectionClosedByBroker
 
-import simulator.serve
+import simulator
 from tests.management.client import Real
 
 
 @pytest.fixture
 def server() -> Iterator[Any]:
-    with simulator.serve.serve("4.3", management_port=0) as server:
+    with simulator.server.serve("4.3", management_port=0) as server:
         yield server
 
 

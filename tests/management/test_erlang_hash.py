@@ -8,7 +8,7 @@ import pytest
 
 from dlx.erlang_hash import arguments_hash, phash2
 from dlx.erlang_printing import Atom
-from dlx.values import Long
+from dlx.field_values import Long
 
 # What erlang:phash2(Term, 1 bsl 32) gave on OTP 29.
 VECTORS: list[tuple[Any, int]] = [

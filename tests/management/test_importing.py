@@ -8,9 +8,9 @@ import pytest
 
 from simulator.broker import Broker
 from simulator.broker.commands import ImportDefinitions
-from simulator.broker.errors import OperatorError
+from simulator.broker.operator_errors import OperatorError
 from simulator.definitions import DefinitionsError
-from simulator.serve.furnishing import furnished
+from simulator.server.bootstrap import furnished
 
 RELEASES = ("3.8", "3.10", "3.13", "4.0", "4.3")
 QUEUE = {"name": "q", "durable": True, "auto_delete": False, "arguments": {"x-max-length": 5}}

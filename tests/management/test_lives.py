@@ -15,7 +15,7 @@ from simulator.broker.commands import (
     Reject,
 )
 from simulator.events import Event, Happened
-from simulator.lives import EVENTS_PER_MESSAGE_MAX, Lives, RecordingBroker
+from simulator.message_history import EVENTS_PER_MESSAGE_MAX, Lives, RecordingBroker
 
 START_US = 1_700_000_000_000_000
 CHANNEL = ("c", 1)

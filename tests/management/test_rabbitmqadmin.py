@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-import simulator.serve
+import simulator
 from tests.live.servers import LiveServer
 from tests.management.client import Real
 
@@ -42,7 +42,7 @@ def tool(live_server: LiveServer, tmp_path: Path) -> Iterator[Tool]:
         pytest.skip(f"RabbitMQ {live_server.release} no longer hands out rabbitmqadmin")
     script = tmp_path / "rabbitmqadmin"
     script.write_bytes(answer.body)
-    with simulator.serve.serve(live_server.release, management_port=0) as server:
+    with simulator.server.serve(live_server.release, management_port=0) as server:
         yield Tool(script, server.management_url or "")
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import simulator
 from simulator.broker import Broker
 from simulator.broker.commands import OpenChannel, OpenConnection, Publish
-from simulator.serve.in_process import Server
-from tests.serve.test_command import serving
+from simulator.server.in_process import Server
+from tests.server.test_command import serving
 
 CHANNEL = ("c", 1)
 

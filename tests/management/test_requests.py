@@ -7,8 +7,8 @@ import pytest
 from simulator.broker.broker import Broker
 from simulator.broker.commands import OpenChannel, OpenConnection, Publish
 from simulator.clock import WallClock
-from simulator.serve.management import application
-from simulator.serve.node import Node
+from simulator.server.management import application
+from simulator.server.node import Node
 from tests.management.client import Simulated
 
 RELEASES = ("3.8", "3.10", "3.13", "4.0", "4.3")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dlx import bindings, declarations, exchange_declarations
+from dlx.amqp_errors import Refusal, no_exchange, no_queue
 from dlx.policy_validation import PolicyRefusedError, check_policy
-from dlx.refusals import Refusal, no_exchange, no_queue
 from dlx.releases import Release
 from dlx.topology import STOCK_EXCHANGES, Exchange, Queue
 from tests.rules.vector_case import plain_table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dlx import Message, Queue, Topology, dead_letter, effective_settings, published, release
-from dlx.letters import DeadLetter
+from dlx.dead_lettering import DeadLetter
 
 
 def hop(message: Message, queue: str, reason: str, to: str, name: str) -> DeadLetter:

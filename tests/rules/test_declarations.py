@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from dlx import refusals
+from dlx import amqp_errors
+from dlx.amqp_errors import Refusal
 from dlx.bindings import check_binding
 from dlx.consumer_arguments import check_consumer_arguments
 from dlx.declarations import (
@@ -19,10 +20,9 @@ from dlx.declarations import (
     declared_queue,
 )
 from dlx.exchange_declarations import check_exchange_equivalence, declared_exchange
-from dlx.refusals import Refusal
+from dlx.field_values import Binary, Long, Short
 from dlx.releases import RELEASES, Release, release
 from dlx.topology import Exchange, Queue
-from dlx.values import Binary, Long, Short
 from tests.rules.declared import ORDER, Declared
 
 RECORDED = Path(__file__).parent.parent / "vectors" / "recorded"
@@ -230,7 +230,7 @@ def test_an_exclusive_queue_is_no_other() -> None:
         check_queue_equivalence(
             queue, vhost="/", durable=True, auto_delete=False, exclusive=False, arguments={}, release=release("4.3")
         )
-    assert refused.value.text == refusals.locked_queue("q", "/").text
+    assert refused.value.text == amqp_errors.locked_queue("q", "/").text
 
 
 # Exchanges and bindings
@@ -328,23 +328,23 @@ def test_consumer_arguments_that_pass() -> None:
 @pytest.mark.parametrize(
     ("refused", "text"),
     [
-        (refusals.no_queue("q", "/"), "NOT_FOUND - no queue 'q' in vhost '/'"),
-        (refusals.system_exchange("amq.direct", "/"),
+        (amqp_errors.no_queue("q", "/"), "NOT_FOUND - no queue 'q' in vhost '/'"),
+        (amqp_errors.system_exchange("amq.direct", "/"),
          "ACCESS_REFUSED - deletion of system exchange 'amq.direct' in vhost '/' not allowed"),
-        (refusals.conditional_delete("if-empty", "q", "/"),
+        (amqp_errors.conditional_delete("if-empty", "q", "/"),
          "NOT_IMPLEMENTED - cannot delete queue 'q' in vhost '/'. queue.delete operations with if-empty flag set are"
          " not supported by quorum queues"),
-        (refusals.message_too_large(16_777_217, 16_777_216),
+        (amqp_errors.message_too_large(16_777_217, 16_777_216),
          "PRECONDITION_FAILED - message size 16777217 is larger than configured max size 16777216"),
-        (refusals.wrong_sender_selected_type("BCC", "table"),
+        (amqp_errors.wrong_sender_selected_type("BCC", "table"),
          'PRECONDITION_FAILED - invalid message: {unacceptable_type_in_header,"BCC",table}'),
-        (refusals.stream_without_prefetch("s", "/", release("3.10")),
+        (amqp_errors.stream_without_prefetch("s", "/", release("3.10")),
          "PRECONDITION_FAILED - consumer prefetch count is not set for 'queue 's' in vhost '/''"),
-        (refusals.stream_without_prefetch("s", "/", release("4.0")),
+        (amqp_errors.stream_without_prefetch("s", "/", release("4.0")),
          "PRECONDITION_FAILED - consumer prefetch count is not set for stream queue 's' in vhost '/'"),
-        (refusals.stream_without_acknowledgements("s", "/", release("3.10")),
+        (amqp_errors.stream_without_acknowledgements("s", "/", release("3.10")),
          "NOT_IMPLEMENTED - automatic acknowledgement not supported by stream queues queue 's' in vhost '/'"),
-        (refusals.no_vhost("v"), "NOT_ALLOWED - vhost v not found"),
+        (amqp_errors.no_vhost("v"), "NOT_ALLOWED - vhost v not found"),
     ],
 )  # fmt: skip
 def test_texts_of_the_channel(refused: Refusal, text: str) -> None:

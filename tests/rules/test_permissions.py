@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from dlx.amqp_errors import Refusal
 from dlx.permissions import NEEDED, check, check_topic
-from dlx.refusals import Refusal
 from dlx.releases import RELEASES, release
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from dlx import Binding, Exchange, Policy, Queue, Topology, dead_letter, effective_settings, published, release
+from dlx.dead_lettering import DeadLetter
 from dlx.delivery_counts import Counts, carried, count_headers
-from dlx.letters import DeadLetter
-from dlx.rendering import delivered_headers
+from dlx.delivery_headers import delivered_headers
 from dlx.routing import headers_match
 from dlx.settings import Settings
 

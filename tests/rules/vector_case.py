@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from dlx.dead_lettering import dead_letter
 from dlx.death_headers import QueueCrashError
 from dlx.delivery_counts import (
     Counts,
@@ -23,15 +24,14 @@ from dlx.delivery_counts import (
     limit_exceeded,
     returned,
 )
-from dlx.letters import dead_letter
+from dlx.delivery_headers import delivered_headers
+from dlx.field_values import Long
 from dlx.message import Message, published
-from dlx.reasons import why_impossible
+from dlx.possible_deaths import why_impossible
 from dlx.releases import Release
-from dlx.rendering import delivered_headers
 from dlx.routing import route
 from dlx.settings import REJECT_PUBLISH, Settings, effective_settings
 from dlx.topology import CLASSIC, QUORUM, STREAM, Binding, Exchange, Policy, Queue, Topology
-from dlx.values import Long
 
 LIMIT_TRIES = 30
 RETURNS: dict[str, Return] = {"reject": "reject", "nack": "nack", "close": "lost channel"}

@@ -12,8 +12,8 @@ def loaded() -> None:
     pytester forgets afterwards what was loaded there for the first time; loaded again, a module's
     classes would be others than those that its users know.
     """
-    from simulator.testing import inspect_server, inspect_simulator
-    from simulator.testing.backends import Simulator
+    from simulator.testing.brokers import inspect_server, inspect_simulator
+    from simulator.testing.brokers.backends import Simulator
 
     assert inspect_server
     assert inspect_simulator

@@ -1,4 +1,4 @@
-"""Plays a history of ``simulator.testing.steps`` on a real RabbitMQ, with real connections that really break.
+"""Plays a history of ``simulator.scenario.steps`` on a real RabbitMQ, with real connections that really break.
 
 A real server has no clock to move, so definitions and history are made quicker
 together: the longest time in them becomes a second or so, and the others shrink with it.
@@ -17,8 +17,8 @@ from typing import Any
 import pika
 from pika.exceptions import AMQPError, ChannelClosedByBroker, NackError
 
-from simulator.testing import steps
-from simulator.testing.steps import AnyStep, History
+from simulator.scenario import steps
+from simulator.scenario.steps import AnyStep, History
 
 LONGEST_MS = 1_500
 LATE_MS = 250  # so much later than said may a server be

@@ -27,12 +27,13 @@ from simulator.broker.commands import (
     Reject,
 )
 from simulator.broker.replies import Got
-from simulator.lives import MESSAGES_MAX, Lives, RecordingBroker
-from simulator.serve.node import Node
-from simulator.testing import assert_dead_lettered, assert_nothing_lost, assert_settles, inspect_server
-from simulator.testing.running import RunningServer, ServerBroker
-from simulator.testing.servers import ask
-from simulator.testing.simulated import Simulator
+from simulator.message_history import MESSAGES_MAX, Lives, RecordingBroker
+from simulator.server.node import Node
+from simulator.testing import assert_dead_lettered, assert_nothing_lost, assert_settles
+from simulator.testing.brokers import inspect_server
+from simulator.testing.brokers.running_server import RunningServer, ServerBroker
+from simulator.testing.brokers.servers import ask
+from simulator.testing.brokers.simulated import Simulator
 
 CHANNEL = ("me", 1)
 START_US = 1_767_225_600_000_000  # 2026-01-01

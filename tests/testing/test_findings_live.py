@@ -15,14 +15,15 @@ from dlx.topology import QUORUM
 from simulator.broker.state import QueueState
 from simulator.definitions import DefinitionsError
 from simulator.events import Event
-from simulator.testing import Trial, steps
-from simulator.testing.entries import entries
-from simulator.testing.properties import RETURNS_MAX
-from simulator.testing.running import RunningServer
-from simulator.testing.search import Search
-from simulator.testing.servers import Server
-from simulator.testing.steps import AnyStep, History
-from simulator.testing.topologies import read_topology
+from simulator.scenario import steps
+from simulator.scenario.steps import AnyStep, History
+from simulator.testing import Trial
+from simulator.testing.brokers.running_server import RunningServer
+from simulator.testing.brokers.servers import Server
+from simulator.testing.properties.message_properties import RETURNS_MAX
+from simulator.testing.search.entries import entries
+from simulator.testing.search.systematic_search import Search
+from simulator.testing.search.topology_under_test import read_topology
 from tests.live.servers import LiveServer
 from tests.testing.live_player import LATE_MS, LivePlayer, factor_for, quicker, quicker_history
 

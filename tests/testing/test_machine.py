@@ -15,13 +15,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import initialize, invariant, rule, run_state_machine_as_test
 
-from simulator.broker import Broker, queues
+from simulator.broker import Broker
 from simulator.broker.copies import Copy
+from simulator.broker.operations import queues
 from simulator.broker.state import QueueState
 from simulator.cli.main import main
 from simulator.definitions import DefinitionsError
-from simulator.testing import Property, PropertyBroken, TopologyMachine, machine
-from simulator.testing.steps import AnyStep, Publish, Reject, Repeat, Wait
+from simulator.scenario.steps import AnyStep, Publish, Reject, Repeat, Wait
+from simulator.testing import Property, PropertyBroken, TopologyMachine, topology_machine
 from tests.testing.test_trial import LADDER, QUORUM, definitions, queue
 
 QUICK = settings(
@@ -298,7 +299,7 @@ def test_definitions_without_a_file_are_replayed_from_one_that_the_report_writes
 
 
 def test_what_the_systematic_search_did_not_try_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "SEARCH_S", 0)
+    monkeypatch.setattr(topology_machine, "SEARCH_S", 0)
 
     class Orders(TopologyMachine):
         definitions = LADDER
@@ -423,7 +424,7 @@ def test_a_broker_that_forgets_messages_is_found_out(monkeypatch: pytest.MonkeyP
 
 def test_a_broker_that_miscounts_deaths_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """x-death: the count of a second death stays what it was."""
-    from simulator.broker import dead_letters
+    from simulator.broker.operations import dead_letters
 
     right = dead_letters.dead_letter
 

@@ -15,8 +15,9 @@ import pika
 import pytest
 
 import simulator
-from simulator.testing import backends, passing_time, servers
-from simulator.testing.simulated import Simulator
+from simulator.testing import driven_clock
+from simulator.testing.brokers import backends, servers
+from simulator.testing.brokers.simulated import Simulator
 
 pytest_plugins = ["pytester"]
 
@@ -129,7 +130,7 @@ def test_a_broker_costs_a_test_little() -> None:
 
 def test_consumers_answer_while_time_passes(inner: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """One call is enough for a retry that goes round six times."""
-    monkeypatch.setattr(passing_time, "ANSWER_S", 10)  # a busy machine is no reason to fail
+    monkeypatch.setattr(driven_clock, "ANSWER_S", 10)  # a busy machine is no reason to fail
     inner.makepyfile("""
         import threading
         import pika
@@ -179,11 +180,11 @@ def test_a_consumer_that_does_not_answer_is_waited_for_once() -> None:
             channel.basic_publish("", "wait", b"x", pika.BasicProperties(expiration=str(seconds * 1000)))
         start_us, start_s = broker.clock.now_us(), time.perf_counter()
         assert broker.clock.advance(hours=1) == start_us + 3_600_000_000
-        assert time.perf_counter() - start_s < 15 * passing_time.ANSWER_S
+        assert time.perf_counter() - start_s < 15 * driven_clock.ANSWER_S
 
 
 def test_a_consumer_that_requeues_for_ever_does_not_stop_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passing_time, "ANSWERS_MAX_S", 0.2)
+    monkeypatch.setattr(driven_clock, "ANSWERS_MAX_S", 0.2)
 
     def requeue() -> None:
         connection = pika.BlockingConnection(pika.URLParameters(broker.amqp_url))
@@ -511,7 +512,7 @@ def test_an_extra_that_is_not_installed_is_named(inner: pytest.Pytester, library
 def test_time_ends_with_the_year_9999(inner: pytest.Pytester) -> None:
     inner.makepyfile("""
         import pytest
-        from simulator.testing.servers import ManagementError
+        from simulator.testing.brokers.servers import ManagementError
 
         def test_it(dlx_broker, dlx_clock):
             now_us = dlx_clock.advance(days=365 * 7900)
@@ -547,7 +548,7 @@ def test_options_and_marker_are_documented(inner: pytest.Pytester) -> None:
 CONTAINER = """
 import pytest
 import simulator
-from simulator.testing import containers
+from simulator.testing.brokers import containers
 
 class Container:
     username = password = "guest"

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from simulator.events import Event
-from simulator.testing import steps
-from simulator.testing.random_search import search_at_random
-from simulator.testing.search import Search
-from simulator.testing.trial import Observed, Trial
+from simulator.scenario import steps
+from simulator.scenario.trial import Observed, Trial
+from simulator.testing.search.random_search import search_at_random
+from simulator.testing.search.systematic_search import Search
 from tests.testing.test_search import topology
 from tests.testing.test_trial import queue
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dlx.values import UnsignedByte
-from simulator.testing import PropertyBroken, Trial, steps
-from simulator.testing.report import as_mermaid, as_test, events_of, explained, in_words, life, repeats
+from dlx.field_values import UnsignedByte
+from simulator.scenario import steps
+from simulator.testing import PropertyBroken, Trial
+from simulator.testing.search.failure_report import as_mermaid, as_test, events_of, explained, in_words, life, repeats
 from tests.testing.test_trial import LADDER, QUORUM, definitions, queue
 
 

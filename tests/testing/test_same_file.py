@@ -17,7 +17,7 @@ import pytest
 import dlx
 from dlx.topology import Topology
 from simulator.testing import assert_dead_lettered, assert_nothing_lost, assert_settles
-from simulator.testing.brokers import Broker, Clock
+from simulator.testing.brokers.broker_under_test import Broker, Clock
 
 SECONDS = 10
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from simulator.testing import PropertyBroken, replay, steps
-from simulator.testing import finding as finding_module
-from simulator.testing.entries import entries
-from simulator.testing.search import Search
-from simulator.testing.trial import Trial
+from simulator.scenario import steps
+from simulator.scenario.trial import Trial
+from simulator.testing import PropertyBroken, replay
+from simulator.testing.search import counterexample as finding_module
+from simulator.testing.search.entries import entries
+from simulator.testing.search.systematic_search import Search
 from tests.testing.test_trial import queue
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import InvalidArgument
 
 import dlx
-from dlx import values
+from dlx import field_values
 from dlx.releases import RELEASES
 from simulator.testing import _hypothesis, strategies
 from tests.testing.reaching import reached
@@ -110,10 +110,13 @@ def test_a_release_is_pasted_by_its_name(name: str) -> None:
 
 
 TYPED = [
-    *(kind(7) for kind in (values.SignedByte, values.UnsignedByte, values.Short, values.UnsignedShort)),
-    *(kind(7) for kind in (values.UnsignedInt, values.Long, values.Timestamp)),
-    values.Float32(0.5),
-    values.Binary(b"7"),
+    *(
+        kind(7)
+        for kind in (field_values.SignedByte, field_values.UnsignedByte, field_values.Short, field_values.UnsignedShort)
+    ),
+    *(kind(7) for kind in (field_values.UnsignedInt, field_values.Long, field_values.Timestamp)),
+    field_values.Float32(0.5),
+    field_values.Binary(b"7"),
 ]
 
 
@@ -121,7 +124,7 @@ TYPED = [
 def test_a_pasted_value_keeps_its_type_on_the_wire(value: Any) -> None:
     pasted = eval(repr(value), dict(PASTED_BELOW))
     assert (type(pasted), pasted) == (type(value), value)
-    assert f"{value}" == f"{values.plain(value)}"
+    assert f"{value}" == f"{field_values.plain(value)}"
 
 
 SMALLEST = {

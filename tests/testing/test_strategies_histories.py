@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 import dlx
 from dlx.releases import RELEASES
 from simulator.events import Event
-from simulator.testing import Trial, steps
-from simulator.testing.steps import AnyStep, History
+from simulator.scenario import steps
+from simulator.scenario.steps import AnyStep, History
+from simulator.testing import Trial
 from simulator.testing.strategies import definitions_document, histories, topologies
 from simulator.testing.strategies.history import LADDER
 from tests.testing.reaching import reached

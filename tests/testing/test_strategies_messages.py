@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 import dlx
 from dlx.death_headers import QueueCrashError
 from dlx.deaths import REASONS
+from dlx.delivery_headers import delivered_headers
+from dlx.field_values import Long, UnsignedByte
 from dlx.message import PublishRefusedError
 from dlx.releases import RELEASES
-from dlx.rendering import delivered_headers
-from dlx.values import Long, UnsignedByte
 from simulator.broker import Broker
 from simulator.broker.commands import DeclareQueue, OpenChannel, OpenConnection, Publish
 from simulator.broker.replies import ChannelClosed
-from simulator.serve.amqp.tables import decode_table, encode_table
+from simulator.server.amqp.tables import decode_table, encode_table
 from simulator.testing.strategies import (
     deaths,
     field_values,

@@ -13,7 +13,7 @@ from dlx.policies import pattern_found
 from dlx.releases import RELEASES, release
 from simulator.broker import Broker
 from simulator.broker.commands import DeclareQueue, OpenChannel, OpenConnection, SetPolicy
-from simulator.broker.errors import OperatorError
+from simulator.broker.operator_errors import OperatorError
 from simulator.broker.replies import ChannelClosed, QueueDeclared
 from simulator.testing.strategies import policies, queue_arguments, queues, settings
 from tests.testing.reaching import reached

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from simulator.testing import PropertyBroken, TopologyMachine, replay
-from simulator.testing.properties import PROMISES
-from simulator.testing.search import Search
+from simulator.testing.properties.message_properties import PROMISES
+from simulator.testing.search.systematic_search import Search
 
 ROOT = Path("examples/topologies")
 TOPOLOGIES: dict[str, dict[str, dict[str, Any]]] = tomllib.loads((ROOT / "topologies.toml").read_text())

@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from dlx import Policy
-from simulator.broker.errors import OperatorError
+from simulator.broker.operator_errors import OperatorError
 from simulator.events import Event
-from simulator.testing import Property, PropertyBroken, Trial, replay, steps
+from simulator.scenario import steps
+from simulator.testing import Property, PropertyBroken, Trial, replay
 
 
 def definitions(*queues: dict[str, Any]) -> dict[str, Any]:
@@ -149,7 +150,7 @@ def test_a_name_that_was_there_is_none() -> None:
         (lambda trial: trial.wait(1.5), ValueError, "wait: Expected `int`, got `float` - at `$.ms`"),
         (lambda trial: trial.publish("", "orders", ttl_ms=5), ValueError, "publish: Object contains unknown field"),
         (lambda trial: trial.publish("", "orders", headers={"CC": "x"}), ValueError, "publish: "),
-        (lambda trial: trial.do("x"), TypeError, "'x' is no step; expected one of simulator.testing.steps"),
+        (lambda trial: trial.do("x"), TypeError, "'x' is no step; expected one of simulator.scenario.steps"),
         (lambda trial: trial.repeat(2, "x"), TypeError, "'x' is no step"),
         (lambda trial: trial.do(steps.Repeat(("x",), 2)), TypeError, "'x' is no step"),
         (lambda trial: trial.set_policy("short"), ValueError, "set-policy: Expected `object`, got `str`"),

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from dlx.dead_lettering import DeadLetter, dead_letter, death_keys
 from dlx.death_headers import QueueCrashError
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REASONS
-from dlx.letters import DeadLetter, dead_letter, death_keys
 from dlx.message import Message
-from dlx.reasons import why_impossible
+from dlx.possible_deaths import why_impossible
 from dlx.releases import Release
 from dlx.settings import AT_LEAST_ONCE, Settings, alternate_exchange, effective_settings
 from dlx.topology import Topology

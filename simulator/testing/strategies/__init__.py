@@ -19,9 +19,9 @@ prints of it can be pasted into a test below
 >>> from dlx.policies import PolicyChoice, SkippedPolicy
 >>> from dlx.releases import Release
 >>> from dlx.settings import Origin, Setting
->>> from dlx.values import *
+>>> from dlx.field_values import *
 >>> from simulator.capture.schema import Observation
->>> from simulator.testing.steps import *
+>>> from simulator.scenario.steps import *
 
 ``from simulator.testing import strategies`` where Hypothesis's own ``settings`` is used beside this one.
 Through the entry point ``hypothesis``, ``st.from_type(dlx.Topology)`` and its like work

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from dlx.values import (
+from dlx.field_values import (
     Binary,
     Float32,
     Long,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dlx.consumer import DeathHistory, death_history
 from dlx.deaths import REASONS, X_DEATH, Death
-from dlx.values import Long, Timestamp
+from dlx.field_values import Long, Timestamp
 from simulator.testing.strategies.amqp import field_tables, field_values
 from simulator.testing.strategies.built import built
 from simulator.testing.strategies.checks import check_count, check_flags, checked_names

@@ -11,8 +11,8 @@ from dlx.releases import Release
 from dlx.settings import DEAD_LETTER_EXCHANGE, MAX_LENGTH, MESSAGE_TTL, effective_settings
 from dlx.topology import STREAM, Policy, Queue, Topology
 from simulator.json_values import NoFieldValueError, field_value, plain
-from simulator.testing import steps
-from simulator.testing.steps import AnyStep, History
+from simulator.scenario import steps
+from simulator.scenario.steps import AnyStep, History
 from simulator.testing.strategies.built import built
 from simulator.testing.strategies.checks import (
     check_count,
@@ -62,7 +62,7 @@ def histories(
     hostile: bool = False,
     release: Release | str = "4.3",
 ) -> st.SearchStrategy[History]:
-    """Histories (``simulator.testing.steps``) that fit the topology; ``simulator.testing.Trial`` plays them.
+    """Histories (``simulator.scenario.steps``) that fit the topology; ``simulator.testing.Trial`` plays them.
 
     Publishes go to its queues and exchanges, consumers take from its queues, and time passes by what its TTLs are.
     What is drawn goes to JSON and back. It shrinks to few steps, publishes first.

@@ -11,19 +11,19 @@ from dlx.message import Message
 from dlx.releases import Release
 from dlx.routing import route
 from dlx.topology import Topology
-from simulator.broker.content import delivered_properties
+from simulator.broker.operations.content import delivered_properties
 from simulator.capture.observe import split_properties
 from simulator.capture.schema import Observation
 from simulator.events import Event, Happened
 from simulator.json_values import plain
-from simulator.testing.steps import AnyStep
+from simulator.scenario.steps import AnyStep
+from simulator.scenario.trial import START_US, Trial
 from simulator.testing.strategies.built import built
 from simulator.testing.strategies.checks import check_count, check_flags, check_topology, checked_release
 from simulator.testing.strategies.documents import definitions_document
 from simulator.testing.strategies.history import KINDS, LADDER, histories
 from simulator.testing.strategies.message import properties
 from simulator.testing.strategies.names import NOWHERE
-from simulator.testing.trial import START_US, Trial
 
 # Definitions are exported once, so a log does not tell of policies that changed.
 _KINDS = tuple(kind for kind in KINDS if kind != "policy")

@@ -8,9 +8,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from dlx.dead_lettering import record_death
 from dlx.death_headers import QueueCrashError
 from dlx.deaths import REASONS, X_DEATH
-from dlx.letters import record_death
 from dlx.message import Message, published
 from dlx.releases import Release
 from simulator.testing.strategies.amqp import field_values

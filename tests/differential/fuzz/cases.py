@@ -16,7 +16,7 @@ from typing import NamedTuple
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from dlx.releases import release
-from simulator.serve import serve
+from simulator.server import serve
 from tests.differential.differences import same
 from tests.differential.fuzz.scripts import scripts
 from tests.differential.operations import Operation, Wait

@@ -24,7 +24,7 @@ from simulator.capture.firehose import Until
 from simulator.capture.live import capture
 from simulator.definitions import read_definitions
 from simulator.replay import replay_table
-from simulator.testing.servers import ManagementError
+from simulator.testing.brokers.servers import ManagementError
 from tests.live.fuzzing.topology import ServerFault, declare, draw, without_automatic_deaths
 from tests.live.fuzzing.traffic import Traffic
 from tests.live.fuzzing.wire import all_numbers

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import pika
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 
-from simulator.testing.servers import ManagementError
+from simulator.testing.brokers.servers import ManagementError
 from tests.live.servers import LiveServer
 
 QUEUE_NAMES = [

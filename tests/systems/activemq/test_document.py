@@ -15,7 +15,7 @@ import pytest
 from dlx.activemq.dead_letter_strategies import Discarding, Individual, Shared
 from dlx.activemq.profiles import PROFILES
 from dlx.activemq.redelivery_policy import RedeliveryPolicy
-from simulator.activemq import scenario, simulate
+from simulator.activemq import activemq_scenario, simulate
 
 ROOT = Path(__file__).parent.parent.parent.parent
 TEXT = (ROOT / "docs" / "activemq.md").read_text(encoding="utf-8")
@@ -43,13 +43,13 @@ def test_the_scenarios_run() -> None:
 @pytest.mark.parametrize(
     "struct",
     [
-        *scenario._STEPS.values(),
-        scenario.Scenario,
-        scenario.BrokerPart,
-        scenario.PolicyEntry,
-        scenario.RedeliveryPlugin,
-        scenario.DiscardingPlugin,
-        scenario.ListenerPart,
+        *activemq_scenario._STEPS.values(),
+        activemq_scenario.Scenario,
+        activemq_scenario.BrokerPart,
+        activemq_scenario.PolicyEntry,
+        activemq_scenario.RedeliveryPlugin,
+        activemq_scenario.DiscardingPlugin,
+        activemq_scenario.ListenerPart,
         RedeliveryPolicy,
         Shared,
         Individual,
@@ -62,4 +62,4 @@ def test_every_field_is_described(struct: Any) -> None:
 
 
 def test_every_step_and_profile_is_described() -> None:
-    assert [name for name in (*scenario._STEPS, *PROFILES) if f"`{name}`" not in TEXT] == []
+    assert [name for name in (*activemq_scenario._STEPS, *PROFILES) if f"`{name}`" not in TEXT] == []

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.activemq import simulate
-from simulator.scenarios import ScenarioError
+from simulator.scenario.scenario_errors import ScenarioError
 
 DLQ = "ActiveMQ.DLQ"
 Steps = list[dict[str, Any]]

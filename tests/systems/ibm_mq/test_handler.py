@@ -8,7 +8,7 @@ import pytest
 
 from dlx.ibm_mq.mqdlh import BIG_ENDIAN, LENGTH, LITTLE_ENDIAN, read_mqdlh
 from simulator.ibm_mq import simulate, simulation
-from simulator.scenarios import ScenarioError
+from simulator.scenario.scenario_errors import ScenarioError
 
 FULL, INHIBITED = "MQRC_Q_FULL", "MQRC_PUT_INHIBITED"
 DEAD = "SYSTEM.DEAD.LETTER.QUEUE"

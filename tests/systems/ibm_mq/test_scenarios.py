@@ -11,7 +11,7 @@ import pytest
 
 from simulator.events import Event
 from simulator.ibm_mq import simulate
-from simulator.scenarios import ScenarioError
+from simulator.scenario.scenario_errors import ScenarioError
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "ibm_mq.md"
 MESSAGE = {"REASON": "MQRC_Q_FULL", "DESTQ": "ORDERS"}

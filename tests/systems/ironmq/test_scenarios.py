@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.ironmq import simulate
-from simulator.scenarios import ScenarioError
+from simulator.scenario.scenario_errors import ScenarioError
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "ironmq.md"
 EXAMPLE = re.compile(r"^```json\n(.*?)^```\n.*?^```text\n(.*?)^```\n", re.DOTALL | re.MULTILINE)

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from simulator.ironmq.http import app
-from simulator.serve.http_server import run, serve
+from simulator.server.http_server import run, serve
 
 
 def post(url: str) -> Any:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from simulator.zaqar import scenario
+from simulator.zaqar import zaqar_scenario
 from simulator.zaqar.steps import AnyStep, Asked, Claim, Create, EndClaims, Look, Post, Wait
 
 VARIABLE = "DLX_LIVE_ZAQAR"
@@ -100,7 +100,7 @@ class Recorder:
 
     def record(self, document: dict[str, Any]) -> dict[str, Any]:
         """Play a scenario; the recorded trace."""
-        read = scenario.read(document)
+        read = zaqar_scenario.read(document)
         for name, metadata in read.queues.items():
             self._take(Create(queue=name, metadata=metadata))
         for step in read.steps:

@@ -127,7 +127,7 @@ def test_an_unknown_profile() -> None:
 
 
 def test_it_serves_on_a_port_until_it_is_told_to_stop() -> None:
-    program = "from simulator.serve import http_server; from simulator.zaqar.http import app; "
+    program = "from simulator.server import http_server; from simulator.zaqar.http import app; "
     program += "http_server.run(app(profile='swift'), host='127.0.0.1', port=0, "
     program += "ready=lambda url: print(url, flush=True))"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:

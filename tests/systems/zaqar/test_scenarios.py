@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from simulator.scenarios import ScenarioError
+from simulator.scenario.scenario_errors import ScenarioError
 from simulator.zaqar import simulate, steps
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "zaqar.md"

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dlx.zaqar import Terms, patching
-from simulator.zaqar import scenario
+from simulator.zaqar import zaqar_scenario
 from simulator.zaqar.service import Zaqar
 from simulator.zaqar.store import SECOND_US, Draft
 
@@ -99,10 +99,10 @@ def _differences(document: dict[str, Any], part: float) -> list[str]:
 def _http_differences(document: dict[str, Any], part: float) -> list[str]:
     trace = _with_ids(document["trace"])
     steps = list(_steps(trace))
-    result = scenario.simulate(
+    result = zaqar_scenario.simulate(
         {
             "project": document["project"],
-            "start_us": scenario.START_US + round(part * SECOND_US),
+            "start_us": zaqar_scenario.START_US + round(part * SECOND_US),
             "steps": [step for _, step in steps],
         }
     )
@@ -221,7 +221,7 @@ def _mongodb_differences(result: dict[str, Any], part: float) -> list[str]:
     steps, setting = result["steps"], _Setting(result["steps"], part)
     store = Zaqar("mongodb").store
     store.create_queue("p", setting.source, setting.metadata)
-    now_us, claim_id, problems = scenario.START_US + round(part * SECOND_US), None, []
+    now_us, claim_id, problems = zaqar_scenario.START_US + round(part * SECOND_US), None, []
     posted = store.post("p", setting.source, setting.drafts, "recorder", now_us)
     before: list[dict[str, Any]] = []
     for step in steps:

@@ -1,0 +1,388 @@
+"""A scenario: how a broker is configured and what an application does, read from plain JSON values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, get_args
+
+import msgspec
+
+from dlx.activemq import plugins
+from dlx.activemq.dead_letter_strategies import Strategy
+from dlx.activemq.destination_map import DestinationMap, Entry, entries
+from dlx.activemq.destinations import Destination, parse_destination
+from dlx.activemq.profiles import PROFILES
+from dlx.activemq.redelivery_policy import RedeliveryPolicy
+from dlx.activemq.settings import EXPIRE_PERIOD_MS, BrokerSettings, DestinationPolicy
+from simulator.activemq.activemq_xml import ConfigurationError, broker_settings
+from simulator.scenario.scenario_errors import ScenarioError
+
+Milliseconds = Annotated[int, msgspec.Meta(ge=0)]
+Fails = Annotated[int, msgspec.Meta(ge=0)] | Literal["always"]
+Property = str | int | float | bool
+
+
+class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A part of a scenario; fields that are not its own are errors."""
+
+
+class PolicyEntry(_Strict, frozen=True, kw_only=True, rename="camel"):
+    """What applies to a queue or topic, as in ``policyEntry``."""
+
+    queue: str | None = None
+    topic: str | None = None
+    dead_letter_strategy: Strategy | None = None
+    expire_messages_period: int = EXPIRE_PERIOD_MS
+
+
+class RedeliveryPlugin(_Strict, frozen=True, kw_only=True, rename="camel"):
+    """The broker's redelivery plugin."""
+
+    policies: tuple[RedeliveryPolicy, ...] = ()
+    default_policy: RedeliveryPolicy | None = msgspec.field(default=None, name="default_policy")
+    fallback_to_dead_letter: bool = True
+    send_to_dlq_if_max_retries_exceeded: bool = True
+
+
+class DiscardingPlugin(_Strict, frozen=True, kw_only=True, rename="camel"):
+    """The broker's discarding plugin."""
+
+    drop_all: bool = True
+    drop_temporary_topics: bool = True
+    drop_temporary_queues: bool = True
+    drop_only: str = ""
+
+
+class BrokerPart(_Strict, frozen=True, kw_only=True):
+    """The broker: from ``activemq.xml``, or from here."""
+
+    activemq_xml: str | None = None
+    policies: tuple[PolicyEntry, ...] = ()
+    default_policy: PolicyEntry | None = None
+    redelivery_plugin: RedeliveryPlugin | None = None
+    discarding_plugin: DiscardingPlugin | None = None
+    redelivery_policy: RedeliveryPolicy | None = None
+
+
+class _Step(_Strict, frozen=True, kw_only=True, tag_field="do"):
+    """Something that is done; ``at_ms``: not before that time."""
+
+    at_ms: Milliseconds | None = None
+
+
+class Connect(_Step, frozen=True, kw_only=True, tag="connect"):
+    """A connection, with the redelivery policy of its consumers.
+
+    ``redelivery_policies`` are by destination; ``put_policies`` are put under one without naming it.
+    ``prefetch``: how many unread messages a consumer is given.
+    """
+
+    connection: str
+    client_id: str | None = None
+    redelivery_policy: dict[str, Any] | None = None
+    redelivery_policies: tuple[RedeliveryPolicy, ...] = ()
+    put_policies: dict[str, RedeliveryPolicy] = {}
+    non_blocking_redelivery: bool = False
+    prefetch: Annotated[int, msgspec.Meta(ge=1)] = 1000
+
+
+class OpenSession(_Step, frozen=True, kw_only=True, tag="session"):
+    """A session."""
+
+    session: str
+    connection: str
+    acknowledge: Literal["transacted", "auto", "client", "dups_ok", "individual"] = "auto"
+
+
+class ListenerPart(_Strict, frozen=True, kw_only=True):
+    """A listener that throws ``exception`` the first ``fails`` times that it sees a message.
+
+    ``{n}`` in the exception is the number of the call.
+    """
+
+    fails: Fails = 0
+    exception: str = "java.lang.RuntimeException: failed"
+
+
+class Consume(_Step, frozen=True, kw_only=True, tag="consumer"):
+    """A consumer; with ``subscription``, of a durable subscription."""
+
+    consumer: str
+    session: str
+    destination: str
+    subscription: str | None = None
+    listener: ListenerPart | None = None
+
+
+class Send(_Step, frozen=True, kw_only=True, tag="send"):
+    """A message is sent."""
+
+    to: str
+    body: str = ""
+    message: str | None = None
+    persistent: bool = True
+    ttl_ms: Milliseconds = 0
+    priority: Annotated[int, msgspec.Meta(ge=0, le=9)] = 4
+    properties: dict[str, Property] = {}
+
+
+class Receive(_Step, frozen=True, kw_only=True, tag="receive"):
+    """Wait for a message, for ``timeout_ms`` at most."""
+
+    consumer: str
+    timeout_ms: Milliseconds = 0
+
+
+class Process(_Step, frozen=True, kw_only=True, tag="process"):
+    """Receive until nothing has come for ``idle_ms``; a message fails its first ``fails`` times.
+
+    What fails is rolled back (``transacted``) or recovered (``client``); what does not is committed or acknowledged.
+    """
+
+    consumer: str
+    fails: Fails = "always"
+    idle_ms: Milliseconds = 60_000
+    attempts: Annotated[int, msgspec.Meta(ge=1)] = 1000
+
+
+class Commit(_Step, frozen=True, kw_only=True, tag="commit"):
+    """The session commits."""
+
+    session: str
+
+
+class Rollback(_Step, frozen=True, kw_only=True, tag="rollback"):
+    """The session rolls back."""
+
+    session: str
+
+
+class Recover(_Step, frozen=True, kw_only=True, tag="recover"):
+    """The session, which is not transacted, recovers."""
+
+    session: str
+
+
+class Acknowledge(_Step, frozen=True, kw_only=True, tag="acknowledge"):
+    """The last message that a consumer received is acknowledged; with ``client`` all of the session's."""
+
+    consumer: str
+
+
+class Close(_Step, frozen=True, kw_only=True, tag="close"):
+    """A consumer, a session or a connection is closed."""
+
+    consumer: str | None = None
+    session: str | None = None
+    connection: str | None = None
+
+
+class Disconnect(_Step, frozen=True, kw_only=True, tag="disconnect"):
+    """The socket of a connection breaks."""
+
+    connection: str
+
+
+class Unsubscribe(_Step, frozen=True, kw_only=True, tag="unsubscribe"):
+    """A durable subscription ends."""
+
+    client_id: str
+    subscription: str
+
+
+class Browse(_Step, frozen=True, kw_only=True, tag="browse"):
+    """Somebody looks at a queue: how many messages there are."""
+
+    queue: str
+
+
+class Drain(_Step, frozen=True, kw_only=True, tag="drain"):
+    """Somebody takes all messages out of a queue, and shows them."""
+
+    queue: str
+
+
+class Retry(_Step, frozen=True, kw_only=True, tag="retry"):
+    """The management sends the dead letters of a queue back to where they came from."""
+
+    queue: str
+
+
+class Wait(_Step, frozen=True, kw_only=True, tag="wait"):
+    """Time passes."""
+
+    ms: Milliseconds
+
+
+Step = (
+    Connect | OpenSession | Consume | Send | Receive | Process | Commit | Rollback | Recover | Acknowledge | Close
+    | Disconnect | Unsubscribe | Browse | Drain | Retry | Wait
+)  # fmt: skip
+
+
+class Scenario(_Strict, frozen=True, kw_only=True):
+    """The whole of it."""
+
+    system: Literal["activemq"] = "activemq"
+    title: str = ""
+    profile: str = "5.17.2"
+    seed: int = 0
+    start_ms: Milliseconds = 0
+    broker: BrokerPart = BrokerPart()
+    steps: tuple[Step, ...] = ()
+
+
+def read(document: Mapping[str, Any]) -> Scenario:
+    """Read a scenario. Raises ``ScenarioError`` with the place and what would be right there."""
+    scenario = _convert(document, Scenario, "")
+    if scenario.profile not in PROFILES:
+        raise ScenarioError("profile", f"expected one of {', '.join(PROFILES)}, got '{scenario.profile}'")
+    if scenario.broker.redelivery_policy is not None and not PROFILES[scenario.profile].broker_sends_policy:
+        raise ScenarioError(
+            "broker.redelivery_policy",
+            f"no broker of the profile {scenario.profile} sends a policy to its clients; put it into a connect step",
+        )
+    return scenario
+
+
+def settings(part: BrokerPart) -> BrokerSettings:
+    """The configuration of the broker, from the scenario or from the ``activemq.xml`` in it."""
+    here = BrokerSettings(
+        policies=DestinationMap(_policy_entries(part.policies), _default(part.default_policy)),
+        plugins=_plugins(part),
+        redelivery_policy=part.redelivery_policy,
+    )
+    if part.activemq_xml is None:
+        return here
+    if here.policies != DestinationMap() or here.plugins:
+        raise ScenarioError("broker", "expected either activemq_xml or policies and plugins, got both")
+    try:
+        found = broker_settings(part.activemq_xml)
+    except ConfigurationError as error:
+        raise ScenarioError("broker.activemq_xml", str(error)) from error
+    return msgspec.structs.replace(found, redelivery_policy=part.redelivery_policy)
+
+
+def client_policies(step: Connect, where: str, sent: RedeliveryPolicy | None) -> DestinationMap[RedeliveryPolicy]:
+    """The redelivery policies of a connection; ``sent`` is what it had from the broker, and overrides in part."""
+    sent_fields = {} if sent is None else msgspec.to_builtins(sent)
+    default = _convert(
+        {**sent_fields, **(step.redelivery_policy or {})}, RedeliveryPolicy, f"{where}.redelivery_policy"
+    )
+    named = [
+        entry
+        for index, policy in enumerate(step.redelivery_policies)
+        for entry in entries(_named(policy, f"{where}.redelivery_policies[{index}]"), policy)
+    ]
+    put = [
+        entry
+        for key, policy in step.put_policies.items()
+        for entry in entries(destination(key, f"{where}.put_policies"), policy, named=False)
+    ]
+    return DestinationMap((*named, *put), default)
+
+
+def destination(text: str, where: str) -> Destination:
+    """A destination of a scenario. Raises ``ScenarioError``."""
+    try:
+        return parse_destination(text)
+    except ValueError as error:
+        raise ScenarioError(where, str(error)) from error
+
+
+def _policy_entries(part: tuple[PolicyEntry, ...]) -> tuple[Entry[DestinationPolicy], ...]:
+    found: list[Entry[DestinationPolicy]] = []
+    for index, each in enumerate(part):
+        found += entries(_named(each, f"broker.policies[{index}]"), _policy(each))
+    return tuple(found)
+
+
+def _named(part: PolicyEntry | RedeliveryPolicy, where: str) -> Destination:
+    """The one destination that an entry is for."""
+    if part.queue is not None and part.topic is None:
+        return destination(f"queue://{part.queue}", f"{where}.queue")
+    if part.topic is not None and part.queue is None:
+        return destination(f"topic://{part.topic}", f"{where}.topic")
+    raise ScenarioError(where, 'expected either "queue" or "topic", which the entry is for')
+
+
+def _policy(part: PolicyEntry) -> DestinationPolicy:
+    return DestinationPolicy(strategy=part.dead_letter_strategy, expire_period_ms=part.expire_messages_period)
+
+
+def _default(part: PolicyEntry | None) -> DestinationPolicy | None:
+    return None if part is None else _policy(part)
+
+
+def _plugins(part: BrokerPart) -> tuple[plugins.Plugin, ...]:
+    found: list[plugins.Plugin] = []
+    redelivery, discarding = part.redelivery_plugin, part.discarding_plugin
+    if redelivery is not None:
+        where = "broker.redelivery_plugin"
+        named = [
+            entry
+            for index, policy in enumerate(redelivery.policies)
+            for entry in entries(_named(policy, f"{where}.policies[{index}]"), policy)
+        ]
+        try:
+            found.append(
+                plugins.Redelivery(
+                    policies=DestinationMap(tuple(named), redelivery.default_policy),
+                    fallback=redelivery.fallback_to_dead_letter,
+                    dead_letter_when_exceeded=redelivery.send_to_dlq_if_max_retries_exceeded,
+                )
+            )
+        except ValueError as error:
+            raise ScenarioError(where, str(error)) from error
+    if discarding is not None:
+        try:
+            found.append(plugins.Discarding(**msgspec.structs.asdict(discarding)))
+        except ValueError as error:
+            raise ScenarioError("broker.discarding_plugin", str(error)) from error
+    return tuple(found)
+
+
+def _convert(value: Any, to: Any, prefix: str) -> Any:
+    try:
+        return msgspec.convert(value, to)
+    except msgspec.ValidationError as error:
+        problem, _, rest = str(error).partition(" - at `$")
+        path = rest.rstrip("`")
+        hint = _hint(problem, path, value, to)
+        raise ScenarioError((prefix + path).removeprefix("."), problem + hint) from error
+
+
+def _hint(problem: str, path: str, value: Any, to: Any) -> str:
+    """What would be right, where msgspec names only what is wrong."""
+    if path.endswith(".do") or (problem.endswith("`do`") and path.startswith(".steps")):
+        return f"; expected one of {', '.join(_STEPS)}"
+    if path.endswith(".strategy") or problem.endswith("`strategy`"):
+        return f"; expected one of {', '.join(_STRATEGIES)}"
+    if "unknown field" in problem:
+        names = [field.encode_name for field in msgspec.structs.fields(_struct_at(path, value, to))]
+        return f"; expected {', '.join(names)}"
+    return ""
+
+
+def _struct_at(path: str, value: Any, to: Any) -> Any:
+    """What stands at a place of a scenario."""
+    for name, index in re.findall(r"\.(\w+)|\[(\d+|\.{3})\]", path):
+        value = None if value is None or index == "..." else value[int(index) if index else name]
+    if isinstance(value, Mapping) and value.get("do") in _STEPS:
+        return _STEPS[value["do"]]
+    if isinstance(value, Mapping) and value.get("strategy") in _STRATEGIES:
+        return _STRATEGIES[value["strategy"]]
+    return next((kind for pattern, kind in _PLACES.items() if re.fullmatch(pattern, path)), to)
+
+
+_STEPS: dict[str, Any] = {str(kind.__struct_config__.tag): kind for kind in get_args(Step)}
+_STRATEGIES: dict[str, Any] = {str(kind.__struct_config__.tag): kind for kind in get_args(Strategy)}
+_PLACES: dict[str, Any] = {
+    r"\.broker": BrokerPart,
+    r"\.broker\.(policies\[\d+\]|default_policy)": PolicyEntry,
+    r"\.broker\.redelivery_plugin": RedeliveryPlugin,
+    r"\.broker\.discarding_plugin": DiscardingPlugin,
+    r"\.steps\[\d+\]\.listener": ListenerPart,
+    r".*(redelivery_polic|put_policies|redelivery_plugin\.).*": RedeliveryPolicy,
+}

@@ -1,0 +1,1 @@
+"""What clients, operators and time do to the broker: one file for each subject."""

@@ -1,0 +1,68 @@
+"""What a channel's user may do, and which queue an empty name means."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dlx import amqp_errors, permissions
+from dlx.topology import Exchange
+from simulator.broker.state import Channel, Connection, QueueState
+
+if TYPE_CHECKING:
+    from simulator.broker.broker import Broker
+
+
+def check(broker: Broker, channel: Channel, what: str, kind: str, name: str) -> None:
+    """Raise ``Refusal`` 403 unless the user may ``configure``, ``write`` or ``read`` the queue or exchange."""
+    key = (what, kind, name)
+    if key in channel.allowed:
+        return
+    vhost, user = channel.connection.vhost.name, channel.connection.user
+    granted = user.permissions.get(vhost)
+    permissions.check(granted, what, kind, name, vhost=vhost, user=user.name, release=broker.release)
+    if len(channel.allowed) > 1_000:
+        channel.allowed.clear()
+    channel.allowed.add(key)
+
+
+def check_any(broker: Broker, channel: Channel, kind: str, name: str) -> None:
+    """Passive declares: nothing, or any permission at all."""
+    if broker.release.passive_declare_needs == "nothing":
+        return
+    for what in ("read", "write"):
+        try:
+            check(broker, channel, what, kind, name)
+        except amqp_errors.Refusal:
+            continue
+        return
+    check(broker, channel, "configure", kind, name)
+
+
+def check_topic(broker: Broker, channel: Channel, what: str, exchange: Exchange, keys: tuple[str, ...]) -> None:
+    """Topic permissions: of a topic exchange, by routing key."""
+    user = channel.connection.user
+    if exchange.type != "topic" or not user.topic_permissions:
+        return
+    vhost = channel.connection.vhost.name
+    granted = user.topic_permissions.get((vhost, exchange.name))
+    if granted is not None:
+        checked = keys[:1] if broker.release.topic_permission_keys == "first" else keys
+        for key in checked:
+            permissions.check_topic(
+                granted, what, exchange.name, key, vhost=vhost, user=user.name, release=broker.release
+            )
+
+
+def expand_queue(channel: Channel, name: str) -> str:
+    """The queue that an empty name means: the one last declared on the channel."""
+    if name:
+        return name
+    if not channel.last_queue:
+        raise amqp_errors.Refusal(404, "no previously declared queue")
+    return channel.last_queue
+
+
+def check_exclusive(queue: QueueState, connection: Connection) -> None:
+    """An exclusive queue is its connection's alone."""
+    if queue.owner is not None and queue.owner is not connection:
+        raise amqp_errors.locked_queue(queue.name, queue.vhost.name)

@@ -1,0 +1,244 @@
+"""Acknowledgements: basic.ack, nack, reject and recover, and what they do to queues and consumers.
+
+Deliveries settled together are handed to their queues grouped by queue and consumer,
+each group oldest first; in a transaction they wait for the commit.
+
+Source: rabbit_channel.erl collect_acks, internal_reject, foreach_per_queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby, takewhile
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from dlx import amqp_errors
+from dlx.delivery_counts import Return
+from dlx.releases import Release
+from dlx.topology import QUORUM, STREAM
+from simulator.broker.commands import Ack, Nack, Recover, Reject
+from simulator.broker.operations import ack_timeouts, consumer_selection, consuming, queues, stream_consumers
+from simulator.broker.replies import Done
+from simulator.broker.state import Channel, QueueState, Unacked
+from simulator.events import Event
+
+if TYPE_CHECKING:
+    from simulator.broker.broker import Broker
+
+Settled = tuple[int, Unacked]
+
+
+class Settling(msgspec.Struct):
+    """Deliveries settled in a transaction that is not committed; ``how`` is ``ack`` or a kind of return."""
+
+    how: str
+    requeue: bool
+    settled: list[Settled]
+
+
+def ack(broker: Broker, command: Ack) -> None:
+    """basic.ack."""
+    channel = broker.channel(command.channel)
+    settled = _collect(channel, command.delivery_tag, command.multiple)
+    _settle(broker, channel, Settling("ack", False, settled))
+
+
+def nack(broker: Broker, command: Nack) -> None:
+    """basic.nack."""
+    channel = broker.channel(command.channel)
+    settled = _collect(channel, command.delivery_tag, command.multiple)
+    how = "nack" if command.requeue else "final nack"
+    _settle(broker, channel, Settling(how, command.requeue, settled))
+
+
+def reject(broker: Broker, command: Reject) -> None:
+    """basic.reject."""
+    channel = broker.channel(command.channel)
+    settled = _collect(channel, command.delivery_tag, False)
+    how = "reject" if command.requeue else "final reject"
+    _settle(broker, channel, Settling(how, command.requeue, settled))
+
+
+def recover(broker: Broker, command: Recover) -> None:
+    """basic.recover: all unacknowledged deliveries of the channel come back to their queues."""
+    channel = broker.channel(command.channel)
+    if not command.requeue:
+        raise amqp_errors.Refusal(540, "requeue=false")
+    # The channel itself reads on in streams before it answers.
+    _apply(broker, channel, Settling("recover", True, _take(channel, from_streams=True)))
+    broker.out.append(Done(channel.id, "basic.recover-ok"))
+    _apply(broker, channel, Settling("recover", True, _take(channel, from_streams=False)))
+
+
+def _take(channel: Channel, *, from_streams: bool) -> list[Settled]:
+    """The channel's deliveries, those from streams or the others; they are no longer unacknowledged."""
+    taken = [item for item in channel.unacked.items() if from_streams == (item[1].queue.definition.type == STREAM)]
+    for tag, _ in taken:
+        del channel.unacked[tag]
+    return taken
+
+
+def channel_lost(broker: Broker, channel: Channel) -> None:
+    """The channel is gone: what it has not acknowledged comes back."""
+    settled = sorted((*channel.unacked.items(), *uncommitted(channel)), key=itemgetter(0))
+    channel.pending_tx.clear()
+    channel.unacked.clear()
+    _apply(broker, channel, Settling("lost channel", True, settled))
+
+
+def uncommitted(channel: Channel) -> list[Settled]:
+    """The deliveries that are settled in the channel's open transaction."""
+    return [item for pending in channel.pending_tx if isinstance(pending, Settling) for item in pending.settled]
+
+
+def commit(broker: Broker, channel: Channel) -> None:
+    """The transaction's acknowledgements take effect in their order, those of one kind in a row as one.
+
+    They stay with the channel until it is their turn, where a channel that is lost halfway finds them.
+    """
+    for (how, requeue), run in groupby(list(channel.pending_tx), key=lambda settling: (settling.how, settling.requeue)):
+        alike = list(run)
+        del channel.pending_tx[: len(alike)]
+        together = sorted((item for settling in alike for item in settling.settled), key=itemgetter(0))
+        _apply(broker, channel, Settling(how, requeue, together))
+
+
+def roll_back(broker: Broker, channel: Channel, settlings: Iterable[Settling]) -> None:
+    """The deliveries wait for their acknowledgement again."""
+    for settling in settlings:
+        channel.unacked.update(settling.settled)
+        for _, unacked in settling.settled:
+            ack_timeouts.watch(broker, channel, unacked)
+    channel.unacked = dict(sorted(channel.unacked.items()))
+
+
+def _collect(channel: Channel, tag: int, multiple: bool) -> list[Settled]:
+    """The deliveries that a tag means, oldest first; they are no longer unacknowledged."""
+    unacked = channel.unacked
+    if not multiple:
+        found = unacked.pop(tag, None)
+        if found is None:
+            raise amqp_errors.unknown_delivery_tag(tag)
+        return [(tag, found)]
+    if tag and tag not in unacked:
+        raise amqp_errors.unknown_delivery_tag(tag)
+    tags = list(unacked) if not tag else list(takewhile(lambda t: t <= tag, unacked))
+    return [(t, unacked.pop(t)) for t in tags]
+
+
+def _settle(broker: Broker, channel: Channel, settling: Settling) -> None:
+    if channel.transactional:
+        channel.pending_tx.append(settling)
+    else:
+        _apply(broker, channel, settling)
+
+
+def _apply(broker: Broker, channel: Channel, settling: Settling) -> None:
+    settled = settling.settled
+    if any(unacked.timed_out for _, unacked in settled):
+        for _, unacked in settled:
+            if unacked.timed_out:
+                ack_timeouts.settled(broker, unacked, settling.how)
+        settled = [item for item in settled if not item[1].timed_out]
+    if settling.how == "lost channel":
+        groups = _by_queue(settled, broker.release)
+    else:
+        groups = _by_queue_and_consumer(settled)
+    for place, group in enumerate(groups):
+        queue = group[0].queue
+        queues.release(broker, queue, group)
+        if queue.deleted:
+            continue
+        try:
+            _tell_queue(broker, channel, queue, group, settling)
+        except amqp_errors.Refusal:  # the channel is lost, and with it what the other queues have not been told
+            untold = {id(unacked) for group in groups[place + 1 :] for unacked in group}
+            channel.unacked.update(item for item in settled if id(item[1]) in untold)
+            raise
+    if channel.global_prefetch:
+        consuming.resume(broker, channel)
+
+
+def _by_queue_and_consumer(settled: list[Settled]) -> list[list[Unacked]]:
+    if len(settled) == 1:
+        return [[settled[0][1]]]
+    groups: dict[tuple[QueueState, bool, str | int], list[Unacked]] = {}
+    for tag, unacked in settled:
+        consumer = unacked.consumer
+        key = (unacked.queue, consumer is not None, tag if consumer is None else consumer.tag)
+        groups.setdefault(key, []).append(unacked)
+    return [groups[key] for key in sorted(groups, key=_erlang_order)]
+
+
+def _by_queue(settled: list[Settled], release: Release) -> list[list[Unacked]]:
+    """A queue hears once that a channel is lost.
+
+    A classic one takes the deliveries back in their order, a quorum queue consumer by
+    consumer, each basic.get being one.
+    """
+    queues_of: dict[QueueState, list[Settled]] = {}  # a queue and one of its name that was deleted are two
+    for tag, unacked in settled:
+        queues_of.setdefault(unacked.queue, []).append((tag, unacked))
+    groups = []
+    for queue in sorted(queues_of, key=lambda queue: _octets(queue.name)):
+        own = queues_of[queue]
+        if queue.definition.type == QUORUM:
+            own.sort(key=lambda item: _consumer_order(item[0], item[1], release))
+        groups.append([unacked for _, unacked in own])
+    return groups
+
+
+def _consumer_order(tag: int, unacked: Unacked, release: Release) -> tuple[int, bytes, int]:
+    consumer = unacked.consumer
+    key = str(tag) if consumer is None else consumer.tag
+    if release.quorum_consumer_order == "tag":
+        return 0, _octets(key), tag
+    return (1, _octets(key), tag) if consumer is None else (0, consumer.serial.to_bytes(8), tag)
+
+
+def _erlang_order(key: tuple[QueueState, bool, str | int]) -> tuple[bytes, bool, int, bytes]:
+    queue, consumed, tag = key
+    return _octets(queue.name), consumed, tag if isinstance(tag, int) else 0, _octets(str(tag))
+
+
+def _octets(name: str) -> bytes:
+    return name.encode(errors="surrogatepass")  # some releases take names that encode surrogates
+
+
+def _tell_queue(broker: Broker, channel: Channel, queue: QueueState, group: list[Unacked], settling: Settling) -> None:
+    copies = [unacked.copy for unacked in group]
+    how = settling.how
+    if queue.definition.type == STREAM:
+        stream_consumers.settled(broker, queue, group, how)
+        return
+    freed = False
+    if not channel.global_prefetch:  # else all its queues are told below, in turns
+        freed = consumer_selection.unblock(queue, channel) or _is_single_active(queue, group)
+    if how == "ack":
+        _acknowledged(broker, queue, group)
+    elif settling.requeue:
+        queues.requeue(broker, queue, copies, _as_return(how), group[0].consumer)
+    else:
+        if queue.definition.type == QUORUM and broker.release.quorum_rejection_order == "newest first":
+            copies.reverse()
+        queues.reject(broker, queue, copies, _as_return(how))
+    if freed or queue.definition.type == QUORUM:
+        queues.settled(broker, queue)
+
+
+def _is_single_active(queue: QueueState, group: list[Unacked]) -> bool:
+    return queue.single_active and any(unacked.consumer is queue.active_single for unacked in group)
+
+
+def _as_return(how: str) -> Return:
+    return how  # type: ignore[return-value]
+
+
+def _acknowledged(broker: Broker, queue: QueueState, group: list[Unacked]) -> None:
+    queue.counters.ack += len(group)
+    if Event.ACKED in broker.watched:
+        for unacked in group:
+            broker.happened(Event.ACKED, queue, unacked.copy)

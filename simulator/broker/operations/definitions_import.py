@@ -1,0 +1,369 @@
+"""Definitions documents are imported: those of a whole cluster, or what they say into one virtual host.
+
+This goes section by section, in the release's order. In most sections everything is
+tried before the first refusal ends the import; policies and parameters end it at once.
+What was imported until then stays.
+
+Source: rabbit_definitions.erl apply_defs, add_queue_int, add_exchange_int, add_binding_int, format.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from dlx import bindings, declarations, exchange_declarations
+from dlx.amqp_errors import NAMES, Refusal
+from dlx.erlang_printing import Atom, printed
+from dlx.topology import Binding, Exchange, Policy
+from simulator.broker.commands import (
+    AddUser,
+    AddVhost,
+    ImportDefinitions,
+    SetPermissions,
+    SetTopicPermissions,
+    SetTracing,
+)
+from simulator.broker.operations import administration, declaring
+from simulator.broker.operator_errors import OperatorError, refused
+from simulator.broker.state import VirtualHost
+from simulator.definitions import Definitions, DefinitionsError
+from simulator.json_values import NoFieldValueError, field_value
+
+if TYPE_CHECKING:
+    from simulator.broker.broker import Broker
+
+Item = dict[str, Any]
+_OF_A_VHOST = frozenset({"parameters", "policies", "queues", "exchanges", "bindings"})
+_NAMING_THEIR_VHOST = ("queues", "exchanges", "bindings")
+_ONE_BY_ONE = ("policies", "parameters")
+# Components that plugins and limits bring; nothing here heeds them.
+_UNHEEDED_COMPONENTS = frozenset({"vhost-limits", "shovel", "federation-upstream", "federation-upstream-set"})
+
+
+def import_definitions(broker: Broker, command: ImportDefinitions) -> None:
+    """Add what a definitions document describes; what exists already is left as it is.
+
+    Raises ``OperatorError``.
+    """
+    document = dict(command.document)
+    if command.vhost is not None:
+        _vhost(broker, command.vhost)
+        document = _of_one_vhost(document)
+    elif any("vhost" not in item for name in _NAMING_THEIR_VHOST for item in _objects(document, name)):
+        status = 500 if broker.release.definitions_without_vhost == "crash" else 400
+        raise _no_such_vhost(None, status)
+    try:
+        Definitions(document, "definitions", command.vhost)  # refuses what has a wrong type
+    except DefinitionsError as error:
+        raise OperatorError(str(error)) from error
+    for section in _sections(broker, whole=command.vhost is None):
+        _import_section(broker, section, _objects(document, section), command.vhost)
+
+
+def _of_one_vhost(document: Item) -> Item:
+    """The sections that go into one virtual host; which one the items name does not matter."""
+    kept = {section: items for section, items in document.items() if section in _OF_A_VHOST}
+    for section, items in kept.items():
+        if isinstance(items, list):
+            kept[section] = [_without_vhost(item) if isinstance(item, dict) else item for item in items]
+    return kept
+
+
+def _without_vhost(item: Item) -> Item:
+    return {name: value for name, value in item.items() if name != "vhost"}
+
+
+def _objects(document: Item, section: str) -> list[Item]:
+    items = document.get(section, [])
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def _sections(broker: Broker, *, whole: bool) -> list[str]:
+    order = list(broker.release.definitions_order)
+    if whole:
+        return order
+    order.remove("parameters")  # into one virtual host they come before policies, in every release
+    order.insert(order.index("policies"), "parameters")
+    return [section for section in order if section in _OF_A_VHOST]
+
+
+def _import_section(broker: Broker, section: str, items: list[Item], only: str | None) -> None:
+    first: OperatorError | None = None
+    for item in items:
+        try:
+            _IMPORTERS[section](broker, item.get("vhost") if only is None else only, item)
+        except (Refusal, NoFieldValueError, OperatorError) as error:
+            first = first or _as_operator_error(error)
+            if section in _ONE_BY_ONE:
+                break
+    if section in _ONE_BY_ONE and items:
+        for vhost in broker.vhosts.values():
+            administration.apply_policies(broker, vhost)
+    if first is not None:
+        raise first
+
+
+# Who may do what
+
+
+def _add_user(broker: Broker, _vhost_name: str | None, item: Item) -> None:
+    """Exported passwords are hashes, which say nothing here: a user that is new gets its name as password."""
+    tags = item.get("tags")
+    if "name" not in item:
+        raise refused((Atom("badkey"), Atom("name")))
+    if tags is None:
+        raise refused(Atom("tags_not_present"))
+    hashed = item.get("password_hash")
+    if isinstance(hashed, str) and not _is_base64(hashed):
+        raise refused((Atom("not_base64"), hashed.encode()))
+    name = _text(item, "name")
+    known = broker.users.get(name)
+    password = item.get("password") or (known.password if known else name)
+    broker.act(AddUser(name, str(password), _tags(tags)))
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return True
+
+
+def _tags(given: Any) -> tuple[str, ...]:
+    tags = given.split(",") if isinstance(given, str) else given
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        raise refused(Atom("function_clause"))
+    return tuple(tag.strip() for tag in tags if tag.strip())
+
+
+def _add_vhost(broker: Broker, _vhost_name: str | None, item: Item) -> None:
+    """What the document does not say of a virtual host that exists stays as it is."""
+    name = _text(item, "name")
+    known = broker.vhosts.get(name) or VirtualHost(name)
+    said = {**(item.get("metadata") or {}), **item}
+    kind = said.get("default_queue_type", known.default_queue_type)
+    tags = _tags(said["tags"]) if "tags" in said else known.tags
+    description = str(said.get("description", known.description) or "")
+    broker.act(AddVhost(name, None if kind == "undefined" else kind, description, tags))
+    if isinstance(item.get("tracing"), bool):
+        broker.act(SetTracing(name, item["tracing"]))
+
+
+def _add_permission(broker: Broker, vhost_name: str | None, item: Item) -> None:
+    user, vhost = _user_and_vhost(broker, vhost_name, item)
+    broker.act(SetPermissions(user, vhost, *(_text(item, name) for name in ("configure", "write", "read"))))
+
+
+def _add_topic_permission(broker: Broker, vhost_name: str | None, item: Item) -> None:
+    user, vhost = _user_and_vhost(broker, vhost_name, item)
+    broker.act(SetTopicPermissions(user, vhost, *(_text(item, name) for name in ("exchange", "write", "read"))))
+
+
+def _user_and_vhost(broker: Broker, vhost_name: str | None, item: Item) -> tuple[str, str]:
+    user = _text(item, "user")
+    if user not in broker.users:
+        raise refused((Atom("no_such_user"), user.encode()))
+    return user, _vhost(broker, vhost_name).name
+
+
+# Policies and parameters
+
+
+def _add_policy(broker: Broker, vhost_name: str | None, item: Item) -> None:
+    vhost, name = _vhost(broker, vhost_name), item["name"]
+    policy = _policy(name, item)
+    _check_policy(broker, policy, _place(broker, vhost, key=name), operator=False)
+    vhost.policies[name] = policy
+
+
+def _add_parameter(broker: Broker, vhost_name: str | None, item: Item) -> None:
+    vhost, component, name = _vhost(broker, vhost_name), _text(item, "component"), _text(item, "name")
+    place = _place(broker, vhost, component=component, key=name)
+    if component == "policy":
+        raise _told(broker, f"policies may not be set using this method{place}")
+    if component == "operator_policy":
+        policy = _policy(name, item["value"])
+        _check_policy(broker, policy, place, operator=True)
+        vhost.operator_policies[name] = policy
+    elif component not in _UNHEEDED_COMPONENTS:
+        raise _told(broker, f"Validation failed\n\ncomponent {component} not found\n{place}")
+
+
+def _policy(name: str, item: Item) -> Policy:
+    """Servers before 4.1.6 export the definition of operator policies as pairs."""
+    return Policy(
+        name=name,
+        pattern=item["pattern"],
+        definition=dict(item["definition"]),
+        apply_to=item.get("apply-to", "all"),
+        priority=item.get("priority", 0),
+    )
+
+
+def _check_policy(broker: Broker, policy: Policy, place: str, *, operator: bool) -> None:
+    try:
+        administration.check_policy(broker, policy, operator=operator)
+    except OperatorError as error:
+        raise _told(broker, error.text + place) from error
+
+
+def _place(broker: Broker, vhost: VirtualHost, **names: str) -> str:
+    """Where a refused policy or parameter stands, as its refusal ends."""
+    if broker.release.definitions_refusal_texts == "printed":
+        return f" ({'/'.join((vhost.name, *names.values()))})"
+    between = " / " if "component" in names else " "
+    named = {"vhost": vhost.name, **names}
+    return " (" + between.join(f'{kind}: "{name}"' for kind, name in named.items()) + ")"
+
+
+def _told(broker: Broker, text: str) -> OperatorError:
+    if broker.release.definitions_refusal_texts == "plain":
+        return OperatorError(text)
+    term = escape(text, quote=False).encode()
+    return OperatorError(printed(term), term=term)
+
+
+# Queues, exchanges, bindings
+
+
+def _add_queue(broker: Broker, vhost_name: str | None, item: Item) -> None:
+    vhost, name, release = _vhost(broker, vhost_name), item["name"], broker.release
+    exists = name in vhost.queues
+    if name.startswith("amq.") or (exists and release.definitions_existing == "skipped"):
+        return
+    queue = declarations.imported_queue(
+        name,
+        vhost=vhost.name,
+        durable=item.get("durable", True),
+        auto_delete=item.get("auto_delete", False),
+        arguments=_arguments(item),
+        release=release,
+        default_queue_type=vhost.default_queue_type,
+    )
+    if queue is not None and not exists:
+        broker.add_queue(vhost, queue, None)
+
+
+def _add_exchange(broker: Broker, vhost_name: str | None, item: Item) -> None:
+    vhost, name, kind = _vhost(broker, vhost_name), item["name"], item.get("type", "undefined")
+    exists = name in vhost.exchanges
+    if not name or name.startswith("amq.") or (exists and broker.release.definitions_existing == "skipped"):
+        return
+    exchange_declarations.check_type(kind, broker.release)
+    exchange = Exchange(
+        name=name,
+        type=kind,
+        durable=item.get("durable", True),
+        auto_delete=item.get("auto_delete", False),
+        internal=item.get("internal", False),
+        arguments=_arguments(item),
+    )
+    if not exists:
+        declaring.add_exchange(vhost, exchange)
+
+
+def _add_binding(broker: Broker, vhost_name: str | None, item: Item) -> None:
+    binding = Binding(
+        source=item["source"],
+        destination=item["destination"],
+        destination_type=item.get("destination_type", "queue"),
+        routing_key=item.get("routing_key", ""),
+        arguments=_arguments(item),
+    )
+    if not binding.source:  # every queue has one from the default exchange
+        return
+    try:
+        _check_binding(broker, vhost_name, binding)
+    except OperatorError:
+        if broker.release.definitions_impossible_bindings == "refused":
+            raise
+        return
+    declaring.add_binding(broker.vhosts[str(vhost_name)], binding)
+
+
+def _check_binding(broker: Broker, vhost_name: str | None, binding: Binding) -> None:
+    vhost = broker.vhosts.get(str(vhost_name)) or VirtualHost(str(vhost_name))
+    destinations = vhost.definitions if binding.destination_type == "queue" else vhost.exchanges
+    ends = (
+        ("exchange", binding.source, vhost.exchanges),
+        (binding.destination_type, binding.destination, destinations),
+    )
+    missing = [(kind, name) for kind, name, known in ends if name not in known]
+    if missing:
+        raise _resources_missing(vhost.name, missing)
+    source, destination = vhost.exchanges[binding.source], destinations[binding.destination]
+    try:
+        bindings.check_binding(
+            source, binding.routing_key, binding.arguments, destination=destination, release=broker.release
+        )
+    except bindings.BindingRefusal as refusal:
+        words = list(map(ord, refusal.words))
+        raise refused((Atom("binding_invalid"), words, list(refusal.terms))) from refusal
+
+
+def _resources_missing(vhost: str, missing: list[tuple[str, str]]) -> OperatorError:
+    terms = [
+        (Atom("not_found"), (Atom("resource"), vhost.encode(), Atom(kind), name.encode())) for kind, name in missing
+    ]
+    return refused((Atom("resources_missing"), terms))
+
+
+def _arguments(item: Item) -> dict[str, Any]:
+    arguments: dict[str, Any] = field_value(item.get("arguments") or {})
+    return arguments
+
+
+# What all items share
+
+
+def _vhost(broker: Broker, name: str | None) -> VirtualHost:
+    vhost = broker.vhosts.get(name) if isinstance(name, str) else None
+    if vhost is None:
+        raise _no_such_vhost(name)
+    return vhost
+
+
+def _no_such_vhost(name: str | None, status: int = 400) -> OperatorError:
+    if not isinstance(name, str):
+        text = "Virtual host does not exist and is not specified in definitions file."
+        return OperatorError(text, status, (Atom("no_such_vhost"), Atom("undefined")))
+    text = f'Please create virtual host "{name}" prior to importing definitions.'
+    return OperatorError(text, status, (Atom("no_such_vhost"), name.encode()))
+
+
+def _text(item: Item, name: str) -> str:
+    value = item.get(name)
+    if not isinstance(value, str):
+        raise refused(Atom("function_clause"))
+    return value
+
+
+def _as_operator_error(error: Refusal | NoFieldValueError | OperatorError) -> OperatorError:
+    if isinstance(error, OperatorError):
+        return error
+    if isinstance(error, NoFieldValueError):
+        return refused(Atom(str(error)))
+    if error.code == 541:
+        return refused(Atom("badarg"))
+    name, explanation = NAMES[error.code].lower(), error.explanation
+    term = (Atom("amqp_error"), Atom(name), list(map(ord, explanation)), Atom("none"))
+    return OperatorError(f"{name}: {explanation}", term=term)
+
+
+_IMPORTERS: dict[str, Callable[[Broker, str | None, Item], None]] = {
+    "users": _add_user,
+    "vhosts": _add_vhost,
+    "permissions": _add_permission,
+    "topic_permissions": _add_topic_permission,
+    "policies": _add_policy,
+    "parameters": _add_parameter,
+    "queues": _add_queue,
+    "exchanges": _add_exchange,
+    "bindings": _add_binding,
+    "global_parameters": lambda broker, vhost_name, item: None,  # the management API keeps them
+}

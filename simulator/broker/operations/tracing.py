@@ -1,0 +1,87 @@
+"""The firehose: copies of what is published and delivered in a virtual host, while tracing is on.
+
+They go to the exchange ``amq.rabbitmq.trace`` under ``publish.EXCHANGE`` and
+``deliver.QUEUE``, with all there is to know in their headers.
+
+Source: rabbit_trace.erl tap_in, tap_out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from dlx.deaths import seconds
+from dlx.message import Message
+from simulator.broker.copies import Copy
+from simulator.broker.operations import publishing
+from simulator.broker.operations.content import delivered_properties
+from simulator.broker.state import Channel, QueueState
+
+if TYPE_CHECKING:
+    from simulator.broker.broker import Broker
+
+EXCHANGE = "amq.rabbitmq.trace"
+# The order in which the firehose lists properties: that of the protocol, backwards.
+_PROPERTIES = (
+    "cluster_id", "app_id", "user_id", "type", "timestamp", "message_id", "expiration", "reply_to",
+    "correlation_id", "priority", "delivery_mode", "headers", "content_encoding", "content_type",
+)  # fmt: skip
+
+
+def published(
+    broker: Broker, channel: Channel, message: Message, body: bytes, queues: tuple[str, ...], exchange: str
+) -> None:
+    """A publish, with the queues it was routed to."""
+    if exchange == EXCHANGE:
+        return
+    if not exchange:  # the default exchange reports its routing key, whether or not there is such a queue
+        queues = tuple(dict.fromkeys(message.routing_keys))
+    _emit(broker, channel, message, body, f"publish.{exchange}", {"routed_queues": list(queues)}, None)
+
+
+def delivered(broker: Broker, queue: QueueState, copy: Copy, channel: Channel, added: Mapping[str, Any] | None) -> None:
+    """A delivery to a consumer or to basic.get. Those of traces themselves are not traced."""
+    if copy.message.exchange != EXCHANGE:
+        extra = {"redelivered": int(copy.redelivered)}
+        _emit(broker, channel, copy.message, copy.body, f"deliver.{queue.name}", extra, added)
+
+
+def _emit(
+    broker: Broker,
+    channel: Channel,
+    message: Message,
+    body: bytes,
+    key: str,
+    extra: Mapping[str, Any],
+    added: Mapping[str, Any] | None,
+) -> None:
+    vhost = channel.connection.vhost
+    headers: dict[str, Any] = {
+        "exchange_name": message.exchange,
+        "routing_keys": list(message.routing_keys),
+        "properties": _table(delivered_properties(message, broker.release, added)),
+        "node": broker.node,
+        **({} if "routed_queues" in extra else extra),
+        "vhost": vhost.name,
+        "connection": channel.connection.name,
+        "channel": channel.number,
+        "user": channel.connection.user.name,
+        **(extra if "routed_queues" in extra else {}),
+    }
+    trace = Message(exchange=EXCHANGE, routing_keys=(key,), headers=headers)
+    broker.agenda.append((_publish, (vhost.name, trace, body)))
+
+
+def _publish(broker: Broker, vhost: str, trace: Message, body: bytes) -> None:
+    host = broker.vhosts.get(vhost)
+    if host is not None:
+        publishing.publish_internally(broker, host, trace, body)
+
+
+def _table(properties: Mapping[str, Any]) -> dict[str, Any]:
+    shown = {name: properties[name] for name in _PROPERTIES if name in properties}
+    if isinstance(shown.get("timestamp"), datetime):
+        shown["timestamp"] = seconds(shown["timestamp"])
+    return shown

@@ -1,0 +1,183 @@
+"""The form of a scenario: the queues there are, and what the application does with them, and when.
+
+``docs/ironmq.md`` describes it. Fields of the API have the API's names, ranges and units (seconds); whether they
+are in range is IronMQ's to say, in its answers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from dlx.ironmq.settings import FIELDS
+from simulator.scenario.scenario_errors import ScenarioError
+
+_SECONDS_MAX = 10 * 365 * 86_400
+Seconds = Annotated[float, Meta(ge=0, le=_SECONDS_MAX)]
+Name = Annotated[str, Meta(min_length=1)]
+
+
+class Step(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, tag_field="do"):
+    """One thing the application does with one queue.
+
+    Attributes:
+        at_s: when, seconds from the start; thousandths count.
+        queue: with which queue.
+        times, every_s: how often, and with which time between.
+    """
+
+    at_s: Seconds
+    queue: Name
+    times: Annotated[int, Meta(ge=1, le=100_000)] = 1
+    every_s: Seconds = 0
+
+
+class Create(Step, tag="create"):
+    """Create the queue, or update it (PUT)."""
+
+    settings: dict[str, Any] = {}
+
+
+class Update(Step, tag="update"):
+    """Update the queue (PATCH)."""
+
+    settings: dict[str, Any] = {}
+
+
+class Remove(Step, tag="remove"):
+    """Delete the queue."""
+
+
+class NewMessage(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A message that is posted. ``name`` is what the scenario and its trace call it."""
+
+    name: Name
+    body: str = ""
+    delay: int = 0
+
+
+class Post(Step, tag="post"):
+    """Put messages on the queue."""
+
+    messages: Annotated[list[NewMessage], Meta(min_length=1)]
+
+
+class Reserve(Step, tag="reserve"):
+    """Reserve messages."""
+
+    n: int | None = None
+    timeout: int | None = None
+    delete: bool = False
+
+
+class Peek(Step, tag="peek"):
+    """Look at the next messages."""
+
+    n: int | None = None
+
+
+class Clear(Step, tag="clear"):
+    """Delete all messages."""
+
+
+class Get(Step, tag="get"):
+    """Look at one message."""
+
+    message: Name
+
+
+# Which of a message's reservations is meant: its last one, its first (1), second (2) ..., or none.
+Which = Literal["last", "none"] | Annotated[int, Meta(ge=1)]
+
+
+class Touch(Step, tag="touch"):
+    """Extend a reservation."""
+
+    message: Name
+    reservation: Which = "last"
+    timeout: int | None = None
+
+
+class Release(Step, tag="release"):
+    """Give up a reservation."""
+
+    message: Name
+    reservation: Which = "last"
+    delay: int | None = None
+
+
+class Delete(Step, tag="delete"):
+    """Delete one message."""
+
+    message: Name
+    reservation: Which = "last"
+
+
+class OutOfReach(Step, tag="out_of_reach"):
+    """All replicas of the queue go offline."""
+
+
+class InReach(Step, tag="in_reach"):
+    """They come back."""
+
+
+AnyStep = (
+    Create | Update | Remove | Post | Reserve | Peek | Clear | Get | Touch | Release | Delete | OutOfReach | InReach
+)
+
+
+class Scenario(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A whole scenario.
+
+    Attributes:
+        queues: the settings of the queues there are from the start, by name.
+        steps: what the application does; steps of one time in the order written.
+        project: the project's id.
+        seed: of the reservation ids.
+        end_s: when to look at what is left; by default at the last step.
+    """
+
+    queues: dict[Name, Any] = {}
+    steps: list[AnyStep] = []
+    project: Name = "project"
+    seed: int = 0
+    end_s: Seconds = 0
+
+
+_DOINGS = ", ".join(sorted(step.__struct_config__.tag for step in AnyStep.__args__))
+_PLACED = re.compile(r"(.*) - at (?:`key` in )?`\$\.?(.*)`", re.DOTALL)
+_EXPECTED = {".do": f"expected one of {_DOINGS}", ".reservation": "expected 'last', 'none' or a number from 1"}
+
+
+def read(document: Mapping[str, Any]) -> Scenario:
+    """The scenario in a document. Raises ``ScenarioError``."""
+    try:
+        scenario = msgspec.convert(document, type=Scenario)
+    except msgspec.ValidationError as error:
+        raise _told(str(error)) from error
+    for name, settings in scenario.queues.items():
+        if not isinstance(settings, Mapping):
+            raise ScenarioError(f"queues.{name}", "expected an object with the queue's settings; {} for the defaults")
+        _check_names(settings, f"queues.{name}")
+    for index, step in enumerate(scenario.steps):
+        if isinstance(step, Create | Update):
+            _check_names(step.settings, f"steps[{index}].settings")
+    return scenario
+
+
+def _told(text: str) -> ScenarioError:
+    placed = _PLACED.fullmatch(text)
+    problem, where = placed.groups() if placed else (text, "")
+    if problem.startswith("Invalid "):
+        problem += "".join(f"; {right}" for ending, right in _EXPECTED.items() if where.endswith(ending))
+    return ScenarioError(where, problem)
+
+
+def _check_names(settings: Mapping[str, Any], where: str) -> None:
+    for name in settings:
+        if name not in FIELDS:
+            raise ScenarioError(f"{where}.{name}", f"a queue has no such setting; expected one of {', '.join(FIELDS)}")

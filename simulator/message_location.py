@@ -1,0 +1,70 @@
+"""Where the copies of a message are now: ready at which place, with which consumer, or held, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from dlx.dead_lettering import closes_cycle
+from dlx.routing import route
+from dlx.topology import STREAM
+from simulator.broker.broker import Broker
+from simulator.broker.operations.acknowledgements import uncommitted
+from simulator.broker.state import Channel, Pending, QueueState, Unacked
+
+
+def whereabouts(broker: Broker, uid: int, vhost: str, queues: Iterable[str]) -> list[str]:
+    """A sentence for each copy of the message in these queues of the virtual host."""
+    host = broker.vhosts.get(vhost)
+    found = [] if host is None else [host.queues[name] for name in dict.fromkeys(queues) if name in host.queues]
+    return [sentence for queue in found for sentence in _in_queue(broker, queue, uid)]
+
+
+def _in_queue(broker: Broker, queue: QueueState, uid: int) -> Iterator[str]:
+    yield from _ready(queue, uid)
+    for channel in broker.channels.values():
+        yield from _unacknowledged(channel, queue, uid)
+    for pending in (*queue.in_hand, *queue.discards):
+        if pending.copy.uid == uid:
+            yield f"The queue '{queue.name}' holds it: {_why_held(broker, queue, pending)}."
+
+
+def _ready(queue: QueueState, uid: int) -> Iterator[str]:
+    is_stream = queue.definition.type == STREAM
+    for place, copy in enumerate(queue.store.waiting(), 1):
+        if copy.uid != uid:
+            continue
+        if is_stream:
+            yield f"It is in the stream '{queue.name}' at offset {copy.position}."
+        elif copy.ready_us is not None:
+            yield f"It is in the queue '{queue.name}' and waits for its delayed retry."
+        else:
+            yield f"It is in the queue '{queue.name}', ready at place {place} of {queue.store.ready}."
+
+
+def _unacknowledged(channel: Channel, queue: QueueState, uid: int) -> Iterator[str]:
+    def ours(unacked: Unacked) -> bool:
+        return unacked.queue is queue and unacked.copy.uid == uid
+
+    where = f"on channel {channel.number} of {channel.connection.name}"
+    for unacked in filter(ours, channel.unacked.values()):
+        who = "basic.get" if unacked.consumer is None else f"the consumer '{unacked.consumer.tag}'"
+        yield f"It is in the queue '{queue.name}', not yet acknowledged by {who} {where}."
+    for _, unacked in uncommitted(channel):
+        if ours(unacked):
+            yield f"It is in the queue '{queue.name}', settled in a transaction {where} that is not committed."
+
+
+def _why_held(broker: Broker, queue: QueueState, pending: Pending) -> str:
+    topology, exchange = queue.vhost.topology, queue.settings.dead_letter_exchange
+    if pending not in queue.in_hand:
+        return "others that died before it have not arrived either"
+    if exchange not in topology.exchanges:
+        return f"its dead-letter exchange '{exchange}' does not exist"
+    routed = route(pending.letter, topology, broker.release)
+    if not routed:
+        keys = ", ".join(f"'{key}'" for key in pending.letter.routing_keys)
+        return f"the exchange '{exchange}' routes {keys} to no queue"
+    if all(closes_cycle(name, pending.reason, pending.letter) for name in routed):
+        return "its dead letter would go in a circle"
+    missing = ", ".join(f"'{name}'" for name in routed if name not in pending.reached)
+    return f"its dead letter was refused by {missing}"

@@ -1,0 +1,122 @@
+"""Which row of the release table a difference comes from.
+
+The message is replayed a second time under the release that captured the log (or
+any other that predicts what was delivered), and then once for each behaviour in
+which the two releases differ, with only that behaviour set back. A behaviour that
+brings the difference back is one that it comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from dlx.releases import MESSAGE_ROWS, RELEASES, Release, differing_behaviours, release
+from dlx.releases import Row as Behaviour
+from simulator.replay.explain import Explainer
+from simulator.replay.message_rows import Lineage
+from simulator.replay.states import Row
+from simulator.replay.verdicts import PATH, Difference, Verdict, path_text
+
+Step = tuple[Row, str, Mapping[str, Any]]
+ROWS_MAX = 256
+"""Messages with more rows are not asked about."""
+
+
+class BlamingLineage(Lineage):
+    """A lineage whose differences name the behaviours that they come from."""
+
+    def __init__(self, explainer: Explainer, captured_on: Release | None) -> None:
+        super().__init__(explainer)
+        self._captured_on = captured_on
+        self._steps: list[Step] = []
+        self._shadows: dict[Release, _Shadow] = {}
+
+    def step(self, row: Row, content: str, headers: Mapping[str, Any]) -> Verdict | None:
+        """As ``Lineage.step``."""
+        verdict = super().step(row, content, headers)
+        if len(self._steps) > ROWS_MAX:
+            return verdict
+        self._steps.append((row, content, headers))
+        if verdict is None or verdict.name not in ("differ", "unexplained"):
+            return verdict
+        return self._blamed(verdict)
+
+    def _blamed(self, verdict: Verdict) -> Verdict:
+        fields = _fields(verdict)
+        for other in self._other_releases():
+            elsewhere = self._under(other)
+            gone = fields - _fields(elsewhere)
+            if gone:
+                causes = self._causes(other, gone)
+                return _with_causes(verdict, elsewhere, causes)
+        return verdict
+
+    def _causes(self, other: Release, gone: set[str]) -> dict[str, tuple[str, ...]]:
+        """By field, the behaviours that bring the difference back to the other release.
+
+        Where none does alone, those that take it away from this one.
+        """
+        own = self._explainer.release
+        found: dict[str, list[str]] = {field: [] for field in gone}
+        rows = differing_behaviours(own, other, MESSAGE_ROWS)
+        for row in rows:
+            for field in gone & _fields(self._under(_with(other, row, own))):
+                found[field].append(row.name)
+        unclear = {field for field in gone if not found[field]}
+        for row in rows if unclear else ():
+            for field in unclear - _fields(self._under(_with(own, row, other))):
+                found[field].append(row.name)
+        return {field: tuple(names) for field, names in found.items()}
+
+    def _under(self, rules: Release) -> Verdict:
+        """The verdict on the latest row under other rules."""
+        if rules not in self._shadows:
+            self._shadows[rules] = _Shadow(Lineage(self._explainer.under(rules)))
+        return self._shadows[rules].verdict(self._steps)
+
+    def _other_releases(self) -> Sequence[Release]:
+        own = self._explainer.release
+        if self._captured_on is not None and self._captured_on != own:
+            return [self._captured_on]
+        return [other for other in map(release, reversed(RELEASES)) if other != own]
+
+
+class _Shadow:
+    """A lineage under other rules that follows the main one when it is asked."""
+
+    def __init__(self, lineage: Lineage) -> None:
+        self._lineage = lineage
+        self._taken = 0
+
+    def verdict(self, steps: Sequence[Step]) -> Verdict:
+        last: Verdict | None = None
+        for step in steps[self._taken :]:
+            last = self._lineage.step(*step)
+        self._taken = len(steps)
+        assert last is not None
+        return last
+
+
+def _with(rules: Release, row: Behaviour, other: Release) -> Release:
+    """The rules with one behaviour of another release."""
+    return msgspec.structs.replace(rules, **{row.name: getattr(other, row.name)})
+
+
+def _fields(verdict: Verdict) -> set[str]:
+    """The fields in which it differs; a delivery without any explanation differs in its path."""
+    if verdict.name == "unexplained":
+        return {PATH}
+    return {difference.field for difference in verdict.differences}
+
+
+def _with_causes(verdict: Verdict, elsewhere: Verdict, causes: Mapping[str, tuple[str, ...]]) -> Verdict:
+    differences = [
+        msgspec.structs.replace(difference, behaviours=causes.get(difference.field, ()))
+        for difference in verdict.differences
+    ]
+    if PATH in causes:
+        differences.append(Difference(PATH, "none", path_text(elsewhere.hops), causes[PATH]))
+    return msgspec.structs.replace(verdict, differences=tuple(differences))

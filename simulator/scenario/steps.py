@@ -1,0 +1,190 @@
+"""What publishers, consumers, operators and time do to a broker, one step at a time: a history is a list of these.
+
+Steps are values. They name queues, never deliveries, so that a history stays
+meaningful when steps are taken out of it, and they go to JSON and back. A step that
+finds nothing to do, such as an acknowledgement where the queue is empty, does nothing.
+``simulator.scenario.trial`` carries them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from dlx.field_values import plain
+from dlx.topology import Policy
+
+TIMES_MAX = 1_000_000_000
+BODY_BYTES_MAX = 1 << 24
+
+_NO_HEADERS: Mapping[str, Any] = {}
+
+
+class Step(
+    msgspec.Struct,
+    frozen=True,
+    tag_field="do",
+    omit_defaults=True,
+    repr_omit_defaults=True,
+    forbid_unknown_fields=True,
+):
+    """The base of all steps. The JSON form says in ``do`` which it is: ``{"do": "crash", "queue": "orders"}``."""
+
+
+def _checked_times(times: int) -> None:
+    if not 1 <= times <= TIMES_MAX:
+        raise ValueError(f"times is {times}; expected 1 to {TIMES_MAX:,}")
+
+
+class Publish(Step, tag="publish", frozen=True):
+    """A client publishes ``times`` messages. ``body_bytes`` is the size of each body."""
+
+    exchange: str
+    routing_key: str
+    headers: Mapping[str, Any] = _NO_HEADERS
+    expiration_ms: int | None = None
+    body_bytes: int = 0
+    times: int = 1
+    vhost: str = "/"
+
+    def __post_init__(self) -> None:
+        _checked_times(self.times)
+        if not 0 <= self.body_bytes <= BODY_BYTES_MAX:
+            raise ValueError(f"body_bytes is {self.body_bytes}; expected 0 to {BODY_BYTES_MAX:,}")
+
+
+class _AtQueue(Step, frozen=True):
+    queue: str
+    times: int = 1
+    vhost: str = "/"
+
+    def __post_init__(self) -> None:
+        _checked_times(self.times)
+
+
+class Ack(_AtQueue, tag="ack", frozen=True):
+    """The queue's consumer acknowledges its oldest delivery; it subscribes first if there is none."""
+
+
+class Reject(_AtQueue, tag="reject", frozen=True):
+    """The queue's consumer rejects its oldest delivery for good (``basic.reject``, ``requeue=False``)."""
+
+
+class Requeue(_AtQueue, tag="requeue", frozen=True):
+    """The queue's consumer returns its oldest delivery with ``requeue=True``, by ``basic.reject`` or ``basic.nack``."""
+
+    method: Literal["reject", "nack"] = "reject"
+
+
+class Crash(_AtQueue, tag="crash", frozen=True):
+    """The connection of the queue's consumer dies while it has a delivery; afterwards the queue has no consumer."""
+
+
+class Hold(_AtQueue, tag="hold", frozen=True):
+    """A consumer subscribes with a prefetch of ``times``, and keeps what it gets."""
+
+
+class Get(_AtQueue, tag="get", frozen=True):
+    """A client that does not subscribe takes a message by ``basic.get``; the queue's consumer settles it."""
+
+
+class Leave(Step, tag="leave", frozen=True):
+    """The queue's consumer closes its connection; what it has goes back."""
+
+    queue: str
+    vhost: str = "/"
+
+
+class Wait(Step, tag="wait", frozen=True):
+    """Time passes."""
+
+    ms: int
+
+    def __post_init__(self) -> None:
+        if self.ms < 0:
+            raise ValueError(f"ms is {self.ms}; time only goes forward")
+
+
+class SetPolicy(Step, tag="set-policy", frozen=True):
+    """An operator sets a policy, or with ``operator`` an operator policy."""
+
+    policy: Policy
+    operator: bool = False
+    vhost: str = "/"
+
+
+class ClearPolicy(Step, tag="clear-policy", frozen=True):
+    """An operator removes a policy."""
+
+    name: str
+    operator: bool = False
+    vhost: str = "/"
+
+
+class Repeat(Step, tag="repeat", frozen=True):
+    """The same steps again and again."""
+
+    steps: tuple[AnyStep, ...]
+    times: int
+
+    def __post_init__(self) -> None:
+        _checked_times(self.times)
+        for step in self.steps:
+            checked(step)
+
+
+AnyStep = Publish | Ack | Reject | Requeue | Crash | Hold | Get | Leave | Wait | SetPolicy | ClearPolicy | Repeat
+History = tuple[AnyStep, ...]
+
+
+def to_builtins(history: Iterable[AnyStep]) -> list[dict[str, Any]]:
+    """The history as plain JSON values."""
+    values: list[dict[str, Any]] = msgspec.to_builtins(list(history), enc_hook=plain)
+    return values
+
+
+def from_builtins(values: Any) -> History:
+    """A history from plain JSON values. Raises ``msgspec.ValidationError`` naming the place that is wrong."""
+    return msgspec.convert(values, type=History)
+
+
+def made(do: str, **fields: Any) -> AnyStep:
+    """The step of that kind. Raises ``ValueError`` naming the field that is wrong."""
+    try:
+        step: AnyStep = msgspec.convert({"do": do, **fields}, type=AnyStep)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{do}: {error}") from error
+    return step
+
+
+def checked(step: Any) -> AnyStep:
+    """The step. Raises ``TypeError`` for what is none."""
+    if not isinstance(step, Step):
+        raise TypeError(f"{step!r} is no step; expected one of simulator.scenario.steps, such as Wait(1_000)")
+    return step  # type: ignore[return-value]
+
+
+def changed(step: Any, **fields: Any) -> Any:
+    """The step with other values in some fields."""
+    return msgspec.structs.replace(step, **fields)
+
+
+def again(part: History, times: int) -> AnyStep:
+    """The steps of ``part``, ``times`` times: as one step that says how often where that is possible."""
+    if len(part) == 1 and hasattr(part[0], "times") and not isinstance(part[0], Hold):
+        step: AnyStep = changed(part[0], times=part[0].times * times)
+        return step
+    return Repeat(part, times)
+
+
+def length(history: Iterable[AnyStep]) -> int:
+    """How many single actions the history is."""
+    return sum(_length(step) for step in history)
+
+
+def _length(step: AnyStep) -> int:
+    if isinstance(step, Repeat):
+        return step.times * length(step.steps)
+    return getattr(step, "times", 1)

@@ -1,0 +1,92 @@
+"""RabbitMQ for real clients: an AMQP 0-9-1 server and the management API over ``simulator.broker``.
+
+In a process of its own it is ``dlx serve``. In a test it is
+
+    with simulator.serve("4.3") as server:
+        connection = pika.BlockingConnection(pika.URLParameters(server.amqp_url))
+        ...
+        server.clock.advance(hours=24)
+
+Nothing survives the server but what ``server.snapshot()`` returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+from dlx.releases import DEFAULT
+
+if TYPE_CHECKING:
+    from simulator.server.bootstrap import Source
+    from simulator.server.in_process import Server
+
+__all__ = ["serve"]
+
+
+def serve(
+    release: str = DEFAULT,
+    *,
+    definitions: Source | None = None,
+    users: Mapping[str, str] | None = None,
+    clock: Literal["virtual", "wall"] = "virtual",
+    rate: float = 0,
+    start_us: int | None = None,
+    snapshot: bytes | None = None,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    management_port: int | None = None,
+    memory_limit_bytes: int = 1 << 30,
+) -> Server:
+    """Start a server in a thread of this process. Use it as a context manager, or ``stop()`` it.
+
+    Args:
+        release: the release of RabbitMQ that it is: ``3.8``, ``3.10``, ``3.13``, ``4.0`` or ``4.3``.
+        definitions: an exported definitions document to start with, or the file that holds one.
+        users: passwords by name, of administrators; instead of guest with the password guest.
+        clock: ``virtual`` time stands still until ``server.clock`` moves it; ``wall`` is real time.
+        rate: makes virtual time run by itself, so many times faster than real time.
+        start_us: when virtual time begins, microseconds since 1970; by default now.
+        snapshot: a state that ``server.snapshot()`` returned, to go on with, at its time; instead of release,
+            definitions and users.
+        host, port: where AMQP listens; port 0 takes a free one.
+        management_port: where the management API listens, 0 for a free port; by default it does not. With it,
+            what becomes of messages is recorded (``/api/lives``).
+        memory_limit_bytes: what queues may hold before publishers are made to wait.
+
+    Returns:
+        The server, ready to be connected to.
+
+    Raises:
+        UnknownReleaseError: there are no rules for that release.
+        DefinitionsError: the definitions cannot be used.
+        OSError: the port is taken, or the host not this machine's.
+    """
+    from simulator.broker.broker import Broker
+    from simulator.broker.commands import CloseConnection
+    from simulator.clock import VirtualClock, WallClock
+    from simulator.message_history import RecordingBroker
+    from simulator.server.bootstrap import furnished
+    from simulator.server.in_process import Server
+
+    if clock not in ("virtual", "wall"):
+        raise ValueError(f"a clock is 'virtual' or 'wall', not {clock!r}")
+    time = VirtualClock(start_us, rate) if clock == "virtual" else WallClock()
+    if snapshot is None:
+        broker = furnished(release, definitions=definitions, users=users, now_us=time.now_us())
+    else:
+        broker = Broker.restore(snapshot)
+        if isinstance(time, VirtualClock):
+            time.jump(broker.now_us)
+        for connection in list(broker.connections):  # their clients are not here
+            broker.handle(CloseConnection(connection), time.now_us())
+    if management_port is not None:
+        broker = RecordingBroker.taking_over(broker)
+    return Server(
+        broker,
+        time,
+        host=host,
+        port=port,
+        management_port=management_port,
+        memory_limit_bytes=memory_limit_bytes,
+    )

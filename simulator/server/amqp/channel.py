@@ -1,0 +1,225 @@
+"""One channel of a connection: its frames become whole methods with their content, and these commands.
+
+Source: rabbit_command_assembler.erl; rabbit_channel.erl handle_method (states starting, running, closing).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Any
+
+from dlx import amqp_errors
+from dlx.amqp_errors import Refusal
+from dlx.releases import Release
+from simulator.broker.commands import (
+    Ack,
+    ChannelId,
+    CloseChannel,
+    Command,
+    Nack,
+    OpenChannel,
+    Publish,
+    Reject,
+)
+from simulator.server.amqp.confirms import Confirms
+from simulator.server.amqp.frames import CONTENT_HEADER
+from simulator.server.amqp.memo import Memo
+from simulator.server.amqp.methods import CONTENT_METHODS, INDEX, NAMES, decode_fields
+from simulator.server.amqp.outbox import Outbox
+from simulator.server.amqp.properties import decode_properties
+from simulator.server.amqp.protocol_errors import (
+    CannotDecodeError,
+    CrashError,
+    Fault,
+    MalformedError,
+    NotUtf8Error,
+    cannot_decode,
+    fault,
+)
+from simulator.server.amqp.requests import request
+
+STARTING, RUNNING, CLOSING, CLOSED = "starting", "running", "closing", "closed"
+_BASIC = 60  # the only class whose methods have content
+_TAG_AND_BITS = Struct(">QB")
+_PUBLISH = INDEX.pack(60, 40)
+
+_properties = Memo(decode_properties)
+_publish_fields = Memo(lambda payload: decode_fields("basic.publish", payload))
+
+
+class Channel:
+    """Assembles frames to commands.
+
+    Attributes:
+        id: its identity in the broker; ``number`` is the second half of it.
+        state: ``starting`` until opened, ``closing`` from the server's channel.close until the client's close-ok.
+        muted: the client wants no answer to what it asked last (nowait).
+        confirms: publisher confirms that wait to be sent.
+
+    Args:
+        outbox: takes what is to be sent.
+        message_max_bytes: the largest body that is taken; longer ones are read, but not kept.
+        release: whose behaviour it has.
+    """
+
+    def __init__(self, channel: ChannelId, outbox: Outbox, message_max_bytes: int, release: Release) -> None:
+        self.id = channel
+        self.number = channel[1]
+        self.state = STARTING
+        self.muted = False
+        self.confirms = Confirms()
+        self._outbox = outbox
+        self._message_max_bytes = message_max_bytes
+        self._release = release
+        self._method = ""  # whose content is awaited
+        self._fields: dict[str, Any] = {}
+        self._properties = b""
+        self._size = 0
+        self._remaining: int | None = None  # bytes of the body; None while its header is awaited
+        self._body: list[bytes] = []
+
+    # Frames
+
+    def method(self, payload: bytes) -> Command | None:
+        """A method frame. Raises ``Fault`` and ``CrashError``."""
+        if self._method:
+            raise self._misplaced()
+        index = payload[:4]
+        if index == _PUBLISH:
+            name = "basic.publish"
+        else:
+            settle = _SETTLE.get(index)
+            if settle is not None and self.state == RUNNING and len(payload) == 13:
+                return settle(self.id, *_TAG_AND_BITS.unpack_from(payload, 4))
+            name = NAMES.get(INDEX.unpack(index), "")
+            if not name:
+                raise CrashError("a method that does not exist")
+        fields = decoded(name, payload, self._release)
+        if name not in CONTENT_METHODS:
+            return self._whole(name, fields)
+        self._method, self._fields, self._remaining = name, fields, None
+        return None
+
+    def header(self, payload: bytes) -> Command | None:
+        """A content header frame. Raises ``Fault``."""
+        class_id, weight, size = CONTENT_HEADER.unpack_from(payload)
+        if not self._method or self._remaining is not None or weight:
+            raise self._misplaced()
+        if class_id != _BASIC:
+            problem = f"expected content header for class {_BASIC}, got one for class {class_id} instead"
+            raise fault(505, problem, self._method)
+        if self._release.content_size_checked and size > amqp_errors.MAX_MESSAGE_SIZE:
+            problem = f"content body size {size} exceeds maximum allowed size {amqp_errors.MAX_MESSAGE_SIZE}"
+            raise fault(501, problem, self._method)
+        self._properties, self._size, self._remaining = payload[12:], size, size
+        return None if size else self._content(b"")
+
+    def body(self, payload: bytes) -> Command | None:
+        """A content body frame. Raises ``Fault``."""
+        if not self._method or self._remaining is None:
+            raise self._misplaced()
+        self._remaining = remaining = self._remaining - len(payload)
+        if remaining == 0 and not self._body:
+            return self._content(payload)
+        if remaining < 0:
+            self._body.clear()
+            if self._release.content_size_checked:
+                raise fault(501, "content body frame exceeds remaining content size", self._method)
+        elif self._size <= self._message_max_bytes:
+            self._body.append(payload)
+        return self._content(b"".join(self._body)) if remaining == 0 else None
+
+    def _misplaced(self) -> Fault:
+        """The frame is not what the channel waits for."""
+        if not self._method:
+            return fault(505, "expected method frame, got non method frame instead")
+        if self._remaining is not None:
+            return fault(505, "expected content body, got non content body frame instead", self._method)
+        problem = f"expected content header for class {_BASIC}, got non content header frame instead"
+        return fault(505, problem, self._method)
+
+    # Whole methods
+
+    def _content(self, body: bytes) -> Command | None:
+        method, fields, self._method = self._method, self._fields, ""
+        if self._body:
+            self._body = []
+        if self.state != RUNNING or method != "basic.publish":
+            return self._whole(method, fields)
+        if self._size > self._message_max_bytes:
+            return self.close(amqp_errors.message_too_large(self._size, self._message_max_bytes), method)
+        try:
+            properties = _properties[self._properties]
+        except MalformedError:
+            raise Fault(amqp_errors.internal_error()) from None
+        return Publish(
+            self.id,
+            fields["exchange"],
+            fields["routing_key"],
+            properties,
+            body,
+            fields["mandatory"],
+            fields["immediate"],
+        )
+
+    def _whole(self, name: str, fields: dict[str, Any]) -> Command | None:
+        if name == "channel.open":
+            if self.state != STARTING:
+                raise fault(504, "second 'channel.open' seen", name)
+            self.state = RUNNING
+            return OpenChannel(self.id)
+        if self.state == STARTING:
+            raise fault(504, "expected 'channel.open'", name)
+        if self.state == CLOSING:
+            self._closing(name)
+            return None
+        if name == "channel.close":
+            return CloseChannel(self.id)
+        if name == "access.request":
+            self._outbox.send(self.number, "access.request-ok", {"ticket": 1})
+            return None
+        self.muted = bool(fields.get("nowait")) or name == "basic.recover-async"
+        command = request(name, self.id, fields)
+        if command is None:
+            raise fault(503, "unimplemented method", name)
+        if name == "basic.recover-async" and not fields["requeue"]:
+            raise Fault(amqp_errors.recover_without_requeue(), name)
+        return command
+
+    def _closing(self, name: str) -> None:
+        if name == "channel.close":
+            self._outbox.send(self.number, "channel.close-ok", {})
+        elif name == "channel.close-ok":
+            self.state = CLOSED
+
+    def close(self, refusal: Refusal, method: str) -> Command:
+        """The server closes the channel without being asked by the broker; the command that tells it."""
+        self.closing(refusal.code, refusal.text, method)
+        return CloseChannel(self.id)
+
+    def closing(self, code: int, text: str, method: str) -> None:
+        """Send channel.close; until the client's close-ok, all else that it sends is ignored."""
+        self._outbox.send_close(self.number, "channel.close", code, text, method)
+        self.state = CLOSING
+
+
+_SETTLE: dict[bytes, Callable[[ChannelId, int, int], Command]] = {
+    INDEX.pack(60, 80): lambda channel, tag, bits: Ack(channel, tag, bits & 1 == 1),
+    INDEX.pack(60, 90): lambda channel, tag, bits: Reject(channel, tag, bits & 1 == 1),
+    INDEX.pack(60, 120): lambda channel, tag, bits: Nack(channel, tag, bits & 1 == 1, bits & 2 == 2),
+}
+
+
+def decoded(name: str, payload: bytes, release: Release) -> dict[str, Any]:
+    """The fields of a method. Raises ``Fault`` and ``CrashError`` as RabbitMQ does for what it cannot read."""
+    try:
+        if name == "basic.publish":
+            return _publish_fields[payload]
+        return decode_fields(name, payload, surrogates=release.surrogates_are_utf_8)
+    except CannotDecodeError:
+        raise cannot_decode(payload[4:], name) from None
+    except NotUtf8Error as error:
+        raise fault(501, str(error)) from None
+    except MalformedError as error:
+        raise CrashError(str(error)) from None

@@ -1,0 +1,364 @@
+"""One client's connection without its socket: bytes in, commands out; replies in, bytes out.
+
+The driver feeds ``receive`` and runs each command it yields before it asks for the
+next, hands the broker's replies to ``reply`` and sends what ``take`` returns. When
+``ending`` is set, it is the driver's to end the connection that way.
+
+Source: rabbit_reader.erl; live servers, of which the texts are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from dlx import amqp_errors
+from dlx.releases import Release
+from simulator.broker.commands import CloseConnection, Command, OpenConnection
+from simulator.broker.replies import ChannelClosed, ConnectionClosed, Delivered, Done, Reply
+from simulator.server.amqp import channel as channels
+from simulator.server.amqp import server_properties
+from simulator.server.amqp.channel import Channel
+from simulator.server.amqp.contents import Contents
+from simulator.server.amqp.frames import (
+    BODY,
+    CONTENT_HEADER,
+    END,
+    ENVELOPE,
+    HEADER,
+    HEARTBEAT,
+    HEARTBEAT_FRAME,
+    METHOD,
+    OVERHEAD,
+    frame,
+)
+from simulator.server.amqp.login import credentials
+from simulator.server.amqp.methods import INDEX, NAMES, decode_fields
+from simulator.server.amqp.outbox import Outbox
+from simulator.server.amqp.protocol_errors import (
+    CrashError,
+    FatalFault,
+    Fault,
+    MalformedError,
+    NotUtf8Error,
+    fault,
+    frame_too_large,
+    misplaced,
+    no_frame_end,
+    unexpected_frame,
+)
+
+_GREETED = (b"AMQP\0\0\x09\x01", b"AMQP\x01\x01\0\x09")  # 0-9-1, and 0-9, which is close enough
+_AMQP_0_8 = b"AMQP\x01\x01\x08\0"
+CHANNEL_MAX = 2047
+FRAME_MAX = 131_072
+HEARTBEAT_S = 60
+PATIENCE_MAX_S = 30  # rabbit_reader.erl CLOSING_TIMEOUT
+
+# States, by RabbitMQ's names. In `closed` the server has said goodbye and awaits the client's.
+PRE_INIT, STARTING, TUNING, OPENING, RUNNING, CLOSED = "pre_init", "starting", "tuning", "opening", "running", "closed"
+# How a connection ends.
+RESET = "reset"  # at once, without a word
+SILENT = "silent"  # reset, but only after a while in which nothing is read: a brake on those who guess
+DONE = "done"  # both sides said goodbye
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server offers to all of its clients. ``contents`` encodes its messages."""
+
+    release: Release
+    cluster_name: str
+    message_max_bytes: int
+    contents: Contents
+
+
+class Connection:
+    """The protocol of one connection.
+
+    Attributes:
+        id: its identity in the broker.
+        state: ``pre_init``, ``starting``, ``tuning``, ``opening``, ``running`` or ``closed``.
+        ending: how the driver has to end the connection: ``""`` (not), ``reset``, ``silent`` or ``done``.
+        user, mechanism, client_properties, capabilities: what the client said.
+        channel_max, frame_max, heartbeat_s: as negotiated.
+        patience_s: how long the server waits for the client's goodbye, in seconds.
+        content_frames: how many frames of content came in.
+
+    Args:
+        connection: its identity.
+        name: such as ``127.0.0.1:50000 -> 127.0.0.1:5672``.
+        terms: what the server offers.
+        authenticate: whether a user with that password may log in from where the client is.
+    """
+
+    def __init__(self, connection: Hashable, name: str, terms: Terms, authenticate: Callable[[str, str], bool]) -> None:
+        self.id = connection
+        self.name = name
+        self.state = PRE_INIT
+        self.ending = ""
+        self.user = self.mechanism = ""
+        self.client_properties: Mapping[str, Any] = {}
+        self.capabilities: Mapping[str, Any] = {}
+        self.channel_max = CHANNEL_MAX
+        self.frame_max = terms.release.frame_max_least
+        self.heartbeat_s = 0
+        self.patience_s = 3  # rabbit_reader.erl NORMAL_TIMEOUT
+        self.content_frames = 0
+        self._terms = terms
+        self._authenticate = authenticate
+        self._in_broker = False
+        self._buffer = b""
+        self._channels: dict[int, Channel] = {}
+        self._leaving: list[Channel] = []
+        self._outbox = Outbox(terms.contents, self.frame_max, latin_1_errors=terms.release.error_texts != "bytes")
+        self.take = self._outbox.take
+
+    # Bytes in, commands out
+
+    def receive(self, data: bytes) -> Iterator[Command]:
+        """The commands in what the client sent. Run each before asking for the next."""
+        buffer = self._buffer + data if self._buffer else data
+        offset = 0
+        if self.state == PRE_INIT and len(buffer) >= len(_AMQP_0_8):
+            offset = len(_AMQP_0_8)
+            self._greet(buffer[:offset])
+        try:
+            offset = yield from self._frames(buffer, offset)
+        except FatalFault as problem:
+            command = self.fail(problem)
+            self.ending = SILENT
+            if command is not None:
+                yield command
+        except CrashError:
+            self.ending = RESET
+        self._buffer = b"" if self.ending else buffer[offset:]
+        self._let_go()
+
+    def _frames(self, buffer: bytes, offset: int) -> Generator[Command, None, int]:
+        """The commands of the whole frames from ``offset`` on; where the rest begins."""
+        end = len(buffer)
+        while end - offset >= ENVELOPE.size and not self.ending and self.state != PRE_INIT:
+            kind, number, size = ENVELOPE.unpack_from(buffer, offset)
+            if size > self.frame_max:  # by its overhead more than a frame may have: some clients err by that
+                raise frame_too_large(kind, size, self.frame_max - OVERHEAD, self._terms.release)
+            stop = offset + 7 + size
+            if stop >= end:
+                break
+            payload = buffer[offset + 7 : stop]
+            if buffer[stop] != END:
+                raise no_frame_end(kind, payload, buffer[stop], self._terms.release)
+            offset = stop + 1
+            try:
+                command = self._frame(kind, number, payload)
+            except Fault as problem:
+                command = self.fail(problem)
+            if command is not None:
+                yield command
+                if type(command) is OpenConnection:
+                    self._opened()
+        return offset
+
+    def _greet(self, header: bytes) -> None:
+        release = self._terms.release
+        if header in _GREETED or (header == _AMQP_0_8 and release.greets_amqp_0_8):
+            self.state = STARTING
+            self._outbox.raw(frame(METHOD, 0, server_properties.start(release, self._terms.cluster_name)))
+            return
+        near_miss = header[:6] == b"AMQP\0\0" and header[6] >= 9
+        offer = b"AMQP\x03\x01\0\0" if release.speaks_amqp_1_0 and not near_miss else b"AMQP\0\0\x09\x01"
+        self._outbox.raw(offer)
+        self.ending = RESET
+
+    def _frame(self, kind: int, number: int, payload: bytes) -> Command | None:
+        if number == 0 or self.state != RUNNING:
+            return self._frame_of_connection(kind, number, payload)
+        channel = self._channels.get(number) or self._new_channel(number)
+        if kind == METHOD and len(payload) >= INDEX.size:
+            command = channel.method(payload)
+            if command is None and channel.state == channels.CLOSED:
+                self._forget(channel)
+            return command
+        if kind == BODY:
+            self.content_frames += 1
+            return channel.body(payload)
+        if kind == HEADER and len(payload) >= CONTENT_HEADER.size:
+            self.content_frames += 1
+            return channel.header(payload)
+        raise misplaced(kind, payload, self._terms.release)
+
+    def _new_channel(self, number: int) -> Channel:
+        count, terms = len(self._channels), self._terms
+        if count >= self.channel_max:
+            problem = f"number of channels opened ({count}) has reached the negotiated channel_max ({self.channel_max})"
+            raise fault(530, problem)
+        self._channels[number] = channel = Channel(
+            (self.id, number), self._outbox, terms.message_max_bytes, terms.release
+        )
+        return channel
+
+    def _let_go(self) -> None:
+        """Answer channel.close last: what the client sent behind it without waiting is ignored."""
+        for channel in self._leaving:
+            if self._channels.get(channel.number) is channel:
+                self._outbox.send(channel.number, "channel.close-ok", {})
+                self._forget(channel)
+        self._leaving.clear()
+
+    def _forget(self, channel: Channel) -> None:
+        del self._channels[channel.number]
+        self._outbox.forget(channel)
+
+    # The connection's own methods
+
+    def _frame_of_connection(self, kind: int, number: int, payload: bytes) -> Command | None:
+        is_method = kind == METHOD and len(payload) >= INDEX.size
+        if self.state == CLOSED and (number or not is_method):
+            return None
+        if number:
+            raise unexpected_frame(kind, payload, self._terms.release)
+        if is_method:
+            return self._method(payload)
+        if kind == HEARTBEAT and not payload:
+            return None
+        raise misplaced(kind, payload, self._terms.release)
+
+    def _method(self, payload: bytes) -> Command | None:
+        name = NAMES.get(INDEX.unpack_from(payload))
+        if name is None:
+            raise CrashError("a method that does not exist")
+        try:
+            fields = decode_fields(name, payload)
+        except NotUtf8Error as error:
+            raise fault(501, str(error), name) from None
+        except MalformedError:
+            raise Fault(amqp_errors.internal_error()) from None
+        act = _METHODS.get((self.state, name))
+        if act is None:  # in the state closed, nobody hears it
+            raise fault(504, f"unexpected method in connection state {self.state}", name)
+        return act(self, fields)
+
+    def _start_ok(self, fields: Mapping[str, Any]) -> None:
+        mechanism = fields["mechanism"]
+        if mechanism not in server_properties.mechanisms(self._terms.release):
+            raise fault(503, f"unknown authentication mechanism '{mechanism}'")
+        self.client_properties = fields["client_properties"]
+        capabilities = self.client_properties.get("capabilities")
+        self.capabilities = capabilities if isinstance(capabilities, dict) else {}
+        self._outbox.told_of_cancels = self.capabilities.get("consumer_cancel_notify") is True
+        found = credentials(mechanism, fields["response"])
+        if found is None:
+            raise fault(502, "the response cannot be read")
+        if not self._authenticate(*found):
+            self._refuse_login(mechanism)
+            return
+        self.user, self.mechanism, self.state = found[0], mechanism, TUNING
+        offer = {"channel_max": CHANNEL_MAX, "frame_max": FRAME_MAX, "heartbeat": HEARTBEAT_S}
+        self._outbox.send(0, "connection.tune", offer)
+
+    def _refuse_login(self, mechanism: str) -> None:
+        if self.capabilities.get("authentication_failure_close") is True:
+            refusal = amqp_errors.login_refused(mechanism)
+            self.close(refusal.code, refusal.text)
+        else:
+            self.ending = SILENT
+
+    def _tune_ok(self, fields: Mapping[str, Any]) -> None:
+        channel_max, frame_max = fields["channel_max"], fields["frame_max"]
+        if not 1 <= channel_max <= CHANNEL_MAX:
+            raise fault(530, "channel_max was not offered")
+        if not self._terms.release.frame_max_least <= frame_max <= FRAME_MAX:
+            raise fault(530, "frame_max was not offered")
+        self.channel_max, self.frame_max, self.heartbeat_s = channel_max, frame_max, fields["heartbeat"]
+        self.patience_s = min(self.heartbeat_s or PATIENCE_MAX_S, PATIENCE_MAX_S)
+        self._outbox.frame_max = frame_max
+        self.state = OPENING
+
+    def _open(self, fields: Mapping[str, Any]) -> Command:
+        self._in_broker = True
+        return OpenConnection(self.id, fields["virtual_host"], self.user, self.name, self.client_properties)
+
+    def _opened(self) -> None:
+        if self._in_broker:  # else it was refused
+            self.state = RUNNING
+            self._outbox.send(0, "connection.open-ok", {})
+
+    def _update_secret(self, _fields: Mapping[str, Any]) -> None:
+        self._outbox.send(0, "connection.update-secret-ok", {})
+
+    def _close(self, _fields: Mapping[str, Any]) -> Command | None:
+        self._outbox.send(0, "connection.close-ok", {})
+        return self.leave()
+
+    def _close_ok(self, _fields: Mapping[str, Any]) -> None:
+        self.ending = DONE
+
+    # The end
+
+    def fail(self, problem: Fault) -> Command | None:
+        """The client did wrong: tell it, unless it is not let in yet. The command that tells the broker, if any."""
+        crashed = problem.refusal.code == 541
+        if self.state == RUNNING or (self.state == OPENING and not crashed):
+            return self.close(problem.refusal.code, problem.refusal.text, problem.method)
+        if self.state != CLOSED:
+            self.ending = SILENT
+        return None
+
+    def close(self, code: int, text: str, method: str = "") -> Command | None:
+        """Say goodbye from the server's side. The command that tells the broker, if any."""
+        self._outbox.send_close(0, "connection.close", code, text, method)
+        return self.leave()
+
+    def leave(self) -> Command | None:
+        """Nothing more is said but goodbye, or the client is gone. The command that tells the broker, if any."""
+        self.state = CLOSED
+        self._channels.clear()
+        known, self._in_broker = self._in_broker, False
+        return CloseConnection(self.id) if known else None
+
+    # Replies in, bytes out
+
+    def reply(self, reply: Reply) -> None:
+        """Take a reply of the broker. Raises ``ValueError`` for a message that AMQP cannot hold."""
+        if type(reply) is ConnectionClosed:
+            self._in_broker = False
+            self.close(reply.code, reply.text, reply.method)
+            return
+        channel = self._channels.get(reply.channel[1])  # type: ignore[attr-defined]
+        if channel is None or channel.state == channels.CLOSING:
+            return
+        if type(reply) is Delivered:
+            self._outbox.deliver(reply)
+        elif type(reply) is ChannelClosed:
+            channel.closing(reply.code, reply.text, reply.method)
+        elif type(reply) is Done and reply.method == "channel.close-ok":
+            channel.state = channels.CLOSING
+            self._leaving.append(channel)
+        else:
+            self._outbox.reply(channel, reply)
+
+    def block(self, reason: str) -> None:
+        """The server reads no more publishes."""
+        if self.capabilities.get("connection.blocked") is True:
+            self._outbox.send(0, "connection.blocked", {"reason": reason})
+
+    def unblock(self) -> None:
+        """It reads them again."""
+        if self.capabilities.get("connection.blocked") is True:
+            self._outbox.send(0, "connection.unblocked", {})
+
+    def heartbeat(self) -> None:
+        """Tell the client that the server is alive."""
+        self._outbox.raw(HEARTBEAT_FRAME)
+
+
+_METHODS: dict[tuple[str, str], Callable[[Connection, Mapping[str, Any]], Command | None]] = {
+    (STARTING, "connection.start-ok"): Connection._start_ok,
+    (TUNING, "connection.tune-ok"): Connection._tune_ok,
+    (OPENING, "connection.open"): Connection._open,
+    (RUNNING, "connection.update-secret"): Connection._update_secret,
+    (RUNNING, "connection.close"): Connection._close,
+    (CLOSED, "connection.close"): Connection._close,
+    (CLOSED, "connection.close-ok"): Connection._close_ok,
+}

@@ -1,0 +1,91 @@
+"""Messages on their way out: their address and properties in bytes, encoded once for all deliveries alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from struct import Struct
+from typing import Any
+
+from dlx.message import Message
+from dlx.releases import Release
+from simulator.broker.operations.content import delivered_properties
+from simulator.server.amqp.frames import BODY, ENVELOPE, HEADER, METHOD, OVERHEAD
+from simulator.server.amqp.properties import encode_properties, short_string
+
+REMEMBERED_MAX = 4096
+BASIC = 60
+
+_METHOD = Struct(">BHLHH")  # envelope, class, method
+_HEADER = Struct(">BHLHHQ")  # envelope, class, weight, size of the body
+_DELIVERY = Struct(">QB")
+
+
+class Contents:
+    """Encodes deliveries for all connections of a node.
+
+    The broker shares a message among the deliveries that look alike, so its bytes
+    are remembered by identity, together with the message that keeps it valid.
+    """
+
+    def __init__(self, release: Release) -> None:
+        self._release = release
+        self._remembered: dict[int, tuple[Message, bytes, bytes]] = {}
+        self._with_added: dict[Any, tuple[Message, bytes, bytes]] = {}
+
+    def encoded(self, message: Message, added: Mapping[str, Any] | None) -> tuple[Message, bytes, bytes]:
+        """The message, exchange and routing key as two short strings, and the properties."""
+        if not added:
+            found = self._remembered.get(id(message))
+            return found or self._remember(self._remembered, id(message), message, None)
+        key = (id(message), *added.items())
+        try:
+            return self._with_added.get(key) or self._remember(self._with_added, key, message, added)
+        except TypeError:  # a value of these headers is a table
+            return self._encode(message, added)
+
+    def _remember(
+        self, known: dict[Any, tuple[Message, bytes, bytes]], key: Any, message: Message, added: Any
+    ) -> tuple[Message, bytes, bytes]:
+        if len(known) >= REMEMBERED_MAX:
+            known.clear()
+        known[key] = found = self._encode(message, added)
+        return found
+
+    def _encode(self, message: Message, added: Mapping[str, Any] | None) -> tuple[Message, bytes, bytes]:
+        address = short_string(message.exchange) + short_string(message.routing_key)
+        return message, address, encode_properties(delivered_properties(message, self._release, added))
+
+
+def delivery(
+    channel: int, tag: bytes, number: int, redelivered: bool, address: bytes, properties: bytes, body: bytes, limit: int
+) -> bytes:
+    """``basic.deliver`` with its content. ``tag`` is the consumer tag as a short string, ``limit`` the frame_max."""
+    size = len(body)
+    head = (
+        _METHOD.pack(METHOD, channel, 13 + len(tag) + len(address), BASIC, 60)
+        + tag
+        + _DELIVERY.pack(number, redelivered)
+        + address
+        + b"\xce"
+        + _HEADER.pack(HEADER, channel, 12 + len(properties), BASIC, 0, size)
+        + properties
+    )
+    if 0 < size <= limit - OVERHEAD:
+        return head + b"\xce" + ENVELOPE.pack(BODY, channel, size) + body + b"\xce"
+    return head + b"\xce" + body_frames(channel, body, limit)
+
+
+def content(channel: int, properties: bytes, body: bytes, limit: int) -> bytes:
+    """The frames of header and body."""
+    header = _HEADER.pack(HEADER, channel, 12 + len(properties), BASIC, 0, len(body))
+    return header + properties + b"\xce" + body_frames(channel, body, limit)
+
+
+def body_frames(channel: int, body: bytes, limit: int) -> bytes:
+    """The body in frames of at most ``limit`` bytes; none for an empty body."""
+    step = limit - OVERHEAD
+    parts: list[bytes] = []
+    for start in range(0, len(body), step):
+        part = body[start : start + step]
+        parts += (ENVELOPE.pack(BODY, channel, len(part)), part, b"\xce")
+    return b"".join(parts)

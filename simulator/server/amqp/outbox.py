@@ -1,0 +1,156 @@
+"""What a connection has to send: methods, deliveries and confirms, as bytes in their order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from simulator.broker import replies
+from simulator.broker.replies import Confirmed, Delivered, Got, Refused, Reply, Returned
+from simulator.server.amqp.contents import Contents, content, delivery
+from simulator.server.amqp.frames import METHOD, frame
+from simulator.server.amqp.memo import Memo
+from simulator.server.amqp.methods import INDICES, encode_method
+from simulator.server.amqp.properties import short_string
+
+if TYPE_CHECKING:
+    from simulator.server.amqp.channel import Channel
+
+_ESCAPED = re.compile("[\udc80-\udcff]")
+_tags: Memo[str, bytes] = Memo(short_string)
+
+
+class Outbox:
+    """Gathers what is to be sent until it is taken.
+
+    ``frame_max`` is the negotiated one; ``told_of_cancels`` whether the client wants
+    to know when its consumers are cancelled; ``latin_1_errors`` whether error texts
+    show bytes that are no UTF-8 as Latin-1.
+    """
+
+    def __init__(self, contents: Contents, frame_max: int, *, latin_1_errors: bool) -> None:
+        self.frame_max = frame_max
+        self.told_of_cancels = False
+        self._contents = contents
+        self._latin_1_errors = latin_1_errors
+        self._waiting: list[bytes] = []
+        self._confirming: dict[Channel, None] = {}
+
+    def take(self) -> bytes:
+        """All that waits."""
+        self._send_confirms()
+        data = b"".join(self._waiting)
+        self._waiting.clear()
+        return data
+
+    def raw(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self._waiting.append(data)
+
+    def send(self, number: int, method: str, fields: Mapping[str, Any]) -> None:
+        """Send a method on the channel of that number."""
+        self._send_confirms()
+        self._waiting.append(frame(METHOD, number, encode_method(method, fields)))
+
+    def send_close(self, number: int, closing: str, code: int, text: str, method: str = "") -> None:
+        """Send channel.close or connection.close; ``method`` is the offending one."""
+        class_id, method_id = INDICES.get(method, (0, 0))
+        index = {"class_id": class_id, "method_id": method_id}
+        if self._latin_1_errors and not text.isascii():
+            text = _ESCAPED.sub(lambda found: chr(ord(found[0]) - 0xDC00), text)
+        self.send(number, closing, {"reply_code": code, "reply_text": text, **index})
+
+    def deliver(self, reply: Delivered) -> None:
+        """Send ``basic.deliver``. On its own, and first, because it is what servers do most."""
+        _, address, properties = self._contents.encoded(reply.message, reply.added)
+        self._waiting.append(
+            delivery(
+                reply.channel[1],
+                _tags[reply.consumer_tag],
+                reply.delivery_tag,
+                reply.redelivered,
+                address,
+                properties,
+                reply.body,
+                self.frame_max,
+            )
+        )
+
+    def reply(self, channel: Channel, reply: Reply) -> None:
+        """Send what answers a channel. Raises ``TypeError`` for a reply that is not a channel's."""
+        write = _WRITERS[type(reply)]
+        write(self, channel, reply)
+
+    def forget(self, channel: Channel) -> None:
+        """The channel is gone, and with it what waits to be confirmed."""
+        self._confirming.pop(channel, None)
+
+    def _confirm(self, channel: Channel, reply: Confirmed) -> None:
+        if reply.multiple:
+            channel.confirms.answered_up_to(reply.delivery_tag)
+        elif channel.confirms.confirm(reply.delivery_tag):
+            self._confirming[channel] = None
+            return
+        self._ack(channel, reply.delivery_tag, reply.multiple)
+
+    def _refuse(self, channel: Channel, reply: Refused) -> None:
+        channel.confirms.refuse(reply.delivery_tag)
+        self.send(channel.number, "basic.nack", {"delivery_tag": reply.delivery_tag, "multiple": reply.multiple})
+
+    def _send_confirms(self) -> None:
+        for channel in self._confirming:
+            found = channel.confirms.take()
+            if found is not None:
+                self._ack(channel, *found)
+        self._confirming.clear()
+
+    def _ack(self, channel: Channel, number: int, multiple: bool) -> None:
+        method = encode_method("basic.ack", {"delivery_tag": number, "multiple": multiple})
+        self._waiting.append(frame(METHOD, channel.number, method))
+
+    def _content(self, number: int, method: str, fields: dict[str, Any], reply: Got | Returned) -> None:
+        message = reply.message
+        _, _, properties = self._contents.encoded(message, getattr(reply, "added", None))
+        self.send(number, method, {**fields, "exchange": message.exchange, "routing_key": message.routing_key})
+        self._waiting.append(content(number, properties, reply.body, self.frame_max))
+
+    def _got(self, channel: Channel, reply: Got) -> None:
+        fields = {"delivery_tag": reply.delivery_tag, "redelivered": reply.redelivered, "message_count": reply.messages}
+        self._content(channel.number, "basic.get-ok", fields, reply)
+
+    def _return(self, channel: Channel, reply: Returned) -> None:
+        self._content(channel.number, "basic.return", {"reply_code": reply.code, "reply_text": reply.text}, reply)
+
+    def _cancel(self, channel: Channel, reply: replies.ConsumerCancelled) -> None:
+        if self.told_of_cancels:
+            self.send(channel.number, "basic.cancel", {"consumer_tag": reply.consumer_tag, "nowait": True})
+
+    def _answer(self, channel: Channel, reply: Reply) -> None:
+        if channel.muted:  # nowait: the client asked for no answer
+            channel.muted = False
+        else:
+            self.send(channel.number, *_ANSWERS[type(reply)](reply))
+
+
+_Answer = tuple[str, dict[str, Any]]
+_ANSWERS: dict[type[Reply], Callable[[Any], _Answer]] = {
+    replies.Done: lambda reply: (reply.method, {"active": True} if reply.method == "channel.flow-ok" else {}),
+    replies.QueueDeclared: lambda reply: (
+        "queue.declare-ok",
+        {"queue": reply.queue, "message_count": reply.messages, "consumer_count": reply.consumers},
+    ),
+    replies.QueuePurged: lambda reply: ("queue.purge-ok", {"message_count": reply.messages}),
+    replies.QueueDeleted: lambda reply: ("queue.delete-ok", {"message_count": reply.messages}),
+    replies.Consuming: lambda reply: ("basic.consume-ok", {"consumer_tag": reply.consumer_tag}),
+    replies.Cancelled: lambda reply: ("basic.cancel-ok", {"consumer_tag": reply.consumer_tag}),
+    replies.GotNothing: lambda reply: ("basic.get-empty", {}),
+}
+_WRITERS: dict[type[Reply], Callable[[Outbox, Channel, Any], None]] = {
+    **dict.fromkeys(_ANSWERS, Outbox._answer),
+    replies.ConsumerCancelled: Outbox._cancel,
+    Confirmed: Outbox._confirm,
+    Refused: Outbox._refuse,
+    Got: Outbox._got,
+    Returned: Outbox._return,
+}

@@ -1,0 +1,332 @@
+"""AMQP clients over asyncio: sockets, turns, heartbeats, and what slow or greedy clients may not do.
+
+A turn runs a bounded number of one client's commands; what they cause is sent when it
+ends, in one write per client. A client that does not read gets no more deliveries, and
+is not read either once its backlog is large. Heartbeats are in wall time, whatever the
+broker's clock says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count, islice
+from typing import Any
+
+from dlx import amqp_errors
+from simulator.broker.commands import Command, PauseDeliveries, ResumeDeliveries
+from simulator.broker.replies import Reply
+from simulator.server.amqp import connection as protocol
+from simulator.server.amqp.connection import Connection, Terms
+from simulator.server.amqp.contents import Contents
+from simulator.server.amqp.login import is_loopback
+from simulator.server.node import Node
+
+COMMANDS_PER_TURN = 250
+HANDSHAKE_S = 10  # rabbit.handshake_timeout
+SILENT_CLOSE_S = 3  # rabbit_reader.erl SILENT_CLOSE_DELAY
+WRITE_HIGH_BYTES, WRITE_LOW_BYTES = 1 << 20, 1 << 18  # unsent bytes at which deliveries pause, and resume
+BACKLOG_BYTES = 1 << 26  # unsent bytes at which the client is no longer read
+_BACKLOG = 1024  # connections that wait to be accepted
+_log = logging.getLogger(__name__)
+
+
+async def listen(node: Node, host: str, port: int) -> asyncio.Server:
+    """Serve AMQP on the address; port 0 takes a free one. Sets ``node.amqp_port``. Raises ``OSError``."""
+    broker = node.broker
+    terms = Terms(
+        release=broker.release,
+        cluster_name=broker.node,
+        message_max_bytes=broker.max_message_size,
+        contents=Contents(broker.release),
+    )
+    numbers = count(1)
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: AmqpClient(node, terms, next(numbers)), host, port, backlog=_BACKLOG)
+    node.amqp_port = server.sockets[0].getsockname()[1]
+    return server
+
+
+class AmqpClient(asyncio.Protocol):
+    """One client's socket; a ``simulator.server.node.Client``, where its attributes are documented."""
+
+    protocol = "AMQP 0-9-1"
+
+    def __init__(self, node: Node, terms: Terms, number: int) -> None:
+        self.id = number
+        self.name = self.peer_host = self.host = ""
+        self.peer_port = self.port = 0
+        self.connected_us = node.clock.now_us()
+        self.received_bytes = self.received_packets = self.sent_bytes = self.sent_packets = 0
+        self._node = node
+        self._terms = terms
+        self._loop = asyncio.get_running_loop()
+        self._work: Iterator[Command] | None = None
+        self._unread = b""
+        self._unread_because: set[str] = set()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._heard = self._said = self._content_frames = self._silent_ticks = 0
+
+    # What the management API asks
+
+    @property
+    def state(self) -> str:
+        """RabbitMQ's name of the state."""
+        return "blocked" if "alarm" in self._unread_because else self._connection.state
+
+    @property
+    def auth_mechanism(self) -> str:
+        """Such as ``PLAIN``."""
+        return self._connection.mechanism
+
+    @property
+    def user(self) -> str:
+        """Who logged in."""
+        return self._connection.user
+
+    @property
+    def client_properties(self) -> Mapping[str, Any]:
+        """What the client said of itself."""
+        return self._connection.client_properties
+
+    @property
+    def channel_max(self) -> int:
+        """As negotiated."""
+        return self._connection.channel_max
+
+    @property
+    def frame_max(self) -> int:
+        """As negotiated, in bytes."""
+        return self._connection.frame_max
+
+    @property
+    def heartbeat_s(self) -> int:
+        """As negotiated, in seconds."""
+        return self._connection.heartbeat_s
+
+    @property
+    def pending_bytes(self) -> int:
+        """What waits to be sent."""
+        return self._transport.get_write_buffer_size()
+
+    @property
+    def busy(self) -> bool:
+        """Whether something it sent has not been done yet."""
+        return self._work is not None
+
+    # asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client connected."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
+        self.peer_host, self.peer_port = transport.get_extra_info("peername", ("", 0))[:2]
+        self.host, self.port = transport.get_extra_info("sockname", ("", 0))[:2]
+        self.name = f"{_address(self.peer_host, self.peer_port)} -> {_address(self.host, self.port)}"
+        self._connection = Connection(self.id, self.name, self._terms, self._authenticate)
+        self._node.connections[self.id] = self
+        self._after(HANDSHAKE_S, "handshake", self._reset)
+
+    def data_received(self, data: bytes) -> None:
+        """The client sent something."""
+        self.received_bytes += len(data)
+        self.received_packets += 1
+        self._node.alarm.received(len(data))
+        if self._work is None:
+            self._work = self._connection.receive(data)
+            self._turn()
+        else:
+            self._unread += data
+
+    def pause_writing(self) -> None:
+        """The client does not read."""
+        if self._connection.state == protocol.RUNNING:
+            self._node.execute(PauseDeliveries(self.id))
+
+    def resume_writing(self) -> None:
+        """It reads again."""
+        self._read_again("backlog")
+        if self._connection.state == protocol.RUNNING:
+            self._node.handle(ResumeDeliveries(self.id))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is closed, from either side."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        self._work = None
+        self._node.connections.pop(self.id, None)
+        self._tell_broker(self._connection.leave())
+        self._node.settle()
+
+    # Turns
+
+    def _turn(self) -> None:
+        """Run the next commands of what the client sent."""
+        if self._work is None:
+            return
+        execute, done = self._node.execute, 0
+        try:
+            for command in islice(self._work, COMMANDS_PER_TURN):
+                execute(command)
+                done += 1
+        except Exception:
+            _log.exception("connection %s: internal error", self.name)
+            self._give_up()
+        if done == COMMANDS_PER_TURN:
+            self._do_not_read("turn")
+            self._loop.call_soon(self._turn)
+        elif self._unread:
+            data, self._unread = self._unread, b""
+            self._work = self._connection.receive(data)
+            self._loop.call_soon(self._turn)
+        else:
+            self._work = None
+            self._read_again("turn")
+        self._node.has_output(self)
+        self._node.settle()
+        self._look()
+
+    def _look(self) -> None:
+        """What a turn changed in the connection: its state, its end, whether it publishes under an alarm."""
+        connection = self._connection
+        if connection.ending:
+            self._end(connection.ending)
+        elif connection.state == protocol.CLOSED:
+            self._await_goodbye()
+        elif "handshake" in self._timers and connection.state == protocol.RUNNING:
+            self._timers.pop("handshake").cancel()
+            if connection.heartbeat_s:
+                self._after(connection.heartbeat_s / 2, "heartbeat", self._heartbeat)
+        if connection.content_frames != self._content_frames:
+            self._content_frames = connection.content_frames
+            if self._node.alarm.active:
+                self._block()
+
+    def _end(self, how: str) -> None:
+        if how == protocol.DONE:
+            self._transport.close()
+        elif how == protocol.RESET:
+            self._reset()
+        else:
+            self._do_not_read("end")
+            self._after(SILENT_CLOSE_S, "closing", self._reset)
+
+    # What the node tells
+
+    def reply(self, reply: Reply) -> None:
+        """Take a reply of the broker."""
+        try:
+            self._connection.reply(reply)
+        except Exception:
+            _log.exception("connection %s: cannot send %s", self.name, type(reply).__name__)
+            self._loop.call_soon(self._give_up)
+
+    def flush(self) -> None:
+        """Send what waits."""
+        data = self._connection.take()
+        if not data or self._transport.is_closing():
+            return
+        self.sent_bytes += len(data)
+        self.sent_packets += 1
+        self._transport.write(data)
+        if self._transport.get_write_buffer_size() > BACKLOG_BYTES:
+            self._do_not_read("backlog")
+
+    def close(self, reason: str) -> None:
+        """Close the connection as an operator does."""
+        if self._connection.state == protocol.RUNNING:
+            forced = amqp_errors.Refusal(320, reason)
+            self._tell_broker(self._connection.close(forced.code, forced.text))
+            self._node.has_output(self)
+            self._await_goodbye()
+            self._read_again("alarm")
+        else:
+            self._reset()
+
+    def abort(self) -> None:
+        """Drop the connection."""
+        self._transport.abort()
+
+    def alarm_changed(self, active: bool) -> None:
+        """When the alarm goes off, publishers are read again; when it comes on, they are stopped as they publish."""
+        if not active and "alarm" in self._unread_because:
+            self._connection.unblock()
+            self.flush()
+            self._read_again("alarm")
+
+    # Small things
+
+    def _authenticate(self, user: str, password: str) -> bool:
+        local = user not in self._node.loopback_users or is_loopback(self.peer_host)
+        return local and self._node.broker.authenticated(user, password)
+
+    def _block(self) -> None:
+        if "alarm" not in self._unread_because:
+            self._connection.block("low on memory")
+            self.flush()
+            self._do_not_read("alarm")
+
+    def _heartbeat(self) -> None:
+        """Every half interval: say something if nothing was said; give up on a client that is silent for two."""
+        self._after(self._connection.heartbeat_s / 2, "heartbeat", self._heartbeat)
+        if self.sent_bytes == self._said:
+            self._connection.heartbeat()
+            self.flush()
+        self._said = self.sent_bytes
+        silent = self.received_bytes == self._heard and not self._unread_because
+        self._heard, self._silent_ticks = self.received_bytes, self._silent_ticks + 1 if silent else 0
+        if self._silent_ticks > 4 and self._connection.state == protocol.RUNNING:
+            self._reset()
+
+    def _give_up(self) -> None:
+        """Something went wrong that is not the client's fault: RabbitMQ's processes crash and say this."""
+        failure = amqp_errors.internal_error()
+        self._tell_broker(self._connection.close(failure.code, failure.text))
+        self._node.has_output(self)
+        self._node.settle()
+        self._look()
+
+    def _tell_broker(self, command: Command | None) -> None:
+        if command is None:
+            return
+        try:
+            self._node.execute(command)
+        except Exception:
+            _log.exception("connection %s: cannot be closed in the broker", self.name)
+
+    def _reset(self) -> None:
+        """Drop the connection so that the client sees a reset, as RabbitMQ's do."""
+        if self._transport.is_closing():
+            return
+        connected: socket.socket | None = self._transport.get_extra_info("socket")
+        if connected is not None:
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._transport.abort()
+
+    def _await_goodbye(self) -> None:
+        if "closing" not in self._timers:
+            self._after(self._connection.patience_s, "closing", self._reset)
+
+    def _after(self, seconds: float, name: str, act: Callable[[], None]) -> None:
+        if name in self._timers:
+            self._timers[name].cancel()
+        self._timers[name] = self._loop.call_later(seconds, act)
+
+    def _do_not_read(self, reason: str) -> None:
+        self._unread_because.add(reason)
+        self._transport.pause_reading()
+
+    def _read_again(self, reason: str) -> None:
+        if reason in self._unread_because:
+            self._unread_because.remove(reason)
+            if not self._unread_because:
+                self._transport.resume_reading()
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

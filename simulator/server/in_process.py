@@ -1,0 +1,138 @@
+"""A server in a thread of this process, for tests: RabbitMQ in a tenth of a second, with time that can be moved."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import TypeVar
+
+from simulator.broker.broker import Broker
+from simulator.broker.commands import Command
+from simulator.broker.replies import Reply
+from simulator.clock import Clock, duration_us
+from simulator.events import Happened
+from simulator.server.listeners import Listeners
+from simulator.server.node import Node
+
+Result = TypeVar("Result")
+_STOP_S = 10
+
+
+class ServerClock:
+    """The clock of a running server. Moving it does what becomes due, and sends what that causes."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def now_us(self) -> int:
+        """The time, microseconds since 1970."""
+        return self._server.run(lambda node: node.clock.now_us())
+
+    def advance(
+        self,
+        *,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+        milliseconds: float = 0,
+    ) -> int:
+        """Move the time forward; the new time.
+
+        Everything that becomes due happens, each thing at its own time, and is handed
+        to the clients' sockets before this returns; what clients answer comes later.
+        Raises ``ValueError`` for a negative duration and beyond the year 9999, and
+        ``TypeError`` on wall time.
+        """
+        us = duration_us(days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds)
+        return self._server.run(lambda node: node.advance(us))
+
+    def jump(self) -> bool:
+        """Move the time to the next thing that happens by itself; whether there was one ahead."""
+        return self._server.run(lambda node: node.jump())
+
+
+class Server:
+    """A running server; ``simulator.serve()`` makes one. Its methods may be called from any thread.
+
+    Attributes:
+        amqp_url, management_url: where it listens; the latter ``None`` where no management was asked for.
+        clock: its time.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        clock: Clock,
+        *,
+        host: str,
+        port: int,
+        management_port: int | None,
+        memory_limit_bytes: int,
+    ) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._node = Node(broker, clock, self._loop, memory_limit_bytes=memory_limit_bytes)
+        self._thread = threading.Thread(target=self._loop.run_forever, name="dlx serve", daemon=True)
+        self._thread.start()
+        starting = Listeners.start(self._node, host, port, management_port)
+        try:
+            self._listeners = asyncio.run_coroutine_threadsafe(starting, self._loop).result()
+        except BaseException:
+            self._end_loop()
+            raise
+        self.amqp_url = self._listeners.amqp_url
+        self.management_url = self._listeners.management_url
+        self.clock = ServerClock(self)
+
+    def run(self, act: Callable[[Node], Result]) -> Result:
+        """Call ``act`` with the node in the server's thread; what it returns. Raises ``RuntimeError`` when stopped."""
+        self.check_running()
+        if threading.current_thread() is self._thread:
+            return act(self._node)
+
+        async def acting() -> Result:
+            return act(self._node)
+
+        acted = acting()
+        try:
+            return asyncio.run_coroutine_threadsafe(acted, self._loop).result()
+        except RuntimeError:
+            acted.close()
+            raise
+
+    def handle(self, command: Command) -> list[Reply | Happened]:
+        """Give the broker a command at the clock's time.
+
+        What it causes is sent to the clients; returned is what is no client's. Raises
+        ``OperatorError`` for an operator's command that RabbitMQ refuses.
+        """
+        return self.run(lambda node: node.handle(command))
+
+    def snapshot(self) -> bytes:
+        """The broker's whole state, for ``simulator.broker.Broker.restore``."""
+        return self.run(lambda node: node.broker.snapshot())
+
+    def check_running(self) -> None:
+        """Raise ``RuntimeError`` when it was stopped."""
+        if self._loop.is_closed():
+            raise RuntimeError("the broker is stopped")
+
+    def stop(self) -> None:
+        """Drop all clients and stop listening. Stopping twice does nothing."""
+        if self._loop.is_closed():
+            return
+        asyncio.run_coroutine_threadsafe(self._listeners.stop(), self._loop).result(_STOP_S)
+        self._end_loop()
+
+    def _end_loop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_STOP_S)
+        self._loop.close()
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()

@@ -1,0 +1,205 @@
+"""``/api/bindings``: bindings are listed, added, removed.
+
+One binding is named by its ``properties_key``: the quoted routing key, or ``~`` for an
+empty one, and behind a ``~`` the hash of its arguments where it has any.
+
+Source: rabbit_mgmt_wm_bindings.erl, _binding.erl; rabbit_mgmt_format.erl pack_binding_props, tokenise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote_plus, unquote_plus
+
+from starlette.responses import Response
+
+from dlx.erlang_hash import arguments_hash
+from dlx.topology import Binding
+from simulator.broker.commands import BindExchange, BindQueue, UnbindExchange, UnbindQueue
+from simulator.broker.state import VirtualHost
+from simulator.json_values import plain
+from simulator.server.management import access, listing
+from simulator.server.management.http_errors import ApiError, Crash, bad_request, object_not_found
+from simulator.server.management.internal_connections import declare
+from simulator.server.management.queues import vhost_exists
+from simulator.server.management.request import Call
+from simulator.server.management.resources import Handler, Resource
+from simulator.server.management.values import amqp_table
+
+_BODY_BYTES_MAX = 5_000
+_SORT = ("vhost", "source", "type", "destination", "routing_key", "properties_key")
+_TYPES = {"q": "queue", "e": "exchange"}
+
+
+def all_bindings(vhost: VirtualHost) -> Iterator[Binding]:
+    """The bindings of a virtual host, with those of every queue to the default exchange."""
+    for queue in vhost.queues:
+        yield Binding(source="", destination=queue, routing_key=queue)
+    for bound in vhost.bindings.values():
+        yield from bound
+
+
+def properties_key(binding: Binding) -> str:
+    """What names the binding among those between the same two."""
+    if not binding.arguments:
+        return _quoted(binding.routing_key) or "~"
+    return f"{_quoted(binding.routing_key)}~{arguments_hash(binding.arguments)}"
+
+
+def _quoted(text: str) -> str:
+    return quote_plus(text).replace("~", "%7E")
+
+
+def _facts(binding: Binding, vhost: VirtualHost) -> dict[str, Any]:
+    return {
+        "source": binding.source,
+        "vhost": vhost.name,
+        "destination": binding.destination,
+        "destination_type": binding.destination_type,
+        "routing_key": binding.routing_key,
+        "arguments": plain(binding.arguments),
+        "properties_key": properties_key(binding),
+    }
+
+
+# Lists
+
+
+def _all(call: Call) -> Any:
+    vhosts = call.broker.vhosts.values() if call.vhost is None else [call.vhost]
+    seen = [vhost for vhost in vhosts if access.sees_vhost(call, vhost.name)]
+    return listing.listed([_facts(b, vhost) for vhost in seen for b in all_bindings(vhost)], call, _SORT)
+
+
+def _of(key: str, kind: str, end: str) -> Handler:
+    """Lists the bindings whose ``source`` or ``destination`` the path names under ``key``."""
+
+    def handler(call: Call) -> Any:
+        name, vhost = call.id(key), call.needed_vhost()
+        bindings = [b for b in all_bindings(vhost) if getattr(b, end) == name]
+        if end == "destination":
+            bindings = [b for b in bindings if b.destination_type == kind]
+            # The default exchange's bindings are not looked up: the queue need not exist.
+            if kind == "queue" and name not in vhost.queues:
+                bindings.insert(0, Binding(source="", destination=name, routing_key=name))
+        return listing.listed([_facts(b, vhost) for b in bindings], call, _SORT)
+
+    return handler
+
+
+def _between(call: Call) -> Any:
+    vhost = call.needed_vhost()
+    return listing.listed([_facts(b, vhost) for b in _candidates(call)], call, _SORT)
+
+
+def _candidates(call: Call) -> list[Binding]:
+    vhost = call.vhost
+    if vhost is None:
+        return []
+    ends = (call.id("source"), _destination_type(call), call.id("destination"))
+    return [b for b in all_bindings(vhost) if (b.source, b.destination_type, b.destination) == ends]
+
+
+def _destination_type(call: Call) -> str:
+    kind = _TYPES.get(call.id("type"))
+    if kind is None:
+        raise Crash
+    return kind
+
+
+# One binding
+
+
+def _found(call: Call) -> Binding | None:
+    """The binding that the path names; its routing key is looked at only where no hash tells."""
+    key, tilde, digest = call.id("properties").partition("~")
+    routing_key, candidates = unquote_plus(key), _candidates(call)
+    if not tilde or not digest:
+        return next((b for b in candidates if b.routing_key == routing_key and not b.arguments), None)
+    if "~" in digest:
+        raise bad_request(["too_many_tokens", call.id("properties")])
+    hashed = unquote_plus(digest)
+    arguments = next((b.arguments for b in candidates if arguments_hash(b.arguments) == hashed), None)
+    return next((b for b in candidates if b.routing_key == routing_key and b.arguments == arguments), None)
+
+
+def _exists(call: Call) -> bool:
+    try:
+        return _found(call) is not None
+    except ApiError:
+        return False
+
+
+def _needed(call: Call) -> Binding:
+    binding = _found(call)
+    if binding is None:
+        raise object_not_found()
+    return binding
+
+
+def _one(call: Call) -> Any:
+    return listing.chosen(_facts(_needed(call), call.needed_vhost()), call)
+
+
+def _bind(call: Call) -> Response:
+    if len(call.body) > _BODY_BYTES_MAX:
+        raise bad_request("Payload size limit exceeded")
+    kind = _destination_type(call)
+    try:
+        document = call.json()
+        arguments = amqp_table(document.get("arguments", {}))
+    except ApiError as error:
+        raise Crash from error
+    key = document.get("routing_key", "")
+    if not isinstance(key, str):
+        raise Crash
+    source, destination = call.id("source"), call.id("destination")
+    bind = BindQueue if kind == "queue" else BindExchange
+    declare(call, lambda channel: bind(channel, destination, source, key, arguments))
+    added = Binding(
+        source=source,
+        destination=destination,
+        destination_type=kind,
+        routing_key=key,
+        arguments=arguments,
+    )
+    place = f"{quote_plus(call.ids['destination'])}/{quote_plus(properties_key(added))}"
+    return Response(status_code=201, headers={"Location": place})
+
+
+def _unbind(call: Call) -> None:
+    binding = _needed(call)
+    unbind = UnbindQueue if binding.destination_type == "queue" else UnbindExchange
+    declare(
+        call,
+        lambda channel: unbind(channel, binding.destination, binding.source, binding.routing_key, binding.arguments),
+    )
+
+
+_BETWEEN = "/bindings/:vhost/e/:source/:type/:destination"
+
+RESOURCES = (
+    Resource("/bindings", _all, allow=access.inhabitants),
+    Resource("/bindings/:vhost", _all, allow=access.inhabitants, exists=vhost_exists),
+    Resource(_BETWEEN, _between, post=_bind, allow=access.inhabitants, exists=vhost_exists),
+    Resource(f"{_BETWEEN}/:properties", _one, delete=_unbind, allow=access.inhabitants, exists=_exists),
+    Resource(
+        "/exchanges/:vhost/:exchange/bindings/source",
+        _of("exchange", "exchange", "source"),
+        allow=access.inhabitants,
+        exists=vhost_exists,
+    ),
+    Resource(
+        "/exchanges/:vhost/:exchange/bindings/destination",
+        _of("exchange", "exchange", "destination"),
+        allow=access.inhabitants,
+        exists=vhost_exists,
+    ),
+    Resource(
+        "/queues/:vhost/:queue/bindings",
+        _of("queue", "queue", "destination"),
+        allow=access.inhabitants,
+        exists=vhost_exists,
+    ),
+)

@@ -1,0 +1,117 @@
+"""``/api/health/checks``, ``/api/healthchecks``, ``/api/aliveness-test``: whether the node is well.
+
+Source: rabbit_mgmt_wm_health_check_*.erl, rabbit_mgmt_wm_aliveness_test.erl.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from simulator.broker.commands import DeclareQueue
+from simulator.server.management import access
+from simulator.server.management.http_errors import bad_request, object_not_found
+from simulator.server.management.internal_connections import getting_channel
+from simulator.server.management.overview import listeners
+from simulator.server.management.queues import vhost_exists
+from simulator.server.management.request import Call
+from simulator.server.management.resources import Handler, Resource
+from simulator.server.management.responses import json_response
+
+_OK = {"status": "ok"}
+_AMQP = frozenset({"amqp091", "amqp0.9.1", "amqp0-9-1", "amqp0_9_1", "amqp10", "amqp1.0", "amqp1-0", "amqp1_0"})
+_UNITS = ("days", "weeks", "months", "years")
+
+
+def _well(call: Call) -> Any:
+    return _OK
+
+
+def _unalarmed(call: Call) -> Any:
+    if not call.node.alarm.active:
+        return _OK
+    alarm = {"node": call.broker.node, "resource": "memory"}
+    return _failed(reason="There are alarms in effect in the cluster", alarms=[alarm])
+
+
+def _alone(call: Call) -> Any:
+    return {**_OK, "reason": "single node cluster"}
+
+
+def _failed(**facts: Any) -> Response:
+    return json_response({"status": "failed", **facts}, 503)
+
+
+def _port(call: Call) -> Any:
+    try:
+        port = int(call.id("port"))
+    except ValueError as error:
+        raise bad_request("Invalid port") from error
+    ports = [listener["port"] for listener in listeners(call)]
+    if port in ports:
+        return {**_OK, "port": port}
+    return _failed(reason="No active listener", missing=port, ports=ports)
+
+
+def _protocols(call: Call) -> Any:
+    several = call.api.protocol_listener == "several protocols"
+    asked = call.id("protocols").split(",") if several else [call.id("protocols")]
+    wanted = ["amqp" if name.lower() in _AMQP else name.lower() for name in asked]
+    active = [listener["protocol"] for listener in listeners(call)]
+    missing = [name for name in wanted if name not in active]
+    if missing:
+        return _failed(reason="No active listener", missing=missing if several else missing[0], protocols=active)
+    return {**_OK, "protocols": active} if several else {**_OK, "protocol": wanted[0]}
+
+
+def _certificates(call: Call) -> Any:
+    if call.id("unit") not in _UNITS:
+        raise bad_request("Time unit not recognised. Supported units: days, weeks, months, years.")
+    return _OK
+
+
+def _alive(call: Call) -> Any:
+    with getting_channel(call) as channel:
+        if call.api.aliveness_test_declares:
+            channel.run(DeclareQueue(channel=channel.id, queue="aliveness-test"))
+    return _OK
+
+
+def _node(call: Call) -> Any:
+    if call.ids.get("node", call.broker.node) != call.broker.node:
+        raise object_not_found()
+    return _OK
+
+
+def _check(path: str, handler: Handler = _well) -> Resource:
+    """A check that the releases offer which have it in their table."""
+    name = path.partition("/")[0]
+    return Resource(f"/health/checks/{path}", handler, offered=lambda api: name in api.health_checks)
+
+
+_LEADERS = "quorum-queues-without-elected-leaders"
+
+RESOURCES = (
+    Resource("/aliveness-test/:vhost", _alive, allow=access.inhabitants, exists=vhost_exists),
+    Resource("/healthchecks/node", _node, allow=access.monitors),
+    Resource("/healthchecks/node/:node", _node, allow=access.monitors),
+    _check("alarms", _unalarmed),
+    _check("local-alarms", _unalarmed),
+    _check("virtual-hosts"),
+    _check("is-in-service"),
+    _check("ready-to-serve-clients"),
+    _check("below-node-connection-limit"),
+    _check("reached-target-cluster-size"),
+    _check("metadata-store/initialized"),
+    _check("metadata-store/initialized/with-data"),
+    _check("node-is-quorum-critical", _alone),
+    _check("node-is-mirror-sync-critical", _alone),
+    _check("certificate-expiration/:within/:unit", _certificates),
+    _check("port-listener/:port", _port),
+    _check("protocol-listener/:protocols", _protocols),
+    _check(f"{_LEADERS}/all-vhosts"),
+    _check(f"{_LEADERS}/all-vhosts/pattern/:pattern"),
+    _check(f"{_LEADERS}/vhost/:vhost"),
+    _check(f"{_LEADERS}/vhost/:vhost/pattern/:pattern"),
+)

@@ -1,0 +1,185 @@
+"""Messages over HTTP: publishing one to an exchange, getting some from a queue.
+
+Source: rabbit_mgmt_wm_exchange_publish.erl, rabbit_mgmt_wm_queue_get.erl; rabbit_mgmt_format.erl
+to_basic_properties, basic_properties.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any
+
+from simulator.broker.commands import Get, Nack, Publish, Reject, SelectConfirms
+from simulator.broker.operations.content import delivered_properties
+from simulator.broker.replies import Got, Refused, Returned
+from simulator.json_values import plain
+from simulator.server.management.http_errors import Crash, bad_request, not_found
+from simulator.server.management.internal_connections import PrivateChannel, getting_channel, publishing_channel
+from simulator.server.management.request import Call
+from simulator.server.management.values import amqp_table
+
+_NUMBERS = ("delivery_mode", "priority", "timestamp")
+# The order in which RabbitMQ lists properties: that of the protocol, backwards.
+_PROPERTIES = (
+    "cluster_id", "app_id", "user_id", "type", "timestamp", "message_id", "expiration", "reply_to",
+    "correlation_id", "priority", "delivery_mode", "headers", "content_encoding", "content_type",
+)  # fmt: skip
+_ACKMODES = ("ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false")
+_GOT_MAX = 100_000
+
+
+# Publishing
+
+
+def publish(call: Call) -> dict[str, Any]:
+    """``POST .../publish``: whether the message was routed to a queue."""
+    _check_exchange(call)
+    document = call.json("routing_key", "properties", "payload", "payload_encoding")
+    payload = document["payload"]
+    if not isinstance(payload, str):
+        raise bad_request("payload_not_string")
+    with publishing_channel(call) as channel:
+        channel.run(SelectConfirms(channel.id))
+        properties = _basic_properties(document["properties"])
+        body = _decoded(payload, document["payload_encoding"])
+        key = document["routing_key"]
+        if not isinstance(key, str):
+            raise Crash
+        command = Publish(channel.id, call.id("exchange"), key, properties, body, mandatory=True)
+        replies = channel.run(command)
+    if any(isinstance(reply, Refused) for reply in replies):
+        raise bad_request("rejected Unable to publish message. Check queue limits.")
+    return {"routed": not any(isinstance(reply, Returned) for reply in replies)}
+
+
+def _check_exchange(call: Call) -> None:
+    asked = call.api.missing_targets == "not found"
+    if asked and call.id("exchange") not in call.needed_vhost().exchanges:
+        raise not_found("exchange_not_found")
+
+
+def _decoded(payload: str, encoding: Any) -> bytes:
+    if encoding == "string":
+        return payload.encode()
+    if encoding != "base64":
+        raise bad_request(["unsupported_encoding", encoding])
+    try:
+        return base64.b64decode(payload, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise bad_request(["not_base64", payload]) from error
+
+
+def _basic_properties(given: Any) -> dict[str, Any]:
+    """The basic properties among what the request gives; other names are ignored."""
+    if not isinstance(given, dict):
+        raise Crash
+    properties = {}
+    for name in reversed(_PROPERTIES):
+        if name in given:
+            properties[name] = _property(name, given[name])
+    return properties
+
+
+def _property(name: str, value: Any) -> Any:
+    if name == "headers":
+        return amqp_table(value)
+    if name in _NUMBERS:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise bad_request(["not_int", name])
+        return value
+    if not isinstance(value, str):
+        raise bad_request(["not_string", name])
+    return value
+
+
+# Getting
+
+
+def get(call: Call) -> list[dict[str, Any]]:
+    """``POST .../get``: some messages from the front of a queue, which stay there if ``ackmode`` says so."""
+    _check_queue(call)
+    document = call.json("ackmode", "count", "encoding")
+    ackmode, encoding = document["ackmode"], document["encoding"]
+    _check_ackmode(call, ackmode)
+    with getting_channel(call) as channel:
+        count = _integer(document["count"])
+        if encoding not in ("auto", "base64"):
+            raise bad_request("Unsupported encoding. Please use auto or base64.")
+        truncate = _integer(document["truncate"]) if "truncate" in document else None
+        got = _got(channel, call, min(count, _GOT_MAX), no_ack=ackmode == "ack_requeue_false")
+        _give_back(channel, call, ackmode, got)
+    return [_facts(message, call, encoding, truncate) for message in got]
+
+
+def _check_queue(call: Call) -> None:
+    asked = call.api.missing_targets == "not found"
+    if asked and call.id("queue") not in call.needed_vhost().queues:
+        raise not_found("queue_not_found")
+
+
+def _check_ackmode(call: Call, ackmode: Any) -> None:
+    if ackmode in _ACKMODES:
+        return
+    if call.api.unknown_ackmode == "crashes":
+        raise Crash
+    raise bad_request(f"Invalid ackmode value: {ackmode}. Valid values are: {', '.join(_ACKMODES)}")
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    try:
+        return int(value)
+    except (TypeError, ValueError) as error:
+        raise bad_request(["not_integer", value]) from error
+
+
+def _got(channel: PrivateChannel, call: Call, count: int, *, no_ack: bool) -> list[Got]:
+    got: list[Got] = []
+    while len(got) < count:
+        replies = channel.run(Get(channel.id, call.id("queue"), no_ack))
+        message = next((reply for reply in replies if isinstance(reply, Got)), None)
+        if message is None:
+            break
+        got.append(message)
+    return got
+
+
+def _give_back(channel: PrivateChannel, call: Call, ackmode: str, got: list[Got]) -> None:
+    """Return the messages all together: one by one, each would come at once as the next."""
+    for message in got:
+        if ackmode.startswith("reject"):
+            channel.run(Reject(channel.id, message.delivery_tag, ackmode == "reject_requeue_true"))
+        elif ackmode == "ack_requeue_true" and call.api.get_requeues_by == "basic.nack":
+            channel.run(Nack(channel.id, message.delivery_tag))
+
+
+def _facts(got: Got, call: Call, encoding: str, truncate: int | None) -> dict[str, Any]:
+    properties = delivered_properties(got.message, call.broker.release, got.added)
+    payload, shown = _encoded(got.body[:truncate], encoding)
+    return {
+        "payload_bytes": len(got.body),
+        "redelivered": got.redelivered,
+        "exchange": got.message.exchange,
+        "routing_key": got.message.routing_key,
+        "message_count": got.messages,
+        "properties": _shown_properties(properties),
+        "payload": payload,
+        "payload_encoding": shown,
+    }
+
+
+def _shown_properties(properties: Mapping[str, Any]) -> dict[str, Any] | list[Any]:
+    shown = {name: plain(properties[name]) for name in _PROPERTIES if name in properties}
+    return shown or []
+
+
+def _encoded(body: bytes, encoding: str) -> tuple[str, str]:
+    if encoding == "auto":
+        try:
+            return body.decode(), "string"
+        except UnicodeDecodeError:
+            pass
+    return base64.b64encode(body).decode(), "base64"

@@ -1,0 +1,223 @@
+"""``/api/overview``, ``/api/nodes`` and what else says which server this is.
+
+Source: rabbit_mgmt_wm_overview.erl, _nodes.erl, _cluster_name.erl, _extensions.erl.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from dlx.routing import EXCHANGE_TYPES
+from simulator.broker.state import VirtualHost
+from simulator.server.management import access, listing
+from simulator.server.management.http_errors import object_not_found
+from simulator.server.management.request import Call
+from simulator.server.management.resources import Resource
+from simulator.server.management.stats import overall_stats, with_rates
+
+# What comes and goes is not counted.
+_CHURN = dict.fromkeys(
+    (
+        "channel_closed", "channel_created", "connection_closed", "connection_created",
+        "queue_created", "queue_declared", "queue_deleted",
+    ), 0,
+)  # fmt: skip
+_UNMEASURED = dict.fromkeys(
+    (
+        "fd_used", "sockets_used", "proc_used", "disk_free", "gc_num", "gc_bytes_reclaimed", "context_switches",
+        "io_read_count", "io_read_bytes", "io_read_avg_time", "io_write_count", "io_write_bytes", "io_write_avg_time",
+        "io_sync_count", "io_sync_avg_time", "io_seek_count", "io_seek_avg_time", "io_reopen_count",
+        "mnesia_ram_tx_count", "mnesia_disk_tx_count", "msg_store_read_count", "msg_store_write_count",
+        "queue_index_read_count", "queue_index_write_count",
+    ), 0,
+)  # fmt: skip
+
+
+def listeners(call: Call) -> list[dict[str, Any]]:
+    """What the node listens on."""
+    ports = {"amqp": call.node.amqp_port, "http": _http_port(call)}
+    return [
+        {
+            "node": call.broker.node,
+            "protocol": protocol,
+            "ip_address": "127.0.0.1",
+            "port": port,
+            "socket_opts": {"backlog": 128, "nodelay": True, "linger": [True, 0], "exit_on_close": False},
+            **call.api.listener_facts,
+        }
+        for protocol, port in ports.items()
+        if port
+    ]
+
+
+def _http_port(call: Call) -> int:
+    port = call.headers.get("host", "").rpartition(":")[2]
+    return int(port) if port.isdigit() else 0
+
+
+def _exchange_types() -> list[dict[str, Any]]:
+    described = "AMQP {} exchange, as per the AMQP specification"
+    return [{"name": n, "description": described.format(n), "enabled": True} for n in EXCHANGE_TYPES]
+
+
+def _overview(call: Call) -> Any:
+    listing.check_samples(call)
+    vhosts = [v for v in call.broker.vhosts.values() if _counts(v, call)]
+    facts = _versions(call) | {
+        "message_stats": overall_stats(vhosts),
+        "churn_rates": with_rates(_CHURN),
+        "queue_totals": _queue_totals(vhosts),
+        "object_totals": _object_totals(vhosts, call),
+        "statistics_db_event_queue": 0,
+    }
+    if access.is_monitor(call.user):
+        facts |= {"node": call.broker.node, "listeners": listeners(call), "contexts": _contexts(call)}
+    return listing.chosen(facts, call)
+
+
+def _counts(vhost: VirtualHost, call: Call) -> bool:
+    return access.is_monitor(call.user) or vhost.name in call.user.permissions
+
+
+def _versions(call: Call) -> dict[str, Any]:
+    version = call.broker.release.version
+    return {
+        "management_version": version,
+        "rates_mode": "none",
+        "sample_retention_policies": {"global": [], "basic": [], "detailed": []},
+        "exchange_types": _exchange_types(),
+        "product_version": version,
+        "product_name": "RabbitMQ",
+        "rabbitmq_version": version,
+        "cluster_name": call.broker.node,
+        "erlang_version": "none",
+        "erlang_full_version": "none: this is a simulator",
+        "disable_stats": False,
+        "enable_queue_totals": False,
+        **call.api.overview_facts,
+    }
+
+
+def _queue_totals(vhosts: list[VirtualHost]) -> dict[str, Any]:
+    queues = [queue for vhost in vhosts for queue in vhost.queues.values()]
+    if not queues:
+        return {}
+    return with_rates(
+        {
+            "messages": sum(queue.messages for queue in queues),
+            "messages_ready": sum(queue.messages_ready for queue in queues),
+            "messages_unacknowledged": sum(queue.unacked for queue in queues),
+        }
+    )
+
+
+def _object_totals(vhosts: list[VirtualHost], call: Call) -> dict[str, int]:
+    connections = [
+        call.broker.connections[key]
+        for key, client in call.node.connections.items()
+        if key in call.broker.connections and client.protocol.startswith("AMQP")
+    ]
+    return {
+        "channels": sum(len(connection.channels) for connection in connections),
+        "connections": len(connections),
+        "consumers": sum(len(q.consumers) for vhost in vhosts for q in vhost.queues.values()),
+        "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
+        "queues": sum(len(vhost.queues) for vhost in vhosts),
+    }
+
+
+def _contexts(call: Call) -> list[dict[str, Any]]:
+    port = str(_http_port(call))
+    named = {"description": "RabbitMQ Management", "path": "/", "ip": "127.0.0.1", "port": port}
+    return [{"ssl_opts": [], "node": call.broker.node, "cowboy_opts": "[]", **named}]
+
+
+def _node(call: Call) -> dict[str, Any]:
+    """The node. What a simulator has no measure for (files, sockets, processes) is 0."""
+    versions = {name: value for name, value in _versions(call).items() if name in call.api.node_versions}
+    draining = {"being_drained": False} if call.api.nodes_can_be_drained else {}
+    return (
+        with_rates(_UNMEASURED | _CHURN)
+        | versions
+        | draining
+        | {
+            "name": call.broker.node,
+            "type": "disc",
+            "running": True,
+            "partitions": [],
+            "os_pid": str(os.getpid()),
+            "uptime": (call.node.clock.now_us() - call.node.started_us) // 1000,
+            "mem_used": call.node.alarm.held_bytes(),
+            "mem_limit": call.node.alarm.limit_bytes,
+            "mem_alarm": call.node.alarm.active,
+            "disk_free_limit": 0,
+            "disk_free_alarm": False,
+            "fd_total": 0,
+            "proc_total": 0,
+            "sockets_total": 0,
+            "run_queue": 0,
+            "cluster_links": [],
+            "db_dir": "",
+            "mem_calculation_strategy": "rss",
+            "processors": os.cpu_count() or 1,
+            "rates_mode": "none",
+            "net_ticktime": 60,
+            "exchange_types": _exchange_types(),
+            "auth_mechanisms": [{"name": "PLAIN", "description": "SASL PLAIN", "enabled": True}],
+            "applications": [{"name": "rabbit", "description": "dlx", "version": call.broker.release.version}],
+            "contexts": _contexts(call),
+            "enabled_plugins": ["rabbitmq_management", "rabbitmq_tracing"],
+            "config_files": [],
+            "log_files": [],
+        }
+    )
+
+
+def _nodes(call: Call) -> Any:
+    return listing.listed([_node(call)], call, ("name",))
+
+
+def _one_node(call: Call) -> Any:
+    return listing.chosen(_node(call), call)
+
+
+def _is_this_node(call: Call) -> bool:
+    return call.id("node") == call.broker.node
+
+
+def _memory(call: Call) -> Any:
+    if not _is_this_node(call):
+        raise object_not_found()
+    return {"memory": {"total": {"erlang": 0, "rss": 0, "allocated": 0}}}
+
+
+RESOURCES = (
+    Resource("/overview", _overview),
+    Resource("/nodes", _nodes, allow=access.monitors),
+    Resource("/nodes/:node", _one_node, allow=access.monitors, exists=_is_this_node),
+    Resource("/nodes/:node/memory", _memory, allow=access.monitors, exists=_is_this_node),
+    Resource("/cluster-name", lambda call: {"name": call.broker.node}),
+    Resource("/extensions", lambda call: [{"javascript": "dispatcher.js"}, {"javascript": "tracing.js"}]),
+    Resource("/version", lambda call: call.broker.release.version, offered=lambda a: a.version_endpoint),
+    Resource(
+        "/auth",
+        lambda call: call.api.auth_settings,
+        allow=None,
+        offered=lambda api: api.auth_settings is not None,
+    ),
+    Resource("/feature-flags", lambda call: [], allow=access.administrators),
+    Resource(
+        "/deprecated-features",
+        lambda call: [],
+        allow=access.administrators,
+        offered=lambda a: a.deprecated_features,
+    ),
+    Resource(
+        "/deprecated-features/used",
+        lambda call: [],
+        allow=access.administrators,
+        offered=lambda a: a.deprecated_features,
+    ),
+    Resource("/rebalance/queues", post=lambda call: None, allow=access.administrators),
+)

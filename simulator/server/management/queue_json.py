@@ -1,0 +1,212 @@
+"""One queue as the management API describes it.
+
+What a simulator has no measure for is there with a neutral value where clients may
+rely on it (memory, reductions, garbage collection), and not there otherwise: how
+many messages are persistent in a classic queue, and ready by priority in a quorum queue.
+
+Source: rabbit_mgmt_format.erl queue; rabbit_amqqueue_process.erl, rabbit_quorum_queue.erl and
+rabbit_stream_queue.erl info; live servers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlx.topology import CLASSIC, QUORUM, STREAM
+from simulator.broker.state import Connection, QueueState
+from simulator.json_values import plain
+from simulator.server.management.connection_json import UNKNOWN_GARBAGE, channel_details, consumer_facts
+from simulator.server.management.management_releases import Api
+from simulator.server.management.policy_json import effective_definition
+from simulator.server.management.stats import queue_stats, with_rates
+from simulator.server.management.values import moment
+from simulator.server.node import Node
+
+
+def listed_queue(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
+    """A queue as lists show it that are not asked for more."""
+    facts = queue_facts(queue, node, api)
+    return {name: value for name, value in facts.items() if value is not None} if api.brief_lists else facts
+
+
+def queue_facts(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
+    """All that is known of a queue, but for its consumers."""
+    facts = declaration(queue, api) | _policies(queue, node) | _counts(queue)
+    facts |= {"consumers": len(queue.consumers), "memory": _bytes(queue), "node": node.broker.node}
+    facts |= {"reductions": 0, "reductions_details": {"rate": 0.0}, "state": "running"}
+    facts |= _OF_TYPE[queue.definition.type](queue, node, api)
+    if stats := queue_stats(queue.counters):
+        facts["message_stats"] = stats
+    if queue.owner is not None:
+        facts["owner_pid_details"] = _owner(queue.owner, node)
+    return dict(sorted(facts.items()))
+
+
+def queue_details(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
+    """A queue asked for by itself: with its consumers, too."""
+    consumers = [
+        consumer_facts(consumer, api) | {"channel_details": channel_details(consumer.channel, node)}
+        for consumer in queue.consumers
+    ]
+    details = {
+        "consumer_details": consumers,
+        "deliveries": [],
+        "garbage_collection": UNKNOWN_GARBAGE,
+        "incoming": [],
+    }
+    if queue.definition.type == CLASSIC:
+        details["idle_since"] = moment(queue.unused_since_us, api)
+    return dict(sorted({**queue_facts(queue, node, api), **details}.items()))
+
+
+def queue_without_stats(queue: QueueState, node: Node, api: Api, *, totals: bool) -> dict[str, Any]:
+    """A queue as ``disable_stats=true`` shows it; ``totals``: with its numbers of messages."""
+    kind = queue.definition.type
+    facts = declaration(queue, api) | {"node": node.broker.node}
+    facts["state"] = "running" if totals else api.state_without_stats
+    policies = _policies(queue, node)
+    if api.policies_without_stats:
+        facts |= policies
+    elif policies["policy"] is not None:
+        facts["policy"] = policies["policy"]
+    if kind != CLASSIC:
+        facts |= _members(node)
+    if kind == QUORUM and api.policies_without_stats:
+        facts |= _delivery_limit(queue)
+    if totals and kind != STREAM:
+        facts |= _numbers(queue)
+    return dict(sorted(facts.items()))
+
+
+def declaration(queue: QueueState, api: Api) -> dict[str, Any]:
+    """What was declared."""
+    definition = queue.definition
+    facts = {
+        "arguments": plain(definition.arguments),
+        "auto_delete": definition.auto_delete,
+        "durable": definition.durable,
+        "exclusive": definition.exclusive,
+        "name": definition.name,
+        "type": definition.type,
+        "vhost": queue.vhost.name,
+    }
+    return facts | ({"internal": False, "internal_owner": False} if api.internal_queues else {})
+
+
+def _policies(queue: QueueState, node: Node) -> dict[str, Any]:
+    policy, operator = queue.settings.policy.policy, queue.settings.operator_policy.policy
+    return {
+        "effective_policy_definition": effective_definition(policy, operator, node.broker.release),
+        "operator_policy": None if operator is None else operator.name,
+        "policy": None if policy is None else policy.name,
+    }
+
+
+def _numbers(queue: QueueState) -> dict[str, int]:
+    return {
+        "messages": queue.messages,
+        "messages_ready": queue.messages_ready,
+        "messages_unacknowledged": queue.unacked,
+    }
+
+
+def _counts(queue: QueueState) -> dict[str, Any]:
+    return with_rates(_numbers(queue))
+
+
+def _bytes(queue: QueueState) -> int:
+    return queue.store.ready_bytes + queue.unacked_bytes + queue.store.pending_bytes
+
+
+def _message_bytes(queue: QueueState) -> dict[str, int]:
+    return {
+        "message_bytes": _bytes(queue),
+        "message_bytes_ready": queue.store.ready_bytes,
+        "message_bytes_unacknowledged": queue.unacked_bytes,
+    }
+
+
+def _classic(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
+    facts: dict[str, Any] = _message_bytes(queue) | {
+        "exclusive_consumer_tag": _tag(queue.exclusive_consumer),
+        "head_message_timestamp": _head_timestamp(queue),
+        "message_bytes_ram": _bytes(queue),
+        "messages_ram": queue.messages,
+        "messages_ready_ram": queue.messages_ready,
+        "messages_unacknowledged_ram": queue.unacked,
+        "single_active_consumer_tag": _tag(queue.active_single),
+    }
+    facts |= _utilisation(queue, api, api.idle_consumer_utilisation)
+    if api.paged_out:
+        facts |= {"message_bytes_paged_out": 0, "messages_paged_out": 0}
+    if api.backing_queue_status:
+        facts |= {"backing_queue_status": {"len": queue.messages_ready, "mode": "default"}}
+        facts |= {"recoverable_slaves": None}
+    if api.storage_version:
+        facts["storage_version"] = 2
+    return facts
+
+
+def _quorum(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
+    facts: dict[str, Any] = _message_bytes(queue) | _members(node) | _utilisation(queue, api, 0)
+    facts |= {"messages_persistent": queue.messages, "message_bytes_persistent": _bytes(queue)}
+    in_memory = api.quorum_in_memory
+    facts["messages_ram"] = queue.messages if in_memory else 0
+    facts["message_bytes_ram"] = _bytes(queue) if in_memory else 0
+    facts["open_files"] = {node.broker.node: 0}
+    facts[api.quorum_single_active_consumer] = _tag(queue.active_single)
+    if node.broker.release.quorum_at_least_once:
+        facts |= {"messages_dlx": queue.store.pending, "message_bytes_dlx": queue.store.pending_bytes}
+    if api.quorum_delivery_limit:
+        facts |= _delivery_limit(queue)
+    if node.broker.release.quorum_delayed_retry:
+        facts["messages_delayed"] = queue.store.total - queue.store.ready
+        if queue.settings.delayed_retry is None:
+            facts["delayed_retry"] = "disabled"
+    return facts
+
+
+def _delivery_limit(queue: QueueState) -> dict[str, Any]:
+    limit = queue.settings.delivery_limit
+    return {"delivery_limit": "unlimited" if limit is None else limit}
+
+
+def _stream(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
+    facts = _members(node) | {"readers": {node.broker.node: len(queue.consumers)}}
+    if not api.stream_leader:
+        del facts["leader"]
+    return facts | ({"segments": 1} if api.stream_segments else {})
+
+
+_OF_TYPE = {CLASSIC: _classic, QUORUM: _quorum, STREAM: _stream}
+
+
+def _members(node: Node) -> dict[str, Any]:
+    name = node.broker.node
+    return {"leader": name, "members": [name], "online": [name]}
+
+
+def _utilisation(queue: QueueState, api: Api, idle: int | None) -> dict[str, Any]:
+    """The share of time in which consumers could take messages: all of it or none, as there are any."""
+    share: float | None = 1.0 if queue.active else idle
+    facts: dict[str, Any] = {"consumer_utilisation": share}
+    return facts | ({"consumer_capacity": share or 0} if api.consumer_capacity else {})
+
+
+def _tag(consumer: Any) -> str | None:
+    return None if consumer is None else consumer.tag
+
+
+def _head_timestamp(queue: QueueState) -> int | None:
+    if not queue.store.ready:
+        return None
+    head = queue.store.head()
+    timestamp = None if head is None else head.message.properties.get("timestamp")
+    return None if timestamp is None else plain(timestamp)
+
+
+def _owner(owner: Connection, node: Node) -> dict[str, Any]:
+    client = node.connections.get(owner.id)
+    if client is None:
+        return {"name": owner.name}
+    return {"name": owner.name, "peer_host": client.peer_host, "peer_port": client.peer_port}

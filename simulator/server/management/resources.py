@@ -1,0 +1,108 @@
+"""What a resource of the API is: a path, who may use it, and what its methods do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+from simulator.server.management import access
+from simulator.server.management.management_releases import Api
+from simulator.server.management.request import Call
+
+Handler = Callable[[Call], Any]
+
+
+def always(call: Call) -> bool:
+    """The resource exists."""
+    return True
+
+
+def in_every_release(api: Api) -> bool:
+    """All releases have the resource."""
+    return True
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One path of the API.
+
+    Attributes:
+        path: below ``/api``, with names such as ``:vhost`` that stand for one segment.
+        get: answers JSON values, or a response of its own.
+        put, delete: do it; the answer is 201 or 204.
+        post: does it; a returned value is the answer's body.
+        allow: which user may ask, or ``None``: everybody, without authentication.
+        exists: whether there is such an object. PUT then changes it, and GET and DELETE need it.
+        offered: whether the release has the resource at all.
+    """
+
+    path: str
+    get: Handler | None = None
+    put: Handler | None = None
+    post: Handler | None = None
+    delete: Handler | None = None
+    allow: access.Rule | None = access.anyone
+    exists: Callable[[Call], bool] = always
+    offered: Callable[[Api], bool] = in_every_release
+
+    @property
+    def methods(self) -> dict[str, Handler]:
+        """The handlers by method, in the order in which the header Allow names them."""
+        found = {"HEAD": self.get, "GET": self.get, "PUT": self.put, "POST": self.post, "DELETE": self.delete}
+        return {method: handler for method, handler in found.items() if handler is not None}
+
+    @property
+    def allowed(self) -> str:
+        """The header Allow."""
+        return ", ".join((*self.methods, "OPTIONS"))
+
+
+@dataclass
+class _Branch:
+    """What may follow a part of a path: fixed segments, or one name."""
+
+    fixed: dict[str, _Branch] = field(default_factory=dict)
+    named: _Branch | None = None
+    resource: Resource | None = None
+
+
+class Router:
+    """Finds the resource of a path; the first of two that fit is the one whose segments are fixed earlier."""
+
+    def __init__(self, resources: Sequence[Resource]) -> None:
+        self._root = _Branch()
+        for resource in resources:
+            self._add(resource)
+
+    def find(self, path: str) -> tuple[Resource, Mapping[str, str]] | None:
+        """The resource, and the names in the path, unquoted; ``None`` when there is none."""
+        segments = [segment for segment in path.split("/") if segment]
+        found = _follow(self._root, segments, [])
+        if found is None:
+            return None
+        resource, values = found
+        names = [part[1:] for part in resource.path.split("/") if part.startswith(":")]
+        return resource, dict(zip(names, map(unquote, values), strict=True))
+
+    def _add(self, resource: Resource) -> None:
+        branch = self._root
+        for part in resource.path.split("/")[1:]:
+            if not part.startswith(":"):
+                branch = branch.fixed.setdefault(part, _Branch())
+                continue
+            branch.named = branch.named or _Branch()
+            branch = branch.named
+        branch.resource = resource
+
+
+def _follow(branch: _Branch, segments: list[str], values: list[str]) -> tuple[Resource, list[str]] | None:
+    if not segments:
+        return (branch.resource, values) if branch.resource is not None else None
+    first, rest = segments[0], segments[1:]
+    if first in branch.fixed:
+        found = _follow(branch.fixed[first], rest, values)
+        if found is not None:
+            return found
+    return _follow(branch.named, rest, [*values, first]) if branch.named is not None else None

@@ -1,0 +1,133 @@
+"""What RabbitMQ's API has not: the clock, and why a message is where it is.
+
+``GET /api/clock`` tells the time, ``POST /api/clock/advance`` moves a virtual clock on:
+by ``{"hours": 1, "minutes": 30, "seconds": 5, "milliseconds": 250}``, or with
+``{"to_next_deadline": true}`` to when something next happens by itself.
+
+``GET /api/lives`` lists what happened to messages, ``GET /api/lives/NUMBER`` explains one
+(``simulator.message_history``). Filters: ``vhost``, ``queue``, ``message_id``; ``ended``: whether
+nothing is left of it, and ``lost``: whether a copy was lost (true or false).
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from simulator.clock import VirtualClock, duration_us
+from simulator.message_history import Life, RecordingBroker
+from simulator.server.management import access, listing
+from simulator.server.management.http_errors import ApiError, bad_request, object_not_found
+from simulator.server.management.request import Call
+from simulator.server.management.resources import Resource
+
+_FLAGS = {"true": True, "false": False}
+_UNITS = ("days", "hours", "minutes", "seconds", "milliseconds")
+_SECONDS_MAX = 100 * 365 * 86_400
+
+
+# The clock
+
+
+def _clock(call: Call) -> dict[str, Any]:
+    clock, now_us = call.node.clock, call.node.clock.now_us()
+    next_us = call.broker.next_due()
+    return {
+        "now": _shown(now_us),
+        "now_us": now_us,
+        "virtual": isinstance(clock, VirtualClock),
+        "rate": clock.rate if isinstance(clock, VirtualClock) else 1,
+        "next_deadline": None if next_us is None else _shown(next_us),
+        "next_deadline_us": next_us,
+    }
+
+
+def _shown(time_us: int) -> str:
+    return datetime.fromtimestamp(time_us / 1_000_000, UTC).isoformat(timespec="microseconds")
+
+
+def _advance(call: Call) -> dict[str, Any]:
+    document = call.json()
+    if not isinstance(call.node.clock, VirtualClock):
+        raise ApiError(409, "conflict", "wall time cannot be moved: serve with a virtual clock")
+    if document.get("to_next_deadline") is True:
+        jumped = call.node.jump()
+        return {**_clock(call), "moved": jumped}
+    try:
+        call.node.advance(_duration_us(document))
+    except ValueError as error:
+        raise bad_request(str(error)) from error
+    return {**_clock(call), "moved": True}
+
+
+def _duration_us(document: dict[str, Any]) -> int:
+    unknown = sorted(set(document) - set(_UNITS) - {"to_next_deadline"})
+    if unknown or not document:
+        raise bad_request(
+            f"expected some of {', '.join(_UNITS)}, or to_next_deadline: true; got {unknown or 'nothing'}"
+        )
+    given = {name: document[name] for name in _UNITS if name in document}
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise bad_request(f"{name}: expected a number, got {value!r:.60}")
+    try:
+        duration = duration_us(**given)
+    except (ValueError, OverflowError) as error:
+        raise bad_request(str(error)) from error
+    if duration > _SECONDS_MAX * 1_000_000:
+        raise bad_request("a hundred years is the most that time is moved at once")
+    return duration
+
+
+# Lives
+
+
+def _recorder(call: Call) -> RecordingBroker:
+    recorder = call.management.recorder
+    if recorder is None:
+        raise ApiError(404, "not_found", "the server does not record what happens to messages")
+    return recorder
+
+
+def _lives(call: Call) -> Any:
+    ended, lost = (_FLAGS.get(call.query.get(name, "")) for name in ("ended", "lost"))
+    found = _recorder(call).lives.find(
+        vhost=call.query.get("vhost"),
+        queue=call.query.get("queue"),
+        message_id=call.query.get("message_id"),
+        ended=ended,
+        lost=lost,
+    )
+    seen = (life for life in found if access.sees_vhost(call, life.vhost))
+    return listing.listed([_summary(life) for life in seen], call, ("uid",))
+
+
+def _summary(life: Life) -> dict[str, Any]:
+    return {
+        "uid": life.uid,
+        "vhost": life.vhost,
+        "message_id": life.message_id,
+        "ended": life.ended,
+        "queues": list(life.queues),
+        "last": life.last(),
+        "loss": life.loss,
+    }
+
+
+def _life(call: Call) -> Any:
+    recorder = _recorder(call)
+    try:
+        life = recorder.lives.life(int(call.id("uid")))
+    except ValueError as error:
+        raise bad_request(f"expected a number of a message, got {call.id('uid')!r:.60}") from error
+    if life is None or not access.sees_vhost(call, life.vhost):
+        raise object_not_found()
+    return {**_summary(life), "sentences": recorder.explain(life.uid), "events": life.to_json()}
+
+
+RESOURCES = (
+    Resource("/clock", _clock),
+    Resource("/clock/advance", post=_advance, allow=access.administrators),
+    Resource("/lives", _lives),
+    Resource("/lives/:uid", _life),
+)

@@ -1,0 +1,281 @@
+"""One running node: the broker, its clock and its clients, in the thread of one event loop.
+
+The AMQP server and the management API both drive the broker through ``Node.handle``,
+so that what a command causes reaches the right client whoever gave it. Nothing here
+is safe to call from another thread; ``simulator.server.Server`` is the door for those.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable, Mapping
+from typing import Any, Protocol
+
+from simulator.broker import replies
+from simulator.broker.broker import Broker
+from simulator.broker.commands import Command, PassTime
+from simulator.broker.replies import Reply
+from simulator.clock import Clock, VirtualClock
+from simulator.events import Happened
+from simulator.server.alarm import MemoryAlarm
+
+MEMORY_LIMIT_BYTES = 1 << 30
+HAND_OUT_MAX = 1_000  # then other clients have their turn
+YEAR_10000_US = 253_402_300_800_000_000
+_SHUTDOWN = "broker forced connection closure with reason 'shutdown'"
+
+
+class Client(Protocol):
+    """A network client, as the node and the management API see it.
+
+    Attributes:
+        id: the identity of its connection in the broker (``broker.connections[id]``).
+        name: such as ``127.0.0.1:50000 -> 127.0.0.1:5672``.
+        protocol: such as ``AMQP 0-9-1``.
+        peer_host, peer_port: the client's end.
+        host, port: the server's end.
+        connected_us: microseconds since 1970, by the node's clock.
+        state: ``starting``, ``running``, ``blocked``, ``closing`` ...: RabbitMQ's names.
+        auth_mechanism: such as ``PLAIN``.
+        user: the authenticated user, "" before.
+        client_properties: what the client said of itself.
+        channel_max, frame_max, heartbeat_s: as negotiated.
+        received_bytes, received_packets, sent_bytes, sent_packets: counters.
+        pending_bytes: what waits to be sent.
+        busy: whether something it sent has not been done yet.
+    """
+
+    id: int
+    name: str
+    protocol: str
+    peer_host: str
+    peer_port: int
+    host: str
+    port: int
+    connected_us: int
+    received_bytes: int
+    received_packets: int
+    sent_bytes: int
+    sent_packets: int
+
+    @property
+    def state(self) -> str: ...
+
+    @property
+    def auth_mechanism(self) -> str: ...
+
+    @property
+    def user(self) -> str: ...
+
+    @property
+    def client_properties(self) -> Mapping[str, Any]: ...
+
+    @property
+    def channel_max(self) -> int: ...
+
+    @property
+    def frame_max(self) -> int: ...
+
+    @property
+    def heartbeat_s(self) -> int: ...
+
+    @property
+    def pending_bytes(self) -> int: ...
+
+    @property
+    def busy(self) -> bool: ...
+
+    def reply(self, reply: Reply) -> None:
+        """Take a reply of the broker; the bytes wait for ``flush``."""
+
+    def flush(self) -> None:
+        """Hand the waiting bytes to the transport."""
+
+    def alarm_changed(self, active: bool) -> None:
+        """The memory alarm came on or went off."""
+
+    def close(self, reason: str) -> None:
+        """Close the connection from the operator's side (320 CONNECTION_FORCED)."""
+
+    def abort(self) -> None:
+        """Drop the connection."""
+
+
+class Node:
+    """A broker with its clock and clients.
+
+    Attributes:
+        broker: the state machine, to read; commands go through ``handle``.
+        clock: what time it is.
+        connections: the clients by the identity of their connections.
+        started_us: when the node started, by its clock.
+        amqp_port: the port of the AMQP listener, 0 while there is none.
+        alarm: the memory alarm.
+        loopback_users: who may log in from this machine only.
+
+    Args:
+        loop: where things happen by themselves when they are due; without one, only ``handle`` makes them.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        memory_limit_bytes: int = MEMORY_LIMIT_BYTES,
+    ) -> None:
+        self.broker = broker
+        broker.hand_out_max = HAND_OUT_MAX
+        self.clock = clock
+        self.connections: dict[Hashable, Client] = {}
+        self.started_us = clock.now_us()
+        self.amqp_port = 0
+        self.alarm = MemoryAlarm(broker, memory_limit_bytes)
+        self.loopback_users: frozenset[str] = frozenset({"guest"})
+        self._loop = loop
+        self._timer: asyncio.TimerHandle | None = None
+        self._due_us: int | None = None
+        self._dirty: dict[Client, None] = {}
+
+    def handle(self, command: Command) -> list[Reply | Happened]:
+        """Run a command at the clock's time and send what it caused to the AMQP clients.
+
+        Returns what is nobody else's: replies on channels that are no AMQP client's
+        (those the caller opened), and events about messages where some are watched.
+        Raises ``OperatorError`` as ``Broker.handle`` does.
+        """
+        try:
+            return self.execute(command)
+        finally:
+            self.settle()
+
+    def execute(self, command: Command) -> list[Reply | Happened]:
+        """``handle`` without sending yet: ``settle`` must follow. For drivers that run several commands."""
+        connections, dirty = self.connections, self._dirty
+        others: list[Reply | Happened] = []
+        for event in self.broker.handle(command, self.clock.now_us()):
+            kind = type(event)
+            if kind in _OF_CHANNELS:
+                client = connections.get(event.channel[0])  # type: ignore[union-attr]
+            else:
+                client = connections.get(event.connection) if kind in _OF_CONNECTIONS else None  # type: ignore[union-attr]
+            if client is None:
+                others.append(event)
+            else:
+                client.reply(event)  # type: ignore[arg-type]
+                dirty[client] = None
+        return others
+
+    def has_output(self, client: Client) -> None:
+        """The client has something to send at the next ``settle``."""
+        self._dirty[client] = None
+
+    def settle(self) -> None:
+        """Send what waits to be sent, and wake up again when the broker has something to do."""
+        dirty = self._dirty
+        while dirty:
+            dirty.popitem()[0].flush()
+        if self.alarm.check():
+            for client in list(self.connections.values()):
+                client.alarm_changed(self.alarm.active)
+        self._arm()
+
+    def close_connection(self, connection: Hashable, reason: str) -> bool:
+        """Close a client's connection as an operator does; whether there is one of that identity."""
+        client = self.connections.get(connection)
+        if client is None:
+            return False
+        client.close(reason)
+        self.settle()
+        return True
+
+    def advance(self, us: int) -> int:
+        """Move a virtual clock forward by microseconds and do what became due; the new time.
+
+        Raises ``TypeError`` when the clock is no virtual one, and ``ValueError`` beyond the year 9999.
+        """
+        self._virtual().jump(self.later_us(us))
+        self._catch_up()
+        return self.clock.now_us()
+
+    def advance_to_output(self, until_us: int) -> bool:
+        """``advance`` from deadline to deadline, until clients are sent something or it is ``until_us``.
+
+        Whether they were; then this is to be called again.
+        """
+        clock, sent = self._virtual(), self._sent_packets()
+        while (due_us := self.broker.next_due()) is not None and due_us <= until_us:
+            clock.jump(due_us)
+            self._catch_up()
+            if self._sent_packets() != sent:
+                return True
+        clock.jump(until_us)
+        self._catch_up()
+        return False
+
+    def later_us(self, us: int) -> int:
+        """The time on the virtual clock so many microseconds later, which must be one that a date can be made of."""
+        later_us = self._virtual().now_us() + us
+        if later_us >= YEAR_10000_US:
+            raise ValueError("time can be moved up to the end of the year 9999, which would have passed")
+        return later_us
+
+    def _sent_packets(self) -> int:
+        return sum(client.sent_packets for client in self.connections.values())
+
+    def jump(self) -> bool:
+        """Move a virtual clock to the next time at which something happens by itself; whether there was one."""
+        jumped = self._virtual().jump(self.broker.next_due())
+        self._catch_up()
+        return jumped
+
+    def _catch_up(self) -> None:
+        """Do all that is due."""
+        self._disarm()  # a running clock is nearer to its deadline than the timer knows
+        self.handle(PassTime())
+        while (due_us := self.broker.next_due()) is not None and due_us <= self.clock.now_us():
+            self.handle(PassTime())
+
+    def run_in(self, loop: asyncio.AbstractEventLoop) -> None:
+        """From now on, what is due happens by itself in this event loop."""
+        self._loop = loop
+        self._arm()
+
+    def stop(self) -> None:
+        """Say goodbye to all clients and drop them; nothing happens by itself any more."""
+        self._loop = None
+        self._disarm()
+        for client in list(self.connections.values()):
+            client.close(_SHUTDOWN)
+        self.settle()
+        for client in list(self.connections.values()):
+            client.abort()
+
+    def _virtual(self) -> VirtualClock:
+        if not isinstance(self.clock, VirtualClock):
+            raise TypeError("wall time cannot be moved: serve with a virtual clock")
+        return self.clock
+
+    def _arm(self) -> None:
+        due_us = self.broker.next_due()
+        if due_us == self._due_us:
+            return
+        self._disarm()
+        wait_s = None if due_us is None or self._loop is None else self.clock.wait_s(due_us)
+        if wait_s is not None and self._loop is not None:
+            self._due_us = due_us
+            self._timer = self._loop.call_later(wait_s, self._wake)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._due_us = None
+
+    def _wake(self) -> None:
+        self._disarm()
+        self.handle(PassTime())
+
+
+_OF_CONNECTIONS = frozenset({replies.ConnectionClosed})
+_OF_CHANNELS = frozenset(Reply.__subclasses__()) - _OF_CONNECTIONS

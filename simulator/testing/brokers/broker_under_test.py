@@ -1,0 +1,72 @@
+"""The face of a broker under test: the same whether it is simulated or real."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from simulator.testing.search.topology_under_test import OneTopology
+
+
+class BrokerUnavailableError(Exception):
+    """A broker that was asked for cannot be had: no such server, no container engine, no image."""
+
+
+class Clock(Protocol):
+    """The time of a broker under test."""
+
+    def now_us(self) -> int:
+        """The time, microseconds since 1970."""
+
+    def advance(
+        self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0, milliseconds: float = 0
+    ) -> int:
+        """Let time pass; the new time. Raises ``ValueError`` for a negative duration."""
+
+
+class Broker(Protocol):
+    """A broker for one test.
+
+    Attributes:
+        release: such as ``4.3``.
+        amqp_url: where clients connect, with user, password and virtual host.
+        management_url: where the management API is.
+        vhost: the virtual host of the test.
+        clock: its time: virtual on the simulator, real on a server.
+        simulated: whether it is the simulator.
+        topology: what was imported into it, if anything was.
+    """
+
+    @property
+    def release(self) -> str: ...
+    @property
+    def amqp_url(self) -> str: ...
+    @property
+    def management_url(self) -> str: ...
+    @property
+    def vhost(self) -> str: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def simulated(self) -> bool: ...
+    @property
+    def topology(self) -> OneTopology | None: ...
+
+    def api(self, method: str, path: str, body: object = None) -> Any:
+        """Call the management API (``path`` such as ``queues/%2F``); its answer. Raises ``ManagementError``."""
+
+
+class Backend(Protocol):
+    """Where brokers come from. ``id`` stands in the names of tests."""
+
+    id: str
+    simulated: bool
+
+    def broker(self, release: str | None, topology: OneTopology | None) -> AbstractContextManager[Broker]:
+        """A fresh broker; of that release, where the backend can choose.
+
+        Raises ``BrokerUnavailableError``, or ``DefinitionsError`` when the broker refuses the topology.
+        """
+
+    def close(self) -> None:
+        """Stop what was started."""

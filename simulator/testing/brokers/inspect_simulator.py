@@ -1,0 +1,250 @@
+"""The simulator under inspection: it has the life of every message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from dlx.consumer import death_history
+from dlx.delivery_headers import stored_headers
+from simulator.broker.broker import Broker
+from simulator.broker.commands import PassTime
+from simulator.broker.state import QueueState
+from simulator.events import Event, Happened
+from simulator.message_history import Life, RecordingBroker
+from simulator.server.in_process import Server
+from simulator.server.node import YEAR_10000_US
+from simulator.testing.brokers.inspection import Contents
+from simulator.testing.brokers.simulated import SimulatedBroker
+from simulator.testing.driven_clock import hear_clients, pass_time
+
+Result = TypeVar("Result")
+
+SHOWN = 3
+"""How many lives a failure shows."""
+_STEPS_SHOWN = 5
+_LINES_SHOWN = 10
+_SENTENCES_SHOWN = 40
+# The worker of at-least-once dead-lettering wakes up every three minutes for ever.
+_IDLE_WAKES_MAX = 10_000
+_DEATHS = frozenset({Event.REJECTED, Event.EXPIRED, Event.LENGTH_DROPPED, Event.LIMIT_DROPPED})
+_LOSSES = frozenset({Event.CYCLE_DROPPED, Event.DROPPED, Event.PURGED, Event.UNROUTABLE})
+
+
+class Subject:
+    """A recording broker, and how to read it and let its time pass.
+
+    Args:
+        broker: the broker, or how to reach it.
+        advance: lets microseconds pass.
+        vhost: the virtual host to look at; ``None`` for all.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[Callable[[Broker], Any]], Any],
+        advance: Callable[[int], object],
+        vhost: str | None = None,
+    ) -> None:
+        self._read = read
+        self.advance = advance
+        self.vhost = vhost
+
+    def read(self, act: Callable[[RecordingBroker], Result]) -> Result:
+        """What ``act`` finds in the broker. Raises ``TypeError`` where nothing is recorded."""
+
+        def acting(broker: Broker) -> Result:
+            if not isinstance(broker, RecordingBroker):
+                raise TypeError(
+                    "nothing is recorded: expected a broker of simulator.serve(..., management_port=0), "
+                    f"or a simulator.message_history.RecordingBroker, got a {type(broker).__name__}"
+                )
+            return act(broker)
+
+        result: Result = self._read(acting)
+        return result
+
+    def later(self) -> RecordingBroker:
+        """The broker once more, to try what will happen."""
+        restored = Broker.restore(self.read(lambda broker: broker.snapshot()))
+        assert isinstance(restored, RecordingBroker)
+        restored.watch(Event)
+        return restored
+
+
+def subject(broker: Any) -> Subject:
+    """What the assertions accept as a simulator: the fixture, a server, a recording broker or what has one."""
+    if isinstance(broker, SimulatedBroker):
+        return _served(broker.server, broker.vhost)
+    if isinstance(broker, Server):
+        return _served(broker)
+    inner = broker if isinstance(broker, Broker) else getattr(broker, "broker", None)
+    if not isinstance(inner, Broker):
+        raise TypeError(
+            "expected the fixture dlx_broker, a server of simulator.serve(), a RecordingBroker or something that has "
+            f"one as .broker, got {broker!r}"
+        )
+    clock = getattr(broker, "clock", None)
+    if clock is not None:
+        return Subject(lambda act: act(inner), lambda us: clock.advance(milliseconds=us / 1000))
+    return Subject(lambda act: act(inner), lambda us: inner.handle(PassTime(), inner.now_us + us))
+
+
+def _served(server: Server, vhost: str | None = None) -> Subject:
+    def read(act: Callable[[Broker], Any]) -> Any:
+        hear_clients(server)
+        return server.run(lambda node: act(node.broker))
+
+    return Subject(read, lambda us: pass_time(server, us), vhost)
+
+
+class SimulatorInspection:
+    """What the assertions ask (``Inspection``), answered by the broker's lives."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+
+    def wait_until_right(self, wrong: Callable[[], list[str]], times: int | None) -> list[str]:
+        """What is wrong: what clients sent has been read."""
+        return wrong()
+
+    def queues(self) -> list[str]:
+        """The names of the queues."""
+        return self._subject.read(lambda broker: [queue.name for queue in self._queues(broker)])
+
+    def contents(self, queue: str) -> Contents | None:
+        """What is in the queue of that name."""
+
+        def look(broker: RecordingBroker) -> Contents | None:
+            found = next((each for each in self._queues(broker) if each.name == queue), None)
+            if found is None:
+                return None
+            ready = [death_history(stored_headers(copy.message)) for copy in found.store.waiting()]
+            return Contents(ready, found.messages - len(ready))
+
+        return self._subject.read(look)
+
+    def _queues(self, broker: RecordingBroker) -> Iterator[QueueState]:
+        for vhost in broker.vhosts.values():
+            if self._subject.vhost in (None, vhost.name):
+                yield from vhost.queues.values()
+
+    def evidence(self) -> list[str]:
+        """The lives of the last messages, those that died first."""
+
+        def look(broker: RecordingBroker) -> list[str]:
+            lives = list(broker.lives.find(vhost=self._subject.vhost, newest_first=True))
+            if not lives:
+                return ["No message was published."]
+            dead = [life for life in lives if any(event.event in _DEATHS for event in life.events)]
+            shown = (dead or lives)[:SHOWN]
+            return [_title(len(shown), len(lives)), *(line for life in shown for line in _told(broker, life))]
+
+        return self._subject.read(look)
+
+    def losses(self) -> list[str]:
+        """Each lost message, with why and its life."""
+
+        def look(broker: RecordingBroker) -> list[str]:
+            _check_complete(broker)
+            lost = [life for life in broker.lives.find(vhost=self._subject.vhost, lost=True) if losses(life)]
+            lines = []
+            for life in lost[:SHOWN]:
+                how = _some([_sentence(event) for event in losses(life)], " {} more copies of it were lost.")
+                lines += [f"{_named(life)}: {' '.join(how)}", *_life(broker, life)]
+            if len(lost) > SHOWN:
+                lines.append(f"and {len(lost) - SHOWN:,} more messages")
+            return lines
+
+        return self._subject.read(look)
+
+    def unrest(self, within_us: int) -> list[str]:
+        """Let so much time pass; what would happen after it, and to which messages."""
+        if self._subject.read(lambda broker: broker.now_us) + within_us >= YEAR_10000_US:
+            raise ValueError("expected within to end before the year 10000")
+        self._subject.advance(within_us)
+        broker = self._subject.later()
+        since_us = broker.now_us
+        happened = list(_next_events(broker))
+        uids = dict.fromkeys(event.uid for event in happened)
+        told = [f"{_after(event.time_us - since_us)}, message {event.uid}: {_sentence(event)}" for event in happened]
+        return _some(told, "and {} more events") + self._subject.read(
+            lambda real: [line for uid in list(uids)[:SHOWN] for line in _told(real, real.lives.life(uid))]
+        )
+
+
+def losses(life: Life) -> list[Happened]:
+    """How copies of the message were lost: each is an end that is no acknowledgement.
+
+    A publish that no queue takes is no loss: its publisher can know.
+    """
+    lost, before = [], None
+    for event in life.events:
+        refused = before is not None and before.event == Event.NACKED and before.reason is None
+        of_publish = event.queue is None or (refused and before is not None and before.queue == event.queue)
+        if event.event in _LOSSES and not of_publish:
+            lost.append(event)
+        before = event
+    return lost
+
+
+def _check_complete(broker: RecordingBroker) -> None:
+    if broker.last_uid and broker.lives.life(1) is None:
+        raise ValueError(
+            "the lives of the first messages are not kept, so nobody can tell whether one was lost: "
+            "record from the start, with RecordingBroker(lives=Lives(limit=...)) for more messages"
+        )
+
+
+def _next_events(broker: RecordingBroker) -> Iterator[Happened]:
+    """The next things that happen to messages by themselves; this moves the broker's time."""
+    found = idle = 0
+    while found < _STEPS_SHOWN and idle < _IDLE_WAKES_MAX:
+        due_us = broker.next_due()
+        if due_us is None:
+            return
+        replies = broker.handle(PassTime(), due_us)
+        # A refusal alone moves nothing: the message is held, and tried again.
+        events = [event for event in replies if isinstance(event, Happened) and event.event != Event.NACKED]
+        yield from events
+        found, idle = found + len(events), 0 if events else idle + 1
+
+
+# Words
+
+
+def _title(shown: int, of: int) -> str:
+    if shown == of:
+        return "What became of the message:" if of == 1 else f"What became of the {of} messages:"
+    return f"What became of {shown} of the {of} messages:"
+
+
+def _named(life: Life) -> str:
+    return f"message {life.uid}" if life.message_id is None else f"message {life.uid} (id {life.message_id!r})"
+
+
+def _told(broker: RecordingBroker, life: Life | None) -> list[str]:
+    return [] if life is None else [f"{_named(life)}:", *_life(broker, life)]
+
+
+def _life(broker: RecordingBroker, life: Life) -> list[str]:
+    """A life in sentences: how a long one began and ended."""
+    told = broker.explain(life.uid)
+    if len(told) > _SENTENCES_SHOWN:
+        half = _SENTENCES_SHOWN // 2
+        told = [*told[:half], f"... ({len(told) - 2 * half:,} more sentences)", *told[-half:]]
+    return [f"  {line}" for line in told]
+
+
+def _some(lines: list[str], more: str) -> list[str]:
+    """Some lines, and how many more there are."""
+    left = len(lines) - _LINES_SHOWN
+    return lines if left <= 0 else [*lines[:_LINES_SHOWN], more.format(f"{left:,}")]
+
+
+def _sentence(event: Happened) -> str:
+    return Life(uid=event.uid, vhost=event.vhost, events=[event]).last()
+
+
+def _after(us: int) -> str:
+    return "at once" if not us else f"{us / 1_000_000:g} s later"

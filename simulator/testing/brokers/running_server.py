@@ -1,0 +1,111 @@
+"""A server that runs already as a broker under test: every test has a virtual host of its own there."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+from simulator.clock import duration_us
+from simulator.definitions import DefinitionsError
+from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
+from simulator.testing.brokers.servers import ManagementError, NoSuchServerError, Server, ask
+from simulator.testing.search.topology_under_test import OneTopology
+
+
+def asked(urls: str, release_name: str | None) -> Server:
+    """The server at these URLs. Raises ``BrokerUnavailableError`` where none answers, or one of another release."""
+    try:
+        server = ask(urls)
+    except NoSuchServerError as error:
+        raise BrokerUnavailableError(str(error)) from error
+    if release_name not in (None, server.release):
+        raise BrokerUnavailableError(
+            f"the server at {server.management_url} is RabbitMQ {server.version}, not {release_name}"
+        )
+    return server
+
+
+MARGIN_S = 0.25
+"""What ``advance`` waits beyond what is asked for: a server needs a moment to expire a message and to route it."""
+
+
+class WallClock:
+    """Real time: to advance is to wait."""
+
+    def now_us(self) -> int:
+        """The time, microseconds since 1970."""
+        return time.time_ns() // 1000
+
+    def advance(
+        self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0, milliseconds: float = 0
+    ) -> int:
+        """Wait so long, and a quarter of a second more; the new time."""
+        us = duration_us(days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds)
+        time.sleep(us / 1_000_000 + MARGIN_S)
+        return self.now_us()
+
+
+class ServerBroker:
+    """A virtual host of its own on a real server."""
+
+    simulated = False
+
+    def __init__(self, server: Server, vhost: str, topology: OneTopology | None) -> None:
+        self.server = server
+        self.vhost = vhost
+        self.release = server.release
+        self.topology = topology
+        self.clock = WallClock()
+        self.amqp_url = server.vhost_url(vhost)
+        self.management_url = server.management_url
+
+    def api(self, method: str, path: str, body: object = None) -> Any:
+        """Call the management API; its answer. Raises ``ManagementError``."""
+        return self.server.api(method, path, body)
+
+
+class RunningServer:
+    """Makes virtual hosts on a server that runs already."""
+
+    simulated = False
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.id = server.release
+
+    @contextlib.contextmanager
+    def broker(self, release: str | None, topology: OneTopology | None) -> Iterator[ServerBroker]:
+        """A new virtual host; it is deleted in the end. The release is what it is."""
+        server, vhost = self.server, f"dlx-test-{uuid.uuid4().hex[:12]}"
+        _add_vhost(server, vhost, None if topology is None else topology.default_queue_type)
+        try:
+            if topology is not None:
+                _import_into(server, vhost, topology)
+            yield ServerBroker(server, vhost, topology)
+        finally:
+            server.api("DELETE", f"vhosts/{vhost}")
+
+    def close(self) -> None:
+        """The server is not ours."""
+
+
+def _add_vhost(server: Server, vhost: str, default_queue_type: str | None) -> None:
+    try:
+        server.api("PUT", f"vhosts/{vhost}", {"default_queue_type": default_queue_type} if default_queue_type else {})
+        everything = {"configure": ".*", "write": ".*", "read": ".*"}
+        server.api("PUT", f"permissions/{vhost}/{quote(server.user, safe='')}", everything)
+    except (OSError, ManagementError) as error:
+        raise BrokerUnavailableError(
+            f"the server at {server.management_url} gives a test no virtual host of its own: {error}"
+        ) from error
+
+
+def _import_into(server: Server, vhost: str, topology: OneTopology) -> None:
+    try:
+        server.api("POST", f"definitions/{vhost}", topology.document)
+    except ManagementError as error:
+        raise DefinitionsError(topology.source, "", f"RabbitMQ {server.version} refuses it: {error.reason}") from error

@@ -1,0 +1,102 @@
+"""The simulator as a broker under test: a new one for every test, on virtual time."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+from dlx.releases import DEFAULT
+from simulator import serve
+from simulator.broker.commands import AddVhost, ImportDefinitions
+from simulator.broker.operator_errors import OperatorError
+from simulator.clock import duration_us
+from simulator.definitions import DefinitionsError
+from simulator.message_history import Lives, RecordingBroker
+from simulator.server.in_process import Server
+from simulator.server.node import Node
+from simulator.testing.brokers.servers import call
+from simulator.testing.driven_clock import pass_time
+from simulator.testing.search.topology_under_test import OneTopology
+
+LIVES_MAX = 1_000_000
+
+
+class VirtualClock:
+    """The simulator's time: it stands still until it is advanced."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def now_us(self) -> int:
+        """The time, microseconds since 1970."""
+        return self._server.clock.now_us()
+
+    def advance(
+        self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0, milliseconds: float = 0
+    ) -> int:
+        """Do what clients have asked for, move the time forward, and do what becomes due; the new time.
+
+        What consumers are sent meanwhile they answer at that time, if they take no longer than a tenth of a second.
+        Raises ``ValueError`` for a negative duration, and beyond the year 9999.
+        """
+        us = duration_us(days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds)
+        return pass_time(self._server, us)
+
+
+class SimulatedBroker:
+    """A broker in this process. ``server`` is what ``simulator.serve()`` returned."""
+
+    simulated = True
+    vhost = "/"
+
+    def __init__(self, server: Server, release_name: str, topology: OneTopology | None) -> None:
+        self.server = server
+        self.release = release_name
+        self.topology = topology
+        self.clock = VirtualClock(server)
+        self.amqp_url = f"amqp://guest:guest@{urlsplit(server.amqp_url).netloc}/%2F"
+        self.management_url = str(server.management_url)
+
+    def api(self, method: str, path: str, body: object = None) -> Any:
+        """Call the management API; its answer. Raises ``ManagementError``, and ``RuntimeError`` when stopped."""
+        self.server.check_running()
+        return call(self.amqp_url, self.management_url, method, path, body)
+
+
+class Simulator:
+    """Makes brokers in this process, on virtual time."""
+
+    id = "simulator"
+    simulated = True
+
+    def __init__(self, release_name: str = DEFAULT) -> None:
+        self._release = release_name
+
+    @contextlib.contextmanager
+    def broker(self, release: str | None, topology: OneTopology | None) -> Iterator[SimulatedBroker]:
+        """A new broker."""
+        chosen = release or self._release
+        with serve(chosen, management_port=0) as server:
+            server.run(_record_all)
+            broker = SimulatedBroker(server, chosen, topology)
+            if topology is not None:
+                _import_simulated(broker, topology)
+            yield broker
+
+    def close(self) -> None:
+        """Nothing is left running."""
+
+
+def _record_all(node: Node) -> None:
+    assert isinstance(node.broker, RecordingBroker)  # it serves the management API
+    node.broker.lives = Lives(LIVES_MAX)
+
+
+def _import_simulated(broker: SimulatedBroker, topology: OneTopology) -> None:
+    broker.server.handle(AddVhost(broker.vhost, topology.default_queue_type))
+    try:
+        broker.server.handle(ImportDefinitions(topology.document, broker.vhost))
+    except OperatorError as error:
+        raise DefinitionsError(topology.source, "", f"RabbitMQ {broker.release} refuses it: {error.text}") from error

@@ -1,0 +1,1 @@
+"""What may be promised of messages, and what every broker keeps."""

@@ -1,0 +1,344 @@
+"""What can be promised of a topology, and what must be true of any broker, as checks of a trial.
+
+Promises (``PROMISES``) are for a topology to keep or break:
+
+- ``lossless``: no copy that was routed ends otherwise than acknowledged or still in a queue;
+- ``settles``: no message comes back again and again without time passing;
+- ``punctual``: a message leaves its queue when its time to live ends;
+- ``accepts``: no queue refuses a publish.
+
+Invariants (``INVARIANTS``) hold whatever the topology: messages are conserved,
+``x-death`` counts each death, settings are what the rules make of the definitions,
+and the broker comes to rest. A broken one is a fault of the simulator.
+
+A property of your own is a subclass of ``Property``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from dlx.deaths import DELIVERY_LIMIT, REJECTED, deaths_in_header
+from dlx.message import Message
+from dlx.settings import effective_settings
+from dlx.topology import STREAM
+from simulator.events import Event, Happened
+from simulator.testing.properties.conservation import Ledger
+
+if TYPE_CHECKING:
+    from simulator.scenario.steps import History
+    from simulator.scenario.trial import Trial
+
+RETURNS_MAX = 10
+"""So often may a message come back at the same instant to a queue that it died in."""
+
+
+class PropertyBroken(AssertionError):
+    """A property does not hold.
+
+    Attributes:
+        property: its name.
+        why: what happened, in a sentence.
+        vhost, uid: the message it happened to; ``None`` where it is about none.
+        history: the steps that led to it, set by the trial.
+    """
+
+    history: History = ()
+
+    def __init__(self, property: str, why: str, *, vhost: str | None = None, uid: int | None = None) -> None:
+        super().__init__(f"{property} is broken: {why}")
+        self.property, self.why, self.vhost, self.uid = property, why, vhost, uid
+
+    def copy(self) -> PropertyBroken:
+        """The same, to be raised anew."""
+        again = PropertyBroken(self.property, self.why, vhost=self.vhost, uid=self.uid)
+        again.history = self.history
+        return again
+
+
+class Property:
+    """Something that must hold. ``observe`` sees every event; ``check`` is called after every action.
+
+    Attributes:
+        name: its name.
+        promise: what holds, in a sentence.
+        expirations_ms: the expirations that publishers set when this is tried; ``None`` is none.
+        policies_change: whether it may be asked for while operators change policies.
+    """
+
+    name = ""
+    promise = ""
+    expirations_ms: tuple[int | None, ...] = (None,)
+    policies_change = True
+
+    def observe(self, trial: Trial, event: Happened, message: Message) -> None:
+        """Look at one event; ``message`` is as it was then. Raises ``PropertyBroken``."""
+
+    def check(self, trial: Trial) -> None:
+        """Look at the trial after an action. Raises ``PropertyBroken``."""
+
+    def broken(self, why: str, event: Happened | None = None, **of: Any) -> PropertyBroken:
+        """The error to raise: ``why`` in a sentence, and the message it is about."""
+        if event is not None:
+            of = {"vhost": event.vhost, "uid": event.uid}
+        return PropertyBroken(self.name, why, **of)
+
+
+class Lossless(Property):
+    """Publishes that are refused or unroutable are no loss, for their publisher can know.
+
+    Nor is a final rejection in a queue without a dead-letter exchange: the consumer
+    discards the message.
+    """
+
+    name = "lossless"
+    promise = "no message that was routed ends otherwise than acknowledged or still in a queue"
+    policies_change = False
+
+    def __init__(self) -> None:
+        self._refused: tuple[str | None, int] | None = None
+
+    def observe(self, trial: Trial, event: Happened, message: Message) -> None:
+        """Look for the end of a copy that nobody acknowledged."""
+        refused, self._refused = self._refused, None
+        if event.event == Event.NACKED and event.reason is None:
+            self._refused = event.queue, event.uid
+        why = _LOSSES.get(event.event)
+        if why is None or event.queue is None or refused == (event.queue, event.uid):
+            return
+        if not _discarded(trial, event):
+            told = why.format(queue=event.queue, reason=event.reason)
+            raise self.broken(f"{told} ({event.detail})" if event.detail else told, event)
+
+
+_LOSSES = {
+    Event.CYCLE_DROPPED: "a message that died in '{queue}' ({reason}) was dropped as a cycle",
+    Event.DROPPED: "a message that died in '{queue}' ({reason}) was dropped",
+    Event.UNROUTABLE: "no queue was bound for a message that died in '{queue}' ({reason})",
+    Event.PURGED: "a message was removed with the queue '{queue}'",
+}
+
+
+def _discarded(trial: Trial, event: Happened) -> bool:
+    """Whether a consumer threw the message away: it rejected it where nothing was to be done with it."""
+    queue = trial.queue(event.queue or "", event.vhost)
+    return event.reason == REJECTED and queue is not None and queue.settings.dead_letter_exchange is None
+
+
+class Settles(Property):
+    """A retry without a pause is a loop that burns the broker for as long as the consumer fails.
+
+    A queue whose own TTL sends its messages on to another queue is where they pause: a
+    consumer who fails a message there at once starts the count anew.
+    """
+
+    name = "settles"
+    promise = "no message comes back to a queue again and again without time passing"
+    policies_change = False
+
+    def __init__(self) -> None:
+        self._at_us = 0
+        # Of each copy, by where it is and how often it died: where it came back to at this instant, and how often;
+        # and the queue whose pause was cut short, until another one has let the copy in.
+        self._returns: dict[tuple[str, int, str | None, int], tuple[Counter[str | None], str | None]] = {}
+
+    def observe(self, trial: Trial, event: Happened, message: Message) -> None:
+        """Count how often a copy enters a queue at this instant."""
+        if event.time_us != self._at_us:
+            self._at_us = event.time_us
+            self._returns.clear()
+        if event.event != Event.ROUTED and event.reason is None:
+            return
+        deaths = _deaths(message)
+        died = sum(death.count for death in deaths)
+        here = event.vhost, event.uid, event.queue, died
+        returns, cut_short = self._before(trial, event, deaths, died)
+        if event.event != Event.ROUTED:  # a death, also of what a full queue did not let in
+            self._returns.setdefault(here, (returns, cut_short))
+            return
+        if cut_short not in (None, event.queue):
+            returns.clear()
+        self._returns[here] = returns, None
+        returns[event.queue] += any(death.queue == event.queue for death in deaths)
+        times = returns[event.queue]
+        if times > RETURNS_MAX:
+            raise self.broken(f"a message came back to '{event.queue}' {times} times without time passing", event)
+
+    def _before(
+        self, trial: Trial, event: Happened, deaths: tuple[Any, ...], died: int
+    ) -> tuple[Counter[str | None], str | None]:
+        """The same of the copy that died last, from which this one comes."""
+        if not deaths:
+            return Counter(), None
+        last = deaths[0]
+        returns, cut_short = self._returns.get((event.vhost, event.uid, last.queue, died - 1), ((), None))
+        if last.reason in (REJECTED, DELIVERY_LIMIT) and _pauses(trial, last.queue, event.vhost):
+            cut_short = last.queue
+        return Counter(returns), cut_short
+
+    def check(self, trial: Trial) -> None:
+        """Whatever the broker does by itself must come to an end."""
+        _at_rest(self, trial)
+
+
+def _at_rest(property: Property, trial: Trial) -> None:
+    if trial.broker.agenda:
+        raise property.broken("the broker sends dead letters in a circle and does not come to rest")
+
+
+def _pauses(trial: Trial, name: str, vhost: str) -> bool:
+    """Whether messages leave the queue by themselves, after a time."""
+    queue = trial.queue(name, vhost)
+    return queue is not None and queue.settings.dead_letters and bool(queue.settings.message_ttl_ms)
+
+
+class Punctual(Property):
+    """Queues expire messages at their head only: one that lives longer keeps those behind it."""
+
+    name = "punctual"
+    promise = "a message leaves its queue when its time to live ends"
+    policies_change = False
+    expirations_ms = (60_000, 1_000)
+
+    def check(self, trial: Trial) -> None:
+        """Look for a message that is ready and should have expired."""
+        now_us = trial.now_us
+        for queue in trial.queues():
+            if queue.definition.type == STREAM:
+                continue
+            for copy in queue.store.waiting():
+                if copy.expires_us is not None and copy.expires_us < now_us:
+                    late_ms = (now_us - copy.expires_us) // 1_000
+                    why = f"a message in '{queue.name}' should have expired {late_ms} ms ago, and waits behind another"
+                    raise self.broken(why, vhost=queue.vhost.name, uid=copy.uid)
+
+
+class Accepts(Property):
+    """A publisher without confirms never learns that a queue refused its message."""
+
+    name = "accepts"
+    promise = "no queue refuses a publish"
+    policies_change = False
+
+    def observe(self, trial: Trial, event: Happened, message: Message) -> None:
+        """Look for a refused publish."""
+        if event.event == Event.NACKED and event.reason is None:
+            raise self.broken(f"'{event.queue}' is full and refused a publish: only confirms tell its publisher", event)
+
+
+class Conservation(Property):
+    """Every message is in a queue, acknowledged, or gone with a named reason."""
+
+    name = "conservation"
+    promise = "every message is in a queue, acknowledged, or gone with a named reason"
+    policies_change = True
+
+    def __init__(self) -> None:
+        self._ledger = Ledger()
+
+    def observe(self, trial: Trial, event: Happened, message: Message) -> None:
+        """Book it."""
+        self._ledger.observe(event)
+
+    def check(self, trial: Trial) -> None:
+        """Compare the books with the queues."""
+        expected = self._ledger.expected(trial.broker)
+        found = {
+            (queue.vhost.name, queue.name): queue.messages
+            for queue in trial.queues()
+            if queue.messages and queue.definition.type != STREAM
+        }
+        if expected != found:
+            wrong = sorted(expected.items() ^ found.items())
+            raise self.broken(f"messages appeared or vanished without an event: {wrong}")
+
+
+class DeathHistory(Property):
+    """A dead letter's ``x-death`` is that of the message that died, and one death more, at the front."""
+
+    name = "x-death"
+    promise = "x-death is well-formed and counts one death more with every death"
+    policies_change = True
+
+    def __init__(self) -> None:
+        self._died: dict[tuple[str, int], dict[tuple[str | None, str | None, int], int | None]] = {}
+        self._claimed: set[tuple[str, int]] = set()
+
+    def observe(self, trial: Trial, event: Happened, message: Message) -> None:
+        """Compare a message that enters a queue with those of its number that died just now, or were held."""
+        deaths = _deaths(message)
+        if event.event == Event.PUBLISHED and deaths:  # their publisher says so: nobody saw them
+            self._claimed.add((event.vhost, event.uid))
+        if (event.vhost, event.uid) in self._claimed:
+            return
+        total = sum(death.count for death in deaths)
+        died = self._died.setdefault((event.vhost, event.uid), {})
+        if event.reason is not None and event.queue is not None:
+            death = event.queue, event.reason, total
+            held = event.event == Event.HELD or died.get(death, 0) is None  # what is held is sent again and again
+            died[death] = None if held else event.time_us
+        if event.event != Event.ROUTED or not deaths:
+            return
+        if len({(death.queue, death.reason) for death in deaths}) < len(deaths):
+            raise self.broken(f"two entries are of one queue and reason: {deaths}", event)
+        last = deaths[0].queue, deaths[0].reason
+        at_us = died.get((*last, total - 1), -1)
+        late = trial.broker.cut_short and at_us is not None and 0 <= at_us < event.time_us
+        if at_us not in (event.time_us, None) and not late:
+            why = f"x-death says {total} deaths, the last in '{last[0]}' ({last[1]}); that was not so"
+            raise self.broken(why, event)
+
+
+def _deaths(message: Message) -> tuple[Any, ...]:
+    if message.deaths is not None:
+        return message.deaths
+    return deaths_in_header(message.headers) or ()
+
+
+class SettingsFixpoint(Property):
+    """Live queues have the settings that the rules make of their arguments and the policies."""
+
+    name = "settings"
+    promise = "the settings of every queue are what the rules make of its arguments and the policies"
+    policies_change = True
+
+    def __init__(self) -> None:
+        self._checked: dict[str, int] = {}
+
+    def check(self, trial: Trial) -> None:
+        """Resolve them again, after anything changed that they depend on."""
+        for vhost in trial.broker.vhosts.values():
+            if self._checked.get(vhost.name) == vhost.generation:
+                continue
+            self._checked[vhost.name] = vhost.generation
+            for queue in vhost.queues.values():
+                resolved = effective_settings(queue.definition, vhost.topology, trial.broker.release)
+                if resolved.values != queue.settings.values:
+                    raise self.broken(f"'{queue.name}' has other settings than its arguments and policies give")
+
+
+class ComesToRest(Property):
+    """Cycle detection keeps dead letters from going round by themselves."""
+
+    name = "rest"
+    promise = "left alone, the broker has nothing more to do at this instant"
+    policies_change = True
+
+    def check(self, trial: Trial) -> None:
+        """Nothing is left over."""
+        _at_rest(self, trial)
+
+
+PROMISES: dict[str, type[Property]] = {each.name: each for each in (Lossless, Settles, Punctual, Accepts)}
+INVARIANTS: dict[str, type[Property]] = {
+    each.name: each for each in (Conservation, DeathHistory, SettingsFixpoint, ComesToRest)
+}
+
+
+def named(name: str) -> Property:
+    """A new property of that name. Raises ``ValueError`` where there is none."""
+    found = PROMISES.get(name) or INVARIANTS.get(name)
+    if found is None:
+        raise ValueError(f"no property {name!r}; there are {', '.join((*PROMISES, *INVARIANTS))}")
+    return found()

@@ -1,0 +1,211 @@
+"""What a history breaks, and the shortest history that breaks it as well.
+
+A message is tried in the part of the topology that it can come to, with small limits in
+the place of large ones; what is found there counts only if it breaks the whole topology, too.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from dlx.message import published
+from dlx.releases import DEFAULT
+from dlx.releases import release as rules
+from dlx.routing import route
+from simulator.broker.operator_errors import OperatorError
+from simulator.definitions import read_definitions
+from simulator.events import Happened
+from simulator.scenario import steps
+from simulator.scenario.steps import AnyStep, History, Publish
+from simulator.scenario.trial import Definitions, Trial
+from simulator.testing.properties.message_properties import Property, PropertyBroken, named
+from simulator.testing.search.entries import Entries, entries
+from simulator.testing.search.failure_report import events_of
+from simulator.testing.search.limit_scaling import scaled, unscaled
+from simulator.testing.search.reachability import sliced
+from simulator.testing.search.shrinking import shorten
+
+INTO_MAX = 20
+SHORTEN_S = 6.0
+TRUE_ACTIONS_MAX = 250_000
+
+
+class Finding:
+    """A history that breaks a property.
+
+    Attributes:
+        history: the steps, as few as could be found.
+        broken: what is broken, and how.
+        definitions: the definitions it was found with.
+        note: what else there is to say; empty where there is nothing.
+    """
+
+    def __init__(self, history: History, broken: PropertyBroken, definitions: Definitions, note: str = "") -> None:
+        self.history, self.broken, self.definitions, self.note = history, broken, definitions, note
+
+    def events(self, release: str) -> list[Happened]:
+        """What happened to the message that it is about."""
+        return events_of(self.definitions, self.broken.history, release, self.broken)
+
+
+class Finder:
+    """Plays histories in one topology.
+
+    Args:
+        definitions: an export of definitions, or its file.
+        property: the name of the property to break, or what makes a property.
+        release: the RabbitMQ release.
+        publishes: what publishers publish; by default ``entries``.
+        whole: whether to play in the whole topology, rather than in what the messages can come to.
+
+    Attributes:
+        definitions, release: as given.
+        topologies: the virtual hosts by name.
+        make: makes the property anew, for each trial.
+        property: one of them.
+        publishes: what publishers publish.
+        left_out: what they publish besides, in sentences.
+        expiries_ms: after how long queues go that nobody uses.
+    """
+
+    def __init__(
+        self,
+        definitions: Definitions,
+        property: str | Callable[[], Property],
+        *,
+        release: str = DEFAULT,
+        publishes: Sequence[Publish] = (),
+        whole: bool = False,
+    ) -> None:
+        self.definitions, self.release = definitions, release
+        self.make = (lambda: named(property)) if isinstance(property, str) else property
+        self.property = self.make()
+        document = definitions if isinstance(definitions, Mapping) else read_definitions(definitions).document
+        self._release = rules(release)
+        self._true_document = document
+        self._document: Mapping[str, Any]
+        self._document, self._limits = scaled(document)
+        trial = Trial(definitions, release=release)
+        self.topologies = {name: vhost.topology for name, vhost in trial.broker.vhosts.items()}
+        self.expiries_ms = sorted({ms for ms in (queue.settings.expires_ms for queue in trial.queues()) if ms})
+        self.publishes, self.left_out = entries(trial) if not publishes else Entries(list(publishes), [])
+        self._whole = whole
+        self._routes: dict[str, tuple[str, ...]] = {}
+        self._slices: dict[str, Mapping[str, Any]] = {}
+
+    def widened(self) -> bool:
+        """Whether there is more of the definitions to search with, where what was found breaks nothing in them."""
+        if not self._whole:
+            self._whole = True
+            return True
+        if self._limits:
+            self._document, self._limits = self._true_document, {}
+            return True
+        return False
+
+    def finding(self, history: History) -> Finding | None:
+        """The finding that a history is, made short, and with the true limits; ``None`` if it is none there."""
+        found = self._breaks(history, self.definitions_for(history))
+        if found is None:
+            return None
+        end = time.monotonic() + SHORTEN_S
+        for simpler in (self._shortened, self._entered_later, self._shortened):
+            found = simpler(found, end)
+        for true in unscaled(found.history, self._limits):
+            actions = steps.length(true)
+            if actions > TRUE_ACTIONS_MAX:
+                note = f"Found with smaller limits: the history takes {actions:,} actions, and was not played."
+                return Finding(true, found.broken, found.definitions, note)
+            played = self._breaks(true, self.definitions)
+            if played is not None:
+                return played
+        return None
+
+    def _shortened(self, found: Finding, until_s: float) -> Finding:
+        return shorten(found, lambda shorter: self._in_time(shorter, until_s), until_s=until_s)
+
+    def _entered_later(self, found: Finding, until_s: float) -> Finding:
+        """The same by the last steps alone, where a publisher might put the message in just before them."""
+        for last in range(1, len(found.history) - 1):
+            rest = found.history[-last:]
+            for publish in self._into(getattr(rest[0], "queue", None)):
+                again = self._in_time((publish, *rest), until_s)
+                if again is not None:
+                    return again
+        return found
+
+    def _into(self, queue: str | None) -> list[Publish]:
+        """Publishes that bring a message into the queue at once; some of all where no queue is named."""
+        return [each for each in self.publishes if queue is None or queue in self.first_queues(each)][:INTO_MAX]
+
+    def first_queues(self, publish: Publish) -> tuple[str, ...]:
+        """The queues that a publish gets into."""
+        if repr(publish) not in self._routes:
+            headers = publish.headers or None
+            message = published(publish.exchange, publish.routing_key, headers=headers, release=self._release)
+            self._routes[repr(publish)] = route(message, self.topologies[publish.vhost], self._release)
+        return self._routes[repr(publish)]
+
+    def _in_time(self, history: History, until_s: float) -> Finding | None:
+        return self._breaks(history, self.definitions_for(history), until_s)
+
+    def play(self, history: History, make: Callable[[], Property] | None = None) -> Finding | None:
+        """What the history breaks as it stands, ended where it does; ``None`` for nothing.
+
+        ``make`` makes another property to look for. Raises ``OperatorError`` for a step that RabbitMQ refuses.
+        """
+        trial = Trial(self.definitions, release=self.release, properties=[(make or self.make)()])
+        return _played(trial, history)
+
+    def _breaks(self, history: History, definitions: Definitions, until_s: float = math.inf) -> Finding | None:
+        """What the history breaks with these definitions, if that shows in time; a step may be refused."""
+
+        def pulse() -> None:
+            if time.monotonic() > until_s:
+                raise _TooLong
+
+        trial = Trial(definitions, release=self.release, properties=[self.make()], pulse=pulse)
+        try:
+            return _played(trial, history)
+        except (OperatorError, _TooLong):
+            return None
+
+    def definitions_for(self, history: History) -> Mapping[str, Any]:
+        """The definitions that matter to a history, as small as can be."""
+        if self._whole:
+            return self._document
+        published = [step for step in once(history) if isinstance(step, Publish)]
+        kinds = {repr(steps.changed(step, expiration_ms=None, body_bytes=0)): step for step in published}
+        if len(kinds) != 1:
+            return self._document
+        ((kind, publish),) = kinds.items()
+        if kind not in self._slices:
+            topology = self.topologies[publish.vhost]
+            self._slices[kind] = sliced(self._document, topology, publish, self._release)
+        return self._slices[kind]
+
+
+def _played(trial: Trial, history: History) -> Finding | None:
+    try:
+        trial.play(history)
+    except PropertyBroken as broken:
+        return Finding(broken.history, broken, trial.definitions)
+    return None
+
+
+def once(path: History) -> Iterator[AnyStep]:
+    """The steps of a path, each as it is done once."""
+    for step in path:
+        if isinstance(step, steps.Repeat):
+            yield from once(step.steps)
+        elif isinstance(step, Publish):
+            yield steps.changed(step, times=1)
+        else:
+            yield step
+
+
+class _TooLong(Exception):
+    """Ends a trial."""

@@ -1,0 +1,322 @@
+"""A failure for people: the history in words, as a test to run and as a picture, and the message's life."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, get_args
+
+from dlx import field_values
+from dlx.releases import DEFAULT
+from simulator.broker.operator_errors import OperatorError
+from simulator.events import Event, Happened
+from simulator.message_history import Life
+from simulator.scenario import steps
+from simulator.scenario.steps import AnyStep, History
+from simulator.scenario.trial import Definitions, Trial
+from simulator.testing.properties.message_properties import PropertyBroken
+from simulator.testing.properties.property_registry import InCode, built_in
+
+EVENTS_DRAWN_MAX = 2_000
+
+
+def events_of(definitions: Definitions, history: History, release: str, broken: BaseException) -> list[Happened]:
+    """What happened to the message that the failure is about, up to the end of the history.
+
+    Where it is about none, the message that something happened to last.
+    """
+    trial, about = Trial(definitions, release=release), _about(broken)
+    found: list[Happened] = []
+    for step in history:
+        try:
+            trial.do(step)
+        except OperatorError:
+            continue
+        found += [each for each, _ in trial.events if about in (None, (each.vhost, each.uid))]
+    return [each for each in found if (each.vhost, each.uid) == (found[-1].vhost, found[-1].uid)]
+
+
+def _about(broken: BaseException) -> tuple[str | None, int] | None:
+    """The message that a failure is about."""
+    if not isinstance(broken, PropertyBroken) or broken.uid is None:
+        return None
+    return broken.vhost, broken.uid
+
+
+def life(events: Sequence[Happened]) -> list[str]:
+    """The life of a message in sentences, each with the time since the one before; what is repeated is told once."""
+    if not events:
+        return []
+    told = Life(uid=events[0].uid, vhost=events[0].vhost, events=list(events)).story()
+    return [
+        f"{line} (These {len(part)}, {times:,} times.)" if times > 1 and line is part[-1] else line
+        for part, times in repeats(told)
+        for line in part
+    ]
+
+
+# The history as text
+
+
+def in_words(history: Iterable[AnyStep], indent: str = "") -> list[str]:
+    """A line for each step."""
+    lines = []
+    for step in history:
+        if isinstance(step, steps.Repeat):
+            lines.append(f"{indent}{step.times:,} times:")
+            lines += in_words(step.steps, indent + "    ")
+        else:
+            lines.append(indent + _words(step))
+    return lines
+
+
+def _words(step: AnyStep) -> str:
+    match step:
+        case steps.Publish():
+            where = f"exchange '{step.exchange}'" if step.exchange else "the default exchange"
+            told = f"publish to {where} with routing key '{step.routing_key}'"
+            told += f", headers {dict(step.headers)}" if step.headers else ""
+            told += f", expiration {step.expiration_ms} ms" if step.expiration_ms is not None else ""
+            told += f", {step.body_bytes:,} bytes" if step.body_bytes else ""
+        case steps.Ack():
+            told = f"the consumer of '{step.queue}' acknowledges"
+        case steps.Reject():
+            told = f"the consumer of '{step.queue}' rejects for good"
+        case steps.Requeue():
+            told = f"the consumer of '{step.queue}' requeues by basic.{step.method}"
+        case steps.Crash():
+            told = f"the consumer of '{step.queue}' crashes with its delivery"
+        case steps.Hold():
+            return f"a consumer of '{step.queue}' takes up to {step.times} and keeps them{_where(step)}"
+        case steps.Get():
+            told = f"a client takes from '{step.queue}' by basic.get"
+        case steps.Leave():
+            told = f"the consumer of '{step.queue}' leaves"
+        case steps.Wait():
+            return f"{step.ms:,} ms pass"
+        case steps.SetPolicy():
+            told = f"an operator sets {'operator ' * step.operator}policy '{step.policy.name}'"
+        case steps.ClearPolicy():
+            told = f"an operator clears {'operator ' * step.operator}policy '{step.name}'"
+        case _:
+            raise TypeError(f"no step: {step!r}")
+    times = getattr(step, "times", 1)
+    return told + _where(step) + (f", {times:,} times" if times > 1 else "")
+
+
+def _where(step: Any) -> str:
+    return "" if step.vhost == "/" else f" in virtual host '{step.vhost}'"
+
+
+# The history as code
+
+
+def as_test(
+    definitions: Definitions,
+    history: History,
+    release: str,
+    broken: BaseException,
+    properties: Sequence[InCode] | None = None,
+) -> str:
+    """The history as a pytest test that fails as long as the property is broken.
+
+    ``properties`` are those to look at: the one that is broken, if it is a built-in one. Without any, a comment says
+    what failed after the history.
+    """
+    where = os.fspath(definitions) if isinstance(definitions, (str, os.PathLike)) else dict(definitions)
+    name = broken.property if isinstance(broken, PropertyBroken) else type(broken).__name__
+    properties = built_in(name) if properties is None else properties
+    looked_at = f", properties=[{', '.join(each.text for each in properties)}]" if properties else ""
+    calls = [_call(step) for step in history]
+    lines = [
+        *_imports(f"Trial({where!r})\n{''.join(calls)}"),
+        *dict.fromkeys(each.before for each in properties if each.before),
+        "",
+        "",
+        f"def test_{_NOT_IN_NAMES.sub('_', name)}() -> None:",
+        f"    trial = Trial({where!r}, release={release!r}{looked_at})",
+        *(f"    {call}" for call in calls),
+        *([] if properties else ["    # Assert here what failed:", f"    # {' '.join(_told(broken).splitlines())}"]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+_NOT_IN_NAMES = re.compile(r"\W", re.ASCII)
+_MODULES = {
+    "Policy": "dlx",
+    **dict.fromkeys(field_values.__all__, "dlx.field_values"),
+    "Trial": "simulator.testing",
+    **{step.__name__: "simulator.scenario.steps" for step in get_args(AnyStep)},
+}
+"""Where the names are from that code of a history may have."""
+
+
+def _imports(code: str) -> list[str]:
+    """The imports of the names that the code calls."""
+    called = {name for name in re.findall(r"\b([A-Z]\w+)\(", code) if name in _MODULES}
+    modules = sorted({_MODULES[name] for name in called})
+    return [f"from {each} import {', '.join(sorted(n for n in called if _MODULES[n] == each))}" for each in modules]
+
+
+def _call(step: AnyStep) -> str:
+    """A step as a call of the method of ``Trial`` that does it; what it is given is its repr."""
+    if isinstance(step, steps.Repeat):
+        return f"trial.repeat({', '.join(map(repr, (step.times, *step.steps)))})"
+    tag = str(type(step).__struct_config__.tag)
+    return f"trial.{tag.replace('-', '_')}{repr(step).removeprefix(type(step).__name__)}"
+
+
+# The message's life as a picture
+
+
+def as_mermaid(events: Sequence[Happened]) -> str:
+    """The life of the message as a Mermaid sequence diagram: who handed it to whom, and where it ended."""
+    drawing = _Drawing()
+    for event in events[:EVENTS_DRAWN_MAX]:
+        drawing.draw(event)
+    queues = [f"    participant {alias} as {_quoted(name)}" for name, alias in drawing.queues.items()]
+    people = [f"    participant {name}" for name in ("publisher", "consumer", "lost") if name in drawing.used]
+    return "\n".join(["sequenceDiagram", *people[:1], *queues, *people[1:], *_folded(drawing.arrows)])
+
+
+class _Drawing:
+    """The arrows of a sequence diagram."""
+
+    def __init__(self) -> None:
+        self.queues: dict[str, str] = {}
+        self.used: set[str] = set()
+        self.arrows: list[str] = []
+        self._from: tuple[str, str] | None = None
+        self._at_us: int | None = None
+
+    def draw(self, event: Happened) -> None:
+        """Add the arrow of an event."""
+        self._pause(event)
+        queue = None if event.queue is None else self._queue(event.queue)
+        if queue is None:
+            return
+        match event.event:
+            case Event.ROUTED if self._from is not None:
+                self._arrow(self._from[0], "->>", queue, self._from[1])
+            case Event.ROUTED:
+                self._arrow(self._person("publisher"), "->>", queue, f"publish {' '.join(event.routing_keys)}")
+            case Event.NACKED if self._from is not None:
+                self._arrow(self._from[0], "-x", queue, f"{self._from[1]}, refused")
+            case Event.DELIVERED:
+                self._arrow(queue, "->>", self._person("consumer"), "deliver")
+            case Event.ACKED:
+                self._arrow(self._person("consumer"), "-->>", queue, "ack")
+            case Event.REJECTED:
+                self._arrow(self._person("consumer"), "-->>", queue, "reject")
+            case Event.REQUEUED:
+                self._arrow(self._person("consumer"), "-->>", queue, f"requeue ({event.detail})")
+            case Event.DEAD_LETTERED | Event.HELD:
+                self._from = queue, f"dead letter ({event.reason})"
+            case Event.CYCLE_DROPPED | Event.DROPPED | Event.UNROUTABLE | Event.PURGED:
+                self._arrow(queue, "-x", self._person("lost"), f"{event.event} {event.reason or ''}".rstrip())
+
+    def _pause(self, event: Happened) -> None:
+        if self._at_us is not None and event.time_us > self._at_us and self.queues:
+            waited_ms = (event.time_us - self._at_us) // 1_000
+            self.arrows.append(f"Note over {next(iter(self.queues.values()))}: {waited_ms:,} ms pass")
+        self._at_us = event.time_us
+
+    def _queue(self, name: str) -> str:
+        return self.queues.setdefault(name, f"q{len(self.queues) + 1}")
+
+    def _person(self, name: str) -> str:
+        self.used.add(name)
+        return name
+
+    def _arrow(self, source: str, arrow: str, target: str, label: str) -> None:
+        self.arrows.append(f"{source}{arrow}{target}: {_quoted(label)}")
+
+
+def _quoted(text: str) -> str:
+    """Text that Mermaid takes as it is."""
+    return _SPECIAL.sub(lambda found: f"#{ord(found[0])};", text) or " "
+
+
+_SPECIAL = re.compile(r"[#;:%\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def _folded(arrows: list[str]) -> list[str]:
+    """The lines, with what is repeated in a loop."""
+    lines: list[str] = []
+    for part, times in repeats(arrows):
+        if times > 1:
+            lines += [f"    loop {times:,} times", *(f"        {line}" for line in part), "    end"]
+        else:
+            lines += [f"    {line}" for line in part]
+    return lines
+
+
+def repeats(lines: Sequence[str], longest: int = 8) -> Iterator[tuple[Sequence[str], int]]:
+    """The lines in parts, each with how often it comes at that place."""
+    at = 0
+    while at < len(lines):
+        found = [(size, _times(lines, at, size)) for size in range(1, longest + 1)]
+        size, times = max(found, key=lambda each: (each[1] - 1) * each[0])
+        size = size if times > 1 else 1
+        yield lines[at : at + size], times
+        at += size * times
+
+
+def _times(lines: Sequence[str], at: int, size: int) -> int:
+    part, times = lines[at : at + size], 1
+    while lines[at + times * size : at + (times + 1) * size] == part:
+        times += 1
+    return times
+
+
+# All of it
+
+
+def explained(
+    definitions: Definitions,
+    history: History,
+    broken: BaseException,
+    *,
+    release: str = DEFAULT,
+    command: str = "",
+    events: Sequence[Happened] | None = None,
+    properties: Sequence[InCode] | None = None,
+    heading: str = "The shortest history found",
+) -> str:
+    """The whole report, as plain text.
+
+    Args:
+        definitions: those that the history was found with.
+        history: the steps.
+        broken: what is broken, or another failure at the end of the history.
+        release: the RabbitMQ release.
+        command: the command that plays the history again.
+        events: those of the message that it is about, if they are known.
+        properties: as for ``as_test``.
+        heading: what the history is.
+    """
+    events = events_of(definitions, history, release, broken) if events is None else events
+    whose = "the last message" if _about(broken) is None else "that message"
+    code = as_test(definitions, history, release, broken, properties)
+    parts = [
+        _told(broken),
+        _section(heading, in_words(history)),
+        _section(f"The life of {whose}", life(events)),
+        _section("As a test", code.splitlines()),
+        _section("As a picture (Mermaid)", as_mermaid(events).splitlines() if events else []),
+        _section("Again", command.split("\n") if command else []),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _told(broken: BaseException) -> str:
+    """What failed. What pytest adds to an assertion, in more lines, stands with the assertion itself."""
+    if isinstance(broken, PropertyBroken):
+        return str(broken)
+    return f"{type(broken).__name__}: {str(broken).partition(chr(10))[0]}"
+
+
+def _section(title: str, lines: Iterable[str]) -> str:
+    body = "\n".join(f"    {line}".rstrip() for line in lines)
+    return f"{title}:\n\n{body}" if body else ""

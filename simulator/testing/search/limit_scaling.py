@@ -1,0 +1,85 @@
+"""Large limits made small, so that filling a queue of ten million takes no longer than filling one of a thousand.
+
+What happens at a limit does not depend on how large it is, only on which of several
+limits is the larger. A history that was found is then tried with the true limits,
+where that does not take too long.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from itertools import combinations_with_replacement
+from typing import Any
+
+from dlx.settings import DELIVERY_LIMIT, MAX_LENGTH
+from simulator.scenario import steps
+from simulator.scenario.steps import AnyStep, History
+
+LARGE = 20_000
+APART = 1_000
+GUESSES_MAX = 3
+ADDED_MAX = 3
+_KEYS = {f"{prefix}{key}" for prefix in ("", "x-") for key in (MAX_LENGTH, DELIVERY_LIMIT)}
+
+
+def scaled(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[int, int]]:
+    """The definitions with small limits in the place of large ones, and which large one each small one stands for."""
+    smaller = copy.deepcopy(dict(document))
+    limits = {value for table in _tables(smaller) for key, value in table.items() if _is_limit(key, value)}
+    base = max((value for value in limits if value <= LARGE), default=0)
+    large = sorted(value for value in limits if value > LARGE)
+    small = {value: base + APART * (rank + 1) for rank, value in enumerate(large)}
+    for table in _tables(smaller):
+        table.update({key: small[value] for key, value in table.items() if _is_limit(key, value) and value in small})
+    return smaller, {by: value for value, by in small.items()}
+
+
+def _tables(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Where limits stand: arguments of queues, definitions of policies and of operator policies."""
+    for queue in document.get("queues", ()):
+        yield queue.get("arguments") or {}
+    for policy in document.get("policies", ()):
+        yield policy.get("definition") or {}
+    for parameter in document.get("parameters", ()):
+        value = parameter.get("value")
+        if isinstance(value, dict) and isinstance(value.get("definition"), dict):
+            yield value["definition"]
+
+
+def _is_limit(key: str, value: Any) -> bool:
+    return key in _KEYS and isinstance(value, int) and not isinstance(value, bool)
+
+
+def unscaled(history: History, limits: Mapping[int, int]) -> Iterator[History]:
+    """What the history may be with the true limits, the likeliest first; the last goes beyond every limit.
+
+    A message that is to go through several limits takes as many as they hold together, and some more.
+    """
+    seen: list[History] = []
+    for place in range(GUESSES_MAX + 1):
+        guess = _unscaled(history, limits, place)
+        if guess not in seen:
+            seen.append(guess)
+            yield guess
+
+
+def _unscaled(history: History, limits: Mapping[int, int], place: int) -> History:
+    found: list[AnyStep] = []
+    for step in history:
+        if isinstance(step, steps.Repeat):
+            step = steps.changed(step, steps=_unscaled(step.steps, limits, place))
+        times = getattr(step, "times", 1)
+        if limits and times >= min(limits):
+            step = steps.changed(step, times=_guesses(times, limits)[place])
+        found.append(step)
+    return tuple(found)
+
+
+def _guesses(times: int, limits: Mapping[int, int]) -> list[int]:
+    """Numbers that may stand for ``times``: those first that explain it best, by the limits that add up to it."""
+    together = (part for size in range(1, ADDED_MAX + 1) for part in combinations_with_replacement(limits, size))
+    nearest = sorted((times - sum(part), len(part), part) for part in together if sum(part) <= times)[:GUESSES_MAX]
+    guesses = [rest + sum(limits[small] for small in part) for rest, _, part in nearest]
+    enough = max(-(-times * true // small) for small, true in limits.items())
+    return guesses + [enough] * (GUESSES_MAX + 1 - len(guesses))

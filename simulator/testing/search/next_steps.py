@@ -1,0 +1,137 @@
+"""What can happen next to a message in a queue, as steps: its consumer fails it, time passes, others fill the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from itertools import takewhile
+
+from dlx.deaths import REJECTED, deaths_in_header
+from dlx.message import Message
+from dlx.releases import Release
+from dlx.topology import STREAM
+from simulator.broker.copies import Copy
+from simulator.broker.state import QueueState
+from simulator.events import Event
+from simulator.scenario import steps
+from simulator.scenario.steps import AnyStep, History, Publish
+from simulator.scenario.trial import Trial
+from simulator.testing.properties.message_properties import PropertyBroken
+
+DEADLINES_MAX = 40
+CRASHES = 3
+YEAR_MS = 366 * 86_400_000
+
+
+def sends_on(queue: QueueState) -> bool:
+    return queue.settings.dead_letters and queue.definition.type != STREAM
+
+
+def situation(queue: QueueState, copy: Copy, release: Release) -> Hashable:
+    """All that decides what becomes of a message next, but for counts and times."""
+    message = copy.message
+    headers = repr(sorted((k, repr(v)) for k, v in (message.headers or {}).items() if not k.startswith("x-")))
+    keeps_keys = queue.settings.dead_letters and queue.settings.dead_letter_routing_key is None
+    keys = message.routing_keys if keeps_keys else None
+    return queue.vhost.name, queue.name, keys, _deaths(message, release), headers
+
+
+def _deaths(message: Message, release: Release) -> Hashable:
+    """The deaths that matter. Where the newest stands first, the cycle rule asks for those since the last rejection."""
+    entries = message.deaths
+    if entries is None:
+        entries = deaths_in_header(message.headers) or ()
+    if release.death_order == "recency":
+        since = takewhile(lambda death: death.reason != REJECTED, entries)
+        # Who sent it matters, too: a full queue tells publishes, dead letters, and those sent again from each other.
+        return entries[0].queue if entries else None, frozenset(death.queue for death in since)
+    return tuple((death.queue, death.reason) for death in entries)
+
+
+def failures(queue: QueueState) -> Iterator[History]:
+    """What a consumer of the queue can do to a message: fail it once for good, or again and again until it settles."""
+    name, vhost = queue.name, queue.vhost.name
+    limit = queue.settings.delivery_limit
+    times = CRASHES if limit is None else limit + 1
+    if queue.settings.dead_letters:
+        yield (steps.Reject(name, vhost=vhost),)
+        if queue.settings.delayed_retry is None:
+            yield steps.Crash(name, vhost=vhost), steps.Reject(name, vhost=vhost)
+    pause = _pause_ms(queue)
+    for step in (
+        steps.Crash(name, vhost=vhost),
+        steps.Requeue(name, vhost=vhost),
+        steps.Requeue(name, vhost=vhost, method="nack"),
+    ):
+        once = (step, steps.Wait(pause)) if pause else (step,)
+        yield (steps.again(once, times),)
+
+
+def _pause_ms(queue: QueueState) -> int:
+    """How long a delayed retry may keep back what is returned."""
+    retry = queue.settings.delayed_retry
+    return 0 if retry is None else retry.max_ms + 1
+
+
+def with_body(step: AnyStep, body_bytes: int) -> AnyStep:
+    if isinstance(step, Publish) and body_bytes:
+        return steps.changed(step, body_bytes=body_bytes)
+    return step
+
+
+def pauses(trial: Trial) -> Iterator[History]:
+    """Consumers leave, and time passes: until something happens, and until nothing more does."""
+    leaving = tuple(
+        steps.Leave(queue.name, queue.vhost.name)
+        for queue in trial.queues()
+        if trial.has_consumer(queue.name, queue.vhost.name)
+    )
+    try:
+        trial.play(leaving)
+    except PropertyBroken:
+        yield leaving
+        return
+    already = len(trial.history)
+    for _ in range(DEADLINES_MAX):
+        try:
+            if not pause(trial):
+                break
+        except PropertyBroken:
+            yield (*leaving, *trial.history[already:])
+            return
+        if any(event.event != Event.HELD for event, _ in trial.events):
+            yield (*leaving, *trial.history[already:])
+            return
+    if leaving:
+        yield leaving
+
+
+def pause(trial: Trial) -> bool:
+    """Let time pass until something happens by itself; whether anything does. Raises ``PropertyBroken``."""
+    due_us = trial.broker.next_due()
+    if due_us is None or due_us - trial.now_us > YEAR_MS * 1_000:
+        return False
+    trial.do(steps.Wait(max(0, -(-(due_us - trial.now_us) // 1_000))))
+    return True
+
+
+def fail_all(trial: Trial) -> bool:
+    """Reject a message in every queue that dead-letters one; whether there is any. Raises ``PropertyBroken``."""
+    there = {(queue.vhost.name, queue.name) for queue, _ in trial.copies() if sends_on(queue)}
+    for vhost, name in sorted(there):
+        trial.do(steps.Reject(name, vhost=vhost))
+    return bool(there)
+
+
+def too_many(queue: QueueState, trial: Trial) -> Iterator[tuple[int, int]]:
+    """How many messages of which size a queue of limited length cannot hold, though others on the way hold one."""
+    settings = queue.settings
+    if queue.definition.type == STREAM:
+        return
+    if settings.max_length is not None:
+        yield settings.max_length + 2, 0
+    most = settings.max_length_bytes
+    if most is not None:
+        tightest = min(other.settings.max_length_bytes or most for other in trial.queues())
+        for size in dict.fromkeys((most // 8, min(most // 8, tightest // 2))):
+            body_bytes = min(max(size, 1), steps.BODY_BYTES_MAX)
+            yield most // body_bytes + 2, body_bytes

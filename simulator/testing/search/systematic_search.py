@@ -1,0 +1,246 @@
+"""Looks for a history that breaks a property, in the order in which a person would try.
+
+First the plainest: each publish, and everybody fails, or nobody consumes. Then every way
+that one message can go: published to each entry of the topology, then rejected, crashed,
+returned or left to time in each queue it comes to, until nothing new happens to it. What
+a message meets next depends on its queue, its routing keys and its deaths, but for their
+counts, and on whether somebody consumes, so there are few such situations.
+Queues with a length limit are filled by each way that leads there. Queues that nobody
+uses get the time to expire. Then ``simulator.testing.topology_machine`` draws histories at
+random, for what takes more than one kind of message.
+
+A history found is made shorter by leaving out what is not needed.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Hashable, Iterator
+from itertools import count
+from typing import Any, NamedTuple
+
+from dlx.topology import STREAM
+from simulator.broker.copies import Copy
+from simulator.broker.state import QueueState
+from simulator.scenario import steps
+from simulator.scenario.steps import History, Publish
+from simulator.scenario.trial import Trial
+from simulator.testing.properties.message_properties import RETURNS_MAX, PropertyBroken, Settles
+from simulator.testing.search.counterexample import Finder, Finding, once
+from simulator.testing.search.next_steps import (
+    fail_all,
+    failures,
+    pause,
+    pauses,
+    sends_on,
+    situation,
+    too_many,
+    with_body,
+)
+
+ACTIONS_MAX = 400_000
+CHEAP = 300
+PROBED_MAX = 40
+
+
+class _Filling(NamedTuple):
+    """How many messages of how many bytes are too many for a queue, and whether it has a dead-letter exchange."""
+
+    times: int
+    body_bytes: int
+    dead_letters: bool
+
+
+class _Ahead(NamedTuple):
+    """A way to go on, in the order in which to go: a path into a queue, and whether to fill that."""
+
+    actions: int
+    order: int
+    path: History
+    vhost: str
+    queue: str
+    filling: _Filling | None
+
+
+Tick = Callable[[int], bool]
+"""Told how many histories were tried; whether there is time for more."""
+
+
+class Search(Finder):
+    """A systematic search in one topology. Its arguments are those of ``Finder``.
+
+    Attributes:
+        tried: how many histories were tried.
+        untried: what was left out because it takes too many messages, in sentences.
+    """
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.tried = 0
+        self.untried: list[str] = []
+        self._known: set[Hashable] = set()
+        self._order = count()
+        self._ahead: list[_Ahead] = []
+        self._tick: Tick = lambda tried: True
+
+    def run(self, tick: Tick = lambda tried: True) -> Finding | None:
+        """Search until something is found, all is tried, or ``tick`` says that time is up."""
+        self._tick = tick
+        self._known.clear()
+        self._ahead.clear()
+        self.untried[:] = self.left_out
+        openings = list(self._openings())
+        left = len(openings)
+        try:
+            for opening in openings:
+                self._probe(opening)
+            for opening in openings:
+                self._try(opening)
+                self._go_on(CHEAP)
+                left -= 1
+            self._go_on(ACTIONS_MAX)
+        except _Found as found:
+            finding = self.finding(found.history)
+            return self.run(tick) if finding is None and self.widened() else finding
+        except _TimeIsUp:
+            self.untried.append(f"{len(self._ahead) + left or 1:,} of the ways that messages can go, since time was up")
+        return None
+
+    # One message after another
+
+    def _openings(self) -> Iterator[History]:
+        """How histories begin: a publish; where queues expire, just before they do, for publishes do not keep them."""
+        for waited in ((), *((steps.Wait(ms - 1),) for ms in self.expiries_ms if ms > 1)):
+            for publish in self.publishes:
+                yield (*waited, *self._opening(publish))
+
+    def _opening(self, publish: Publish) -> History:
+        """The publish; where publishers set expirations, one of each after the other."""
+        expirations = self.property.expirations_ms
+        if expirations == (None,):
+            return (publish,)
+        each = [steps.changed(publish, expiration_ms=ms) for ms in expirations]
+        return (*each, steps.Wait(sorted(ms for ms in expirations if ms is not None)[0] + 1_000))
+
+    def _probe(self, opening: History) -> None:
+        """Where everybody fails, or nobody consumes: the plainest losses, before what takes long."""
+        for going_on in (fail_all, pause):
+            trial = self._trial(opening)
+            self.tried += 1
+            try:
+                trial.play(opening)
+                for _ in range(PROBED_MAX):
+                    if not going_on(trial):
+                        break
+            except PropertyBroken as broken:
+                raise _Found(broken.history) from None
+
+    def _try(self, history: History) -> Trial | None:
+        """Play a history, and note where its messages have come to; ``None`` when it is too long."""
+        if steps.length(history) > ACTIONS_MAX:
+            return None
+        self._pulse()
+        self.tried += 1
+        trial = self._trial(history)
+        try:
+            trial.play(history)
+        except PropertyBroken as broken:
+            raise _Found(broken.history) from None
+        for queue, copy in trial.copies():
+            self._note(history, queue, copy, trial.has_consumer(queue.name, queue.vhost.name))
+        return trial
+
+    def _trial(self, history: History) -> Trial:
+        """A fresh trial, in the definitions that matter to a history."""
+        made = [self.make()]
+        return Trial(self.definitions_for(history), release=self.release, properties=made, pulse=self._pulse)
+
+    def _pulse(self) -> None:
+        if not self._tick(self.tried):
+            raise _TimeIsUp
+
+    def _note(self, history: History, queue: QueueState, copy: Copy, consumed: bool) -> None:
+        waited = history[0] if isinstance(history[0], steps.Wait) else None
+        at_once = not any(isinstance(step, steps.Wait) for step in history)  # only then it can be done again and again
+        found = situation(queue, copy, self._release), consumed, waited, at_once
+        if found not in self._known and queue.definition.type != STREAM:
+            self._known.add(found)
+            self._later(steps.length(history), history, queue, None)
+
+    def _later(self, actions: int, history: History, queue: QueueState, filling: _Filling | None) -> None:
+        ahead = _Ahead(actions, next(self._order), history, queue.vhost.name, queue.name, filling)
+        heapq.heappush(self._ahead, ahead)
+
+    def _go_on(self, actions_max: int) -> None:
+        """Go on with what was noted, the shortest histories first, up to so many actions."""
+        while self._ahead and self._ahead[0].actions <= actions_max:
+            ahead = heapq.heappop(self._ahead)
+            if ahead.filling is not None:
+                self._fill(ahead.path, ahead.vhost, ahead.queue, ahead.filling)
+            else:
+                self._onward(ahead.path, ahead.vhost, ahead.queue)
+
+    def _onward(self, path: History, vhost: str, name: str) -> None:
+        """All that can happen next to the message that a path brings into a queue."""
+        trial = self._try(path)
+        queue = None if trial is None else trial.queue(name, vhost)
+        if trial is None or queue is None:
+            return
+        for times, body_bytes in too_many(queue, trial):
+            actions = min(times * steps.length(tuple(once(path))), ACTIONS_MAX)
+            self._later(actions, path, queue, _Filling(times, body_bytes, queue.settings.dead_letters))
+        for action in (*failures(queue), *pauses(trial)):
+            self._try((*path, *action))
+        if isinstance(self.property, Settles):
+            self._fail_atonce(path)
+
+    def _fail_atonce(self, path: History) -> None:
+        """Reject messages wherever they turn up, for as long as no time passes.
+
+        Rather where they do not pause, since to cut a pause short starts the count anew; and
+        rather where they do, for a full queue may send them right back.
+        """
+        for pausing_first in (False, True):
+            trial, history = self._trial(path), list(path)
+            trial.play(path)
+            for _ in range(3 * RETURNS_MAX * sum(1 for _ in trial.queues())):
+                sending = [queue for queue, _ in trial.copies() if sends_on(queue)]
+                sending = sending[::-1] if pausing_first else sending
+                if not sending:
+                    break
+                queue = min(sending, key=lambda queue: bool(queue.settings.message_ttl_ms) != pausing_first)
+                history.append(steps.Reject(queue.name, vhost=queue.vhost.name))
+                try:
+                    trial.do(history[-1])
+                except PropertyBroken as broken:
+                    raise _Found(broken.history) from None
+
+    def _fill(self, path: History, vhost: str, name: str, filling: _Filling) -> None:
+        """Bring one message more into the queue, by this path, than it may hold.
+
+        A path that goes beyond the limit of another queue on its way is not gone so often: each
+        message more takes only what one message takes.
+        """
+        times, body_bytes, dead_letters = filling
+        one = tuple(once(path))
+        more = steps.again(tuple(with_body(step, body_bytes) for step in one), times)
+        full = (more,) if one == path else (*path, more)
+        if self._try(full) is None:
+            self.untried.append(f"filling '{name}': it takes {times:,} messages")
+            return
+        if isinstance(self.property, Settles) and steps.length(full) <= CHEAP:
+            self._fail_atonce(full)
+        if dead_letters:  # full again while somebody has a message of it, which is rejected then
+            self._try((*path, steps.Get(name, vhost=vhost), more, steps.Reject(name, vhost=vhost)))
+
+
+class _TimeIsUp(Exception):
+    """Ends the search."""
+
+
+class _Found(Exception):
+    """Ends the search."""
+
+    def __init__(self, history: History) -> None:
+        super().__init__()
+        self.history = history
