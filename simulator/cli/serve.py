@@ -12,11 +12,11 @@ import click
 from click.core import ParameterSource
 
 from dlx.releases import DEFAULT, RELEASES
+from simulator.bootstrap import start_broker
 from simulator.cli.exit_errors import DataError, Unavailable
 from simulator.clock import Clock, VirtualClock, WallClock
 from simulator.definitions import DefinitionsError
 from simulator.message_history import RecordingBroker
-from simulator.server.bootstrap import furnished
 from simulator.server.listeners import Listeners
 from simulator.server.node import MEMORY_LIMIT_BYTES, Node
 
@@ -128,7 +128,7 @@ def serve(
         _serve_other(ctx, system, host, time, {"profile": profile} if system == "zaqar" else {})
         return
     try:
-        broker = furnished(release, definitions=definitions, users=dict(users), now_us=time.now_us())
+        broker = start_broker(release, definitions=definitions, users=dict(users), now_us=time.now_us())
     except DefinitionsError as error:
         raise DataError(str(error)) from error
     node = Node(RecordingBroker.taking_over(broker), time, memory_limit_bytes=memory_limit)
