@@ -82,7 +82,7 @@ class Finder:
         whole: bool = False,
     ) -> None:
         self.definitions, self.release = definitions, release
-        self.make = (lambda: named(property)) if isinstance(property, str) else property
+        self.make: Callable[[], Property] = (lambda: named(property)) if isinstance(property, str) else property
         self.property = self.make()
         document = definitions if isinstance(definitions, Mapping) else read_definitions(definitions).document
         self._release = rules(release)
