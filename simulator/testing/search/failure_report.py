@@ -13,10 +13,10 @@ from simulator.broker.operator_errors import OperatorError
 from simulator.events import LOSSES, Event, Happened
 from simulator.message_history import MessageHistory
 from simulator.scenario import steps
+from simulator.scenario.properties.property import PropertyBroken
 from simulator.scenario.steps import AnyStep, History
 from simulator.scenario.trial import Definitions, Trial
-from simulator.testing.properties.message_properties import PropertyBroken
-from simulator.testing.properties.property_registry import InCode, built_in
+from simulator.testing.search.property_code import InCode, built_in
 
 EVENTS_DRAWN_MAX = 2_000
 
