@@ -209,7 +209,8 @@ class _Reader:
         named = host.get("default_queue_type", metadata.get("default_queue_type"))
         if named in (None, "undefined"):
             return CLASSIC
-        return self._checked(named, _path(where, "default_queue_type"), str)
+        type_: str = self._checked(named, _path(where, "default_queue_type"), str)
+        return type_
 
     def _exchange(self, item: dict[str, Any], where: str) -> Exchange:
         return Exchange(

@@ -22,8 +22,8 @@ from simulator.cli.given_history import GivenHistory, read_history
 from simulator.cli.progress import countdown
 from simulator.definitions import DefinitionsError
 from simulator.scenario import steps
+from simulator.scenario.properties.property_registry import INVARIANTS, PROMISES
 from simulator.scenario.unknown_names import unknown_names
-from simulator.testing.properties.message_properties import INVARIANTS, PROMISES
 from simulator.testing.search.counterexample import Finding
 from simulator.testing.search.systematic_search import Search
 
