@@ -17,7 +17,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypedDict, Unpack
 
 from dlx.message import Message
 from dlx.releases import DEFAULT
@@ -44,6 +44,16 @@ _NOT_FOUND = 404
 Definitions = Mapping[str, Any] | str | os.PathLike[str]
 QueueKey = tuple[str, str]
 """The names of a virtual host and of a queue in it."""
+
+
+class PublishFields(TypedDict, total=False):
+    """The fields of ``steps.Publish`` that have defaults."""
+
+    headers: Mapping[str, Any]
+    expiration_ms: int | None
+    body_bytes: int
+    times: int
+    vhost: str
 
 
 class Observed(Broker):
@@ -130,7 +140,7 @@ class Trial:
     # Steps, one method each. All raise ``LookupError`` for a name that the definitions never had, and ``ValueError``
     # for a value that a step cannot have.
 
-    def publish(self, exchange: str, routing_key: str, **how: Any) -> None:
+    def publish(self, exchange: str, routing_key: str, **how: Unpack[PublishFields]) -> None:
         """Publish messages; ``how`` are the other fields of ``steps.Publish``. Raises ``ValueError`` if refused."""
         self._refusal = ""
         self._ask("publish", exchange=exchange, routing_key=routing_key, **how)
@@ -146,7 +156,9 @@ class Trial:
         """The consumer of ``queue`` rejects its oldest delivery for good."""
         self._ask("reject", queue=queue, times=times, vhost=vhost)
 
-    def requeue(self, queue: str, times: int = 1, *, method: str = "reject", vhost: str = "/") -> None:
+    def requeue(
+        self, queue: str, times: int = 1, *, method: Literal["reject", "nack"] = "reject", vhost: str = "/"
+    ) -> None:
         """The consumer of ``queue`` returns its oldest delivery to the queue, by ``reject`` or ``nack``."""
         self._ask("requeue", queue=queue, times=times, method=method, vhost=vhost)
 

@@ -54,7 +54,8 @@ def test_orders(definitions: Path) -> None:
         assert_nothing_lost(server)
         assert_dead_lettered(server, to="dead", reason="expired", times=1)
         assert_settles(server, within=timedelta(minutes=1))
-    assert (url, now_us)
+    assert url.startswith("amqp://")
+    assert now_us > 0
 
 
 def losses(definitions: dict[str, object]) -> tuple[object, ...]:
@@ -75,14 +76,14 @@ def release_of(broker: simulator.Broker, clock: simulator.VirtualClock) -> dlx.R
 # An analyst
 
 
-def deaths(topology: dlx.Topology, rules: dlx.Release) -> list[str]:
-    settings = dlx.effective_settings(topology, rules)
+def queues_after(queue: dlx.Queue, topology: dlx.Topology, rules: dlx.Release) -> tuple[str, ...]:
+    settings: dlx.Settings = dlx.effective_settings(queue, topology, rules)
     try:
         message: dlx.Message = dlx.published("", "orders", expiration="100", release=rules)
-        letter: dlx.DeadLetter = dlx.dead_letter(message, "expired", settings["orders"], topology, rules, time_s=1)
+        letter: dlx.DeadLetter = dlx.dead_letter(message, "expired", settings, topology, rules, time_s=1)
     except (dlx.PublishRefusedError, dlx.QueueCrashError, dlx.UnknownExchangeTypeError):
-        return []
-    return [copy.queue for copy in letter.copies]
+        return ()
+    return letter.queues
 
 
 def readable(log: Path) -> bool:
@@ -93,10 +94,10 @@ def readable(log: Path) -> bool:
 
 
 def told(summary: Summary, verdict: Verdict) -> str:
-    return f"{summary.agreement_percent} {verdict}"
+    return f"{summary.agreement_percent} {verdict.name}"
 
 
-def known(name: dlx.ReleaseName) -> dlx.Release:
+def known(name: str) -> dlx.Release:
     try:
         return dlx.release(name)
     except dlx.UnknownReleaseError:
