@@ -54,7 +54,7 @@ class Management:
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.api: Api = api_of(node.broker.release.name)
+        self.api: Api = api_of(node.broker.release.version)
         self.numbers = count(1)
         self.traces = Traces(node, self.numbers)
         self.global_parameters: dict[str, Any] = dict(self.api.initial_global_parameters)

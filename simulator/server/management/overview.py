@@ -44,7 +44,7 @@ def listeners(call: Call) -> list[dict[str, Any]]:
             "ip_address": "127.0.0.1",
             "port": port,
             "socket_opts": {"backlog": 128, "nodelay": True, "linger": [True, 0], "exit_on_close": False},
-            **call.api.listener_facts,
+            **call.api.listener_fields,
         }
         for protocol, port in ports.items()
         if port
@@ -95,7 +95,7 @@ def _versions(call: Call) -> dict[str, Any]:
         "erlang_full_version": "none: this is a simulator",
         "disable_stats": False,
         "enable_queue_totals": False,
-        **call.api.overview_facts,
+        **call.api.overview_fields,
     }
 
 
