@@ -119,12 +119,12 @@ class Consumers:
             "4.3": _PRIORITY | {"x-consumer-timeout"},
         },
         before=_FAILOVER,
-        meaning="The same of a quorum queue's consumers.",
+        meaning="The arguments of a quorum queue's consumers that are checked; those of other types are refused.",
         evidence="live; rabbit_quorum_queue.erl capabilities",
     )
     stream_consumer_arguments: frozenset[str] = changed(
         {"3.10": frozenset({"x-stream-offset", "x-credit"}), "4.0": _FILTERED}, before=frozenset(),
-        meaning="The same of a stream's consumers.",
+        meaning="The arguments of a stream's consumers that are checked; those of other types are refused.",
         evidence="live; rabbit_stream_queue.erl capabilities",
     )
     stream_refusals: Literal["stream queues queue", "stream queue"] = since(
