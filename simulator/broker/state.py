@@ -11,6 +11,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dlx.dead_lettering import DeadLetter
 from dlx.message import Message
 from dlx.settings import Settings
 from dlx.topology import QUORUM, STREAM, Binding, Exchange, Policy, Queue, Topology
@@ -210,7 +211,7 @@ class QueueState:
     unused_due_us: int | None = None
     due_us: int | None = None
     deleted: bool = False
-    letters: dict[Any, Any] = field(default_factory=dict)
+    letters: dict[Any, tuple[Message, DeadLetter]] = field(default_factory=dict)
     counters: Counters = field(default_factory=Counters)
 
     @property

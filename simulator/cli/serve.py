@@ -12,45 +12,36 @@ import click
 from click.core import ParameterSource
 
 from dlx.releases import DEFAULT, RELEASES
+from simulator.bootstrap import start_broker
 from simulator.cli.exit_errors import DataError, Unavailable
+from simulator.cli.given_files import DEFINITIONS
 from simulator.clock import Clock, VirtualClock, WallClock
 from simulator.definitions import DefinitionsError
 from simulator.message_history import RecordingBroker
-from simulator.server.bootstrap import furnished
 from simulator.server.listeners import Listeners
 from simulator.server.node import MEMORY_LIMIT_BYTES, Node
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
-class _Size(click.ParamType):
-    """Bytes, such as ``512M``."""
-
-    name = "size"
-
-    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        text = str(value).lower().removesuffix("b").removesuffix("i")
-        unit = text[-1:] if text[-1:].isalpha() else ""
-        number = text.removesuffix(unit) if unit else text
-        if unit not in _UNITS or not number.isdecimal() or int(number) == 0:
-            self.fail(f"{value} is no size: write bytes, such as 536870912, 512M or 1G", param, ctx)
-        return int(number) * _UNITS[unit]
+def _size(value: str | int) -> int:
+    """Read a number of bytes, such as ``512M``."""
+    text = str(value).lower().removesuffix("b").removesuffix("i")
+    unit = text[-1:] if text[-1:].isalpha() else ""
+    number = text.removesuffix(unit) if unit else text
+    if unit not in _UNITS or not number.isdecimal() or int(number) == 0:
+        raise click.BadParameter(f"{value} is no size: write bytes, such as 536870912, 512M or 1G")
+    return int(number) * _UNITS[unit]
 
 
-class _User(click.ParamType):
-    """``NAME:PASSWORD``."""
-
-    name = "user"
-
-    def convert(
-        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value
-        name, colon, password = value.partition(":")
-        if not name or not colon:
-            self.fail(f"{value} is no user: write NAME:PASSWORD", param, ctx)
-        return name, password
+def _user(value: str | tuple[str, str]) -> tuple[str, str]:
+    """Read ``NAME:PASSWORD``."""
+    if isinstance(value, tuple):
+        return value
+    name, colon, password = value.partition(":")
+    if not name or not colon:
+        raise click.BadParameter(f"{value} is no user: write NAME:PASSWORD")
+    return name, password
 
 
 _PORT = click.IntRange(0, 65535)
@@ -79,7 +70,7 @@ _ZAQARS = ("redis", "spec", "mongodb", "swift")
 @click.option(
     "--release", type=click.Choice(RELEASES), default=DEFAULT, show_default=True, help="The RabbitMQ that it is."
 )
-@click.option("--definitions", type=click.Path(path_type=Path), help="Start with what this export describes.")
+@click.option("--definitions", type=DEFINITIONS, help="Start with what this export describes.")
 @click.option(
     "--clock",
     type=click.Choice(["wall", "virtual"]),
@@ -90,14 +81,15 @@ _ZAQARS = ("redis", "spec", "mongodb", "swift")
 @click.option(
     "--user",
     "users",
-    type=_User(),
+    type=_user,
     multiple=True,
     metavar="NAME:PASSWORD",
     help="An administrator, from anywhere; repeatable. [default: guest:guest, from this machine only]",
 )
 @click.option(
     "--memory-limit",
-    type=_Size(),
+    type=_size,
+    metavar="SIZE",
     default=MEMORY_LIMIT_BYTES,
     show_default="1G",
     help="What queues may hold before publishers must wait.",
@@ -128,7 +120,7 @@ def serve(
         _serve_other(ctx, system, host, time, {"profile": profile} if system == "zaqar" else {})
         return
     try:
-        broker = furnished(release, definitions=definitions, users=dict(users), now_us=time.now_us())
+        broker = start_broker(release, definitions=definitions, users=dict(users), now_us=time.now_us())
     except DefinitionsError as error:
         raise DataError(str(error)) from error
     node = Node(RecordingBroker.taking_over(broker), time, memory_limit_bytes=memory_limit)

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from simulator.clock import VirtualClock, duration_us
-from simulator.message_history import Life, RecordingBroker
+from simulator.message_history import MessageHistory, RecordingBroker
 from simulator.server.management import access, listing
 from simulator.server.management.http_errors import ApiError, bad_request, object_not_found
 from simulator.server.management.request import Call
@@ -79,7 +79,7 @@ def _duration_us(document: dict[str, Any]) -> int:
     return duration
 
 
-# Lives
+# Histories of messages
 
 
 def _recorder(call: Call) -> RecordingBroker:
@@ -89,45 +89,45 @@ def _recorder(call: Call) -> RecordingBroker:
     return recorder
 
 
-def _lives(call: Call) -> Any:
+def _histories(call: Call) -> Any:
     ended, lost = (_FLAGS.get(call.query.get(name, "")) for name in ("ended", "lost"))
-    found = _recorder(call).lives.find(
+    found = _recorder(call).histories.find(
         vhost=call.query.get("vhost"),
         queue=call.query.get("queue"),
         message_id=call.query.get("message_id"),
         ended=ended,
         lost=lost,
     )
-    seen = (life for life in found if access.sees_vhost(call, life.vhost))
-    return listing.listed([_summary(life) for life in seen], call, ("uid",))
+    seen = (history for history in found if access.sees_vhost(call, history.vhost))
+    return listing.listed([_summary(history) for history in seen], call, ("uid",))
 
 
-def _summary(life: Life) -> dict[str, Any]:
+def _summary(history: MessageHistory) -> dict[str, Any]:
     return {
-        "uid": life.uid,
-        "vhost": life.vhost,
-        "message_id": life.message_id,
-        "ended": life.ended,
-        "queues": list(life.queues),
-        "last": life.last(),
-        "loss": life.loss,
+        "uid": history.uid,
+        "vhost": history.vhost,
+        "message_id": history.message_id,
+        "ended": history.ended,
+        "queues": list(history.queues),
+        "last": history.last(),
+        "loss": history.loss,
     }
 
 
-def _life(call: Call) -> Any:
+def _history(call: Call) -> Any:
     recorder = _recorder(call)
     try:
-        life = recorder.lives.life(int(call.id("uid")))
+        history = recorder.histories.get(int(call.id("uid")))
     except ValueError as error:
         raise bad_request(f"expected a number of a message, got {call.id('uid')!r:.60}") from error
-    if life is None or not access.sees_vhost(call, life.vhost):
+    if history is None or not access.sees_vhost(call, history.vhost):
         raise object_not_found()
-    return {**_summary(life), "sentences": recorder.explain(life.uid), "events": life.to_json()}
+    return {**_summary(history), "sentences": recorder.explain(history.uid), "events": history.to_json()}
 
 
 RESOURCES = (
     Resource("/clock", _clock),
     Resource("/clock/advance", post=_advance, allow=access.administrators),
-    Resource("/lives", _lives),
-    Resource("/lives/:uid", _life),
+    Resource("/lives", _histories),
+    Resource("/lives/:uid", _history),
 )
