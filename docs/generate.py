@@ -88,7 +88,9 @@ def _subject(subject: type) -> str:
 def _set(row: Row) -> str:
     """What a behaviour whose value is a set holds, and in which releases."""
     members = sorted(frozenset().union(*row.values))
-    rows = [(_members(frozenset({member})), *("×" if member in held else "" for held in row.values)) for member in members]
+    rows = [
+        (_members(frozenset({member})), *("×" if member in held else "" for held in row.values)) for member in members
+    ]
     return _table((f"`{row.name}`", *RELEASES), rows)
 
 
