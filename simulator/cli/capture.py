@@ -13,6 +13,7 @@ import msgspec
 
 from simulator import capture as captures
 from simulator.cli.exit_errors import DataError, Unavailable
+from simulator.cli.given_files import LOG
 from simulator.cli.progress import progress
 
 _HINT_AFTER_SECONDS = 5
@@ -86,7 +87,7 @@ def capture(
 
 
 @click.command()
-@click.argument("logs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="LOG...")
+@click.argument("logs", nargs=-1, required=True, type=LOG, metavar="LOG...")
 @click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="Parquet file to write.")
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 def convert(logs: tuple[Path, ...], out: Path, as_json: bool) -> None:

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from simulator.cli.exit_errors import DataError
+from simulator.cli.given_files import SCENARIO
 from simulator.cli.json_files import read_object
 from simulator.cli.progress import progress
 from simulator.compare import ADAPTERS, Fate, Outcome, read
@@ -26,7 +27,7 @@ _UNITS = ((3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
 
 @click.command()
-@click.argument("history_path", metavar="SCENARIO.json", type=click.Path(path_type=Path))
+@click.argument("history_path", metavar="SCENARIO.json", type=SCENARIO)
 @click.option(
     "--systems",
     default=",".join(ADAPTERS),

@@ -17,6 +17,7 @@ from click.core import ParameterSource
 from dlx.releases import DEFAULT, RELEASES
 from simulator.broker.operator_errors import OperatorError
 from simulator.cli.exit_errors import DataError
+from simulator.cli.given_files import DEFINITIONS
 from simulator.cli.given_history import GivenHistory, read_history
 from simulator.cli.progress import countdown
 from simulator.definitions import DefinitionsError
@@ -33,7 +34,7 @@ EXIT_BROKEN, EXIT_FAULT = 1, 70
 
 
 @click.command()
-@click.argument("definitions_path", metavar="DEFINITIONS", type=click.Path(path_type=Path))
+@click.argument("definitions_path", metavar="DEFINITIONS", type=DEFINITIONS)
 @click.option(
     "--property",
     "name",

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 
 import click
+from click.shell_completion import CompletionItem, shell_complete
 
 from simulator.extras import missing
 
@@ -20,6 +21,8 @@ EXIT_UNAVAILABLE = 69
 EXIT_SOFTWARE = 70
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells count
 EXIT_PIPE = 141  # 128 + SIGPIPE
+# Set by the shells' completion scripts; `_DLX_COMPLETE=bash_source dlx` prints the one for bash.
+COMPLETE_VARIABLE = "_DLX_COMPLETE"
 
 # A command's name, where it is, and its line in `dlx --help` (which thus imports none of them).
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -52,6 +55,12 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the sub-commands and options that begin with ``incomplete``. Imports no sub-command."""
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [CompletionItem(name, help=COMMANDS[name][1]) for name in names] + options
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
@@ -68,6 +77,9 @@ def main(args: Sequence[str] | None = None) -> int:
 
     Set ``DLX_DEBUG=1`` to let an unexpected error through with its traceback.
     """
+    completion = os.environ.get(COMPLETE_VARIABLE) if args is None else None
+    if completion:
+        return shell_complete(cli, {}, "dlx", COMPLETE_VARIABLE, completion) and EXIT_USAGE
     try:
         # Not cli.main(): it ends a broken pipe with 1, which means findings here.
         with cli.make_context("dlx", list(sys.argv[1:] if args is None else args)) as context:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,12 +11,12 @@ from rich.console import Console
 from rich.table import Table
 
 from dlx.releases import DEFAULT, RELEASES, TABLE
-from simulator.cli.exit_errors import DataError, Unavailable
+from simulator.cli.exit_errors import DataError
+from simulator.cli.given_files import DEFINITIONS, LOG
 from simulator.cli.progress import progress
+from simulator.cli.spark_job import run_on_spark
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from simulator.replay.run import Result
     from simulator.replay.summary import Finding
 
@@ -28,12 +25,12 @@ SHORT = 60
 
 
 @click.command()
-@click.argument("logs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="LOG...")
+@click.argument("logs", nargs=-1, required=True, type=LOG, metavar="LOG...")
 @click.option(
     "--definitions",
     "definitions_path",
     required=True,
-    type=click.Path(path_type=Path),
+    type=DEFINITIONS,
     metavar="FILE",
     help="The broker's definitions.json, exported while its topology was as in the log.",
 )
@@ -91,35 +88,17 @@ def _replayed(logs: tuple[Path, ...], definitions_path: Path, rules: str, master
             for line in prepared.rejected:
                 click.echo(f"broken: {line}", err=True)
             show("starting Spark for", prepared.rows)
-            with _session(master) as spark:
-                return run_replay(
+            return run_on_spark(
+                master,
+                "dlx replay",
+                lambda spark: run_replay(
                     spark, prepared, definitions, work, rules=rules, out=out, master=master, progress=show
-                )
+                ),
+            )
     except MatchesNothingError as error:
         raise DataError(str(error)) from error
     except (CaptureError, DefinitionsError) as error:
         raise DataError(str(error)) from error
-
-
-@contextmanager
-def _session(master: str) -> Iterator[SparkSession]:
-    """A Spark session that ends with the command."""
-    from pyspark.errors import PySparkRuntimeError
-
-    from simulator.replay.spark_session import spark_session
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            spark = spark_session(master)
-        except PySparkRuntimeError as error:
-            raise Unavailable(
-                f"Spark did not start on {master}: {error}; it needs Java 17 or 21 (java -version)"
-            ) from error
-    try:
-        yield spark
-    finally:
-        spark.stop()
 
 
 def _show(result: Result, rules: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -12,14 +12,19 @@ from rich.table import Table
 from rich.text import Text
 
 from simulator.cli.exit_errors import DataError
+from simulator.cli.given_files import HISTORIES
 from simulator.cli.progress import progress
+from simulator.cli.spark_job import run_on_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 EXIT_FINDINGS = 1
 SHOWN = 10
 
 
 @click.command()
-@click.argument("logs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="LOG...")
+@click.argument("logs", nargs=-1, required=True, type=HISTORIES, metavar="LOG...")
 @click.option(
     "--tolerance-ms", type=click.FloatRange(min=0), default=0, show_default=True, help="How far times may be apart."
 )
@@ -46,28 +51,28 @@ def replay_histories(logs: tuple[Path, ...], tolerance_ms: float, master: str, a
 
 
 def _replayed(logs: tuple[Path, ...], tolerance_ms: float, master: str) -> dict[str, Any]:
-    """Counts by system, and the first of those that differ or cannot be read."""
+    """Return the counts by system, and the first histories that differ or cannot be read."""
+    return run_on_spark(master, "dlx replay-histories", lambda spark: _counted(spark, logs, tolerance_ms, master))
+
+
+def _counted(spark: SparkSession, logs: tuple[Path, ...], tolerance_ms: float, master: str) -> dict[str, Any]:
     from pyspark.sql import functions as F
 
     from simulator.replay.histories import DIFFERS, UNREADABLE
     from simulator.replay.histories import replay_histories as run
     from simulator.replay.plan import ship
-    from simulator.replay.spark_session import is_local, spark_session
+    from simulator.replay.spark_session import is_local
 
-    spark = spark_session(master, "dlx replay-histories")
-    try:
-        if not is_local(master):
-            ship(spark)
-        verdicts = run(spark.read.text([str(path.resolve()) for path in logs]), tolerance_ms=tolerance_ms).cache()
-        sums = F.count("*").alias("histories"), F.sum("events").alias("events")
-        counts = verdicts.groupBy("system", "verdict").agg(*sums)
-        some = {
-            kind: [row.asDict() for row in verdicts.where(F.col("verdict") == kind).limit(SHOWN).toLocalIterator()]
-            for kind in (DIFFERS, UNREADABLE)
-        }
-        return {"counts": [row.asDict() for row in counts.orderBy("system", "verdict").toLocalIterator()], **some}
-    finally:
-        spark.stop()
+    if not is_local(master):
+        ship(spark)
+    verdicts = run(spark.read.text([str(path.resolve()) for path in logs]), tolerance_ms=tolerance_ms).cache()
+    sums = F.count("*").alias("histories"), F.sum("events").alias("events")
+    counts = verdicts.groupBy("system", "verdict").agg(*sums)
+    some = {
+        kind: [row.asDict() for row in verdicts.where(F.col("verdict") == kind).limit(SHOWN).toLocalIterator()]
+        for kind in (DIFFERS, UNREADABLE)
+    }
+    return {"counts": [row.asDict() for row in counts.orderBy("system", "verdict").toLocalIterator()], **some}
 
 
 def _show(console: Console, report: dict[str, Any]) -> None:

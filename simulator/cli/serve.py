@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from dlx.releases import DEFAULT, RELEASES
 from simulator.bootstrap import start_broker
 from simulator.cli.exit_errors import DataError, Unavailable
+from simulator.cli.given_files import DEFINITIONS
 from simulator.clock import Clock, VirtualClock, WallClock
 from simulator.definitions import DefinitionsError
 from simulator.message_history import RecordingBroker
@@ -69,7 +70,7 @@ _ZAQARS = ("redis", "spec", "mongodb", "swift")
 @click.option(
     "--release", type=click.Choice(RELEASES), default=DEFAULT, show_default=True, help="The RabbitMQ that it is."
 )
-@click.option("--definitions", type=click.Path(path_type=Path), help="Start with what this export describes.")
+@click.option("--definitions", type=DEFINITIONS, help="Start with what this export describes.")
 @click.option(
     "--clock",
     type=click.Choice(["wall", "virtual"]),

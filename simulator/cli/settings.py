@@ -23,9 +23,10 @@ from dlx.settings import (
 )
 from dlx.topology import STREAM, Policy, Topology
 from simulator.cli.exit_errors import DataError
+from simulator.cli.given_files import DEFINITIONS
 from simulator.definitions import Definitions, DefinitionsError, read_definitions
+from simulator.nearest_names import suggestion
 
-NAMES_SHOWN = 12
 _WHY = {
     DEAD_LETTER_STRATEGY: "at-least-once needs a dead-letter exchange and overflow reject-publish",
     OVERFLOW: "quorum queues take reject-publish-dlx for drop-head",
@@ -34,7 +35,7 @@ _WHY = {
 
 
 @click.command()
-@click.argument("definitions_path", metavar="DEFINITIONS", type=click.Path(path_type=Path))
+@click.argument("definitions_path", metavar="DEFINITIONS", type=DEFINITIONS)
 @click.option("--queue", metavar="NAME", help="Show this queue alone.")
 @click.option("--vhost", metavar="NAME", help="Show this virtual host alone.")
 @click.option(
@@ -79,8 +80,8 @@ def _resolved(
         if queue in (None, each)
     ]
     if queue is not None and not found:
-        known = sorted({each for topology in topologies.values() for each in topology.queues})
-        raise DefinitionsError(definitions.source, "", f"no queue {queue!r}; it has {_names(known)}")
+        known = [each for topology in topologies.values() for each in topology.queues]
+        raise DefinitionsError(definitions.source, "", f"no queue {queue!r}; {suggestion(queue, known)}")
     return found
 
 
@@ -91,13 +92,6 @@ def _topologies(definitions: Definitions, vhost: str | None) -> dict[str, Topolo
     if not definitions.vhost_named:
         return {"": definitions.topology("")}
     return {name: definitions.topology(name) for name in definitions.vhosts}
-
-
-def _names(names: list[str]) -> str:
-    if not names:
-        return "none"
-    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(repr(name) for name in names[:NAMES_SHOWN]) + more
 
 
 # -- for people ------------------------------------------------------------------

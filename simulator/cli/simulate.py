@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from simulator.cli.exit_errors import DataError
+from simulator.cli.given_files import SCENARIO
 from simulator.cli.json_files import read_object
 from simulator.scenario.scenario_errors import ScenarioError
 from simulator.systems import SYSTEMS
@@ -16,7 +17,7 @@ from simulator.systems import simulate as run
 
 @click.command()
 @click.argument("system", type=click.Choice(list(SYSTEMS)))
-@click.argument("scenario_path", metavar="SCENARIO.json", type=click.Path(path_type=Path))
+@click.argument("scenario_path", metavar="SCENARIO.json", type=SCENARIO)
 def simulate(system: str, scenario_path: Path) -> None:
     """Run a scenario on virtual time, and print the trace as JSON.
 

@@ -21,7 +21,7 @@ from dlx.deaths import DELIVERY_LIMIT, REJECTED, deaths_in_header
 from dlx.message import Message
 from dlx.settings import effective_settings
 from dlx.topology import STREAM
-from simulator.events import Event, Happened
+from simulator.events import Event, Happened, sender_knows
 from simulator.scenario.properties.conservation import Ledger
 from simulator.scenario.properties.property import Property
 
@@ -44,15 +44,13 @@ class Lossless(Property):
     policies_change = False
 
     def __init__(self) -> None:
-        self._refused: tuple[str | None, int] | None = None
+        self._last: Happened | None = None
 
     def observe(self, trial: Trial, event: Happened, message: Message) -> None:
         """Look for the end of a copy that nobody acknowledged."""
-        refused, self._refused = self._refused, None
-        if event.event == Event.NACKED and event.reason is None:
-            self._refused = event.queue, event.uid
+        before, self._last = self._last, event
         why = _LOSSES.get(event.event)
-        if why is None or event.queue is None or refused == (event.queue, event.uid):
+        if why is None or event.queue is None or sender_knows(event, before):
             return
         if not _discarded(trial, event):
             told = why.format(queue=event.queue, reason=event.reason)

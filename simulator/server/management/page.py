@@ -19,7 +19,7 @@ from dlx.routing import route
 from dlx.topology import STREAM
 from simulator.broker.state import QueueState, VirtualHost
 from simulator.clock import VirtualClock
-from simulator.message_history import Life
+from simulator.message_history import MessageHistory
 from simulator.server.management import access
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource
@@ -59,7 +59,7 @@ def _page(request: Request) -> Response:
 
 _FOOT = (
     '<p class="quiet"><br>The management API is under <code>/api</code>: <a href="api/queues">queues</a>,'
-    ' <a href="api/lives">lives of messages</a>, <a href="api/clock">the clock</a>.</p>'
+    ' <a href="api/lives">histories of messages</a>, <a href="api/clock">the clock</a>.</p>'
 )
 
 
@@ -151,28 +151,30 @@ def _code(text: str) -> str:
     return f"<code>{escape(text)}</code>"
 
 
-# Lives
+# Histories of messages
 
 
 def _lost(request: Request) -> str:
     recorder = request.management.recorder
     if recorder is None:
         return ""
-    lives = recorder.lives.find(lost=True, newest_first=True)
-    seen = islice((life for life in lives if access.sees_vhost(request, life.vhost)), _LOST_MAX)
-    table = _table(_LOST_COLUMNS, map(_life, seen)) or '<p class="quiet">No message was lost.</p>'
+    histories = recorder.histories.find(lost=True, newest_first=True)
+    seen = islice((history for history in histories if access.sees_vhost(request, history.vhost)), _LOST_MAX)
+    table = _table(_LOST_COLUMNS, map(_history, seen)) or '<p class="quiet">No message was lost.</p>'
     return f"<h2>Messages lost lately</h2>{table}"
 
 
-def _life(life: Life) -> str:
-    first, name = life.events[0], f"{life.uid}" if life.message_id is None else f"{life.uid} ({life.message_id})"
+def _history(history: MessageHistory) -> str:
+    first, name = history.events[0], str(history.uid)
+    if history.message_id is not None:
+        name += f" ({history.message_id})"
     keys = ", ".join(_code(key) for key in first.routing_keys)
-    exchange = f"exchange {_code(first.exchange or '(default)')}, key {keys}, in {_code(life.vhost)}"
+    exchange = f"exchange {_code(first.exchange or '(default)')}, key {keys}, in {_code(history.vhost)}"
     cells = (
-        _cell(f"<time>{_shown(life.events[-1].time_us)}</time>"),
-        _cell(f'<a href="api/lives/{life.uid}">{escape(name)}</a>'),
+        _cell(f"<time>{_shown(history.events[-1].time_us)}</time>"),
+        _cell(f'<a href="api/lives/{history.uid}">{escape(name)}</a>'),
         _cell(exchange),
-        _cell(escape(life.loss or "")),
+        _cell(escape(history.loss or "")),
     )
     return f"<tr>{''.join(cells)}</tr>"
 

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from simulator.clock import VirtualClock, duration_us
-from simulator.message_history import Life, RecordingBroker
+from simulator.message_history import MessageHistory, RecordingBroker
 from simulator.server.management import access, listing
 from simulator.server.management.http_errors import ApiError, bad_request, object_not_found
 from simulator.server.management.request import Request
@@ -79,7 +79,7 @@ def _duration_us(document: dict[str, Any]) -> int:
     return duration
 
 
-# Lives
+# Histories of messages
 
 
 def _recorder(request: Request) -> RecordingBroker:
@@ -89,45 +89,45 @@ def _recorder(request: Request) -> RecordingBroker:
     return recorder
 
 
-def _lives(request: Request) -> Any:
+def _histories(request: Request) -> Any:
     ended, lost = (_FLAGS.get(request.query.get(name, "")) for name in ("ended", "lost"))
-    found = _recorder(request).lives.find(
+    found = _recorder(request).histories.find(
         vhost=request.query.get("vhost"),
         queue=request.query.get("queue"),
         message_id=request.query.get("message_id"),
         ended=ended,
         lost=lost,
     )
-    seen = (life for life in found if access.sees_vhost(request, life.vhost))
-    return listing.listed([_summary(life) for life in seen], request, ("uid",))
+    seen = (history for history in found if access.sees_vhost(request, history.vhost))
+    return listing.listed([_summary(history) for history in seen], request, ("uid",))
 
 
-def _summary(life: Life) -> dict[str, Any]:
+def _summary(history: MessageHistory) -> dict[str, Any]:
     return {
-        "uid": life.uid,
-        "vhost": life.vhost,
-        "message_id": life.message_id,
-        "ended": life.ended,
-        "queues": list(life.queues),
-        "last": life.last(),
-        "loss": life.loss,
+        "uid": history.uid,
+        "vhost": history.vhost,
+        "message_id": history.message_id,
+        "ended": history.ended,
+        "queues": list(history.queues),
+        "last": history.last(),
+        "loss": history.loss,
     }
 
 
-def _life(request: Request) -> Any:
+def _history(request: Request) -> Any:
     recorder = _recorder(request)
     try:
-        life = recorder.lives.life(int(request.name("uid")))
+        history = recorder.histories.get(int(request.name("uid")))
     except ValueError as error:
         raise bad_request(f"expected a number of a message, got {request.name('uid')!r:.60}") from error
-    if life is None or not access.sees_vhost(request, life.vhost):
+    if history is None or not access.sees_vhost(request, history.vhost):
         raise object_not_found()
-    return {**_summary(life), "sentences": recorder.explain(life.uid), "events": life.to_json()}
+    return {**_summary(history), "sentences": recorder.explain(history.uid), "events": history.to_json()}
 
 
 RESOURCES = (
     Resource("/clock", _clock),
     Resource("/clock/advance", post=_advance, allow=access.administrators),
-    Resource("/lives", _lives),
-    Resource("/lives/:uid", _life),
+    Resource("/lives", _histories),
+    Resource("/lives/:uid", _history),
 )
