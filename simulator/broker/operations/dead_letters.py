@@ -194,7 +194,7 @@ def _publish(broker: Broker, queue: QueueState, pending: Pending, targets: list[
     copy, taken = pending.copy, True
     for name in targets:
         target = queue.vhost.queues[name]
-        if queues.enter(broker, target, pending.letter, copy.body, copy.uid, _publisher(queue)):
+        if queues.enter(broker, target, pending.letter, copy.body, copy.uid, _publisher(queue), held=True):
             pending.reached.add(name)
         else:
             taken = False
