@@ -1,4 +1,4 @@
-"""``dlx replay-histories``: logs of any system in the neutral event schema, against that system's rules."""
+"""``dlx replay-histories`` checks logs in the neutral event schema against the rules of the system they come from."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.text import Text
 
 from simulator.cli.exit_errors import DataError
 from simulator.cli.given_files import HISTORIES
+from simulator.cli.help_examples import example
 from simulator.cli.progress import progress
 from simulator.cli.spark_job import run_on_spark
 
@@ -23,18 +24,22 @@ EXIT_FINDINGS = 1
 SHOWN = 10
 
 
-@click.command()
+@click.command(epilog=example("dlx replay-histories histories.jsonl --tolerance-ms 50"))
 @click.argument("logs", nargs=-1, required=True, type=HISTORIES, metavar="LOG...")
 @click.option(
-    "--tolerance-ms", type=click.FloatRange(min=0), default=0, show_default=True, help="How far times may be apart."
+    "--tolerance-ms",
+    type=click.FloatRange(min=0),
+    default=0,
+    show_default=True,
+    help="Largest difference in milliseconds at which two times count as equal.",
 )
-@click.option("--master", default="local[*]", show_default=True, metavar="URL", help="Spark master.")
+@click.option("--master", default="local[*]", show_default=True, metavar="URL", help="Spark master to run on.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def replay_histories(logs: tuple[Path, ...], tolerance_ms: float, master: str, as_json: bool) -> int:
-    """Replay histories of any system on Spark, and compare with what was seen.
+    """Replay recorded histories of any simulated system on Spark, and compare with the recording.
 
     LOG has one history a line: JSON with system, scenario and events (docs/replay.md).
-    Exits with 1 when any differs, and with 65 when a line cannot be read.
+    The command exits with 1 if a history differs, and with 65 if a line cannot be read.
     """
     for path in logs:
         if not path.exists():

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from dlx.message_flow import Hop, State
 from simulator.events import Event
-from simulator.replay.graph import Hop, State, Target
+from simulator.replay.graph import Target
 from simulator.replay.states import Row
 
 
