@@ -1,9 +1,10 @@
-"""Names in a history that a topology does not have: of queues, exchanges and virtual hosts."""
+"""Finds names in a history that a topology does not have: of queues, exchanges and virtual hosts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from typing import NamedTuple
 
 from dlx.topology import Topology
 from simulator.scenario.steps import AnyStep, Publish, Repeat
@@ -12,40 +13,56 @@ SHOWN_MAX = 5
 _MORE_KEYS = ("CC", "BCC")
 
 
-def unknown_names(history: Iterable[AnyStep], topologies: Mapping[str, Topology]) -> list[str]:
-    """What the steps name that is not there, each once, in a sentence with the names that come near.
+class UnknownName(NamedTuple):
+    """A name that a topology does not have.
 
-    ``topologies`` are the virtual hosts by name. A routing key is no name, but with the default exchange it is
-    that of a queue.
+    Attributes:
+        where: the field that has it, such as ``steps[3].queue``.
+        problem: that the name is unknown, in a sentence with the names that come near.
     """
-    return list(dict.fromkeys(_unknown(history, topologies)))
+
+    where: str
+    problem: str
 
 
-def _unknown(history: Iterable[AnyStep], topologies: Mapping[str, Topology]) -> Iterator[str]:
-    for step in history:
+def unknown_names(history: Iterable[AnyStep], topologies: Mapping[str, Topology]) -> list[str]:
+    """Return what is wrong with the names in the steps, each sentence once.
+
+    ``topologies`` are the virtual hosts by name. A routing key is not a name, except with the default exchange: there
+    it names a queue.
+    """
+    return list(dict.fromkeys(each.problem for each in located_unknown_names(history, topologies)))
+
+
+def located_unknown_names(
+    history: Iterable[AnyStep], topologies: Mapping[str, Topology], where: str = "steps"
+) -> Iterator[UnknownName]:
+    """Yield each unknown name with its place; ``where`` is the place of the history itself."""
+    for index, step in enumerate(history):
+        here = f"{where}[{index}]"
         if isinstance(step, Repeat):
-            yield from _unknown(step.steps, topologies)
+            yield from located_unknown_names(step.steps, topologies, f"{here}.steps")
             continue
         vhost: str | None = getattr(step, "vhost", None)
         if vhost is None:
             continue
         topology = topologies.get(vhost)
         if topology is None:
-            yield _missing("virtual host", vhost, topologies)
+            yield UnknownName(f"{here}.vhost", _missing("virtual host", vhost, topologies))
             continue
-        queue = _queue(step)
+        field, queue = _queue(step)
         if isinstance(step, Publish) and step.exchange not in topology.exchanges:
-            yield _missing("exchange", step.exchange, topology.exchanges, vhost)
+            yield UnknownName(f"{here}.exchange", _missing("exchange", step.exchange, topology.exchanges, vhost))
         elif queue is not None and queue not in topology.queues:
-            yield _missing("queue", queue, topology.queues, vhost)
+            yield UnknownName(f"{here}.{field}", _missing("queue", queue, topology.queues, vhost))
 
 
-def _queue(step: AnyStep) -> str | None:
-    """The queue that the step names, if it names one."""
+def _queue(step: AnyStep) -> tuple[str, str | None]:
+    """Return the field in which the step names a queue, and the name; ``None`` if it names none."""
     if not isinstance(step, Publish):
-        return getattr(step, "queue", None)
+        return "queue", getattr(step, "queue", None)
     to_queue = step.exchange == "" and not any(name in step.headers for name in _MORE_KEYS)
-    return step.routing_key if to_queue else None
+    return "routing_key", step.routing_key if to_queue else None
 
 
 def _missing(kind: str, name: str, known: Iterable[str], vhost: str = "/") -> str:
