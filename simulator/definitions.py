@@ -17,6 +17,7 @@ import msgspec
 
 from dlx.topology import CLASSIC, QUORUM, STREAM, Binding, Exchange, Policy, Queue, Topology
 from simulator.files import write_whole
+from simulator.nearest_names import suggestion
 
 # Sections whose items belong to one virtual host.
 _PER_VHOST = ("permissions", "topic_permissions", "parameters", "policies", "queues", "exchanges", "bindings")
@@ -93,8 +94,7 @@ class Definitions:
         if not self.vhost_named:
             return next(iter(self._topologies.values()))
         if vhost not in self._topologies:
-            known = ", ".join(repr(name) for name in self.vhosts)
-            raise DefinitionsError(self.source, "", f"no virtual host {vhost!r}; it has {known}")
+            raise DefinitionsError(self.source, "", f"no virtual host {vhost!r}; {suggestion(vhost, self.vhosts)}")
         return self._topologies[vhost]
 
     def to_json(self, vhost: str | None = None) -> bytes:

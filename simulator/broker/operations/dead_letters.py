@@ -183,7 +183,7 @@ def _forward(broker: Broker, queue: QueueState, pending: Pending) -> None:
         _settled(broker, queue, pending)
         return
     waiting = [name for name in routed if name not in pending.reached]
-    targets = [name for name in waiting if not closes_cycle(name, pending.reason, letter)]
+    targets = [name for name in waiting if not closes_cycle(name, pending.reason, letter, broker.release)]
     if targets and _publish(broker, queue, pending, targets):
         _settled(broker, queue, pending)
 
@@ -194,7 +194,7 @@ def _publish(broker: Broker, queue: QueueState, pending: Pending, targets: list[
     copy, taken = pending.copy, True
     for name in targets:
         target = queue.vhost.queues[name]
-        if queues.enter(broker, target, pending.letter, copy.body, copy.uid, _publisher(queue)):
+        if queues.enter(broker, target, pending.letter, copy.body, copy.uid, _publisher(queue), held=True):
             pending.reached.add(name)
         else:
             taken = False

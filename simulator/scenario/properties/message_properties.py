@@ -21,7 +21,7 @@ from dlx.deaths import DELIVERY_LIMIT, REJECTED, deaths_in_header
 from dlx.message import Message
 from dlx.settings import effective_settings
 from dlx.topology import STREAM
-from simulator.events import Event, Happened
+from simulator.events import Event, Happened, sender_knows
 from simulator.scenario.properties.conservation import Ledger
 from simulator.scenario.properties.property import Property
 
@@ -40,19 +40,17 @@ class Lossless(Property):
     """
 
     name = "lossless"
-    promise = "no message that was routed ends otherwise than acknowledged or still in a queue"
+    promise = "No loss found: every routed message was acknowledged or is still in a queue"
     policies_change = False
 
     def __init__(self) -> None:
-        self._refused: tuple[str | None, int] | None = None
+        self._last: Happened | None = None
 
     def observe(self, trial: Trial, event: Happened, message: Message) -> None:
         """Look for the end of a copy that nobody acknowledged."""
-        refused, self._refused = self._refused, None
-        if event.event == Event.NACKED and event.reason is None:
-            self._refused = event.queue, event.uid
+        before, self._last = self._last, event
         why = _LOSSES.get(event.event)
-        if why is None or event.queue is None or refused == (event.queue, event.uid):
+        if why is None or event.queue is None or sender_knows(event, before):
             return
         if not _discarded(trial, event):
             told = why.format(queue=event.queue, reason=event.reason)
@@ -81,7 +79,7 @@ class Settles(Property):
     """
 
     name = "settles"
-    promise = "no message comes back to a queue again and again without time passing"
+    promise = "No loop found: no message returned to a queue over and over at one instant"
     policies_change = False
 
     def __init__(self) -> None:
@@ -144,7 +142,7 @@ class Punctual(Property):
     """Queues expire messages at their head only: one that lives longer keeps those behind it."""
 
     name = "punctual"
-    promise = "a message leaves its queue when its time to live ends"
+    promise = "No delay found: every message left its queue when its time to live ended"
     policies_change = False
     expirations_ms = (60_000, 1_000)
 
@@ -165,7 +163,7 @@ class Accepts(Property):
     """A publisher without confirms never learns that a queue refused its message."""
 
     name = "accepts"
-    promise = "no queue refuses a publish"
+    promise = "No refusal found: every queue accepted every publish"
     policies_change = False
 
     def observe(self, trial: Trial, event: Happened, message: Message) -> None:
@@ -178,7 +176,7 @@ class Conservation(Property):
     """Every message is in a queue, acknowledged, or gone with a named reason."""
 
     name = "conservation"
-    promise = "every message is in a queue, acknowledged, or gone with a named reason"
+    promise = "Conservation holds: every message is in a queue, acknowledged, or gone with a named reason"
     policies_change = True
 
     def __init__(self) -> None:
@@ -205,7 +203,7 @@ class DeathCounts(Property):
     """A dead letter's ``x-death`` is that of the message that died, and one death more, at the front."""
 
     name = "x-death"
-    promise = "x-death is well-formed and counts one death more with every death"
+    promise = "x-death is right: it is well-formed, and every death adds one to its counts"
     policies_change = True
 
     def __init__(self) -> None:
@@ -247,7 +245,7 @@ class SettingsFixpoint(Property):
     """Live queues have the settings that the rules make of their arguments and the policies."""
 
     name = "settings"
-    promise = "the settings of every queue are what the rules make of its arguments and the policies"
+    promise = "Settings are right: every queue has those that its arguments and the policies give it"
     policies_change = True
 
     def __init__(self) -> None:
@@ -269,7 +267,7 @@ class ComesToRest(Property):
     """Cycle detection keeps dead letters from going round by themselves."""
 
     name = "rest"
-    promise = "left alone, the broker has nothing more to do at this instant"
+    promise = "The broker comes to rest: left alone, it has nothing more to do at any instant"
     policies_change = True
 
     def check(self, trial: Trial) -> None:

@@ -42,7 +42,7 @@ class Property:
 
     Attributes:
         name: its name.
-        promise: what holds, in a sentence.
+        promise: tells people that no history broke the property; a sentence without its full stop.
         expirations_ms: the expirations that publishers set when this is tried; ``None`` stands for no expiration.
         policies_change: whether it may be asked for while operators change policies.
     """

@@ -11,8 +11,8 @@ from dlx import field_values
 from dlx.releases import DEFAULT
 from simulator.bootstrap import DefinitionsSource
 from simulator.broker.operator_errors import OperatorError
-from simulator.events import Event, Happened
-from simulator.message_history import Life
+from simulator.events import LOSSES, Event, Happened
+from simulator.message_history import MessageHistory
 from simulator.scenario import steps
 from simulator.scenario.player import Player
 from simulator.scenario.properties.property import PropertyBroken
@@ -49,7 +49,7 @@ def life(events: Sequence[Happened]) -> list[str]:
     """The life of a message in sentences, each with the time since the one before; what is repeated is told once."""
     if not events:
         return []
-    told = Life(uid=events[0].uid, vhost=events[0].vhost, events=list(events)).story()
+    told = MessageHistory(uid=events[0].uid, vhost=events[0].vhost, events=list(events)).story()
     return [
         f"{line} (These {len(part)}, {times:,} times.)" if times > 1 and line is part[-1] else line
         for part, times in repeats(told)
@@ -202,7 +202,7 @@ class _Drawing:
                 self._arrow(self._from[0], "->>", queue, self._from[1])
             case Event.ROUTED:
                 self._arrow(self._person("publisher"), "->>", queue, f"publish {' '.join(event.routing_keys)}")
-            case Event.NACKED if self._from is not None:
+            case Event.NACKED | Event.DEFERRED if self._from is not None:
                 self._arrow(self._from[0], "-x", queue, f"{self._from[1]}, refused")
             case Event.DELIVERED:
                 self._arrow(queue, "->>", self._person("consumer"), "deliver")
@@ -214,7 +214,7 @@ class _Drawing:
                 self._arrow(self._person("consumer"), "-->>", queue, f"requeue ({event.detail})")
             case Event.DEAD_LETTERED | Event.HELD:
                 self._from = queue, f"dead letter ({event.reason})"
-            case Event.CYCLE_DROPPED | Event.DROPPED | Event.UNROUTABLE | Event.PURGED:
+            case lost if lost in LOSSES:
                 self._arrow(queue, "-x", self._person("lost"), f"{event.event} {event.reason or ''}".rstrip())
 
     def _pause(self, event: Happened) -> None:
