@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias
 
 from dlx.consumer import DeathHistory
 from dlx.deaths import REASONS
-from simulator.testing.brokers.inspection import PATHS_SHOWN, Inspection, inspect
+from simulator.testing.brokers.inspect_broker import inspect
+from simulator.testing.brokers.inspection import PATHS_SHOWN, Inspection
 
 if TYPE_CHECKING:
     from simulator.broker import Broker as SimulatedBroker
