@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import click
 from click.shell_completion import CompletionItem, shell_complete
 
+import dlx
 from simulator.cli.help_examples import example
 from simulator.extras import missing
 
@@ -84,7 +85,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXAMPLE)
-@click.version_option(package_name="dlx", prog_name="dlx")
+@click.version_option(dlx.__version__, prog_name="dlx")
 def cli() -> None:
     """Simulate RabbitMQ's dead-lettering, find topologies that lose messages, and replay captured logs."""
 
