@@ -14,10 +14,9 @@ from typing import Any
 
 import msgspec
 
+from dlx.message import Message
 from dlx.releases import Release
 from simulator.broker.broker import Broker
-from simulator.broker.copies import Copy
-from simulator.broker.state import QueueState, VirtualHost
 from simulator.events import Event, Happened
 from simulator.message_location import whereabouts
 
@@ -151,23 +150,21 @@ class Lives:
         self._kept: OrderedDict[int, _Kept] = OrderedDict()
         self._unkept: Counter[int] = Counter()
 
-    def keep(
-        self, event: Event, where: QueueState | VirtualHost, copy: Copy, time_us: int, reason: str | None, detail: str
-    ) -> None:
-        """Keep what happened to a copy. Those that the firehose makes have no life."""
-        kept = self._kept.get(copy.uid)
+    def keep(self, happened: Happened, message: Message) -> None:
+        """Keep what happened to a copy of a message. Those that the firehose makes have no life."""
+        kept = self._kept.get(happened.uid)
         if kept is None:
-            if copy.message.exchange == _FIREHOSE:
+            if message.exchange == _FIREHOSE:
                 return
-            kept = self._begin(copy.uid, where)
+            kept = self._begin(happened.uid, happened.vhost)
+        event, reason = happened.event, happened.reason
         if len(kept) < _FULL or (len(kept) < _FULL_OF_LOSSES and _loses(event, reason)):
-            queue = where.definition.name if isinstance(where, QueueState) else None
-            kept += (event, copy.message, time_us, queue, reason, detail)
+            kept += (event, message, happened.time_us, happened.queue, reason, happened.detail)
         else:
-            self._unkept[copy.uid] += 1
+            self._unkept[happened.uid] += 1
 
-    def _begin(self, uid: int, where: QueueState | VirtualHost) -> _Kept:
-        self._kept[uid] = kept = [(where.vhost if isinstance(where, QueueState) else where).name]
+    def _begin(self, uid: int, vhost: str) -> _Kept:
+        self._kept[uid] = kept = [vhost]
         if len(self._kept) > self._limit:
             self._unkept.pop(self._kept.popitem(last=False)[0], None)
         return kept
@@ -245,7 +242,6 @@ class RecordingBroker(Broker):
 
     Attributes:
         lives: what became of them.
-        asked: the events to report besides; all are watched.
     """
 
     def __init__(
@@ -256,27 +252,21 @@ class RecordingBroker(Broker):
         node: str = "rabbit@localhost",
         lives: Lives | None = None,
     ) -> None:
-        super().__init__(of, watch=watch, node=node)
-        self._record(Lives() if lives is None else lives)
+        self.lives = Lives() if lives is None else lives
+        super().__init__(of, watch=watch, node=node, observer=self._record)
 
     @classmethod
     def taking_over(cls, broker: Broker) -> RecordingBroker:
         """The broker, recording from now on; go on with the one that is returned, and with it alone."""
         if isinstance(broker, cls):
             return broker
-        recording = cls.__new__(cls)
-        vars(recording).update(vars(broker))
-        recording._record(Lives())
+        recording = cls.over(broker.state)
+        recording.lives = Lives()
+        recording.observe(recording._record)
         return recording
 
-    def _record(self, lives: Lives) -> None:
-        self.lives = lives
-        self.asked = self.watched
-        self.watched = frozenset(Event)
-
-    def watch(self, events: Iterable[Event]) -> None:
-        """Report these events, too."""
-        self.asked = self.asked | frozenset(events)
+    def _record(self, happened: Happened, message: Message) -> None:
+        self.lives.keep(happened, message)
 
     def explain(self, uid: int) -> list[str]:
         """The life of one message in sentences, with where it is now; none when it is not known."""
@@ -289,14 +279,6 @@ class RecordingBroker(Broker):
         host = self.vhosts.get(life.vhost)  # a copy may be where no event that was kept tells
         found = [] if host is None else whereabouts(self, uid, life.vhost, host.queues)
         return [*life.story(), *(found or [_GONE])]
-
-    def happened(
-        self, event: Event, where: QueueState | VirtualHost, copy: Copy, *, reason: str | None = None, detail: str = ""
-    ) -> None:
-        """Keep what happened to a copy, and report it where it was asked for."""
-        self.lives.keep(event, where, copy, self.now_us, reason, detail)
-        if event in self.asked:
-            super().happened(event, where, copy, reason=reason, detail=detail)
 
 
 def _sentence(event: Happened) -> str:

@@ -25,11 +25,10 @@ from dlx.topology import STREAM, Policy, Topology
 from simulator.broker import Broker
 from simulator.broker import commands as amqp
 from simulator.broker.copies import Copy
-from simulator.broker.operations import acknowledgements
 from simulator.broker.operator_errors import OperatorError
 from simulator.broker.replies import ChannelClosed, ConnectionClosed, ConsumerCancelled, Delivered, Got
-from simulator.broker.state import QueueState, VirtualHost
-from simulator.events import Event, Happened
+from simulator.broker.state import QueueState
+from simulator.events import Happened
 from simulator.scenario import steps
 from simulator.scenario.steps import AnyStep, History
 from simulator.scenario.unknown_names import unknown_names
@@ -44,23 +43,6 @@ _NOT_FOUND = 404
 Definitions = Mapping[str, Any] | str | os.PathLike[str]
 QueueKey = tuple[str, str]
 """The names of a virtual host and of a queue in it."""
-
-
-class Observed(Broker):
-    """A broker that shows, with each event, the message as it was then."""
-
-    def __init__(self, of: str) -> None:
-        self.seen: list[tuple[Happened, Message]] = []
-        super().__init__(of, watch=Event)
-
-    def happened(
-        self, event: Event, where: QueueState | VirtualHost, copy: Copy, *, reason: str | None = None, detail: str = ""
-    ) -> None:
-        """Note the event."""
-        super().happened(event, where, copy, reason=reason, detail=detail)
-        happened = self.out.pop()
-        assert isinstance(happened, Happened)
-        self.seen.append((happened, copy.message))
 
 
 @dataclass(slots=True)
@@ -108,7 +90,8 @@ class Trial:
     ) -> None:
         self.definitions, self.release = definitions, release
         self.properties = instances(properties)
-        self.broker = Observed(release)
+        self._seen: list[tuple[Happened, Message]] = []
+        self.broker = Broker(release, observer=self._observe)
         self.now_us = START_US
         self.history: list[AnyStep] = []
         self.events: list[tuple[Happened, Message]] = []
@@ -236,7 +219,7 @@ class Trial:
             for pending in (*queue.in_hand, *queue.discards):
                 yield queue, pending.copy
         for channel in self.broker.channels.values():
-            for _, unacked in (*channel.unacked.items(), *acknowledgements.uncommitted(channel)):
+            for _, unacked in (*channel.unacked.items(), *channel.uncommitted()):
                 if not unacked.timed_out and not unacked.queue.deleted:
                     yield unacked.queue, unacked.copy
 
@@ -256,14 +239,17 @@ class Trial:
             _ACTIONS[type(step)](self, step)
             self._look()
 
+    def _observe(self, happened: Happened, message: Message) -> None:
+        """Note an event, with the message as it was then."""
+        self._seen.append((happened, message))
+
     def _look(self) -> None:
         """Show the properties what happened."""
         self._looked += 1
         if self._looked % ACTIONS_PER_PULSE == 0:
             self._pulse()
-        seen = self.broker.seen
+        seen, self._seen = self._seen, []
         self.events += seen
-        self.broker.seen = []
         for each in self.properties:
             for happened, message in seen:
                 each.observe(self, happened, message)

@@ -183,7 +183,7 @@ class Settles(Property):
 
 
 def _at_rest(property: Property, trial: Trial) -> None:
-    if trial.broker.agenda:
+    if trial.broker.state.agenda:
         raise property.broken("the broker sends dead letters in a circle and does not come to rest")
 
 
