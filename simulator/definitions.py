@@ -17,6 +17,7 @@ import msgspec
 
 from dlx.topology import CLASSIC, QUORUM, STREAM, Binding, Exchange, Policy, Queue, Topology
 from simulator.files import write_whole
+from simulator.nearest_names import suggestion
 
 # Sections whose items belong to one virtual host.
 _PER_VHOST = ("permissions", "topic_permissions", "parameters", "policies", "queues", "exchanges", "bindings")
@@ -93,8 +94,7 @@ class Definitions:
         if not self.vhost_named:
             return next(iter(self._topologies.values()))
         if vhost not in self._topologies:
-            known = ", ".join(repr(name) for name in self.vhosts)
-            raise DefinitionsError(self.source, "", f"no virtual host {vhost!r}; it has {known}")
+            raise DefinitionsError(self.source, "", f"no virtual host {vhost!r}; {suggestion(vhost, self.vhosts)}")
         return self._topologies[vhost]
 
     def to_json(self, vhost: str | None = None) -> bytes:
@@ -209,7 +209,8 @@ class _Reader:
         named = host.get("default_queue_type", metadata.get("default_queue_type"))
         if named in (None, "undefined"):
             return CLASSIC
-        return self._checked(named, _path(where, "default_queue_type"), str)
+        type_: str = self._checked(named, _path(where, "default_queue_type"), str)
+        return type_
 
     def _exchange(self, item: dict[str, Any], where: str) -> Exchange:
         return Exchange(

@@ -7,9 +7,12 @@ simulated or inferred.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 import msgspec
+
+from dlx.deaths import MAXLEN
 
 
 class Event(StrEnum):
@@ -27,7 +30,8 @@ class Event(StrEnum):
     UNROUTABLE = "unroutable", "No queue was bound for the message: it is gone."
     RETURNED = "returned", "An unroutable mandatory message went back to its publisher."
     CONFIRMED = "confirmed", "The broker confirmed the publish."
-    NACKED = "nacked", "A full queue refused the message; a dead letter has the reason maxlen."
+    NACKED = "nacked", "A full queue refused a publish, or (with the reason maxlen) a dead letter sent at most once."
+    DEFERRED = "deferred", "A full queue refused an at-least-once dead letter, which is still held and sent again."
     DELIVERED = "delivered", "A queue handed the message to a consumer, or to basic.get."
     EXTENDED = "extended", "The consumer got longer for its delivery (not in RabbitMQ)."
     ACKED = "acked", "The consumer acknowledged the delivery: the copy is gone."
@@ -60,3 +64,63 @@ class Happened(msgspec.Struct, gc=False, kw_only=True):
     routing_keys: tuple[str, ...] = ()
     reason: str | None = None
     detail: str = ""
+
+
+DEATHS = frozenset({Event.REJECTED, Event.EXPIRED, Event.LENGTH_DROPPED, Event.LIMIT_DROPPED})
+"""A copy died in its queue. The next event says what came of it: ``HELD``, or one of ``DEATH_OUTCOMES``."""
+DEATH_OUTCOMES = frozenset({Event.DEAD_LETTERED, Event.CYCLE_DROPPED, Event.DROPPED, Event.UNROUTABLE})
+"""What came of a copy that died."""
+LOSSES = frozenset({Event.CYCLE_DROPPED, Event.DROPPED, Event.UNROUTABLE, Event.PURGED})
+"""A copy is gone although nobody acknowledged it."""
+REFUSALS = frozenset({Event.NACKED, Event.DEFERRED})
+"""A full queue did not let a copy in."""
+_LEAVES = DEATHS | {Event.ACKED, Event.PURGED}
+
+
+def follows(event: Happened, before: Happened | None) -> bool:
+    """Whether ``event`` says what came of the death, or of the refusal, that happened just ``before``.
+
+    A queue with reject-publish-dlx dead-letters a copy that it refuses.
+    """
+    if before is None or (event.queue, event.uid) != (before.queue, before.uid):
+        return False
+    return before.event in DEATHS or (before.event in REFUSALS and event.reason == MAXLEN)
+
+
+def sender_knows(event: Happened, before: Happened | None) -> bool:
+    """Whether ``event`` says what came of a copy that was refused, as whoever had sent it was told.
+
+    A publisher gets a basic.nack; the queue that holds an at-least-once dead letter sends it again.
+    """
+    if before is None or not follows(event, before):
+        return False
+    return before.event == Event.DEFERRED or (before.event == Event.NACKED and before.reason is None)
+
+
+def copies_added(event: Happened, before: Happened | None) -> int:
+    """Return how many copies more the queue of ``event`` has after it: 1, 0 or -1.
+
+    ``before`` is the event just before, of any message or of this one. A stream keeps
+    what it has, whatever is read from it.
+    """
+    if event.event in (Event.ROUTED, Event.HELD):
+        return 1
+    if event.event in _LEAVES:
+        return -1
+    if event.event == Event.REQUEUED:  # it had left only if it crashed the queue when it was rejected
+        return int(follows(event, before))
+    done = event.event in (Event.DEAD_LETTERED, Event.DROPPED)
+    return -1 if done and not follows(event, before) else 0  # it was held
+
+
+def losses(events: Sequence[Happened]) -> list[Happened]:
+    """Return the events of one message that lost a copy of it, the oldest first.
+
+    A refused publish is one of them, unless the queue dead-lettered it instead.
+    """
+    found = []
+    for event, after in zip(events, (*events[1:], None), strict=True):
+        refused = event.event == Event.NACKED and event.reason is None
+        if event.event in LOSSES or (refused and not (after and follows(after, event))):
+            found.append(event)
+    return found

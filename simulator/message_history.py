@@ -1,8 +1,8 @@
-"""What became of each message, and why: the events of a broker, kept by message and told in sentences.
+"""The history of each message: what happened to it and why, kept by message and told in sentences.
 
-``Lives`` keeps the lives of the last messages; ``RecordingBroker`` is a broker that
-feeds one. A life holds every copy of a message and its dead letters, for they share
-the message's number.
+``MessageHistories`` keeps the histories of the last messages; ``RecordingBroker`` is a
+broker that records them. One history covers every copy of a message and its dead
+letters, because they share the message's number.
 """
 
 from __future__ import annotations
@@ -17,26 +17,23 @@ import msgspec
 from dlx.message import Message
 from dlx.releases import Release
 from simulator.broker.broker import Broker
-from simulator.events import Event, Happened
+from simulator.events import LOSSES, Event, Happened, copies_added, losses
 from simulator.message_location import whereabouts
 
 MESSAGES_MAX = 10_000
 EVENTS_PER_MESSAGE_MAX = 500
 
 _FIREHOSE = "amq.rabbitmq.trace"
-# What ends a copy in the queue where it happens.
-_ENDS = frozenset(
-    {Event.ACKED, Event.DEAD_LETTERED, Event.CYCLE_DROPPED, Event.DROPPED, Event.PURGED, Event.UNROUTABLE}
-)
 _BEFORE_THE_END = frozenset({Event.PUBLISHED, Event.CONFIRMED})
-# What loses a copy although nobody took it; a message that is returned is its publisher's again.
-_LOSSES = frozenset({Event.CYCLE_DROPPED, Event.DROPPED, Event.NACKED, Event.PURGED, Event.UNROUTABLE})
+# A history without any of these has lost no copy; see ``simulator.events.losses``.
+_MAY_LOSE = LOSSES | {Event.NACKED}
 _SENTENCES = {
     Event.PUBLISHED: "it was published to {exchange} with {keys}",
     Event.ROUTED: "it entered the queue '{queue}'",
     Event.RETURNED: "no queue was bound for it, and it went back to its publisher",
     Event.CONFIRMED: "the broker confirmed it",
     Event.NACKED: "the queue '{queue}' refused it",
+    Event.DEFERRED: "the queue '{queue}' refused it for now: the dead letter is still held and will be sent again",
     Event.DELIVERED: "the queue '{queue}' handed it to a consumer",
     Event.EXTENDED: "the consumer of '{queue}' got longer for it",
     Event.ACKED: "the consumer acknowledged it: that copy is done with",
@@ -56,34 +53,32 @@ _UNBOUND = "no queue was bound for it: it is gone"
 _UNBOUND_LETTER = "no queue was bound for its dead letter from '{queue}' ({reason}): it is gone"
 
 
-class Life(msgspec.Struct, kw_only=True):
+class MessageHistory(msgspec.Struct, kw_only=True):
     """One message and what happened to it, in order.
 
     Attributes:
-        uid: its number.
+        uid: the message's number.
         vhost: its virtual host.
-        message_id: the property of that name, where it has one.
+        message_id: its ``message_id`` property, or ``None``.
         events: what happened, the oldest first.
-        unkept: how many events were too many to keep, after the first 500. Of what loses a copy more are kept.
+        omitted: how many events after the first 500 were not kept. More of those that lose a copy are kept.
     """
 
     uid: int
     vhost: str
     message_id: str | None = None
     events: list[Happened] = []
-    unkept: int = 0
+    omitted: int = 0
 
     @property
     def queues(self) -> tuple[str, ...]:
-        """The queues that hold a copy of it, as far as its events tell; a queue twice for two copies."""
+        """The queues that hold a copy, as far as the events tell; a queue that holds two copies is there twice."""
         holding: Counter[str] = Counter()
+        before = None
         for event in self.events:
-            if event.queue is None:
-                continue
-            if event.event == Event.ROUTED:
-                holding[event.queue] += 1
-            elif event.event in _ENDS and holding[event.queue]:
-                holding[event.queue] -= 1
+            if event.queue is not None:
+                holding[event.queue] += copies_added(event, before)
+            before = event
         return tuple(holding.elements())
 
     @property
@@ -93,30 +88,30 @@ class Life(msgspec.Struct, kw_only=True):
 
     @property
     def loss(self) -> str | None:
-        """What happened when a copy of it was last lost; ``None`` when none was."""
-        lost = next((event for event in reversed(self.events) if event.event in _LOSSES), None)
-        return None if lost is None else _sentence(lost)
+        """A sentence that says how a copy was last lost; ``None`` if no copy was."""
+        lost = losses(self.events)
+        return _sentence(lost[-1]) if lost else None
 
     def sentences(self) -> list[str]:
-        """The life in sentences, each with the time since the one before, and what is left of it."""
+        """Tell the history in sentences, each with the time since the one before, and say where the message is now."""
         return [*self.story(), self._outcome()]
 
     def story(self) -> list[str]:
-        """The life in sentences, without what is left of it."""
+        """Tell the history in sentences, without where the message is now."""
         told, before = [], None
         for event in self.events:
             told.append(f"{_when(event.time_us, before)} {_what(event)}.")
             before = event.time_us
-        if self.unkept:
-            told.insert(EVENTS_PER_MESSAGE_MAX, f"{self.unkept} further events were not kept.")
+        if self.omitted:
+            told.insert(EVENTS_PER_MESSAGE_MAX, f"{self.omitted} further events were not kept.")
         return told
 
     def last(self) -> str:
-        """What happened last."""
+        """Say what happened last."""
         return _sentence(self.events[-1]) if self.events else ""
 
     def _outcome(self) -> str:
-        if self.unkept:
+        if self.omitted:
             return "Nothing more is known of it."
         if self.ended:
             return _GONE
@@ -124,7 +119,7 @@ class Life(msgspec.Struct, kw_only=True):
         return f"It is in {held}." if held else "Nothing more is known of it."
 
     def to_json(self) -> list[dict[str, Any]]:
-        """The events as JSON values."""
+        """Return the events as JSON values."""
         return [msgspec.to_builtins(event) for event in self.events]
 
 
@@ -136,11 +131,14 @@ _FULL_OF_LOSSES = 2 * _FULL
 _Kept = list[Any]
 
 
-class Lives:
-    """The lives of the last messages.
+class MessageHistories:
+    """The histories of the last messages.
 
     Args:
-        limit: how many messages; older ones are forgotten.
+        limit: how many messages to keep; the oldest are forgotten first.
+
+    Raises:
+        ValueError: the limit is below 1.
     """
 
     def __init__(self, limit: int = MESSAGES_MAX) -> None:
@@ -148,36 +146,36 @@ class Lives:
             raise ValueError(f"expected a limit of at least 1, got {limit}")
         self._limit = limit
         self._kept: OrderedDict[int, _Kept] = OrderedDict()
-        self._unkept: Counter[int] = Counter()
+        self._omitted: Counter[int] = Counter()
 
     def keep(self, happened: Happened, message: Message) -> None:
-        """Keep what happened to a copy of a message. Those that the firehose makes have no life."""
+        """Keep what happened to a copy of a message. Messages that the firehose publishes are left out."""
         kept = self._kept.get(happened.uid)
         if kept is None:
             if message.exchange == _FIREHOSE:
                 return
             kept = self._begin(happened.uid, happened.vhost)
-        event, reason = happened.event, happened.reason
-        if len(kept) < _FULL or (len(kept) < _FULL_OF_LOSSES and _loses(event, reason)):
-            kept += (event, message, happened.time_us, happened.queue, reason, happened.detail)
+        event = happened.event
+        if len(kept) < _FULL or (len(kept) < _FULL_OF_LOSSES and event in _MAY_LOSE):
+            kept += (event, message, happened.time_us, happened.queue, happened.reason, happened.detail)
         else:
-            self._unkept[happened.uid] += 1
+            self._omitted[happened.uid] += 1
 
     def _begin(self, uid: int, vhost: str) -> _Kept:
         self._kept[uid] = kept = [vhost]
         if len(self._kept) > self._limit:
-            self._unkept.pop(self._kept.popitem(last=False)[0], None)
+            self._omitted.pop(self._kept.popitem(last=False)[0], None)
         return kept
 
-    def life(self, uid: int) -> Life | None:
-        """The life of one message; ``None`` when it is not known, or forgotten."""
+    def get(self, uid: int) -> MessageHistory | None:
+        """Return the history of one message, or ``None`` if there is none or it is forgotten."""
         kept = self._kept.get(uid)
-        return None if kept is None else self._life(uid, kept)
+        return None if kept is None else self._history(uid, kept)
 
     def explain(self, uid: int) -> list[str]:
-        """The life of one message in sentences; none when it is not known."""
-        life = self.life(uid)
-        return [] if life is None else life.sentences()
+        """Tell the history of one message in sentences; return an empty list if there is none."""
+        history = self.get(uid)
+        return [] if history is None else history.sentences()
 
     def find(
         self,
@@ -188,10 +186,16 @@ class Lives:
         ended: bool | None = None,
         lost: bool | None = None,
         newest_first: bool = False,
-    ) -> Iterator[Life]:
-        """The lives that fit, oldest first unless ``newest_first``.
+    ) -> Iterator[MessageHistory]:
+        """Yield the histories that fit, oldest first unless ``newest_first``.
 
-        ``queue``: one that it was ever in; ``ended``: whether nothing is left; ``lost``: whether a copy was lost.
+        Args:
+            vhost: the message's virtual host.
+            queue: a queue that the message has been in, or that refused it.
+            message_id: its ``message_id`` property.
+            ended: whether no copy is left.
+            lost: whether a copy was lost (``simulator.events.losses``).
+            newest_first: begin with the message that was published last.
         """
         found = self._kept.items()
         for uid, kept in reversed(found) if newest_first else found:
@@ -201,13 +205,13 @@ class Lives:
                 continue
             if queue is not None and queue not in kept[4::_EVENT_SLOTS]:
                 continue
-            if lost is not None and lost == _LOSSES.isdisjoint(kept[1::_EVENT_SLOTS]):
+            if lost and _MAY_LOSE.isdisjoint(kept[1::_EVENT_SLOTS]):
                 continue
-            life = self._life(uid, kept)
-            if ended in (None, life.ended):
-                yield life
+            history = self._history(uid, kept)
+            if ended in (None, history.ended) and lost in (None, history.loss is not None):
+                yield history
 
-    def _life(self, uid: int, kept: _Kept) -> Life:
+    def _history(self, uid: int, kept: _Kept) -> MessageHistory:
         vhost, events = kept[0], []
         for at in range(1, len(kept), _EVENT_SLOTS):
             event, message, time_us, queue, reason, detail = kept[at : at + _EVENT_SLOTS]
@@ -224,12 +228,9 @@ class Lives:
                     detail=detail,
                 )
             )
-        return Life(uid=uid, vhost=vhost, message_id=_message_id(kept), events=events, unkept=self._unkept[uid])
-
-
-def _loses(event: Event, reason: str | None) -> bool:
-    """Whether it tells a loss. A dead letter that is refused is tried again, and only a publish has no reason."""
-    return event in _LOSSES and (event != Event.NACKED or reason is None)
+        return MessageHistory(
+            uid=uid, vhost=vhost, message_id=_message_id(kept), events=events, omitted=self._omitted[uid]
+        )
 
 
 def _message_id(kept: _Kept) -> str | None:
@@ -238,10 +239,10 @@ def _message_id(kept: _Kept) -> str | None:
 
 
 class RecordingBroker(Broker):
-    """A broker that keeps the lives of its last messages.
+    """A broker that keeps the histories of its last messages.
 
     Attributes:
-        lives: what became of them.
+        histories: the histories of the last messages.
     """
 
     def __init__(
@@ -250,9 +251,9 @@ class RecordingBroker(Broker):
         *,
         watch: Iterable[Event] = (),
         node: str = "rabbit@localhost",
-        lives: Lives | None = None,
+        histories: MessageHistories | None = None,
     ) -> None:
-        self.lives = Lives() if lives is None else lives
+        self.histories = MessageHistories() if histories is None else histories
         super().__init__(of, watch=watch, node=node, observer=self._record)
 
     @classmethod
@@ -261,24 +262,24 @@ class RecordingBroker(Broker):
         if isinstance(broker, cls):
             return broker
         recording = cls.over(broker.state)
-        recording.lives = Lives()
+        recording.histories = MessageHistories()
         recording.observe(recording._record)
         return recording
 
     def _record(self, happened: Happened, message: Message) -> None:
-        self.lives.keep(happened, message)
+        self.histories.keep(happened, message)
 
     def explain(self, uid: int) -> list[str]:
-        """The life of one message in sentences, with where it is now; none when it is not known."""
-        life = self.lives.life(uid)
-        if life is None:
+        """Tell the history of one message and where it is now; return an empty list if there is none."""
+        history = self.histories.get(uid)
+        if history is None:
             return []
-        if not life.unkept:
-            found = whereabouts(self, uid, life.vhost, life.queues)
-            return [*life.story(), *found] if found else life.sentences()
-        host = self.vhosts.get(life.vhost)  # a copy may be where no event that was kept tells
-        found = [] if host is None else whereabouts(self, uid, life.vhost, host.queues)
-        return [*life.story(), *(found or [_GONE])]
+        if not history.omitted:
+            found = whereabouts(self, uid, history.vhost, history.queues)
+            return [*history.story(), *found] if found else history.sentences()
+        host = self.vhosts.get(history.vhost)  # a copy may be where no event that was kept tells
+        found = [] if host is None else whereabouts(self, uid, history.vhost, host.queues)
+        return [*history.story(), *(found or [_GONE])]
 
 
 def _sentence(event: Happened) -> str:

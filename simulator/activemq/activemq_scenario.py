@@ -235,7 +235,7 @@ class Scenario(_Strict, frozen=True, kw_only=True):
 
 def read(document: Mapping[str, Any]) -> Scenario:
     """Read a scenario. Raises ``ScenarioError`` with the place and what would be right there."""
-    scenario = _convert(document, Scenario, "")
+    scenario: Scenario = _convert(document, Scenario, "")
     if scenario.profile not in PROFILES:
         raise ScenarioError("profile", f"expected one of {', '.join(PROFILES)}, got '{scenario.profile}'")
     if scenario.broker.redelivery_policy is not None and not PROFILES[scenario.profile].broker_sends_policy:

@@ -8,8 +8,8 @@ very deep ones.
 from __future__ import annotations
 
 import xml.sax.handler
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 from xml.sax import SAXException, SAXParseException
 from xml.sax.xmlreader import AttributesImpl, Locator
 
@@ -24,6 +24,9 @@ from dlx.activemq.settings import EXPIRE_PERIOD_MS, BrokerSettings, DestinationP
 
 BYTES_MAX = 1_000_000
 DEPTH_MAX = 50
+Record = TypeVar("Record", bound=msgspec.Struct)
+Value = TypeVar("Value")
+
 _STRATEGIES: dict[str, type[Shared | Individual | Discarding]] = {
     "sharedDeadLetterStrategy": Shared,
     "individualDeadLetterStrategy": Individual,
@@ -188,7 +191,7 @@ def _read(element: Element, value: str, to: type, name: str) -> Any:
         raise element.error(f"expected {expected} as {name}, got '{value}'") from error
 
 
-def _struct(element: Element, fields: dict[str, str], to: Any) -> Any:
+def _struct(element: Element, fields: dict[str, str], to: type[Record]) -> Record:
     """A value from attributes. Raises ``ConfigurationError`` for one that it does not have."""
     known = {field.encode_name for field in msgspec.structs.fields(to)}
     for name, value in fields.items():
@@ -202,7 +205,7 @@ def _struct(element: Element, fields: dict[str, str], to: Any) -> Any:
         raise element.error(str(error)) from error
 
 
-def _made(element: Element, kind: Any, **fields: Any) -> Any:
+def _made(element: Element, kind: Callable[..., Value], **fields: Any) -> Value:
     try:
         return kind(**fields)
     except ValueError as error:

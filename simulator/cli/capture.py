@@ -1,4 +1,4 @@
-"""``dlx capture`` and ``dlx convert``: get traces of a broker into one Parquet file."""
+"""``dlx capture`` and ``dlx convert`` write the traces of a broker into one Parquet file."""
 
 from __future__ import annotations
 
@@ -13,22 +13,39 @@ import msgspec
 
 from simulator import capture as captures
 from simulator.cli.exit_errors import DataError, Unavailable
+from simulator.cli.given_files import LOG
+from simulator.cli.help_examples import example
 from simulator.cli.progress import progress
 
 _HINT_AFTER_SECONDS = 5
 
 
-@click.command()
-@click.option("--url", required=True, metavar="AMQP_URL", help="The broker, as amqp://user:password@host:port/vhost.")
-@click.option("--vhost", metavar="NAME", help="Virtual host, instead of the one in the URL.")
+@click.command(
+    epilog=example(
+        "dlx capture --url amqp://guest:guest@localhost/%2F --management-url http://guest:guest@localhost:15672 "
+        "--out log.parquet",
+    )
+)
+@click.option(
+    "--url", required=True, metavar="AMQP_URL", help="URL of the broker: amqp://user:password@host:port/vhost."
+)
+@click.option("--vhost", metavar="NAME", help="Virtual host to record. [default: the one in the URL]")
 @click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="Parquet file to write.")
 @click.option(
-    "--pattern", default="#", show_default=True, help="Topic pattern: publish.EXCHANGE, deliver.QUEUE, # all."
+    "--pattern",
+    default="#",
+    show_default=True,
+    help="Topic pattern of the traces to record: publish.EXCHANGE, deliver.QUEUE, or # for all.",
 )
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N traces.")
-@click.option("--seconds", type=click.FloatRange(min=0), metavar="S", help="Stop after S seconds.")
-@click.option("--idle", type=click.FloatRange(min=0), metavar="S", help="Stop when nothing came for S seconds.")
-@click.option("--management-url", metavar="URL", help="Switch tracing on through this management API while capturing.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N traces. [default: no limit]")
+@click.option("--seconds", type=click.FloatRange(min=0), metavar="S", help="Stop after S seconds. [default: no limit]")
+@click.option(
+    "--idle",
+    type=click.FloatRange(min=0),
+    metavar="S",
+    help="Stop when no trace has arrived for S seconds. [default: never]",
+)
+@click.option("--management-url", metavar="URL", help="Turn tracing on through this management API during the capture.")
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 def capture(
     url: str,
@@ -41,9 +58,10 @@ def capture(
     management_url: str | None,
     as_json: bool,
 ) -> None:
-    """Record the firehose of a running RabbitMQ into a Parquet file, until Ctrl-C or a limit.
+    """Record the firehose of a running RabbitMQ into a Parquet file until you press Ctrl-C or a limit is reached.
 
-    Tracing must be on in the virtual host: `rabbitmqctl trace_on -p VHOST`, or --management-url.
+    Tracing must be on in the virtual host. Turn it on with `rabbitmqctl trace_on -p VHOST`,
+    or let --management-url do it.
     """
     _check_scheme(url, "--url", ("amqp", "amqps"))
     if management_url:
@@ -82,17 +100,18 @@ def capture(
     else:
         click.echo(f"{report.rows:,} rows in {out}")
     if report.lost:
-        raise Unavailable(f"{report.lost}; {out} holds what came before")
+        raise Unavailable(f"{report.lost}; {out} holds everything before that")
 
 
-@click.command()
-@click.argument("logs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="LOG...")
+@click.command(epilog=example("dlx convert trace.log trace-2.log.gz --out log.parquet"))
+@click.argument("logs", nargs=-1, required=True, type=LOG, metavar="LOG...")
 @click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="Parquet file to write.")
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 def convert(logs: tuple[Path, ...], out: Path, as_json: bool) -> None:
-    """Convert logs of RabbitMQ's tracing plugin (JSON or text, .gz too) and captures into one Parquet file.
+    """Convert logs of RabbitMQ's tracing plugin into one Parquet file.
 
-    Records that cannot be read go to FILE.rejected.jsonl, with the reasons.
+    LOG is a JSON or text log, plain or gzip-compressed, or a capture in Parquet.
+    Records that cannot be read are written to OUT.rejected.jsonl with the reasons.
     """
     with progress("converting") as show, _exit_codes():
         report = captures.convert(logs, out, progress=lambda log, rows: show(f"converting {log}", rows))
@@ -102,10 +121,10 @@ def convert(logs: tuple[Path, ...], out: Path, as_json: bool) -> None:
         click.echo(f"{report.rows:,} rows in {out}")
     for log in report.files:
         if log.broken or not log.rows:
-            found = f"{log.broken:,} records are broken" if log.broken else "no record in it"
+            found = f"{log.broken:,} records are broken" if log.broken else "it holds no record"
             click.echo(f"{log.file}: {found}, {log.rows:,} rows", err=True)
     if report.rejected_path:
-        click.echo(f"the broken records and the reasons are in {report.rejected_path}", err=True)
+        click.echo(f"{report.rejected_path} holds the broken records and the reasons", err=True)
 
 
 def _check_scheme(url: str, option: str, schemes: tuple[str, ...]) -> None:
@@ -116,7 +135,7 @@ def _check_scheme(url: str, option: str, schemes: tuple[str, ...]) -> None:
 
 @contextmanager
 def _exit_codes() -> Iterator[None]:
-    """Turn what the captures raise into errors with exit codes."""
+    """Turn the errors of the capture package into errors with exit codes."""
     try:
         yield
     except captures.CaptureUnavailable as error:
@@ -127,7 +146,7 @@ def _exit_codes() -> Iterator[None]:
 
 @contextmanager
 def _until_interrupted() -> Iterator[Event]:
-    """An event that Ctrl-C and SIGTERM set, so that the file can be finished; a second one interrupts."""
+    """Yield an event that Ctrl-C and SIGTERM set, so that the file can be finished; a second signal interrupts."""
     stopped = Event()
 
     def stop(number: int, frame: object) -> None:

@@ -1,4 +1,4 @@
-"""``dlx compare``: runs one history under several systems, and shows what came of its messages."""
+"""``dlx compare`` runs one history under several systems and shows what each did with the messages."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from simulator.cli.exit_errors import DataError
+from simulator.cli.given_files import SCENARIO
+from simulator.cli.help_examples import example
 from simulator.cli.json_files import read_object
 from simulator.cli.progress import progress
 from simulator.compare import ADAPTERS, Fate, Outcome, read
@@ -25,21 +27,22 @@ _CHARACTERS_SHOWN = 60
 _UNITS = ((3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
 
-@click.command()
-@click.argument("history_path", metavar="SCENARIO.json", type=click.Path(path_type=Path))
+@click.command(epilog=example("dlx compare history.json --systems rabbitmq:3.10,rabbitmq:4.3,zaqar"))
+@click.argument("history_path", metavar="SCENARIO.json", type=SCENARIO)
 @click.option(
     "--systems",
     default=",".join(ADAPTERS),
     show_default=True,
     metavar="NAMES",
-    help="Which, with commas between. A release or profile follows a colon: rabbitmq:3.10, zaqar:mongodb.",
+    help="Systems to compare, separated by commas. A colon adds a release or profile: rabbitmq:3.10, zaqar:mongodb.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, with the scenario that each system ran.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON that includes the scenario each system ran.")
 def compare(history_path: Path, systems: str, as_json: bool) -> None:
-    """Run one history under several systems, on virtual time, and compare what came of its messages.
+    """Run one history under several messaging systems in virtual time, and compare the outcomes.
 
-    The scenario is neutral: a queue, a dead-letter queue, how often and how late it delivers
-    again, and messages whose deliveries fail. docs/compare.md says what each system makes of it.
+    SCENARIO.json describes a queue, its dead-letter queue, how often and after which delays
+    the queue redelivers, and messages whose deliveries fail. docs/compare.md explains how
+    each system carries it out.
     """
     try:
         history = read(read_object(history_path))
@@ -71,11 +74,11 @@ def _show(console: Console, outcomes: Sequence[Outcome]) -> None:
     notes = [(_name(outcome), note) for outcome in outcomes for note in outcome.notes]
     if notes:
         console.print()
-        console.print(_table(("not as the history says", ""), notes))
+        console.print(_table(("departs from the history", ""), notes))
 
 
 def _table(titles: Iterable[str], rows: Iterable[Sequence[str | Text]]) -> Table:
-    """A table in which what is said once is not said again below."""
+    """Build a table that leaves a first cell blank where it repeats the cell above."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for title in titles:
         table.add_column(title, overflow="fold")
@@ -125,7 +128,7 @@ def _death(fate: Fate) -> str:
 
 
 def _time(ms: float) -> str:
-    """A duration in the largest unit of which it is a whole number."""
+    """Return a duration in the largest unit that makes it a whole number."""
     if not ms:
         return "0 s"
     size, unit = next(((size, unit) for size, unit in _UNITS if not ms % size), (1, "ms"))

@@ -1,4 +1,4 @@
-"""What ends a command: errors with the exit codes of sysexits."""
+"""Errors that end a command with an exit code of ``sysexits.h``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ class DataError(click.ClickException):
 
 
 class Unavailable(click.ClickException):
-    """A server or library that is needed is not there: exit 69."""
+    """A server or library that the command needs is missing: exit 69."""
 
     exit_code = 69

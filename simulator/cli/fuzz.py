@@ -1,4 +1,4 @@
-"""``dlx fuzz``: tries to break a promise of a topology."""
+"""``dlx fuzz`` searches for a history that breaks a property of a topology, such as that it loses nothing."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from click.core import ParameterSource
 from dlx.releases import DEFAULT, RELEASES
 from simulator.broker.operator_errors import OperatorError
 from simulator.cli.exit_errors import DataError
+from simulator.cli.given_files import DEFINITIONS
 from simulator.cli.given_history import GivenHistory, read_history
+from simulator.cli.help_examples import example
 from simulator.cli.progress import countdown
 from simulator.definitions import DefinitionsError
 from simulator.scenario import steps
+from simulator.scenario.properties.property_registry import INVARIANTS, PROMISES
 from simulator.scenario.unknown_names import unknown_names
-from simulator.testing.properties.message_properties import INVARIANTS, PROMISES
 from simulator.testing.search.counterexample import Finding
 from simulator.testing.search.systematic_search import Search
 
@@ -32,27 +34,27 @@ SHORTEST = "The shortest history found"
 EXIT_BROKEN, EXIT_FAULT = 1, 70
 
 
-@click.command()
-@click.argument("definitions_path", metavar="DEFINITIONS", type=click.Path(path_type=Path))
+@click.command(epilog=example("dlx fuzz definitions.json --property lossless --release 4.3 --publish shop order.paid"))
+@click.argument("definitions_path", metavar="DEFINITIONS", type=DEFINITIONS)
 @click.option(
     "--property",
     "name",
     type=click.Choice([*PROMISES, *INVARIANTS]),
     default="lossless",
     show_default=True,
-    help="What to break.",
+    help="Property to break.",
 )
 @click.option(
-    "--release", type=click.Choice(RELEASES), default=DEFAULT, show_default=True, help="The RabbitMQ release."
+    "--release", type=click.Choice(RELEASES), default=DEFAULT, show_default=True, help="RabbitMQ release to simulate."
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the random histories.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the random histories.")
 @click.option(
     "--steps",
     "steps_max",
     type=click.IntRange(1, 10_000),
     default=STEPS,
     show_default=True,
-    help="Steps of a random history at most.",
+    help="Longest random history, in steps.",
 )
 @click.option(
     "--seconds",
@@ -60,7 +62,7 @@ EXIT_BROKEN, EXIT_FAULT = 1, 70
     callback=lambda _context, _parameter, value: _number(value),
     default=SECONDS,
     show_default=True,
-    help="How long to try, if nothing is found.",
+    help="Give up after this many seconds without a finding.",
 )
 @click.option(
     "--publish",
@@ -68,9 +70,11 @@ EXIT_BROKEN, EXIT_FAULT = 1, 70
     nargs=2,
     multiple=True,
     metavar="EXCHANGE ROUTING_KEY",
-    help="What publishers publish; may be given more than once. Without it, all that the bindings take.",
+    help="Exchange and routing key that publishers use; repeatable. [default: keys that together reach every binding]",
 )
-@click.option("--history", metavar="JSON|FILE", help="Play this history instead, such as --json prints.")
+@click.option(
+    "--history", metavar="JSON|FILE", help="Play this history instead of searching: JSON, or a file that --json wrote."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def fuzz(
     definitions_path: Path,
@@ -83,18 +87,21 @@ def fuzz(
     history: str | None,
     as_json: bool,
 ) -> int:
-    """Look for a history that breaks a promise of a topology.
+    """Search for a history in which a topology loses messages, or breaks another property.
 
-    DEFINITIONS is what `rabbitmqctl export_definitions` or GET /api/definitions
-    writes. First every way that one message can go is tried, then random histories.
-    Exit code 0: nothing was found. 1: the property is broken; the shortest history
-    found is printed. The properties:
+    DEFINITIONS is a file written by `rabbitmqctl export_definitions` or GET /api/definitions.
+    The search first tries every path that one message can take, then random histories.
+    It exits with 0 if it finds nothing. If it breaks the property, it prints the shortest
+    history found and exits with 1. The properties:
 
     \b
-    lossless  no message that was routed ends otherwise than acknowledged or still in a queue
-    settles   no message comes back to a queue again and again without time passing
-    punctual  a message leaves its queue when its time to live ends
+    lossless  every routed message is acknowledged or stays in a queue
+    settles   no message returns to a queue over and over at one instant
+    punctual  every message leaves its queue when its time to live ends
     accepts   no queue refuses a publish
+
+    Four more properties hold on any correct broker: conservation, x-death, settings and rest.
+    If one of them breaks, you have found a bug in dlx, and the exit code is 70.
     """
     given = None if history is None else read_history(history)
     if given is not None:
@@ -122,12 +129,16 @@ def fuzz(
 
 def _number(value: float) -> float:
     if math.isnan(value):
-        raise click.BadParameter("nan is no number of seconds")
+        raise click.BadParameter("nan is not a number of seconds")
     return value
 
 
 def _published(search: Search, publishes: tuple[tuple[str, str], ...]) -> list[steps.Publish]:
-    """The publishes in the virtual hosts that route them. Raises ``BadParameter`` for one that none routes."""
+    """Return each publish in every virtual host that routes it.
+
+    Raises:
+        BadParameter: no virtual host routes a publish, or its exchange is internal.
+    """
     found: list[steps.Publish] = []
     for exchange, key in publishes:
         tried = [steps.Publish(exchange, key, vhost=vhost) for vhost in search.topologies]
@@ -135,7 +146,7 @@ def _published(search: Search, publishes: tuple[tuple[str, str], ...]) -> list[s
         if not routed:
             known = [step for step in tried if not unknown_names([step], search.topologies)]
             why = "" if known else "; ".join(unknown_names(tried[:1], search.topologies))
-            raise click.BadParameter(f"{exchange!r} {key!r}: {why or 'no queue gets it'}", param_hint="'--publish'")
+            raise click.BadParameter(f"{exchange!r} {key!r}: {why or 'no queue receives it'}", param_hint="'--publish'")
         if any(search.topologies[step.vhost].exchanges[exchange].internal for step in routed):
             raise click.BadParameter(f"{exchange!r} is internal: nobody can publish to it", param_hint="'--publish'")
         found += routed
@@ -143,7 +154,7 @@ def _published(search: Search, publishes: tuple[tuple[str, str], ...]) -> list[s
 
 
 def _as_recorded(given: GivenHistory, name: str, release: str) -> tuple[str, str]:
-    """The property and release that the history was found with, where the command line says nothing else."""
+    """Return the property and release that the history was found with, unless the command line names others."""
     said = click.get_current_context().get_parameter_source
     if given.property in (*PROMISES, *INVARIANTS) and said("name") is ParameterSource.DEFAULT:
         name = given.property or name
@@ -163,7 +174,7 @@ def _replayed(search: Search, history: steps.History) -> Finding | None:
 
 
 def _search(search: Search, seed: int, steps_max: int, seconds: float) -> tuple[Finding | None, int]:
-    """Try everything in order, then at random; what was found, and the seed that finds it."""
+    """Search systematically, then at random. Return the finding, if any, and the seed that leads to it."""
     from simulator.testing.search.random_search import search_at_random
 
     end = time.monotonic() + seconds
@@ -183,7 +194,10 @@ def _search(search: Search, seed: int, steps_max: int, seconds: float) -> tuple[
 
 @contextmanager
 def _interrupts() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed. (An exception out of the blue may get lost in a callback of a library.)"""
+    """Yield a function that tells whether Ctrl-C was pressed.
+
+    (A library may swallow a KeyboardInterrupt that is raised in one of its callbacks.)
+    """
     pressed: list[int] = []
     try:
         before = signal.signal(signal.SIGINT, lambda number, _frame: pressed.append(number))
@@ -210,13 +224,12 @@ def _as_json(search: Search, found: Finding | None, seed: int) -> dict[str, Any]
 
 
 def _say_held(search: Search, one_history: bool) -> None:
-    held = f"{search.property.name} held: {search.property.promise}."
     if one_history:
-        click.echo(f"{held} This history does not break it.")
+        click.echo(f"This history does not break '{search.property.name}'.")
         return
-    click.echo(f"{held} {search.tried:,} histories were tried.")
+    click.echo(f"{search.property.promise}. The search tried {search.tried:,} histories.")
     if not search.publishes:
-        click.echo("There is no queue that a message could get into, so nothing was published.")
+        click.echo("No message can get into any queue, so nothing was published.")
     for each in search.untried:
         click.echo(f"Not tried: {each}.")
 

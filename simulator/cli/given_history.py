@@ -1,4 +1,7 @@
-"""A history on the command line: JSON, or a file with it; a list of steps, or what ``dlx fuzz --json`` printed."""
+"""Reads a history from the command line: JSON, or a file of it.
+
+The JSON is a list of steps, or the report that ``dlx fuzz --json`` prints.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ ACTIONS_MAX = 10_000_000
 
 
 class GivenHistory(msgspec.Struct, frozen=True):
-    """A history, and which property it broke in which release, where that is told."""
+    """A history and, if it comes from a report, the property that it broke and the release."""
 
     history: steps.History
     property: str | None = None
@@ -23,7 +26,11 @@ class GivenHistory(msgspec.Struct, frozen=True):
 
 
 def read_history(text: str) -> GivenHistory:
-    """The history that ``text`` is or names. Raises ``DataError``."""
+    """Return the history that ``text`` contains, or that is in the file it names.
+
+    Raises:
+        DataError: the text is neither a history nor a file with one.
+    """
     source = "--history" if text.lstrip().startswith(("[", "{")) else text
     try:
         data: Any = msgspec.json.decode(text if source == "--history" else Path(text).read_bytes())
@@ -39,7 +46,7 @@ def read_history(text: str) -> GivenHistory:
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise DataError(f"{source}: {error}; expected a list of steps such as --json prints") from error
     if steps.length(given.history) > ACTIONS_MAX:
-        raise DataError(f"{source}: {steps.length(given.history):,} actions; at most {ACTIONS_MAX:,} are played")
+        raise DataError(f"{source}: {steps.length(given.history):,} actions; the limit is {ACTIONS_MAX:,}")
     if _empty(given.history):
         raise DataError(f"{source}: a repeat without steps; expected at least one")
     return given

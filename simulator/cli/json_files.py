@@ -1,4 +1,4 @@
-"""Files of JSON that a command is given."""
+"""Reads the JSON files that a command is given."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from simulator.cli.exit_errors import DataError
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file. Raises ``DataError`` where there is none."""
+    """Return the JSON object in a file.
+
+    Raises:
+        DataError: the file cannot be read, or holds something else.
+    """
     try:
         document = msgspec.json.decode(path.read_bytes())
     except OSError as error:

@@ -1,6 +1,7 @@
-"""The command ``dlx``: finds the sub-command, and turns what goes wrong into an exit code.
+"""The command ``dlx``: finds the sub-command and turns errors into exit codes.
 
-0 fine, 1 findings, 64 wrong usage, 65 bad data, 69 something needed is not there, 70 our own fault.
+0: success. 1: findings. 64: wrong usage. 65: bad data. 69: a server or library is missing. 70: a bug in dlx.
+130: interrupted.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import sys
 from collections.abc import Sequence
 
 import click
+from click.shell_completion import CompletionItem, shell_complete
 
+from simulator.cli.help_examples import example
 from simulator.extras import missing
 
 EXIT_USAGE = 64
@@ -20,26 +23,34 @@ EXIT_UNAVAILABLE = 69
 EXIT_SOFTWARE = 70
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells count
 EXIT_PIPE = 141  # 128 + SIGPIPE
+# Set by the shells' completion scripts; `_DLX_COMPLETE=bash_source dlx` prints the one for bash.
+COMPLETE_VARIABLE = "_DLX_COMPLETE"
 
-# A command's name, where it is, and its line in `dlx --help` (which thus imports none of them).
+# Each command: its name, the function to import, and its line in `dlx --help`, which imports no command.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "capture": ("simulator.cli.capture:capture", "Record a running RabbitMQ into a Parquet file."),
-    "compare": ("simulator.cli.compare:compare", "Run one history under several systems, and compare what came of it."),
-    "convert": ("simulator.cli.capture:convert", "Turn RabbitMQ's trace logs into one Parquet file."),
-    "fuzz": ("simulator.cli.fuzz:fuzz", "Try to break a promise of a topology, such as that it loses nothing."),
-    "replay": ("simulator.cli.replay:replay", "Replay captured logs and compare with what was delivered."),
+    "capture": ("simulator.cli.capture:capture", "Record the traffic of a running RabbitMQ into a Parquet file."),
+    "compare": (
+        "simulator.cli.compare:compare",
+        "Run one history under several messaging systems and compare the outcomes.",
+    ),
+    "convert": ("simulator.cli.capture:convert", "Convert RabbitMQ trace logs into one Parquet file."),
+    "fuzz": ("simulator.cli.fuzz:fuzz", "Search for a history in which a topology loses messages."),
+    "replay": ("simulator.cli.replay:replay", "Replay captured logs and compare predictions with deliveries."),
     "replay-histories": (
         "simulator.cli.replay_histories:replay_histories",
-        "Replay histories of any system, and compare with what was seen.",
+        "Replay recorded histories of any simulated system.",
     ),
-    "serve": ("simulator.cli.serve:serve", "Be a RabbitMQ for AMQP clients and the management API."),
-    "settings": ("simulator.cli.settings:settings", "Show each queue's effective settings, with origins."),
-    "simulate": ("simulator.cli.simulate:simulate", "Run a scenario of one system, and print what happened."),
+    "serve": ("simulator.cli.serve:serve", "Run a simulated RabbitMQ for AMQP clients."),
+    "settings": ("simulator.cli.settings:settings", "Show each queue's effective settings and where they come from."),
+    "simulate": ("simulator.cli.simulate:simulate", "Run a scenario under one system and print what happened."),
 }
 
 
+EXAMPLE = example("dlx fuzz definitions.json")
+
+
 class LazyGroup(click.Group):
-    """A group that imports a sub-command when it is called."""
+    """A group that imports a sub-command only when somebody calls it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
@@ -52,22 +63,31 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the sub-commands and options that begin with ``incomplete``. Imports no sub-command."""
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [CompletionItem(name, help=COMMANDS[name][1]) for name in names] + options
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXAMPLE)
 @click.version_option(package_name="dlx", prog_name="dlx")
 def cli() -> None:
-    """What RabbitMQ does with dead letters, and whether it did."""
+    """Simulate RabbitMQ's dead-lettering, find topologies that lose messages, and replay captured logs."""
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run ``dlx`` with ``args`` (default: the process's own); the exit code.
+    """Run ``dlx`` with ``args`` (default: those of the process) and return the exit code.
 
-    Set ``DLX_DEBUG=1`` to let an unexpected error through with its traceback.
+    With ``DLX_DEBUG=1`` in the environment an unexpected error is raised with its traceback.
     """
+    completion = os.environ.get(COMPLETE_VARIABLE) if args is None else None
+    if completion:
+        return shell_complete(cli, {}, "dlx", COMPLETE_VARIABLE, completion) and EXIT_USAGE
     try:
         # Not cli.main(): it ends a broken pipe with 1, which means findings here.
         with cli.make_context("dlx", list(sys.argv[1:] if args is None else args)) as context:
@@ -97,15 +117,15 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _unexpected(error: Exception) -> int:
-    """One line about an error that no command foresaw; the exit code."""
+    """Report an error that no command expects in one line, and return the exit code."""
     needed = missing(error) if isinstance(error, ModuleNotFoundError) else None
     if needed:
         click.echo(f"dlx: {needed}", err=True)
         return EXIT_UNAVAILABLE
-    problem = " ".join(str(error).split()) or "no message"
+    problem = " ".join(str(error).split()) or "no details"
     if len(problem) > 300:
         problem = problem[:300] + "…"
-    click.echo(f"dlx: {type(error).__name__}: {problem} (a fault in dlx; DLX_DEBUG=1 shows where)", err=True)
+    click.echo(f"dlx: {type(error).__name__}: {problem} (a bug in dlx; set DLX_DEBUG=1 for the traceback)", err=True)
     return EXIT_SOFTWARE
 
 

@@ -1,4 +1,4 @@
-"""Progress on stderr: what is being done, with how many rows, and for how long."""
+"""Shows progress on stderr: the current task, its rows so far and the time it has taken."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 Show = Callable[[str, int], None]
-"""Says what is being done, and its rows so far."""
+"""Shows the current task and its rows so far."""
 
 
 @contextmanager
 def progress(what: str) -> Iterator[Show]:
-    """Show progress, at first ``what``, until the block ends; nothing at all where stderr is no terminal."""
+    """Show progress, at first ``what``, until the block ends. Shows nothing if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield _silent
         return
-    # File names may have what rich takes for markup.
+    # A file name may contain brackets, which rich would read as markup.
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
@@ -33,8 +33,10 @@ def progress(what: str) -> Iterator[Show]:
 
 @contextmanager
 def countdown(what: str, seconds: float) -> Iterator[Callable[[int], None]]:
-    """Show ``what`` with a bar that is full after so many seconds, and how much was tried; nothing where stderr is no
-    terminal."""
+    """Show ``what``, a bar that is full after so many seconds, and the number of histories tried so far.
+
+    Shows nothing if stderr is not a terminal.
+    """
     if not sys.stderr.isatty():
         yield lambda tried: None
         return
@@ -50,4 +52,4 @@ def countdown(what: str, seconds: float) -> Iterator[Callable[[int], None]]:
 
 
 def _silent(what: str, rows: int) -> None:
-    """Shows nothing."""
+    """Show nothing."""

@@ -1,10 +1,7 @@
-"""``dlx replay``: what a log shows against what the rules predict."""
+"""``dlx replay`` compares the deliveries in a log with the predictions of the rules."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,12 +11,13 @@ from rich.console import Console
 from rich.table import Table
 
 from dlx.releases import DEFAULT, RELEASES, TABLE
-from simulator.cli.exit_errors import DataError, Unavailable
+from simulator.cli.exit_errors import DataError
+from simulator.cli.given_files import DEFINITIONS, LOG
+from simulator.cli.help_examples import example
 from simulator.cli.progress import progress
+from simulator.cli.spark_job import run_on_spark
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from simulator.replay.run import Result
     from simulator.replay.summary import Finding
 
@@ -27,15 +25,15 @@ EXIT_FINDINGS = 1
 SHORT = 60
 
 
-@click.command()
-@click.argument("logs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="LOG...")
+@click.command(epilog=example("dlx replay trace.log.gz --definitions definitions.json --release 4.3 --out out"))
+@click.argument("logs", nargs=-1, required=True, type=LOG, metavar="LOG...")
 @click.option(
     "--definitions",
     "definitions_path",
     required=True,
-    type=click.Path(path_type=Path),
+    type=DEFINITIONS,
     metavar="FILE",
-    help="The broker's definitions.json, exported while its topology was as in the log.",
+    help="Definitions exported from the broker while its topology was the one in the log.",
 )
 @click.option(
     "--release",
@@ -43,14 +41,14 @@ SHORT = 60
     type=click.Choice(RELEASES),
     default=DEFAULT,
     show_default=True,
-    help="The RabbitMQ release whose rules predict.",
+    help="RabbitMQ release whose rules make the predictions.",
 )
-@click.option("--master", default="local[*]", show_default=True, metavar="URL", help="Spark master.")
+@click.option("--master", default="local[*]", show_default=True, metavar="URL", help="Spark master to run on.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Keep verdicts and hops (Parquet) and the HTML report there.",
+    help="Directory for the HTML report and the verdicts and hops in Parquet. [default: keep no files]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the totals as JSON.")
 def replay(
@@ -58,8 +56,9 @@ def replay(
 ) -> None:
     """Replay captured logs through the dead-letter rules, and compare with what the broker delivered.
 
-    LOG is a JSON or text log of RabbitMQ's tracing plugin (.gz too) or a capture in Parquet.
-    Exits with 1 when deliveries differ or cannot be explained.
+    LOG is a JSON or text log of RabbitMQ's tracing plugin, plain or gzip-compressed, or a
+    capture in Parquet. The command exits with 1 if a delivery differs from the prediction
+    or cannot be explained.
     """
     result = _replayed(logs, definitions_path, rules, master, out)
     if as_json:
@@ -82,7 +81,7 @@ def _replayed(logs: tuple[Path, ...], definitions_path: Path, rules: str, master
         exporter = exporting_release(definitions)
         if exporter is not None and exporter.name != rules:
             version = definitions.rabbitmq_version
-            click.echo(f"note: the definitions are of RabbitMQ {version}; the rules are those of {rules}", err=True)
+            click.echo(f"note: RabbitMQ {version} exported the definitions; the rules are those of {rules}", err=True)
         for log in logs:
             if not log.is_file():
                 raise DataError(f"{log}: no such file" if not log.exists() else f"{log}: not a file")
@@ -91,35 +90,17 @@ def _replayed(logs: tuple[Path, ...], definitions_path: Path, rules: str, master
             for line in prepared.rejected:
                 click.echo(f"broken: {line}", err=True)
             show("starting Spark for", prepared.rows)
-            with _session(master) as spark:
-                return run_replay(
+            return run_on_spark(
+                master,
+                "dlx replay",
+                lambda spark: run_replay(
                     spark, prepared, definitions, work, rules=rules, out=out, master=master, progress=show
-                )
+                ),
+            )
     except MatchesNothingError as error:
         raise DataError(str(error)) from error
     except (CaptureError, DefinitionsError) as error:
         raise DataError(str(error)) from error
-
-
-@contextmanager
-def _session(master: str) -> Iterator[SparkSession]:
-    """A Spark session that ends with the command."""
-    from pyspark.errors import PySparkRuntimeError
-
-    from simulator.replay.spark_session import spark_session
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            spark = spark_session(master)
-        except PySparkRuntimeError as error:
-            raise Unavailable(
-                f"Spark did not start on {master}: {error}; it needs Java 17 or 21 (java -version)"
-            ) from error
-    try:
-        yield spark
-    finally:
-        spark.stop()
 
 
 def _show(result: Result, rules: str) -> None:
@@ -145,12 +126,12 @@ def _show(result: Result, rules: str) -> None:
 
 
 def _show_findings(console: Console, result: Result) -> None:
-    console.print("What does not agree, most frequent first:")
+    console.print("Disagreements, most frequent first:")
     for finding in result.findings:
         console.print(_described(finding), soft_wrap=True, highlight=False, markup=False)
     named = {name for finding in result.findings for name in finding.behaviours}
     if named:
-        console.print("Behaviours of the release table that these come from:")
+        console.print("These behaviours of the release table explain them:")
     for row in TABLE:
         if row.name in named:
             console.print(f"  {row.name}: {row.meaning}", highlight=False, markup=False)

@@ -1,9 +1,9 @@
-"""``dlx replay-histories``: logs of any system in the neutral event schema, against that system's rules."""
+"""``dlx replay-histories`` checks logs in the neutral event schema against the rules of the system they come from."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -12,24 +12,34 @@ from rich.table import Table
 from rich.text import Text
 
 from simulator.cli.exit_errors import DataError
+from simulator.cli.given_files import HISTORIES
+from simulator.cli.help_examples import example
 from simulator.cli.progress import progress
+from simulator.cli.spark_job import run_on_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 EXIT_FINDINGS = 1
 SHOWN = 10
 
 
-@click.command()
-@click.argument("logs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="LOG...")
+@click.command(epilog=example("dlx replay-histories histories.jsonl --tolerance-ms 50"))
+@click.argument("logs", nargs=-1, required=True, type=HISTORIES, metavar="LOG...")
 @click.option(
-    "--tolerance-ms", type=click.FloatRange(min=0), default=0, show_default=True, help="How far times may be apart."
+    "--tolerance-ms",
+    type=click.FloatRange(min=0),
+    default=0,
+    show_default=True,
+    help="Largest difference in milliseconds at which two times count as equal.",
 )
-@click.option("--master", default="local[*]", show_default=True, metavar="URL", help="Spark master.")
+@click.option("--master", default="local[*]", show_default=True, metavar="URL", help="Spark master to run on.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def replay_histories(logs: tuple[Path, ...], tolerance_ms: float, master: str, as_json: bool) -> int:
-    """Replay histories of any system on Spark, and compare with what was seen.
+    """Replay recorded histories of any simulated system on Spark, and compare with the recording.
 
     LOG has one history a line: JSON with system, scenario and events (docs/replay.md).
-    Exits with 1 when any differs, and with 65 when a line cannot be read.
+    The command exits with 1 if a history differs, and with 65 if a line cannot be read.
     """
     for path in logs:
         if not path.exists():
@@ -46,28 +56,28 @@ def replay_histories(logs: tuple[Path, ...], tolerance_ms: float, master: str, a
 
 
 def _replayed(logs: tuple[Path, ...], tolerance_ms: float, master: str) -> dict[str, Any]:
-    """Counts by system, and the first of those that differ or cannot be read."""
+    """Return the counts by system, and the first histories that differ or cannot be read."""
+    return run_on_spark(master, "dlx replay-histories", lambda spark: _counted(spark, logs, tolerance_ms, master))
+
+
+def _counted(spark: SparkSession, logs: tuple[Path, ...], tolerance_ms: float, master: str) -> dict[str, Any]:
     from pyspark.sql import functions as F
 
     from simulator.replay.histories import DIFFERS, UNREADABLE
     from simulator.replay.histories import replay_histories as run
     from simulator.replay.plan import ship
-    from simulator.replay.spark_session import is_local, spark_session
+    from simulator.replay.spark_session import is_local
 
-    spark = spark_session(master, "dlx replay-histories")
-    try:
-        if not is_local(master):
-            ship(spark)
-        verdicts = run(spark.read.text([str(path.resolve()) for path in logs]), tolerance_ms=tolerance_ms).cache()
-        sums = F.count("*").alias("histories"), F.sum("events").alias("events")
-        counts = verdicts.groupBy("system", "verdict").agg(*sums)
-        some = {
-            kind: [row.asDict() for row in verdicts.where(F.col("verdict") == kind).limit(SHOWN).toLocalIterator()]
-            for kind in (DIFFERS, UNREADABLE)
-        }
-        return {"counts": [row.asDict() for row in counts.orderBy("system", "verdict").toLocalIterator()], **some}
-    finally:
-        spark.stop()
+    if not is_local(master):
+        ship(spark)
+    verdicts = run(spark.read.text([str(path.resolve()) for path in logs]), tolerance_ms=tolerance_ms).cache()
+    sums = F.count("*").alias("histories"), F.sum("events").alias("events")
+    counts = verdicts.groupBy("system", "verdict").agg(*sums)
+    some = {
+        kind: [row.asDict() for row in verdicts.where(F.col("verdict") == kind).limit(SHOWN).toLocalIterator()]
+        for kind in (DIFFERS, UNREADABLE)
+    }
+    return {"counts": [row.asDict() for row in counts.orderBy("system", "verdict").toLocalIterator()], **some}
 
 
 def _show(console: Console, report: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""``dlx serve``: a RabbitMQ that forgets everything when it stops."""
+"""``dlx serve`` runs a simulated RabbitMQ that forgets everything when it stops."""
 
 from __future__ import annotations
 
@@ -12,97 +12,100 @@ import click
 from click.core import ParameterSource
 
 from dlx.releases import DEFAULT, RELEASES
+from simulator.bootstrap import start_broker
 from simulator.cli.exit_errors import DataError, Unavailable
+from simulator.cli.given_files import DEFINITIONS
+from simulator.cli.help_examples import example
 from simulator.clock import Clock, VirtualClock, WallClock
 from simulator.definitions import DefinitionsError
 from simulator.message_history import RecordingBroker
-from simulator.server.bootstrap import furnished
 from simulator.server.listeners import Listeners
 from simulator.server.node import MEMORY_LIMIT_BYTES, Node
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
-class _Size(click.ParamType):
-    """Bytes, such as ``512M``."""
-
-    name = "size"
-
-    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        text = str(value).lower().removesuffix("b").removesuffix("i")
-        unit = text[-1:] if text[-1:].isalpha() else ""
-        number = text.removesuffix(unit) if unit else text
-        if unit not in _UNITS or not number.isdecimal() or int(number) == 0:
-            self.fail(f"{value} is no size: write bytes, such as 536870912, 512M or 1G", param, ctx)
-        return int(number) * _UNITS[unit]
+def _size(value: str | int) -> int:
+    """Read a number of bytes, such as ``512M``."""
+    text = str(value).lower().removesuffix("b").removesuffix("i")
+    unit = text[-1:] if text[-1:].isalpha() else ""
+    number = text.removesuffix(unit) if unit else text
+    if unit not in _UNITS or not number.isdecimal() or int(number) == 0:
+        raise click.BadParameter(f"{value} is not a size: write bytes, such as 536870912, 512M or 1G")
+    return int(number) * _UNITS[unit]
 
 
-class _User(click.ParamType):
-    """``NAME:PASSWORD``."""
-
-    name = "user"
-
-    def convert(
-        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value
-        name, colon, password = value.partition(":")
-        if not name or not colon:
-            self.fail(f"{value} is no user: write NAME:PASSWORD", param, ctx)
-        return name, password
+def _user(value: str | tuple[str, str]) -> tuple[str, str]:
+    """Read ``NAME:PASSWORD``."""
+    if isinstance(value, tuple):
+        return value
+    name, colon, password = value.partition(":")
+    if not name or not colon:
+        raise click.BadParameter(f"{value} is not a user: write NAME:PASSWORD")
+    return name, password
 
 
 _PORT = click.IntRange(0, 65535)
 
 
-# Systems other than RabbitMQ: where the application of each is, and its port.
+# Systems other than RabbitMQ: the module of their HTTP application, and their usual port.
 _OTHERS = {"ironmq": ("simulator.ironmq.http", 8080), "zaqar": ("simulator.zaqar.http", 8888)}
 
 _OF_ALL = {"system", "host", "port", "clock"}
 _ZAQARS = ("redis", "spec", "mongodb", "swift")
 
 
-@click.command()
+@click.command(epilog=example("dlx serve --release 4.0 --definitions definitions.json --port 5673"))
 @click.argument("system", type=click.Choice(["rabbitmq", *_OTHERS]), default="rabbitmq")
 @click.option(
-    "--port", type=_PORT, default=5672, show_default="5672; of other systems their own", help="0 takes a free one."
+    "--port",
+    type=_PORT,
+    default=5672,
+    show_default="5672; ironmq 8080, zaqar 8888",
+    help="Port to listen on; 0 picks a free one.",
 )
 @click.option(
     "--management-port",
     type=_PORT,
     default=15672,
     show_default=True,
-    help="For the management API; 0 takes a free one.",
+    help="Port of the management API; 0 picks a free one.",
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
-    "--release", type=click.Choice(RELEASES), default=DEFAULT, show_default=True, help="The RabbitMQ that it is."
+    "--release", type=click.Choice(RELEASES), default=DEFAULT, show_default=True, help="RabbitMQ release to simulate."
 )
-@click.option("--definitions", type=click.Path(path_type=Path), help="Start with what this export describes.")
+@click.option("--definitions", type=DEFINITIONS, help="Definitions file to load at the start.")
 @click.option(
     "--clock",
     type=click.Choice(["wall", "virtual"]),
     default="wall",
     show_default=True,
-    help="Virtual time stands still until the management API moves it.",
+    help="Clock of the server. Virtual time stands still until the management API advances it.",
 )
 @click.option(
     "--user",
     "users",
-    type=_User(),
+    type=_user,
     multiple=True,
     metavar="NAME:PASSWORD",
-    help="An administrator, from anywhere; repeatable. [default: guest:guest, from this machine only]",
+    help="Administrator who may connect from anywhere; repeatable. [default: guest:guest, from this machine only]",
 )
 @click.option(
     "--memory-limit",
-    type=_Size(),
+    type=_size,
+    metavar="SIZE",
     default=MEMORY_LIMIT_BYTES,
     show_default="1G",
-    help="What queues may hold before publishers must wait.",
+    help="Memory in bytes (or 512M, 1G) that queues may fill before publishers must wait.",
 )
-@click.option("--profile", type=click.Choice(_ZAQARS), default=_ZAQARS[0], show_default=True, help="Which Zaqar it is.")
+@click.option(
+    "--profile",
+    type=click.Choice(_ZAQARS),
+    default=_ZAQARS[0],
+    show_default=True,
+    help="Storage driver of Zaqar, or spec for its specification.",
+)
 @click.pass_context
 def serve(
     ctx: click.Context,
@@ -117,18 +120,18 @@ def serve(
     users: tuple[tuple[str, str], ...],
     memory_limit: int,
 ) -> None:
-    """Be a RabbitMQ for AMQP 0-9-1 clients and the management API.
+    """Run a simulated RabbitMQ for AMQP 0-9-1 clients, with its management API.
 
-    Prints one line with both URLs when it is ready, and runs until it is interrupted.
-    Nothing is stored. SYSTEM is what to be instead: ironmq and zaqar have an HTTP
-    API, and one URL.
+    The server prints one line with both URLs when it is ready, and runs until you interrupt
+    it. It keeps nothing on disk. Give SYSTEM to simulate IronMQ or Zaqar instead, which have
+    one URL for their HTTP API.
     """
     time = WallClock() if clock == "wall" else VirtualClock()
     if system != "rabbitmq":
         _serve_other(ctx, system, host, time, {"profile": profile} if system == "zaqar" else {})
         return
     try:
-        broker = furnished(release, definitions=definitions, users=dict(users), now_us=time.now_us())
+        broker = start_broker(release, definitions=definitions, users=dict(users), now_us=time.now_us())
     except DefinitionsError as error:
         raise DataError(str(error)) from error
     node = Node(RecordingBroker.taking_over(broker), time, memory_limit_bytes=memory_limit)
@@ -141,13 +144,15 @@ def serve(
 
 
 def _serve_other(ctx: click.Context, system: str, host: str, clock: Clock, own: dict[str, str]) -> None:
-    """Serve the HTTP API of another system; ``own`` are the options that it alone has."""
+    """Serve the HTTP API of another system; ``own`` holds the options that only this system has."""
     given = {name for name in ctx.params if ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE}
     foreign = [param.opts[0] for param in ctx.command.params if param.name in given - _OF_ALL - own.keys()]
     if foreign:
-        names = ", ".join(foreign)
-        takes = ", ".join(f"--{name}" for name in ("host", "port", "clock", *own))
-        raise click.UsageError(f"{names}: not for {system}; it takes {takes}")
+        takes = [f"--{name}" for name in ("host", "port", "clock", *own)]
+        raise click.UsageError(
+            f"{', '.join(foreign)}: {system} does not take {'these' if foreign[1:] else 'this'}; "
+            f"it takes {', '.join(takes[:-1])} and {takes[-1]}"
+        )
     module, port = _OTHERS[system]
     port = ctx.params["port"] if "port" in given else port
     from simulator.server.http_server import run
@@ -173,7 +178,7 @@ async def _serve(node: Node, host: str, port: int, management_port: int) -> None
 def _why_not(error: OSError, host: str, port: int, management_port: int) -> str:
     if error.errno == errno.EADDRINUSE:
         return (
-            f"cannot listen on {host}: port {port} or {management_port} is taken; "
-            "choose others with --port and --management-port (0 takes a free one)"
+            f"cannot listen on {host}: port {port} or {management_port} is in use; "
+            "choose others with --port and --management-port (0 picks a free one)"
         )
     return f"cannot listen on {host}: {error.strerror or error}"

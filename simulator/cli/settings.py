@@ -1,4 +1,4 @@
-"""``dlx settings``: what applies to each queue, where each value comes from, and what it hid."""
+"""``dlx settings`` shows the settings of each queue, where each value comes from and which values it overrides."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ from dlx.settings import (
 )
 from dlx.topology import STREAM, Policy, Topology
 from simulator.cli.exit_errors import DataError
+from simulator.cli.given_files import DEFINITIONS
+from simulator.cli.help_examples import example
 from simulator.definitions import Definitions, DefinitionsError, read_definitions
+from simulator.nearest_names import suggestion
 
-NAMES_SHOWN = 12
 _WHY = {
     DEAD_LETTER_STRATEGY: "at-least-once needs a dead-letter exchange and overflow reject-publish",
     OVERFLOW: "quorum queues take reject-publish-dlx for drop-head",
@@ -33,23 +35,23 @@ _WHY = {
 }
 
 
-@click.command()
-@click.argument("definitions_path", metavar="DEFINITIONS", type=click.Path(path_type=Path))
-@click.option("--queue", metavar="NAME", help="Show this queue alone.")
-@click.option("--vhost", metavar="NAME", help="Show this virtual host alone.")
+@click.command(epilog=example("dlx settings definitions.json --vhost shop --queue orders"))
+@click.argument("definitions_path", metavar="DEFINITIONS", type=DEFINITIONS)
+@click.option("--queue", metavar="NAME", help="Show only this queue.")
+@click.option("--vhost", metavar="NAME", help="Show only this virtual host.")
 @click.option(
     "--release",
     "rules",
     type=click.Choice(RELEASES),
     default=DEFAULT,
     show_default=True,
-    help="The RabbitMQ release whose rules apply.",
+    help="RabbitMQ release whose rules apply.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def settings(definitions_path: Path, queue: str | None, vhost: str | None, rules: str, as_json: bool) -> None:
-    """Show each queue's effective settings, and where each value comes from.
+    """Show each queue's effective settings and where each value comes from.
 
-    DEFINITIONS is what `rabbitmqctl export_definitions` or GET /api/definitions writes.
+    DEFINITIONS is a file written by `rabbitmqctl export_definitions` or GET /api/definitions.
     """
     try:
         definitions = read_definitions(definitions_path)
@@ -70,7 +72,11 @@ def settings(definitions_path: Path, queue: str | None, vhost: str | None, rules
 def _resolved(
     definitions: Definitions, vhost: str | None, queue: str | None, rules: Release
 ) -> list[tuple[str, Settings]]:
-    """The settings of the chosen queues, each with its virtual host. Raises ``DefinitionsError``."""
+    """Return the settings of the chosen queues, each with its virtual host.
+
+    Raises:
+        DefinitionsError: the virtual host or the queue does not exist.
+    """
     topologies = _topologies(definitions, vhost)
     found = [
         (name, effective_settings(topology.queues[each], topology, rules))
@@ -79,25 +85,18 @@ def _resolved(
         if queue in (None, each)
     ]
     if queue is not None and not found:
-        known = sorted({each for topology in topologies.values() for each in topology.queues})
-        raise DefinitionsError(definitions.source, "", f"no queue {queue!r}; it has {_names(known)}")
+        known = [each for topology in topologies.values() for each in topology.queues]
+        raise DefinitionsError(definitions.source, "", f"no queue {queue!r}; {suggestion(queue, known)}")
     return found
 
 
 def _topologies(definitions: Definitions, vhost: str | None) -> dict[str, Topology]:
-    """The topologies by virtual host; one that the export does not name goes by the name asked for."""
+    """Return the topologies by virtual host. If the export does not name its virtual host, the one asked for is it."""
     if vhost is not None:
         return {vhost: definitions.topology(vhost)}
     if not definitions.vhost_named:
         return {"": definitions.topology("")}
     return {name: definitions.topology(name) for name in definitions.vhosts}
-
-
-def _names(names: list[str]) -> str:
-    if not names:
-        return "none"
-    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(repr(name) for name in names[:NAMES_SHOWN]) + more
 
 
 # -- for people ------------------------------------------------------------------
@@ -136,7 +135,7 @@ def _remarks(found: Settings, in_full: bool) -> list[str]:
 
 
 def _about(kind: str, choice: PolicyChoice, queue: str, in_full: bool) -> list[str]:
-    """What there is to say about the policies; those for other names are only counted, unless in full."""
+    """Return the remarks on the policies. Unless ``in_full``, policies for other names are only counted."""
     lines = []
     if choice.policy is not None:
         lines.append(f"{kind}: {choice.policy.name} (priority {choice.policy.priority})")
@@ -150,7 +149,7 @@ def _about(kind: str, choice: PolicyChoice, queue: str, in_full: bool) -> list[s
 
 
 def _text(value: Any) -> str:
-    """A value as it stands in definitions.json; the empty name is quoted, to be seen."""
+    """Return a value as definitions.json writes it; an empty name gets quotes, so that it can be seen."""
     return value if isinstance(value, str) and value else msgspec.json.encode(value).decode()
 
 
@@ -197,7 +196,7 @@ def _origin(origin: Origin) -> dict[str, str]:
 
 
 def _in_force(found: Settings) -> dict[str, Any]:
-    """The settings that come out otherwise than they are written; ``None`` is unlimited."""
+    """Return the settings that take effect with another value than the written one; ``None`` is unlimited."""
     in_force = {
         DEAD_LETTER_STRATEGY: found.dead_letter_strategy,
         OVERFLOW: found.overflow,

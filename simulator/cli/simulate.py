@@ -1,4 +1,4 @@
-"""``dlx simulate``: runs a scenario of one system, and prints what happened."""
+"""``dlx simulate`` runs a scenario under one system and prints what happened."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ import click
 import msgspec
 
 from simulator.cli.exit_errors import DataError
+from simulator.cli.given_files import SCENARIO
+from simulator.cli.help_examples import example
 from simulator.cli.json_files import read_object
 from simulator.scenario.scenario_errors import ScenarioError
 from simulator.systems import SYSTEMS
 from simulator.systems import simulate as run
 
 
-@click.command()
+@click.command(epilog=example("dlx simulate rabbitmq scenario.json"))
 @click.argument("system", type=click.Choice(list(SYSTEMS)))
-@click.argument("scenario_path", metavar="SCENARIO.json", type=click.Path(path_type=Path))
+@click.argument("scenario_path", metavar="SCENARIO.json", type=SCENARIO)
 def simulate(system: str, scenario_path: Path) -> None:
-    """Run a scenario on virtual time, and print the trace as JSON.
+    """Run a scenario in virtual time and print the trace as JSON.
 
-    What a scenario says is described in the documents, for each system.
+    SCENARIO.json differs by SYSTEM; the document of each system describes it.
     """
     try:
         trace = run(system, read_object(scenario_path))

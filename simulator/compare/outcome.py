@@ -9,17 +9,9 @@ from typing import Any
 import msgspec
 
 from simulator.compare.history import History
-from simulator.events import Event
+from simulator.events import DEATH_OUTCOMES, DEATHS, Event
 
-_DEATHS = {
-    Event.EXPIRED,
-    Event.REJECTED,
-    Event.LIMIT_DROPPED,
-    Event.LENGTH_DROPPED,
-    Event.DEAD_LETTERED,
-    Event.CYCLE_DROPPED,
-    Event.DROPPED,
-}
+_DEATHS = DEATHS | DEATH_OUTCOMES
 
 
 class End(StrEnum):

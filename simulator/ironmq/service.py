@@ -68,7 +68,7 @@ class Service:
         return answer
 
     async def _wait(self, project: Project, call: Call, wait_s: int) -> Answer:
-        answer = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         waiting = _Waiting(project, call, call.now_us + wait_s * _US, answer)
         self._waiting.append(waiting)
         try:

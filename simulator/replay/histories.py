@@ -134,7 +134,7 @@ def _same(one: dict[str, Any], other: dict[str, Any], tolerance_ms: float) -> bo
     times = one["time_ms"], other["time_ms"]
     if not all(isinstance(each, (int, float)) for each in times):
         return False
-    return abs(times[0] - times[1]) <= tolerance_ms
+    return bool(abs(times[0] - times[1]) <= tolerance_ms)
 
 
 def _json(event: dict[str, Any] | None) -> str | None:

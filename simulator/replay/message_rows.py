@@ -16,9 +16,10 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from dlx.message import PublishRefusedError
+from dlx.message_flow import Hop, State
 from simulator.events import Event
 from simulator.replay.explain import Explainer, Nearest
-from simulator.replay.graph import ConsumerConstraints, Found, Hop, State, Target
+from simulator.replay.graph import ConsumerConstraints, Found, Target
 from simulator.replay.states import Row
 from simulator.replay.verdicts import Verdict, path_text
 
@@ -245,7 +246,7 @@ class Lineage:
         observed = explainer.observed(row, parent, headers)
         if nearest is None or self._is_far(nearest, ruled_out):
             return _Explained(Verdict("unexplained", ruled_out or self._no_path(target)), observed)
-        new = nearest.source.claim(Target(target.queue, nearest.found.state.visible), nearest.found.hops)
+        new = nearest.source.claim(Target(target.queue, explainer.visible(nearest.found.state)), nearest.found.hops)
         counts = explainer.count_differences(row, nearest.found.state)
         differences = (*nearest.differences, *counts)
         verdict = Verdict("differ", "", nearest.found.hops, *new, differences=differences)

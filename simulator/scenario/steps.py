@@ -9,7 +9,7 @@ finds nothing to do, such as an acknowledgement where the queue is empty, does n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -137,6 +137,7 @@ class Repeat(Step, tag="repeat", frozen=True):
 
 AnyStep = Publish | Ack | Reject | Requeue | Crash | Hold | Get | Leave | Wait | SetPolicy | ClearPolicy | Repeat
 History = tuple[AnyStep, ...]
+Changed = TypeVar("Changed", bound=Step)
 
 
 def to_builtins(history: Iterable[AnyStep]) -> list[dict[str, Any]]:
@@ -166,8 +167,8 @@ def checked(step: Any) -> AnyStep:
     return step  # type: ignore[return-value]
 
 
-def changed(step: Any, **fields: Any) -> Any:
-    """The step with other values in some fields."""
+def changed(step: Changed, **fields: Any) -> Changed:
+    """Return the step with other values in some fields."""
     return msgspec.structs.replace(step, **fields)
 
 

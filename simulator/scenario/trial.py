@@ -22,6 +22,7 @@ from typing import Any
 from dlx.message import Message
 from dlx.releases import DEFAULT
 from dlx.topology import STREAM, Policy, Topology
+from simulator.bootstrap import import_definitions
 from simulator.broker import Broker
 from simulator.broker import commands as amqp
 from simulator.broker.copies import Copy
@@ -30,11 +31,10 @@ from simulator.broker.replies import ChannelClosed, ConnectionClosed, ConsumerCa
 from simulator.broker.state import QueueState
 from simulator.events import Happened
 from simulator.scenario import steps
+from simulator.scenario.properties.property import Property, PropertyBroken
+from simulator.scenario.properties.property_registry import instances
 from simulator.scenario.steps import AnyStep, History
 from simulator.scenario.unknown_names import unknown_names
-from simulator.server.bootstrap import furnish
-from simulator.testing.properties.message_properties import Property, PropertyBroken
-from simulator.testing.properties.property_registry import instances
 
 START_US = 1_767_225_600_000_000  # 2026-01-01: the same in every trial, so that trials repeat
 ACTIONS_PER_PULSE = 1_000
@@ -101,7 +101,7 @@ class Trial:
         self._connections = 0
         self._pulse, self._looked = pulse, 0
         self._refusal = ""
-        furnish(self.broker, definitions, self.now_us)
+        import_definitions(self.broker, definitions, self.now_us)
         self._let_in()
 
     def _let_in(self) -> None:

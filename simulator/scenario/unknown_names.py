@@ -1,22 +1,21 @@
-"""Names in a history that a topology does not have: of queues, exchanges and virtual hosts."""
+"""Finds the queues, exchanges and virtual hosts that a history names and its topology does not have."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 
 from dlx.topology import Topology
+from simulator.nearest_names import suggestion
 from simulator.scenario.steps import AnyStep, Publish, Repeat
 
-SHOWN_MAX = 5
 _MORE_KEYS = ("CC", "BCC")
 
 
 def unknown_names(history: Iterable[AnyStep], topologies: Mapping[str, Topology]) -> list[str]:
-    """What the steps name that is not there, each once, in a sentence with the names that come near.
+    """Return a sentence for every name that the steps use and the topology lacks, with the names that come near.
 
-    ``topologies`` are the virtual hosts by name. A routing key is no name, but with the default exchange it is
-    that of a queue.
+    ``topologies`` holds the topology of each virtual host by its name. A routing key is not checked, except on the
+    default exchange, where it names a queue.
     """
     return list(dict.fromkeys(_unknown(history, topologies)))
 
@@ -41,7 +40,7 @@ def _unknown(history: Iterable[AnyStep], topologies: Mapping[str, Topology]) -> 
 
 
 def _queue(step: AnyStep) -> str | None:
-    """The queue that the step names, if it names one."""
+    """Return the queue that the step names, if it names one."""
     if not isinstance(step, Publish):
         return getattr(step, "queue", None)
     to_queue = step.exchange == "" and not any(name in step.headers for name in _MORE_KEYS)
@@ -49,10 +48,5 @@ def _queue(step: AnyStep) -> str | None:
 
 
 def _missing(kind: str, name: str, known: Iterable[str], vhost: str = "/") -> str:
-    names = sorted(each for each in known if each)
-    near = get_close_matches(name, names, n=3)
     where = "" if vhost == "/" else f" in virtual host {vhost!r}"
-    if near:
-        return f"no {kind} {name!r}{where}; did you mean {' or '.join(map(repr, near))}?"
-    shown = ", ".join(map(repr, names[:SHOWN_MAX])) or "none"
-    return f"no {kind} {name!r}{where}; there are {shown}{', ...' if len(names) > SHOWN_MAX else ''}"
+    return f"no {kind} {name!r}{where}; {suggestion(name, known)}"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from dlx.releases import DEFAULT
 
 if TYPE_CHECKING:
-    from simulator.server.bootstrap import Source
+    from simulator.bootstrap import DefinitionsSource
     from simulator.server.in_process import Server
 
 __all__ = ["serve"]
@@ -27,7 +27,7 @@ __all__ = ["serve"]
 def serve(
     release: str = DEFAULT,
     *,
-    definitions: Source | None = None,
+    definitions: DefinitionsSource | None = None,
     users: Mapping[str, str] | None = None,
     clock: Literal["virtual", "wall"] = "virtual",
     rate: float = 0,
@@ -62,18 +62,18 @@ def serve(
         DefinitionsError: the definitions cannot be used.
         OSError: the port is taken, or the host not this machine's.
     """
+    from simulator.bootstrap import start_broker
     from simulator.broker.broker import Broker
     from simulator.broker.commands import CloseConnection
     from simulator.clock import VirtualClock, WallClock
     from simulator.message_history import RecordingBroker
-    from simulator.server.bootstrap import furnished
     from simulator.server.in_process import Server
 
     if clock not in ("virtual", "wall"):
         raise ValueError(f"a clock is 'virtual' or 'wall', not {clock!r}")
     time = VirtualClock(start_us, rate) if clock == "virtual" else WallClock()
     if snapshot is None:
-        broker = furnished(release, definitions=definitions, users=users, now_us=time.now_us())
+        broker = start_broker(release, definitions=definitions, users=users, now_us=time.now_us())
     else:
         broker = Broker.restore(snapshot)
         if isinstance(time, VirtualClock):

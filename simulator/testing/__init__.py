@@ -11,14 +11,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from simulator.scenario.properties.property import Property, PropertyBroken
     from simulator.scenario.trial import Trial, replay
     from simulator.testing.assertions import assert_dead_lettered, assert_nothing_lost, assert_settles
-    from simulator.testing.properties.message_properties import Property, PropertyBroken
     from simulator.testing.topology_machine import TopologyMachine
 
 _HOME = {
-    "Property": "simulator.testing.properties.message_properties",
-    "PropertyBroken": "simulator.testing.properties.message_properties",
+    "Property": "simulator.scenario.properties.property",
+    "PropertyBroken": "simulator.scenario.properties.property",
     "TopologyMachine": "simulator.testing.topology_machine",
     "Trial": "simulator.scenario.trial",
     "assert_dead_lettered": "simulator.testing.assertions",

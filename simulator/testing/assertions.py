@@ -1,4 +1,4 @@
-"""What a test says of dead letters. A failure tells the lives of the messages it is about.
+"""What a test says of dead letters. A failure tells the histories of the messages it is about.
 
 The broker may be the fixture ``dlx_broker``, a server of ``simulator.serve(...,
 management_port=0)``, a ``simulator.message_history.RecordingBroker``, or anything that has one
@@ -63,7 +63,7 @@ def assert_nothing_lost(broker: Any) -> None:
 
     Raises:
         AssertionError: a copy was lost.
-        ValueError: the lives of the first messages are not kept, so nobody can tell.
+        ValueError: the histories of the first messages are not kept, so nobody can tell.
         RuntimeError: the broker is stopped.
     """
     __tracebackhide__ = True

@@ -10,7 +10,7 @@
 
 It publishes where publishers would, consumes, acknowledges, rejects, requeues, crashes
 consumers, lets time pass and, where the properties allow it, changes policies. After
-every action the properties and the invariants of ``simulator.testing.properties.message_properties`` are
+every action the properties and the invariants of ``simulator.scenario.properties.message_properties`` are
 looked at. Add rules and invariants of your own as with any
 ``hypothesis.stateful.RuleBasedStateMachine``; ``self.trial`` is the trial. Whatever fails
 is reported with the history that led to it.
@@ -38,14 +38,15 @@ from dlx.topology import STREAM, Policy
 from simulator.broker.operator_errors import OperatorError
 from simulator.broker.state import QueueState
 from simulator.scenario import steps
+from simulator.scenario.properties.property import PropertyBroken
+from simulator.scenario.properties.property_registry import BUILT_IN, INVARIANTS, Maker, listed, made
 from simulator.scenario.steps import AnyStep, History
 from simulator.scenario.trial import Definitions, Trial
 from simulator.scenario.unknown_names import unknown_names
-from simulator.testing.properties.message_properties import INVARIANTS, PropertyBroken
-from simulator.testing.properties.property_registry import BUILT_IN, Maker, built_in, in_code, listed, made
 from simulator.testing.search.counterexample import Finding
 from simulator.testing.search.entries import entries
 from simulator.testing.search.failure_report import explained
+from simulator.testing.search.property_code import built_in, in_code
 from simulator.testing.search.systematic_search import Search
 from simulator.testing.search.topology_under_test import file_of
 from simulator.testing.strategies.built import built

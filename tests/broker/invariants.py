@@ -23,7 +23,7 @@ from simulator.broker.stores.priority_queues import Lanes
 from simulator.broker.stores.quorum import QuorumStore
 from simulator.broker.stores.stream import StreamStore
 from simulator.events import Happened
-from simulator.testing.properties import conservation
+from simulator.scenario.properties import conservation
 
 
 def check(broker: Broker) -> None:

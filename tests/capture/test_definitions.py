@@ -95,7 +95,7 @@ def test_an_export_of_one_virtual_host_says_which(release: str) -> None:
     """RabbitMQ 3 says so only in its policies and parameters."""
     definitions = read_definitions(exported("vhost", release))
     assert (definitions.vhosts, definitions.single_vhost) == (("samples",), True)
-    with pytest.raises(DefinitionsError, match="no virtual host 'other'; it has 'samples'"):
+    with pytest.raises(DefinitionsError, match="no virtual host 'other'; there are 'samples'"):
         definitions.topology("other")
 
 

@@ -184,9 +184,11 @@ def test_no_queues(tmp_path: Path, capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["--queue", "nope"], "no queue 'nope'; it has '[red]odd', 'far', 'mail', 'orders', 'plain', 'safe'"),
-        (["--queue", "far", "--vhost", VHOST], "no queue 'far'; it has '[red]odd', 'mail'"),
-        (["--vhost", "nope"], "no virtual host 'nope'; it has 'shop', 'quiet'"),
+        (["--queue", "nope"], "no queue 'nope'; there are '[red]odd', 'far', 'mail', 'orders', 'plain' and 1 more"),
+        (["--queue", "order"], "no queue 'order'; did you mean 'orders'?"),
+        (["--queue", "far", "--vhost", VHOST], "no queue 'far'; there are '[red]odd', 'mail'"),
+        (["--vhost", "nope"], "no virtual host 'nope'; there are 'quiet', 'shop'"),
+        (["--vhost", "shopp"], "no virtual host 'shopp'; did you mean 'shop'?"),
     ],
 )
 def test_an_unknown_name_is_65_and_says_what_there_is(

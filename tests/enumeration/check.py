@@ -9,9 +9,11 @@ import msgspec
 from dlx.message import Message
 from simulator.events import Happened
 from simulator.scenario import steps
+from simulator.scenario.properties.message_properties import Lossless, Settles
+from simulator.scenario.properties.property import Property, PropertyBroken
+from simulator.scenario.properties.property_registry import INVARIANTS
 from simulator.scenario.steps import History
 from simulator.scenario.trial import Trial, replay
-from simulator.testing.properties.message_properties import INVARIANTS, Lossless, Property, PropertyBroken, Settles
 from simulator.testing.search.counterexample import Finding
 from simulator.testing.search.systematic_search import Search
 from tests.enumeration.oracle import Oracle, Queue

@@ -282,6 +282,43 @@ def test_a_dead_letter_refused_by_a_full_queue() -> None:
     assert world.life()["ended"]
 
 
+@pytest.mark.parametrize("overflow", ["reject-publish", "reject-publish-dlx"])
+def test_a_dead_letter_that_is_refused_and_delivered_later_is_not_lost(overflow: str) -> None:
+    """At-least-once dead-lettering holds what a full queue refuses and tries again after three minutes."""
+    world = World(TO_DEAD | AT_LEAST_ONCE)
+    world.declare("over")
+    over = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "over"}
+    world.declare("dead", {"x-max-length": 1, "x-overflow": overflow} | over)
+    world.publish("other", key="dead")
+    world.publish()
+    world.get("reject_requeue_false")
+    refused = "the queue 'dead' refused it for now: the dead letter is still held and will be sent again (queue"
+    assert any(sentence.startswith(refused) for sentence in world.told())
+    assert world.life()["queues"][0] == "q"
+    assert world.life()["loss"] is None
+    world.get("ack_requeue_false", "dead")
+    world.advance(minutes=3)
+    assert "it entered the queue 'dead'." in world.told()
+    assert "It is in the queue 'dead', ready at place 1 of 1." in world.told()
+    assert world.life()["loss"] is None
+    assert world.api("GET", "/api/lives?lost=true").json == []
+    assert "No message was lost." in world.api("GET", "/").body.decode()
+
+
+@pytest.mark.parametrize("letter", [True, False])
+def test_what_a_full_queue_dead_letters_instead_of_taking_it_is_not_lost(letter: bool) -> None:
+    world = World(TO_DEAD)
+    world.declare("over")
+    over = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "over"}
+    world.declare("dead", {"x-max-length": 0, "x-overflow": "reject-publish-dlx"} | over)
+    world.publish(key="q" if letter else "dead")
+    if letter:
+        world.get("reject_requeue_false")
+    assert world.told()[-1] == "It is in the queue 'over', ready at place 1 of 1."
+    assert (world.life()["queues"], world.life()["loss"]) == (["over"], None)
+    assert world.api("GET", "/api/lives?lost=true").json == []
+
+
 def test_what_was_lost_can_be_listed() -> None:
     world = World({"x-max-length": 1})
     for message_id in ("m", "kept"):

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from simulator.bootstrap import start_broker
 from simulator.broker import Broker
 from simulator.broker.commands import ImportDefinitions
 from simulator.broker.operator_errors import OperatorError
 from simulator.definitions import DefinitionsError
-from simulator.server.bootstrap import furnished
 
 RELEASES = ("3.8", "3.10", "3.13", "4.0", "4.3")
 QUEUE = {"name": "q", "durable": True, "auto_delete": False, "arguments": {"x-max-length": 5}}
@@ -30,20 +30,20 @@ def refusal(document: dict[str, Any], release: str = "4.3", vhost: str | None = 
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_server_starts_with_the_export_of_one_virtual_host(release: str) -> None:
-    broker = furnished(release, definitions={"original_vhost_name": "shop", "queues": [QUEUE]})
+    broker = start_broker(release, definitions={"original_vhost_name": "shop", "queues": [QUEUE]})
     assert list(broker.vhosts["shop"].queues) == ["q"]
     assert broker.users["guest"].permissions.keys() == {"/", "shop"}
 
 
 def test_a_server_starts_with_the_permissions_of_the_export() -> None:
     nothing = {"user": "guest", "vhost": "/", "configure": "", "write": "", "read": ""}
-    broker = furnished("4.3", definitions={"vhosts": [{"name": "/"}, {"name": "shop"}], "permissions": [nothing]})
+    broker = start_broker("4.3", definitions={"vhosts": [{"name": "/"}, {"name": "shop"}], "permissions": [nothing]})
     assert {name: granted.configure for name, granted in broker.users["guest"].permissions.items()} == {"/": ""}
 
 
 def test_a_server_does_not_start_with_what_rabbitmq_refuses() -> None:
     with pytest.raises(DefinitionsError, match="invalid arg 'x-max-length' for queue 'q' in vhost '/'"):
-        furnished("4.3", definitions={"queues": [QUEUE | {"arguments": {"x-max-length": -1}}]})
+        start_broker("4.3", definitions={"queues": [QUEUE | {"arguments": {"x-max-length": -1}}]})
 
 
 def test_known_users_keep_their_passwords() -> None:

@@ -194,7 +194,7 @@ def test_wall_time_is_not_moved(server: Simulated) -> None:
     assert server("GET", "/api/lives").status == 404  # nor does a plain broker record lives
 
 
-# Lives
+# MessageHistories
 
 
 def test_a_life_is_explained(server: Simulated) -> None:

@@ -76,4 +76,5 @@ def test_an_unknown_system_is_64(capsys: pytest.CaptureFixture[str], tmp_path: P
 
 def test_options_of_rabbitmq_are_refused_for_another_system(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "ironmq", "--definitions", "d.json", "--user", "a:b"]) == 64
-    assert "--definitions, --user: not for ironmq; it takes --host, --port, --clock" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "--definitions, --user: ironmq does not take these; it takes --host, --port and --clock" in err

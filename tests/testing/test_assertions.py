@@ -27,7 +27,7 @@ from simulator.broker.commands import (
     Reject,
 )
 from simulator.broker.replies import Got
-from simulator.message_history import MESSAGES_MAX, Lives, RecordingBroker
+from simulator.message_history import MESSAGES_MAX, MessageHistories, RecordingBroker
 from simulator.server.node import Node
 from simulator.testing import assert_dead_lettered, assert_nothing_lost, assert_settles
 from simulator.testing.brokers import inspect_server
@@ -330,11 +330,11 @@ def test_what_is_acknowledged_ready_held_or_never_entered_is_not_lost(bench: Ben
 
 
 def test_what_was_not_recorded_cannot_be_told() -> None:
-    bench = Bench(broker=RecordingBroker("4.3", lives=Lives(limit=2)))
+    bench = Bench(broker=RecordingBroker("4.3", histories=MessageHistories(limit=2)))
     bench.queue("q")
     for _ in range(3):
         bench.publish("q")
-    with pytest.raises(ValueError, match=r"the lives of the first messages are not kept, so nobody can tell"):
+    with pytest.raises(ValueError, match=r"the histories of the first messages are not kept, so nobody can tell"):
         assert_nothing_lost(bench.broker)
 
 

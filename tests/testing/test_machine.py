@@ -205,7 +205,7 @@ def test_policies_change_unless_a_property_of_ones_own_forbids_it(change: bool) 
     ("fields", "error", "said"),
     [
         ({"properties": "lossless"}, TypeError, r"expected a list, such as \['lossless'\]"),
-        ({"properties": [AtMostNone()]}, TypeError, "a machine takes names, and what makes a Property"),
+        ({"properties": [AtMostNone()]}, TypeError, "a machine takes names, and what makes a new Property"),
         ({"properties": [Property]}, ValueError, 'Property has no name; give the class one: name = "property"'),
         ({"properties": [dict]}, TypeError, r"got \{\}; expected names of properties, or a subclass of Property"),
         ({"properties": ["lossles"]}, ValueError, "no property 'lossles'"),

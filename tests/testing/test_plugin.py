@@ -317,7 +317,7 @@ def test_the_default_queue_type_is_imported(inner: pytest.Pytester) -> None:
         ("release='9.9'", "@pytest.mark.dlx_topology: no release '9.9': known are 3.8, 3.10, 3.13, 4.0, 4.3"),
         ("'broken.json'", "{path}/broken.json: line 1, column 2: not JSON: JSON is malformed: "
                           "object keys must be strings (byte 1)"),
-        ("'one.json', vhost='two'", "{path}/one.json: no virtual host 'two'; it has '/', 'unused'"),
+        ("'one.json', vhost='two'", "{path}/one.json: no virtual host 'two'; there are '/', 'unused'"),
         ("'refused.json'", "{path}/refused.json: RabbitMQ 4.3 refuses it: "),
     ],
 )  # fmt: skip

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from simulator.scenario.properties.property_registry import PROMISES
 from simulator.testing import PropertyBroken, TopologyMachine, replay
-from simulator.testing.properties.message_properties import PROMISES
 from simulator.testing.search.systematic_search import Search
 
 ROOT = Path("examples/topologies")

@@ -319,3 +319,26 @@ def test_what_is_held_may_arrive_more_than_once_with_the_same_deaths() -> None:
     trial.wait(180_000)
     trial.repeat(3, steps.Reject("c"), steps.Reject("b"), steps.Wait(60_000))
     assert sum(where(trial).values()) >= 3
+
+
+@pytest.mark.parametrize("overflow", ["reject-publish", "reject-publish-dlx"])
+def test_a_held_dead_letter_that_is_refused_is_neither_lost_nor_a_refused_publish(overflow: str) -> None:
+    """The queue that holds it sends it again; its publisher has long had the confirm."""
+    topology = definitions(
+        queue(
+            "work",
+            queue_type="quorum",
+            overflow="reject-publish",
+            dead_letter_strategy="at-least-once",
+            dead_letter_exchange="",
+            dead_letter_routing_key="full",
+        ),
+        queue("full", max_length=0, overflow=overflow),
+    )
+    trial = Trial(topology, properties=["lossless", "accepts", "conservation", "x-death"])
+    trial.publish("", "work")
+    trial.reject("work")
+    trial.wait(180_000)
+    assert where(trial) == {"work": 1}
+    with pytest.raises(PropertyBroken, match="'full' is full and refused a publish"):
+        trial.publish("", "full")

@@ -82,7 +82,7 @@ def _forward(node: NodeState, queue: QueueState, pending: Pending) -> None:
         _settled(node, queue, pending)
         return
     waiting = [name for name in routed if name not in pending.reached]
-    targets = [name for name in waiting if not closes_cycle(name, pending.reason, letter)]
+    targets = [name for name in waiting if not closes_cycle(name, pending.reason, letter, node.release)]
     if targets and _publish(node, queue, pending, targets):
         _settled(node, queue, pending)
 
@@ -93,7 +93,7 @@ def _publish(node: NodeState, queue: QueueState, pending: Pending, targets: list
     copy, taken = pending.copy, True
     for name in targets:
         target = queue.vhost.queues[name]
-        if queues.enter(node, target, pending.letter, copy.body, copy.uid, dead_letters.worker_name(queue)):
+        if queues.enter(node, target, pending.letter, copy.body, copy.uid, dead_letters.worker_name(queue), held=True):
             pending.reached.add(name)
         else:
             taken = False

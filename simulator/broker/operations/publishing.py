@@ -84,7 +84,8 @@ def _alike(channel: Channel, command: Publish, vhost: VirtualHost) -> Route | No
     found = None if by_value is None else channel.publishes.get(by_value)
     if found is None or found.generation != vhost.generation:
         return None
-    return msgspec.structs.replace(found, properties=command.properties)
+    route: Route = msgspec.structs.replace(found, properties=command.properties)
+    return route
 
 
 def _checked(node: NodeState, channel: Channel, command: Publish) -> Route:

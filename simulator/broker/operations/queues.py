@@ -27,13 +27,24 @@ from simulator.events import Event
 
 
 def enter(
-    node: NodeState, queue: QueueState, message: Message, body: bytes, uid: int, publisher: Hashable = None
+    node: NodeState,
+    queue: QueueState,
+    message: Message,
+    body: bytes,
+    uid: int,
+    publisher: Hashable = None,
+    *,
+    held: bool = False,
 ) -> bool:
-    """A message arrives; whether the queue takes it. Without a publisher it is a dead letter sent at most once."""
+    """A message arrives; whether the queue takes it.
+
+    ``held``: it is a dead letter that its queue holds until it is taken. Without a
+    publisher it is one that is sent at most once.
+    """
     store = queue.store
     copy = Copy(uid, message, body)
     if store.limited and store.refuses(copy, internal=publisher is None, publisher=publisher):
-        _refused(node, queue, copy, dead=publisher is None)
+        _refused(node, queue, copy, Event.DEFERRED if held else Event.NACKED, dead=publisher is None)
         return False
     store.enter(copy, node.now_us)
     if Event.ROUTED in node.watched:
@@ -214,11 +225,11 @@ def _waiting(node: NodeState, queue: QueueState) -> Iterator[Unacked]:
                 yield unacked
 
 
-def _refused(node: NodeState, queue: QueueState, copy: Copy, *, dead: bool) -> None:
+def _refused(node: NodeState, queue: QueueState, copy: Copy, event: Event, *, dead: bool) -> None:
     """The queue is full. A publisher is told; a dead letter sent at most once has none, and is lost."""
     full = f"queue '{queue.name}' is full"
-    if Event.NACKED in node.watched:
-        node.happened(Event.NACKED, queue, copy, reason=MAXLEN if dead else None, detail=full)
+    if event in node.watched:
+        node.happened(event, queue, copy, reason=MAXLEN if dead else None, detail=full)
     if queue.definition.type == CLASSIC and queue.settings.overflow == REJECT_PUBLISH_DLX:
         dead_letters.die(node, queue, copy, MAXLEN)
     elif dead and Event.DROPPED in node.watched:

@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from dlx.dead_lettering import DeadLetter
 from dlx.message import Message
 from dlx.settings import Settings
 from dlx.topology import QUORUM, STREAM, Queue
@@ -72,7 +73,7 @@ class QueueState:
     unused_due_us: int | None = None
     due_us: int | None = None
     deleted: bool = False
-    letters: dict[Any, Any] = field(default_factory=dict)
+    letters: dict[Any, tuple[Message, DeadLetter]] = field(default_factory=dict)
     counters: Counters = field(default_factory=Counters)
 
     @property

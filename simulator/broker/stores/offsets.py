@@ -35,8 +35,9 @@ def start(argument: Any, now_us: int) -> Start:
     match argument:
         case None:
             return "next"
-        case "first" | "last" | "next":
-            return argument
+        case "first" | "last" | "next" as name:
+            place: Literal["first", "last", "next"] = name
+            return place
         case datetime():
             moment = argument if argument.tzinfo else argument.replace(tzinfo=UTC)
             return Moment(int(moment.timestamp()) * 1_000)

@@ -111,7 +111,7 @@ class _Tables:
 
     def _top(self, name: str, counted: DataFrame, most: int, *, by: Sequence[str]) -> list[dict[str, Any]]:
         """The most frequent rows; ``by`` are the columns that break ties."""
-        rows = counted.orderBy(F.desc("count"), *by).limit(most + 1).toArrow().to_pylist()
+        rows: list[dict[str, Any]] = counted.orderBy(F.desc("count"), *by).limit(most + 1).toArrow().to_pylist()
         if len(rows) > most:
             self.cut.add(name)
         return rows[:most]

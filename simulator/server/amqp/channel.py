@@ -22,11 +22,10 @@ from simulator.broker.commands import (
     Publish,
     Reject,
 )
-from simulator.server.amqp.confirms import Confirms
 from simulator.server.amqp.frames import CONTENT_HEADER
 from simulator.server.amqp.memo import Memo
 from simulator.server.amqp.methods import CONTENT_METHODS, INDEX, NAMES, decode_fields
-from simulator.server.amqp.outbox import Outbox
+from simulator.server.amqp.outbox import ChannelOutput, Outbox
 from simulator.server.amqp.properties import decode_properties
 from simulator.server.amqp.protocol_errors import (
     CannotDecodeError,
@@ -54,8 +53,7 @@ class Channel:
     Attributes:
         id: its identity in the broker; ``number`` is the second half of it.
         state: ``starting`` until opened, ``closing`` from the server's channel.close until the client's close-ok.
-        muted: the client wants no answer to what it asked last (nowait).
-        confirms: publisher confirms that wait to be sent.
+        output: what the outbox keeps for the channel.
 
     Args:
         outbox: takes what is to be sent.
@@ -67,8 +65,7 @@ class Channel:
         self.id = channel
         self.number = channel[1]
         self.state = STARTING
-        self.muted = False
-        self.confirms = Confirms()
+        self.output = ChannelOutput(self.number)
         self._outbox = outbox
         self._message_max_bytes = message_max_bytes
         self._release = release
@@ -179,7 +176,7 @@ class Channel:
         if name == "access.request":
             self._outbox.send(self.number, "access.request-ok", {"ticket": 1})
             return None
-        self.muted = bool(fields.get("nowait")) or name == "basic.recover-async"
+        self.output.muted = bool(fields.get("nowait")) or name == "basic.recover-async"
         command = request(name, self.id, fields)
         if command is None:
             raise fault(503, "unimplemented method", name)

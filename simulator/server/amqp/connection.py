@@ -208,7 +208,7 @@ class Connection:
 
     def _forget(self, channel: Channel) -> None:
         del self._channels[channel.number]
-        self._outbox.forget(channel)
+        self._outbox.forget(channel.output)
 
     # The connection's own methods
 
@@ -336,7 +336,7 @@ class Connection:
             channel.state = channels.CLOSING
             self._leaving.append(channel)
         else:
-            self._outbox.reply(channel, reply)
+            self._outbox.reply(channel.output, reply)
 
     def block(self, reason: str) -> None:
         """The server reads no more publishes."""

@@ -1,32 +1,47 @@
-"""What a connection has to send: methods, deliveries and confirms, as bytes in their order."""
+"""The outbox of a connection: methods, deliveries and confirms that wait to be sent, as bytes in their order."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simulator.broker import replies
 from simulator.broker.replies import Confirmed, Delivered, Got, Refused, Reply, Returned
+from simulator.server.amqp.confirms import Confirms
 from simulator.server.amqp.contents import Contents, content, delivery
 from simulator.server.amqp.frames import METHOD, frame
 from simulator.server.amqp.memo import Memo
 from simulator.server.amqp.methods import INDICES, encode_method
 from simulator.server.amqp.properties import short_string
 
-if TYPE_CHECKING:
-    from simulator.server.amqp.channel import Channel
-
 _ESCAPED = re.compile("[\udc80-\udcff]")
 _tags: Memo[str, bytes] = Memo(short_string)
 
 
-class Outbox:
-    """Gathers what is to be sent until it is taken.
+class ChannelOutput:
+    """What the outbox keeps for one channel.
 
-    ``frame_max`` is the negotiated one; ``told_of_cancels`` whether the client wants
-    to know when its consumers are cancelled; ``latin_1_errors`` whether error texts
-    show bytes that are no UTF-8 as Latin-1.
+    Attributes:
+        number: of the channel.
+        muted: the client wants no answer to its last method (nowait).
+        confirms: publisher confirms that wait to be sent.
+    """
+
+    __slots__ = ("confirms", "muted", "number")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.muted = False
+        self.confirms = Confirms()
+
+
+class Outbox:
+    """Gathers the bytes that a connection has to send until the connection takes them.
+
+    ``frame_max`` was negotiated with the client; ``told_of_cancels``: the client wants to
+    know when its consumers are cancelled; ``latin_1_errors``: error texts show bytes that
+    are not UTF-8 as Latin-1.
     """
 
     def __init__(self, contents: Contents, frame_max: int, *, latin_1_errors: bool) -> None:
@@ -35,10 +50,10 @@ class Outbox:
         self._contents = contents
         self._latin_1_errors = latin_1_errors
         self._waiting: list[bytes] = []
-        self._confirming: dict[Channel, None] = {}
+        self._confirming: dict[ChannelOutput, None] = {}
 
     def take(self) -> bytes:
-        """All that waits."""
+        """Return all that waits, and forget it."""
         self._send_confirms()
         data = b"".join(self._waiting)
         self._waiting.clear()
@@ -77,16 +92,16 @@ class Outbox:
             )
         )
 
-    def reply(self, channel: Channel, reply: Reply) -> None:
+    def reply(self, channel: ChannelOutput, reply: Reply) -> None:
         """Send what answers a channel. Raises ``TypeError`` for a reply that is not a channel's."""
         write = _WRITERS[type(reply)]
         write(self, channel, reply)
 
-    def forget(self, channel: Channel) -> None:
-        """The channel is gone, and with it what waits to be confirmed."""
+    def forget(self, channel: ChannelOutput) -> None:
+        """Forget a channel that is gone, and its confirms that wait."""
         self._confirming.pop(channel, None)
 
-    def _confirm(self, channel: Channel, reply: Confirmed) -> None:
+    def _confirm(self, channel: ChannelOutput, reply: Confirmed) -> None:
         if reply.multiple:
             channel.confirms.answered_up_to(reply.delivery_tag)
         elif channel.confirms.confirm(reply.delivery_tag):
@@ -94,7 +109,7 @@ class Outbox:
             return
         self._ack(channel, reply.delivery_tag, reply.multiple)
 
-    def _refuse(self, channel: Channel, reply: Refused) -> None:
+    def _refuse(self, channel: ChannelOutput, reply: Refused) -> None:
         channel.confirms.refuse(reply.delivery_tag)
         self.send(channel.number, "basic.nack", {"delivery_tag": reply.delivery_tag, "multiple": reply.multiple})
 
@@ -105,7 +120,7 @@ class Outbox:
                 self._ack(channel, *found)
         self._confirming.clear()
 
-    def _ack(self, channel: Channel, number: int, multiple: bool) -> None:
+    def _ack(self, channel: ChannelOutput, number: int, multiple: bool) -> None:
         method = encode_method("basic.ack", {"delivery_tag": number, "multiple": multiple})
         self._waiting.append(frame(METHOD, channel.number, method))
 
@@ -115,18 +130,18 @@ class Outbox:
         self.send(number, method, {**fields, "exchange": message.exchange, "routing_key": message.routing_key})
         self._waiting.append(content(number, properties, reply.body, self.frame_max))
 
-    def _got(self, channel: Channel, reply: Got) -> None:
+    def _got(self, channel: ChannelOutput, reply: Got) -> None:
         fields = {"delivery_tag": reply.delivery_tag, "redelivered": reply.redelivered, "message_count": reply.messages}
         self._content(channel.number, "basic.get-ok", fields, reply)
 
-    def _return(self, channel: Channel, reply: Returned) -> None:
+    def _return(self, channel: ChannelOutput, reply: Returned) -> None:
         self._content(channel.number, "basic.return", {"reply_code": reply.code, "reply_text": reply.text}, reply)
 
-    def _cancel(self, channel: Channel, reply: replies.ConsumerCancelled) -> None:
+    def _cancel(self, channel: ChannelOutput, reply: replies.ConsumerCancelled) -> None:
         if self.told_of_cancels:
             self.send(channel.number, "basic.cancel", {"consumer_tag": reply.consumer_tag, "nowait": True})
 
-    def _answer(self, channel: Channel, reply: Reply) -> None:
+    def _answer(self, channel: ChannelOutput, reply: Reply) -> None:
         if channel.muted:  # nowait: the client asked for no answer
             channel.muted = False
         else:
@@ -146,7 +161,7 @@ _ANSWERS: dict[type[Reply], Callable[[Any], _Answer]] = {
     replies.Cancelled: lambda reply: ("basic.cancel-ok", {"consumer_tag": reply.consumer_tag}),
     replies.GotNothing: lambda reply: ("basic.get-empty", {}),
 }
-_WRITERS: dict[type[Reply], Callable[[Outbox, Channel, Any], None]] = {
+_WRITERS: dict[type[Reply], Callable[[Outbox, ChannelOutput, Any], None]] = {
     **dict.fromkeys(_ANSWERS, Outbox._answer),
     replies.ConsumerCancelled: Outbox._cancel,
     Confirmed: Outbox._confirm,

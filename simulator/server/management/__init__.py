@@ -6,6 +6,6 @@
 
 from __future__ import annotations
 
-from simulator.server.management.app import Management as application
+from simulator.server.management.app import Application as application
 
 __all__ = ["application"]

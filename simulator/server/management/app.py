@@ -1,4 +1,4 @@
-"""The management API as an ASGI application: finds the resource, lets the user in, and shows what comes of it.
+"""The management API as an ASGI application: find the resource, let the user in, call the handler, show its answer.
 
 The steps are those of RabbitMQ's HTTP server, in its order: no such path (404), no
 such method (405), who asks (401), whether the object exists (404), then the method.
@@ -9,15 +9,13 @@ Source: rabbit_mgmt_dispatcher.erl; cowboy_rest.erl.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import count
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import Request as HTTPRequest
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from simulator.broker.operator_errors import OperatorError
-from simulator.message_history import RecordingBroker
 from simulator.server.management import access
 from simulator.server.management.http_errors import (
     ApiError,
@@ -27,13 +25,12 @@ from simulator.server.management.http_errors import (
     json_form,
     object_not_found,
 )
-from simulator.server.management.management_releases import Api, api_of
+from simulator.server.management.management_state import ManagementState
 from simulator.server.management.page import PAGE
-from simulator.server.management.request import Call
+from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource, Router
 from simulator.server.management.responses import json_response
 from simulator.server.management.routes import RESOURCES
-from simulator.server.management.traces import Traces
 from simulator.server.node import Node
 
 _BODY_BYTES_MAX = 20_000_000
@@ -41,58 +38,44 @@ _PATH_BYTES_MAX = 8_000
 _PREFIX = "/api"
 
 
-class Management:
+class Application:
     """The management API of one node, as an ASGI application.
 
-    Attributes:
-        node: what is managed.
-        api: how the release's API behaves.
-        numbers: of its private connections.
-        traces: trace logs, running and finished.
-        global_parameters: by name.
+    Args:
+        node: the node that is managed.
     """
 
     def __init__(self, node: Node) -> None:
-        self.node = node
-        self.api: Api = api_of(node.broker.release.name)
-        self.numbers = count(1)
-        self.traces = Traces(node, self.numbers)
-        self.global_parameters: dict[str, Any] = dict(self.api.initial_global_parameters)
-        self._router = Router([resource for resource in RESOURCES if resource.offered(self.api)])
-
-    @property
-    def recorder(self) -> RecordingBroker | None:
-        """The broker, where it records what becomes of messages."""
-        broker = self.node.broker
-        return broker if isinstance(broker, RecordingBroker) else None
+        self._state = ManagementState(node)
+        self._router = Router([resource for resource in RESOURCES if resource.offered(self._state.api)])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request (ASGI)."""
         if scope["type"] == "lifespan":
             await _live(receive, send)
             return
-        request = Request(scope, receive)
+        received = HTTPRequest(scope, receive)
         try:
-            body = await _body(request)
+            body = await _body(received)
         except ApiError as error:
             response = _refusal(error)
         else:
-            response = self.respond(request, body)
+            response = self._respond(received, body)
         await response(scope, receive, send)
 
-    def respond(self, request: Request, body: bytes) -> Response:
-        """The answer to a request with this body."""
-        path = request.scope.get("raw_path", request.scope["path"].encode()).decode("latin-1").partition("?")[0]
+    def _respond(self, received: HTTPRequest, body: bytes) -> Response:
+        path = received.scope.get("raw_path", received.scope["path"].encode()).decode("latin-1").partition("?")[0]
         if path.rstrip("/") in (_PREFIX, "/cli"):
             return Response(status_code=301, headers={"Location": f"{path.rstrip('/')}/index.html"})
         found = self._found(path)
         if found is None:
             return self._shown(_refusal(object_not_found()), None)
-        resource, ids = found
-        headers = {name.lower(): value for name, value in request.headers.items()}
-        peer = request.client.host if request.client else "127.0.0.1"
-        call = Call(self, request.method, path, ids, dict(request.query_params), headers, body, peer)
-        return self._shown(self._answer(resource, call), resource)
+        resource, names = found
+        headers = {name.lower(): value for name, value in received.headers.items()}
+        peer = received.client.host if received.client else "127.0.0.1"
+        query = dict(received.query_params)
+        request = Request(self._state, received.method, path, names, query, headers, body, peer)
+        return self._shown(self._answer(resource, request), resource)
 
     def _found(self, path: str) -> tuple[Resource, Mapping[str, str]] | None:
         if path in ("", "/"):
@@ -100,20 +83,20 @@ class Management:
         below = path.removeprefix(_PREFIX)
         return self._router.find(below) if below != path and len(path) <= _PATH_BYTES_MAX else None
 
-    def _answer(self, resource: Resource, call: Call) -> Response:
-        if call.method == "OPTIONS":
+    def _answer(self, resource: Resource, request: Request) -> Response:
+        if request.method == "OPTIONS":
             return Response(headers={"Allow": resource.allowed})
-        handler = resource.methods.get(call.method)
+        handler = resource.methods.get(request.method)
         if handler is None:
             return Response(status_code=405, headers={"Allow": resource.allowed})
         try:
             if resource.allow is not None:
-                call.user = access.authenticate(call)
-                resource.allow(call, call.user)
-            existed = resource.exists(call)
-            if not existed and call.method in ("GET", "HEAD", "DELETE"):
+                request.user = access.authenticate(request)
+                resource.allow(request, request.user)
+            existed = resource.exists(request)
+            if not existed and request.method in ("GET", "HEAD", "DELETE"):
                 raise object_not_found()
-            return _success(call, handler(call), existed)
+            return _success(request, handler(request), existed)
         except OperatorError as error:
             return _refusal(_as_api_error(error))
         except ApiError as error:
@@ -124,17 +107,17 @@ class Management:
             return Response(status_code=500)
 
     def _shown(self, response: Response, resource: Resource | None) -> Response:
-        if self.api.allow_header == "always":
+        if self._state.api.allow_header == "always":
             response.headers["Allow"] = resource.allowed if resource else "HEAD, GET, OPTIONS"
         return response
 
 
-def _success(call: Call, answer: Any, existed: bool) -> Response:
+def _success(request: Request, answer: Any, existed: bool) -> Response:
     if isinstance(answer, Response):
         return answer
-    if call.method in ("GET", "HEAD") or answer is not None:
+    if request.method in ("GET", "HEAD") or answer is not None:
         return json_response(answer)
-    return Response(status_code=201 if call.method == "PUT" and not existed else 204)
+    return Response(status_code=201 if request.method == "PUT" and not existed else 204)
 
 
 def _refusal(error: ApiError) -> Response:
@@ -146,10 +129,10 @@ def _as_api_error(error: OperatorError) -> ApiError:
     return ApiError(error.status, "not_found" if error.status == 404 else "bad_request", reason)
 
 
-async def _body(request: Request) -> bytes:
-    """The request's body. Raises ``ApiError`` when it is too long."""
+async def _body(received: HTTPRequest) -> bytes:
+    """Return the request's body. Raises ``ApiError`` when it is too long."""
     parts, size = [], 0
-    async for part in request.stream():
+    async for part in received.stream():
         size += len(part)
         if size > _BODY_BYTES_MAX:
             raise bad_request("Exceeded HTTP request body size limit")

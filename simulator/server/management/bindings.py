@@ -22,9 +22,8 @@ from simulator.json_values import plain
 from simulator.server.management import access, listing
 from simulator.server.management.http_errors import ApiError, Crash, bad_request, object_not_found
 from simulator.server.management.internal_connections import declare
-from simulator.server.management.queues import vhost_exists
-from simulator.server.management.request import Call
-from simulator.server.management.resources import Handler, Resource
+from simulator.server.management.request import Request
+from simulator.server.management.resources import Handler, Resource, vhost_exists
 from simulator.server.management.values import amqp_table
 
 _BODY_BYTES_MAX = 5_000
@@ -51,7 +50,7 @@ def _quoted(text: str) -> str:
     return quote_plus(text).replace("~", "%7E")
 
 
-def _facts(binding: Binding, vhost: VirtualHost) -> dict[str, Any]:
+def _binding_json(binding: Binding, vhost: VirtualHost) -> dict[str, Any]:
     return {
         "source": binding.source,
         "vhost": vhost.name,
@@ -66,43 +65,42 @@ def _facts(binding: Binding, vhost: VirtualHost) -> dict[str, Any]:
 # Lists
 
 
-def _all(call: Call) -> Any:
-    vhosts = call.broker.vhosts.values() if call.vhost is None else [call.vhost]
-    seen = [vhost for vhost in vhosts if access.sees_vhost(call, vhost.name)]
-    return listing.listed([_facts(b, vhost) for vhost in seen for b in all_bindings(vhost)], call, _SORT)
+def _all(request: Request) -> Any:
+    seen = access.visible_vhosts(request)
+    return listing.listed([_binding_json(b, vhost) for vhost in seen for b in all_bindings(vhost)], request, _SORT)
 
 
 def _of(key: str, kind: str, end: str) -> Handler:
     """Lists the bindings whose ``source`` or ``destination`` the path names under ``key``."""
 
-    def handler(call: Call) -> Any:
-        name, vhost = call.id(key), call.needed_vhost()
+    def handler(request: Request) -> Any:
+        name, vhost = request.name(key), request.needed_vhost()
         bindings = [b for b in all_bindings(vhost) if getattr(b, end) == name]
         if end == "destination":
             bindings = [b for b in bindings if b.destination_type == kind]
             # The default exchange's bindings are not looked up: the queue need not exist.
             if kind == "queue" and name not in vhost.queues:
                 bindings.insert(0, Binding(source="", destination=name, routing_key=name))
-        return listing.listed([_facts(b, vhost) for b in bindings], call, _SORT)
+        return listing.listed([_binding_json(b, vhost) for b in bindings], request, _SORT)
 
     return handler
 
 
-def _between(call: Call) -> Any:
-    vhost = call.needed_vhost()
-    return listing.listed([_facts(b, vhost) for b in _candidates(call)], call, _SORT)
+def _between(request: Request) -> Any:
+    vhost = request.needed_vhost()
+    return listing.listed([_binding_json(b, vhost) for b in _candidates(request)], request, _SORT)
 
 
-def _candidates(call: Call) -> list[Binding]:
-    vhost = call.vhost
+def _candidates(request: Request) -> list[Binding]:
+    vhost = request.vhost
     if vhost is None:
         return []
-    ends = (call.id("source"), _destination_type(call), call.id("destination"))
+    ends = (request.name("source"), _destination_type(request), request.name("destination"))
     return [b for b in all_bindings(vhost) if (b.source, b.destination_type, b.destination) == ends]
 
 
-def _destination_type(call: Call) -> str:
-    kind = _TYPES.get(call.id("type"))
+def _destination_type(request: Request) -> str:
+    kind = _TYPES.get(request.name("type"))
     if kind is None:
         raise Crash
     return kind
@@ -111,52 +109,52 @@ def _destination_type(call: Call) -> str:
 # One binding
 
 
-def _found(call: Call) -> Binding | None:
+def _found(request: Request) -> Binding | None:
     """The binding that the path names; its routing key is looked at only where no hash tells."""
-    key, tilde, digest = call.id("properties").partition("~")
-    routing_key, candidates = unquote_plus(key), _candidates(call)
+    key, tilde, digest = request.name("properties").partition("~")
+    routing_key, candidates = unquote_plus(key), _candidates(request)
     if not tilde or not digest:
         return next((b for b in candidates if b.routing_key == routing_key and not b.arguments), None)
     if "~" in digest:
-        raise bad_request(["too_many_tokens", call.id("properties")])
+        raise bad_request(["too_many_tokens", request.name("properties")])
     hashed = unquote_plus(digest)
     arguments = next((b.arguments for b in candidates if arguments_hash(b.arguments) == hashed), None)
     return next((b for b in candidates if b.routing_key == routing_key and b.arguments == arguments), None)
 
 
-def _exists(call: Call) -> bool:
+def _exists(request: Request) -> bool:
     try:
-        return _found(call) is not None
+        return _found(request) is not None
     except ApiError:
         return False
 
 
-def _needed(call: Call) -> Binding:
-    binding = _found(call)
+def _needed(request: Request) -> Binding:
+    binding = _found(request)
     if binding is None:
         raise object_not_found()
     return binding
 
 
-def _one(call: Call) -> Any:
-    return listing.chosen(_facts(_needed(call), call.needed_vhost()), call)
+def _one(request: Request) -> Any:
+    return listing.chosen(_binding_json(_needed(request), request.needed_vhost()), request)
 
 
-def _bind(call: Call) -> Response:
-    if len(call.body) > _BODY_BYTES_MAX:
+def _bind(request: Request) -> Response:
+    if len(request.body) > _BODY_BYTES_MAX:
         raise bad_request("Payload size limit exceeded")
-    kind = _destination_type(call)
+    kind = _destination_type(request)
     try:
-        document = call.json()
+        document = request.json()
         arguments = amqp_table(document.get("arguments", {}))
     except ApiError as error:
         raise Crash from error
     key = document.get("routing_key", "")
     if not isinstance(key, str):
         raise Crash
-    source, destination = call.id("source"), call.id("destination")
+    source, destination = request.name("source"), request.name("destination")
     bind = BindQueue if kind == "queue" else BindExchange
-    declare(call, lambda channel: bind(channel, destination, source, key, arguments))
+    declare(request, lambda channel: bind(channel, destination, source, key, arguments))
     added = Binding(
         source=source,
         destination=destination,
@@ -164,15 +162,15 @@ def _bind(call: Call) -> Response:
         routing_key=key,
         arguments=arguments,
     )
-    place = f"{quote_plus(call.ids['destination'])}/{quote_plus(properties_key(added))}"
+    place = f"{quote_plus(request.names['destination'])}/{quote_plus(properties_key(added))}"
     return Response(status_code=201, headers={"Location": place})
 
 
-def _unbind(call: Call) -> None:
-    binding = _needed(call)
+def _unbind(request: Request) -> None:
+    binding = _needed(request)
     unbind = UnbindQueue if binding.destination_type == "queue" else UnbindExchange
     declare(
-        call,
+        request,
         lambda channel: unbind(channel, binding.destination, binding.source, binding.routing_key, binding.arguments),
     )
 

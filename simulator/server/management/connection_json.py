@@ -21,7 +21,7 @@ _NO_TLS = {f"peer_cert_{name}": None for name in ("issuer", "subject", "validity
 }
 
 
-def connection_facts(client: Client, connection: Connection | None, node: Node, api: Api) -> dict[str, Any]:
+def connection_json(client: Client, connection: Connection | None, node: Node, api: Api) -> dict[str, Any]:
     """A client's connection."""
     facts = _network(client) | _traffic(client) | _NO_TLS | {
         "auth_mechanism": client.auth_mechanism,
@@ -75,7 +75,7 @@ def channel_name(channel: Channel) -> str:
     return f"{channel.connection.name} ({channel.number})"
 
 
-def channel_facts(channel: Channel, node: Node, api: Api) -> dict[str, Any]:
+def channel_json(channel: Channel, node: Node, api: Api) -> dict[str, Any]:
     """A channel."""
     connection = channel.connection
     facts = {
@@ -124,7 +124,7 @@ def _peer(connection: Connection, node: Node) -> dict[str, Any]:
     return {} if client is None else {"peer_host": client.peer_host, "peer_port": client.peer_port}
 
 
-def consumer_facts(consumer: Consumer, api: Api) -> dict[str, Any]:
+def consumer_json(consumer: Consumer, api: Api) -> dict[str, Any]:
     """A consumer, without its channel."""
     queue = consumer.queue
     facts = {

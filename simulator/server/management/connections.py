@@ -14,133 +14,132 @@ from simulator.broker.state import Channel
 from simulator.server.management import access, listing
 from simulator.server.management.connection_json import (
     channel_details,
-    channel_facts,
+    channel_json,
     channel_name,
-    connection_facts,
-    consumer_facts,
+    connection_json,
+    consumer_json,
 )
 from simulator.server.management.http_errors import Crash, object_not_found
-from simulator.server.management.queues import vhost_exists
-from simulator.server.management.request import Call
-from simulator.server.management.resources import Resource
+from simulator.server.management.request import Request
+from simulator.server.management.resources import Resource, vhost_exists
 from simulator.server.node import Client
 
 _CLOSED_BY_US = "Closed via management plugin"
 
 
-def _clients(call: Call) -> list[tuple[Hashable, Client]]:
+def _clients(request: Request) -> list[tuple[Hashable, Client]]:
     """The network clients that have got as far as a virtual host."""
-    return [(key, client) for key, client in call.node.connections.items() if _is_network(client)]
+    return [(key, client) for key, client in request.node.connections.items() if _is_network(client)]
 
 
 def _is_network(client: Client) -> bool:
     return client.protocol.startswith("AMQP")
 
 
-def _facts(call: Call, key: Hashable, client: Client) -> dict[str, Any]:
-    return connection_facts(client, call.broker.connections.get(key), call.node, call.api)
+def _connection_json(request: Request, key: Hashable, client: Client) -> dict[str, Any]:
+    return connection_json(client, request.broker.connections.get(key), request.node, request.api)
 
 
-def _is_visible(facts: dict[str, Any], call: Call) -> bool:
-    if call.vhost is not None and facts["vhost"] != call.vhost.name:
+def _is_visible(facts: dict[str, Any], request: Request) -> bool:
+    if request.vhost is not None and facts["vhost"] != request.vhost.name:
         return False
-    return access.is_monitor(call.user) or facts["user"] == call.user.name
+    return access.is_monitor(request.user) or facts["user"] == request.user.name
 
 
-def _all(call: Call) -> Any:
-    facts = [_facts(call, key, client) for key, client in _clients(call)]
-    return listing.listed([f for f in facts if _is_visible(f, call)], call)
+def _all(request: Request) -> Any:
+    facts = [_connection_json(request, key, client) for key, client in _clients(request)]
+    return listing.listed([f for f in facts if _is_visible(f, request)], request)
 
 
-def _of_user(call: Call) -> Any:
-    facts = [_facts(call, key, client) for key, client in _clients(call)]
-    return listing.listed([f for f in facts if f["user"] == call.id("user")], call)
+def _of_user(request: Request) -> Any:
+    facts = [_connection_json(request, key, client) for key, client in _clients(request)]
+    return listing.listed([f for f in facts if f["user"] == request.name("user")], request)
 
 
-def _found(call: Call) -> tuple[Hashable, Client] | None:
-    return next(((k, client) for k, client in _clients(call) if client.name == call.id("connection")), None)
+def _found(request: Request) -> tuple[Hashable, Client] | None:
+    return next(((k, client) for k, client in _clients(request) if client.name == request.name("connection")), None)
 
 
-def _exists(call: Call) -> bool:
-    return _found(call) is not None
+def _exists(request: Request) -> bool:
+    return _found(request) is not None
 
 
-def _owner(call: Call) -> str | None:
-    found = _found(call)
+def _owner(request: Request) -> str | None:
+    found = _found(request)
     return None if found is None else found[1].user
 
 
-def _one(call: Call) -> Any:
-    found = _found(call)
+def _one(request: Request) -> Any:
+    found = _found(request)
     if found is None:
         raise object_not_found()
-    return listing.chosen(_facts(call, *found), call)
+    return listing.chosen(_connection_json(request, *found), request)
 
 
-def _close(call: Call) -> None:
-    found = _found(call)
+def _close(request: Request) -> None:
+    found = _found(request)
     if found is not None:
-        call.node.close_connection(found[0], call.headers.get("x-reason", _CLOSED_BY_US))
+        request.node.close_connection(found[0], request.headers.get("x-reason", _CLOSED_BY_US))
 
 
-def _close_of_user(call: Call) -> None:
-    for key, client in _clients(call):
-        if client.user == call.id("user"):
-            call.node.close_connection(key, call.headers.get("x-reason", _CLOSED_BY_US))
+def _close_of_user(request: Request) -> None:
+    for key, client in _clients(request):
+        if client.user == request.name("user"):
+            request.node.close_connection(key, request.headers.get("x-reason", _CLOSED_BY_US))
 
 
 # Channels
 
 
-def _channels(call: Call) -> list[Channel]:
-    connections = [call.broker.connections.get(key) for key, _ in _clients(call)]
+def _channels(request: Request) -> list[Channel]:
+    connections = [request.broker.connections.get(key) for key, _ in _clients(request)]
     return [channel for c in connections if c is not None for channel in c.channels.values()]
 
 
-def _all_channels(call: Call) -> Any:
-    facts = [channel_facts(channel, call.node, call.api) for channel in _channels(call)]
-    return listing.listed([f for f in facts if _is_visible(f, call)], call)
+def _all_channels(request: Request) -> Any:
+    facts = [channel_json(channel, request.node, request.api) for channel in _channels(request)]
+    return listing.listed([f for f in facts if _is_visible(f, request)], request)
 
 
-def _channels_of_connection(call: Call) -> Any:
-    found = _found(call)
+def _channels_of_connection(request: Request) -> Any:
+    found = _found(request)
     if found is None:
         raise Crash
-    connection = call.broker.connections.get(found[0])
+    connection = request.broker.connections.get(found[0])
     channels = [] if connection is None else connection.channels.values()
-    return listing.listed([channel_facts(channel, call.node, call.api) for channel in channels], call)
+    return listing.listed([channel_json(channel, request.node, request.api) for channel in channels], request)
 
 
-def _channel(call: Call) -> Channel | None:
-    return next((c for c in _channels(call) if channel_name(c) == call.id("channel")), None)
+def _channel(request: Request) -> Channel | None:
+    return next((c for c in _channels(request) if channel_name(c) == request.name("channel")), None)
 
 
-def _channel_owner(call: Call) -> str | None:
-    channel = _channel(call)
+def _channel_owner(request: Request) -> str | None:
+    channel = _channel(request)
     return None if channel is None else channel.connection.user.name
 
 
-def _one_channel(call: Call) -> Any:
-    channel = _channel(call)
+def _one_channel(request: Request) -> Any:
+    channel = _channel(request)
     if channel is None:
         raise object_not_found()
-    details = channel_details(channel, call.node)
-    consumers = [consumer_facts(c, call.api) | {"channel_details": details} for c in channel.consumers.values()]
-    facts = channel_facts(channel, call.node, call.api)
-    return listing.chosen(facts | {"consumer_details": consumers, "deliveries": [], "publishes": []}, call)
+    details = channel_details(channel, request.node)
+    consumers = [consumer_json(c, request.api) | {"channel_details": details} for c in channel.consumers.values()]
+    facts = channel_json(channel, request.node, request.api)
+    return listing.chosen(facts | {"consumer_details": consumers, "deliveries": [], "publishes": []}, request)
 
 
 # Consumers
 
 
-def _consumers(call: Call) -> Any:
+def _consumers(request: Request) -> Any:
     facts = []
-    for channel in _channels(call):
+    for channel in _channels(request):
         vhost, user = channel.connection.vhost.name, channel.connection.user.name
-        if _is_visible({"vhost": vhost, "user": user}, call):
-            details = {"channel_details": channel_details(channel, call.node)}
-            facts += [consumer_facts(consumer, call.api) | details for consumer in channel.consumers.values()]
-    return listing.listed(facts, call, ("consumer_tag",))
+        if _is_visible({"vhost": vhost, "user": user}, request):
+            details = {"channel_details": channel_details(channel, request.node)}
+            facts += [consumer_json(consumer, request.api) | details for consumer in channel.consumers.values()]
+    return listing.listed(facts, request, ("consumer_tag",))
 
 
 _CONNECTION = access.owners(_owner)
@@ -155,7 +154,7 @@ RESOURCES = (
         "/channels/:channel",
         _one_channel,
         allow=access.owners(_channel_owner),
-        exists=lambda call: _channel(call) is not None,
+        exists=lambda request: _channel(request) is not None,
     ),
     Resource("/consumers", _consumers),
     Resource("/consumers/:vhost", _consumers, allow=access.inhabitants, exists=vhost_exists),

@@ -19,11 +19,11 @@ from simulator.server.management import access
 from simulator.server.management.bindings import all_bindings
 from simulator.server.management.http_errors import ApiError, Crash, bad_request, json_form
 from simulator.server.management.policies import global_parameters, parameters
-from simulator.server.management.policy_json import policy_facts
-from simulator.server.management.request import Call
+from simulator.server.management.policy_json import policy_json
+from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource
 from simulator.server.management.responses import json_response
-from simulator.server.management.users import permissions, topic_permissions, user_facts
+from simulator.server.management.users import permissions, topic_permissions, user_json
 from simulator.server.management.vhosts import metadata
 
 _STOCK = frozenset(exchange.name for exchange in STOCK_EXCHANGES)
@@ -33,91 +33,91 @@ _BOM = b"\xef\xbb\xbf"
 # Export
 
 
-def _export(call: Call) -> Any:
-    if call.vhost_name is None:
-        document = _whole(call)
-    elif call.vhost is None:
+def _export(request: Request) -> Any:
+    if request.vhost_name is None:
+        document = _whole(request)
+    elif request.vhost is None:
         raise bad_request("vhost_not_found")
     else:
-        document = _single(call, call.vhost)
-    name = call.query.get("download")
+        document = _single(request, request.vhost)
+    name = request.query.get("download")
     if name is None:
         return document
     headers = {"Content-Disposition": f"attachment; filename={name}"}
     return json_response(document, headers=headers)
 
 
-def _version(call: Call) -> dict[str, str]:
-    version = call.broker.release.version
+def _version(request: Request) -> dict[str, str]:
+    version = request.broker.release.version
     whole = {"rabbit_version": version, "rabbitmq_version": version}
     return whole | {"product_name": "RabbitMQ", "product_version": version}
 
 
-def _whole(call: Call) -> dict[str, Any]:
-    users, vhosts = list(call.broker.users.values()), list(call.broker.vhosts.values())
-    document: dict[str, Any] = dict(_version(call))
-    if call.api.definitions_say_of_what:
-        cluster = call.broker.node
+def _whole(request: Request) -> dict[str, Any]:
+    users, vhosts = list(request.broker.users.values()), list(request.broker.vhosts.values())
+    document: dict[str, Any] = dict(_version(request))
+    if request.api.definitions_say_of_what:
+        cluster = request.broker.node
         document |= {"rabbitmq_definition_format": "cluster", "original_cluster_name": cluster}
         document["explanation"] = f"Definitions of cluster '{cluster}'"
     document |= {
-        "users": [user_facts(user, call.api) for user in users],
-        "vhosts": [_vhost_facts(vhost, call) for vhost in vhosts],
+        "users": [user_json(user, request.api) for user in users],
+        "vhosts": [_vhost_json(vhost, request) for vhost in vhosts],
         "permissions": list(permissions(users)),
         "topic_permissions": list(topic_permissions(users)),
         "parameters": [parameter for vhost in vhosts for parameter in parameters(vhost)],
-        "global_parameters": global_parameters(call),
+        "global_parameters": global_parameters(request),
     }
-    sections = [_sections(vhost, call) for vhost in vhosts]
+    sections = [_sections(vhost, request) for vhost in vhosts]
     for name in ("policies", "queues", "exchanges", "bindings"):
         document[name] = [item for section in sections for item in section[name]]
     return document
 
 
-def _single(call: Call, vhost: VirtualHost) -> dict[str, Any]:
-    document: dict[str, Any] = {"rabbit_version": call.broker.release.version}
-    if call.api.definitions_say_of_what:
-        document = dict(_version(call))
+def _single(request: Request, vhost: VirtualHost) -> dict[str, Any]:
+    document: dict[str, Any] = {"rabbit_version": request.broker.release.version}
+    if request.api.definitions_say_of_what:
+        document = dict(_version(request))
         document |= {"rabbitmq_definition_format": "single_virtual_host", "original_vhost_name": vhost.name}
         document["explanation"] = f"Definitions of virtual host '{vhost.name}'"
-        kept = metadata(vhost, call)
+        kept = metadata(vhost, request)
         document |= {"metadata": kept, "description": vhost.description}
-        document["limits"] = call.api.single_vhost_definitions_no_limits
-        if call.api.single_vhost_definitions_default_queue_type:
+        document["limits"] = request.api.single_vhost_definitions_no_limits
+        if request.api.single_vhost_definitions_default_queue_type:
             document["default_queue_type"] = kept.get("default_queue_type", "undefined")
     document["parameters"] = list(parameters(vhost))
-    document |= _sections(vhost, call)
-    named = ("parameters", "policies") if call.api.single_vhost_definitions_name_it else ()
+    document |= _sections(vhost, request)
+    named = ("parameters", "policies") if request.api.single_vhost_definitions_name_it else ()
     for section, items in document.items():
         if isinstance(items, list) and section not in named:
             document[section] = [{k: v for k, v in item.items() if k != "vhost"} for item in items]
     return document
 
 
-def _vhost_facts(vhost: VirtualHost, call: Call) -> dict[str, Any]:
-    kept = metadata(vhost, call)
+def _vhost_json(vhost: VirtualHost, request: Request) -> dict[str, Any]:
+    kept = metadata(vhost, request)
     facts = {"name": vhost.name, "metadata": kept, "limits": {}, **kept}
-    return {name: facts[name] for name in call.api.definitions_vhost_fields if name in facts}
+    return {name: facts[name] for name in request.api.definitions_vhost_fields if name in facts}
 
 
-def _sections(vhost: VirtualHost, call: Call) -> dict[str, list[dict[str, Any]]]:
+def _sections(vhost: VirtualHost, request: Request) -> dict[str, list[dict[str, Any]]]:
     """What a virtual host declares; without what every one has, and exclusive queues."""
     queues = [queue for queue in vhost.queues.values() if queue.owner is None]
     exchanges = [x for x in vhost.exchanges.values() if x.name not in _STOCK]
-    if not call.api.definitions_internal_exchanges:
+    if not request.api.definitions_internal_exchanges:
         exchanges = [x for x in exchanges if not x.internal]
     return {
-        "policies": [policy_facts(policy, vhost.name) for policy in vhost.policies.values()],
-        "queues": [_queue_facts(queue, call) for queue in queues],
-        "exchanges": [_exchange_facts(exchange, vhost, call) for exchange in exchanges],
-        "bindings": _binding_facts(vhost),
+        "policies": [policy_json(policy, vhost.name) for policy in vhost.policies.values()],
+        "queues": [_queue_json(queue, request) for queue in queues],
+        "exchanges": [_exchange_json(exchange, vhost, request) for exchange in exchanges],
+        "bindings": _binding_json(vhost),
     }
 
 
-def _queue_facts(queue: QueueState, call: Call) -> dict[str, Any]:
+def _queue_json(queue: QueueState, request: Request) -> dict[str, Any]:
     definition = queue.definition
     facts = {"name": definition.name, "vhost": queue.vhost.name}
-    facts |= {"type": definition.type} if call.api.definitions_queue_type else {}
+    facts |= {"type": definition.type} if request.api.definitions_queue_type else {}
     return facts | {
         "durable": definition.durable,
         "auto_delete": definition.auto_delete,
@@ -125,7 +125,7 @@ def _queue_facts(queue: QueueState, call: Call) -> dict[str, Any]:
     }
 
 
-def _exchange_facts(exchange: Exchange, vhost: VirtualHost, call: Call) -> dict[str, Any]:
+def _exchange_json(exchange: Exchange, vhost: VirtualHost, request: Request) -> dict[str, Any]:
     facts = {
         "name": exchange.name,
         "vhost": vhost.name,
@@ -133,11 +133,11 @@ def _exchange_facts(exchange: Exchange, vhost: VirtualHost, call: Call) -> dict[
         "durable": exchange.durable,
         "auto_delete": exchange.auto_delete,
     }
-    facts |= {"internal": exchange.internal} if call.api.definitions_internal_exchanges else {}
+    facts |= {"internal": exchange.internal} if request.api.definitions_internal_exchanges else {}
     return facts | {"arguments": plain(exchange.arguments)}
 
 
-def _binding_facts(vhost: VirtualHost) -> list[dict[str, Any]]:
+def _binding_json(vhost: VirtualHost) -> list[dict[str, Any]]:
     exclusive = {queue.name for queue in vhost.queues.values() if queue.owner is not None}
     return [
         {
@@ -156,35 +156,35 @@ def _binding_facts(vhost: VirtualHost) -> list[dict[str, Any]]:
 # Import
 
 
-def _import(call: Call) -> None:
-    body = _uploaded(call) if "multipart/form-data" in call.headers.get("content-type", "") else call.body
+def _import(request: Request) -> None:
+    body = _uploaded(request) if "multipart/form-data" in request.headers.get("content-type", "") else request.body
     try:
         document = msgspec.json.decode(body.removeprefix(_BOM)) if body else {}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise bad_request("failed_to_parse_json") from error
     if not isinstance(document, dict):
         raise bad_request("failed_to_parse_json")
-    vhost = call.needed_vhost().name if call.vhost_name is not None else None
+    vhost = request.needed_vhost().name if request.vhost_name is not None else None
     parameters = document.get("global_parameters", []) if vhost is None else []
     try:
-        call.do(ImportDefinitions(document, vhost))
+        request.run(ImportDefinitions(document, vhost))
     except OperatorError as error:
-        raise _refusal(error, call, whole=vhost is None) from error
+        raise _refusal(error, request, whole=vhost is None) from error
     for parameter in parameters:
-        call.management.global_parameters[parameter["name"]] = parameter["value"]
+        request.management.global_parameters[parameter["name"]] = parameter["value"]
 
 
-def _refusal(error: OperatorError, call: Call, *, whole: bool) -> ApiError | Crash:
+def _refusal(error: OperatorError, request: Request, *, whole: bool) -> ApiError | Crash:
     if error.status == 500:
         return Crash()
-    as_term = whole and call.api.whole_import_refusals == "terms" and error.term is not None
+    as_term = whole and request.api.whole_import_refusals == "terms" and error.term is not None
     return bad_request(json_form(error.term) if as_term else error.text)
 
 
-def _uploaded(call: Call) -> bytes:
+def _uploaded(request: Request) -> bytes:
     """The field ``file`` of a form."""
-    head = f"Content-Type: {call.headers['content-type']}\r\n\r\n".encode("latin-1")
-    for part in message_from_bytes(head + call.body).walk():
+    head = f"Content-Type: {request.headers['content-type']}\r\n\r\n".encode("latin-1")
+    for part in message_from_bytes(head + request.body).walk():
         if part.get_param("name", header="content-disposition") == "file":
             payload = part.get_payload(decode=True)
             return payload if isinstance(payload, bytes) else b""

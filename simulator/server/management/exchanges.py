@@ -15,22 +15,21 @@ from simulator.json_values import plain
 from simulator.server.management import access, listing, messages
 from simulator.server.management.http_errors import Crash, object_not_found
 from simulator.server.management.internal_connections import declare
-from simulator.server.management.queues import check_node, flag, vhost_exists
-from simulator.server.management.request import Call
-from simulator.server.management.resources import Resource
+from simulator.server.management.request import Request
+from simulator.server.management.resources import Resource, vhost_exists
 from simulator.server.management.stats import exchange_stats
-from simulator.server.management.values import amqp_table
+from simulator.server.management.values import amqp_table, boolean
 
 
-def _found(call: Call) -> Exchange | None:
-    return None if call.vhost is None else call.vhost.exchanges.get(call.id("exchange"))
+def _found(request: Request) -> Exchange | None:
+    return None if request.vhost is None else request.vhost.exchanges.get(request.name("exchange"))
 
 
-def _exists(call: Call) -> bool:
-    return _found(call) is not None
+def _exists(request: Request) -> bool:
+    return _found(request) is not None
 
 
-def _facts(exchange: Exchange, vhost: VirtualHost, call: Call) -> dict[str, Any]:
+def _exchange_json(exchange: Exchange, vhost: VirtualHost, request: Request) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "arguments": plain(exchange.arguments),
         "auto_delete": exchange.auto_delete,
@@ -41,7 +40,7 @@ def _facts(exchange: Exchange, vhost: VirtualHost, call: Call) -> dict[str, Any]
         "user_who_performed_action": "guest",
         "vhost": vhost.name,
     }
-    policy = choose_policy(exchange, vhost.topology.policies, call.broker.release).policy
+    policy = choose_policy(exchange, vhost.topology.policies, request.broker.release).policy
     if policy is not None:
         facts["policy"] = policy.name
     if stats := exchange_stats(vhost.exchange_counters.get(exchange.name)):
@@ -49,34 +48,33 @@ def _facts(exchange: Exchange, vhost: VirtualHost, call: Call) -> dict[str, Any]
     return dict(sorted(facts.items()))
 
 
-def _all(call: Call) -> Any:
-    vhosts = call.broker.vhosts.values() if call.vhost is None else [call.vhost]
-    seen = [vhost for vhost in vhosts if access.sees_vhost(call, vhost.name)]
-    return listing.listed([_facts(x, vhost, call) for vhost in seen for x in vhost.exchanges.values()], call)
+def _all(request: Request) -> Any:
+    seen = [(x, vhost) for vhost in access.visible_vhosts(request) for x in vhost.exchanges.values()]
+    return listing.listed([_exchange_json(x, vhost, request) for x, vhost in seen], request)
 
 
-def _one(call: Call) -> Any:
-    exchange = _found(call)
+def _one(request: Request) -> Any:
+    exchange = _found(request)
     if exchange is None:
         raise object_not_found()
-    details = _facts(exchange, call.needed_vhost(), call) | {"incoming": [], "outgoing": []}
-    return listing.chosen(dict(sorted(details.items())), call)
+    details = _exchange_json(exchange, request.needed_vhost(), request) | {"incoming": [], "outgoing": []}
+    return listing.chosen(dict(sorted(details.items())), request)
 
 
-def _declare(call: Call) -> None:
-    call.needed_vhost()
-    document = call.json()
+def _declare(request: Request) -> None:
+    request.needed_vhost()
+    document = request.json()
     kind = document.get("type", "direct")
     if not isinstance(kind, str):
         raise Crash
     arguments = amqp_table(document.get("arguments", {}))
-    durable, auto_delete, internal = (flag(document, key) for key in ("durable", "auto_delete", "internal"))
-    check_node(call, document)
+    durable, auto_delete, internal = (boolean(document, key) for key in ("durable", "auto_delete", "internal"))
+    request.check_node(document)
     declare(
-        call,
+        request,
         lambda channel: DeclareExchange(
             channel=channel,
-            exchange=call.id("exchange"),
+            exchange=request.name("exchange"),
             type=kind,
             durable=durable,
             auto_delete=auto_delete,
@@ -86,8 +84,8 @@ def _declare(call: Call) -> None:
     )
 
 
-def _delete(call: Call) -> None:
-    declare(call, lambda channel: DeleteExchange(channel, call.id("exchange"), call.flag("if-unused")))
+def _delete(request: Request) -> None:
+    declare(request, lambda channel: DeleteExchange(channel, request.name("exchange"), request.flag("if-unused")))
 
 
 RESOURCES = (

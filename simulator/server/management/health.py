@@ -14,9 +14,8 @@ from simulator.server.management import access
 from simulator.server.management.http_errors import bad_request, object_not_found
 from simulator.server.management.internal_connections import getting_channel
 from simulator.server.management.overview import listeners
-from simulator.server.management.queues import vhost_exists
-from simulator.server.management.request import Call
-from simulator.server.management.resources import Handler, Resource
+from simulator.server.management.request import Request
+from simulator.server.management.resources import Handler, Resource, vhost_exists
 from simulator.server.management.responses import json_response
 
 _OK = {"status": "ok"}
@@ -24,18 +23,18 @@ _AMQP = frozenset({"amqp091", "amqp0.9.1", "amqp0-9-1", "amqp0_9_1", "amqp10", "
 _UNITS = ("days", "weeks", "months", "years")
 
 
-def _well(call: Call) -> Any:
+def _well(request: Request) -> Any:
     return _OK
 
 
-def _unalarmed(call: Call) -> Any:
-    if not call.node.alarm.active:
+def _unalarmed(request: Request) -> Any:
+    if not request.node.alarm.active:
         return _OK
-    alarm = {"node": call.broker.node, "resource": "memory"}
+    alarm = {"node": request.broker.node, "resource": "memory"}
     return _failed(reason="There are alarms in effect in the cluster", alarms=[alarm])
 
 
-def _alone(call: Call) -> Any:
+def _alone(request: Request) -> Any:
     return {**_OK, "reason": "single node cluster"}
 
 
@@ -43,43 +42,43 @@ def _failed(**facts: Any) -> Response:
     return json_response({"status": "failed", **facts}, 503)
 
 
-def _port(call: Call) -> Any:
+def _port(request: Request) -> Any:
     try:
-        port = int(call.id("port"))
+        port = int(request.name("port"))
     except ValueError as error:
         raise bad_request("Invalid port") from error
-    ports = [listener["port"] for listener in listeners(call)]
+    ports = [listener["port"] for listener in listeners(request)]
     if port in ports:
         return {**_OK, "port": port}
     return _failed(reason="No active listener", missing=port, ports=ports)
 
 
-def _protocols(call: Call) -> Any:
-    several = call.api.protocol_listener == "several protocols"
-    asked = call.id("protocols").split(",") if several else [call.id("protocols")]
+def _protocols(request: Request) -> Any:
+    several = request.api.protocol_listener == "several protocols"
+    asked = request.name("protocols").split(",") if several else [request.name("protocols")]
     wanted = ["amqp" if name.lower() in _AMQP else name.lower() for name in asked]
-    active = [listener["protocol"] for listener in listeners(call)]
+    active = [listener["protocol"] for listener in listeners(request)]
     missing = [name for name in wanted if name not in active]
     if missing:
         return _failed(reason="No active listener", missing=missing if several else missing[0], protocols=active)
     return {**_OK, "protocols": active} if several else {**_OK, "protocol": wanted[0]}
 
 
-def _certificates(call: Call) -> Any:
-    if call.id("unit") not in _UNITS:
+def _certificates(request: Request) -> Any:
+    if request.name("unit") not in _UNITS:
         raise bad_request("Time unit not recognised. Supported units: days, weeks, months, years.")
     return _OK
 
 
-def _alive(call: Call) -> Any:
-    with getting_channel(call) as channel:
-        if call.api.aliveness_test_declares:
+def _alive(request: Request) -> Any:
+    with getting_channel(request) as channel:
+        if request.api.aliveness_test_declares:
             channel.run(DeclareQueue(channel=channel.id, queue="aliveness-test"))
     return _OK
 
 
-def _node(call: Call) -> Any:
-    if call.ids.get("node", call.broker.node) != call.broker.node:
+def _node(request: Request) -> Any:
+    if request.names.get("node", request.broker.node) != request.broker.node:
         raise object_not_found()
     return _OK
 

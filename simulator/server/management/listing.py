@@ -12,7 +12,7 @@ import msgspec
 import regex
 
 from simulator.server.management.http_errors import ApiError, bad_request
-from simulator.server.management.request import Call
+from simulator.server.management.request import Request
 
 _PAGE_SIZE, _PAGE_SIZE_MAX = 100, 500
 _FILTER_MAX = 1024
@@ -35,31 +35,31 @@ class Page(msgspec.Struct, frozen=True):
     by_regex: bool
 
 
-def listed(items: Sequence[Item], call: Call, sort: tuple[str, ...] = ("vhost", "name")) -> Any:
+def listed(items: Sequence[Item], request: Request, sort: tuple[str, ...] = ("vhost", "name")) -> Any:
     """The list, as the query asks for it; an object with the list in ``items`` when it asks for a page.
 
     Raises ``ApiError`` 400 for parameters that make no sense.
     """
-    check_samples(call, "invalid_range_parameters")
-    page = _page(call)
-    ordered = _sorted(items, call, sort)
+    check_samples(request, "invalid_range_parameters")
+    page = _page(request)
+    ordered = _sorted(items, request, sort)
     if page is None:
-        return [chosen(item, call) for item in ordered]
-    return _paged(ordered, page, call)
+        return [chosen(item, request) for item in ordered]
+    return _paged(ordered, page, request)
 
 
-def chosen(item: Item, call: Call) -> Item:
+def chosen(item: Item, request: Request) -> Item:
     """The item with the columns that the query names; all of them when it names none."""
-    columns = call.query.get("columns")
+    columns = request.query.get("columns")
     if columns is None:
         return item
     return _columns(item, [column.split(".") for column in columns.split(",") if column])
 
 
-def check_samples(call: Call, error: str = "bad_request") -> None:
+def check_samples(request: Request, error: str = "bad_request") -> None:
     """Refuse impossible ranges of samples, though there are no samples here."""
     for kind in ("lengths", "msg_rates", "data_rates", "node_stats"):
-        age, step = (_number(call.query.get(f"{kind}_{part}")) for part in ("age", "incr"))
+        age, step = (_number(request.query.get(f"{kind}_{part}")) for part in ("age", "incr"))
         if age is None or step is None:
             continue
         if age <= 0 or step <= 0 or age // step > _SAMPLES_MAX:
@@ -83,10 +83,10 @@ def _columns(item: Item, wanted: list[list[str]]) -> Item:
     return kept
 
 
-def _page(call: Call) -> Page | None:
+def _page(request: Request) -> Page | None:
     try:
-        number = _integer(call.query.get("page"))
-        size = _integer(call.query.get("page_size"))
+        number = _integer(request.query.get("page"))
+        size = _integer(request.query.get("page_size"))
     except ValueError as error:
         raise bad_request("Pagination parameters are invalid") from error
     if number is None:
@@ -94,7 +94,7 @@ def _page(call: Call) -> Page | None:
     if number < 1 or (size is not None and not 0 < size <= _PAGE_SIZE_MAX):
         shown = "undefined" if size is None else size
         raise _invalid(f"Invalid pagination parameters: page number {number}, page size {shown}")
-    name, by_regex = call.query.get("name"), call.flag("use_regex")
+    name, by_regex = request.query.get("name"), request.flag("use_regex")
     if name is not None and by_regex and len(name) > _FILTER_MAX:
         raise _invalid("name filter regex is too long")
     return Page(number, size or _PAGE_SIZE, name, by_regex)
@@ -115,11 +115,11 @@ def _number(text: str | None) -> int | None:
         return None
 
 
-def _sorted(items: Sequence[Item], call: Call, sort: tuple[str, ...]) -> list[Item]:
-    asked = call.query.get("sort")
+def _sorted(items: Sequence[Item], request: Request, sort: tuple[str, ...]) -> list[Item]:
+    asked = request.query.get("sort")
     keys = (asked, *sort) if asked else sort
     ordered = sorted(items, key=lambda item: [_term_order(_dotted(item, key)) for key in keys])
-    return ordered[::-1] if call.flag("sort_reverse") else ordered
+    return ordered[::-1] if request.flag("sort_reverse") else ordered
 
 
 def _dotted(item: Any, key: str) -> Any:
@@ -142,17 +142,17 @@ def _term_order(value: Any) -> tuple[int, Any]:
     return (2, len(value)) if isinstance(value, Mapping) else (3, repr(value))
 
 
-def _paged(ordered: list[Item], page: Page, call: Call) -> dict[str, Any]:
-    filtered = _filtered(ordered, page, call)
+def _paged(ordered: list[Item], page: Page, request: Request) -> dict[str, Any]:
+    filtered = _filtered(ordered, page, request)
     start = (page.number - 1) * page.size
-    if start > len(filtered) and call.api.page_out_of_range == "refused":
+    if start > len(filtered) and request.api.page_out_of_range == "refused":
         reason = f"Page out of range, page: {page.number} page size: {page.size}, len: {len(filtered)}"
         raise ApiError(400, "page_out_of_range", reason)
     items = filtered[start : start + page.size]
     return {
         "filtered_count": len(filtered),
         "item_count": len(items),
-        "items": [chosen(item, call) for item in items],
+        "items": [chosen(item, request) for item in items],
         "page": page.number,
         "page_count": -(-len(filtered) // page.size),
         "page_size": page.size,
@@ -160,7 +160,7 @@ def _paged(ordered: list[Item], page: Page, call: Call) -> dict[str, Any]:
     }
 
 
-def _filtered(ordered: list[Item], page: Page, call: Call) -> list[Item]:
+def _filtered(ordered: list[Item], page: Page, request: Request) -> list[Item]:
     if not page.name:
         return ordered
     if not page.by_regex:
@@ -170,6 +170,6 @@ def _filtered(ordered: list[Item], page: Page, call: Call) -> list[Item]:
         pattern = regex.compile(page.name, regex.IGNORECASE)
         return [item for item in ordered if pattern.search(str(item.get("name", "")), timeout=_MATCH_SECONDS)]
     except (regex.error, TimeoutError) as error:
-        if call.api.broken_name_filter == "refused":
+        if request.api.broken_name_filter == "refused":
             raise bad_request("Pagination parameters are invalid") from error
         return []

@@ -16,8 +16,9 @@ from simulator.broker.operations.content import delivered_properties
 from simulator.broker.replies import Got, Refused, Returned
 from simulator.json_values import plain
 from simulator.server.management.http_errors import Crash, bad_request, not_found
-from simulator.server.management.internal_connections import PrivateChannel, getting_channel, publishing_channel
-from simulator.server.management.request import Call
+from simulator.server.management.internal_channel import InternalChannel
+from simulator.server.management.internal_connections import getting_channel, publishing_channel
+from simulator.server.management.request import Request
 from simulator.server.management.values import amqp_table
 
 _NUMBERS = ("delivery_mode", "priority", "timestamp")
@@ -33,30 +34,30 @@ _GOT_MAX = 100_000
 # Publishing
 
 
-def publish(call: Call) -> dict[str, Any]:
+def publish(request: Request) -> dict[str, Any]:
     """``POST .../publish``: whether the message was routed to a queue."""
-    _check_exchange(call)
-    document = call.json("routing_key", "properties", "payload", "payload_encoding")
+    _check_exchange(request)
+    document = request.json("routing_key", "properties", "payload", "payload_encoding")
     payload = document["payload"]
     if not isinstance(payload, str):
         raise bad_request("payload_not_string")
-    with publishing_channel(call) as channel:
+    with publishing_channel(request) as channel:
         channel.run(SelectConfirms(channel.id))
         properties = _basic_properties(document["properties"])
         body = _decoded(payload, document["payload_encoding"])
         key = document["routing_key"]
         if not isinstance(key, str):
             raise Crash
-        command = Publish(channel.id, call.id("exchange"), key, properties, body, mandatory=True)
+        command = Publish(channel.id, request.name("exchange"), key, properties, body, mandatory=True)
         replies = channel.run(command)
     if any(isinstance(reply, Refused) for reply in replies):
         raise bad_request("rejected Unable to publish message. Check queue limits.")
     return {"routed": not any(isinstance(reply, Returned) for reply in replies)}
 
 
-def _check_exchange(call: Call) -> None:
-    asked = call.api.missing_targets == "not found"
-    if asked and call.id("exchange") not in call.needed_vhost().exchanges:
+def _check_exchange(request: Request) -> None:
+    asked = request.api.missing_targets == "not found"
+    if asked and request.name("exchange") not in request.needed_vhost().exchanges:
         raise not_found("exchange_not_found")
 
 
@@ -97,32 +98,32 @@ def _property(name: str, value: Any) -> Any:
 # Getting
 
 
-def get(call: Call) -> list[dict[str, Any]]:
+def get(request: Request) -> list[dict[str, Any]]:
     """``POST .../get``: some messages from the front of a queue, which stay there if ``ackmode`` says so."""
-    _check_queue(call)
-    document = call.json("ackmode", "count", "encoding")
+    _check_queue(request)
+    document = request.json("ackmode", "count", "encoding")
     ackmode, encoding = document["ackmode"], document["encoding"]
-    _check_ackmode(call, ackmode)
-    with getting_channel(call) as channel:
+    _check_ackmode(request, ackmode)
+    with getting_channel(request) as channel:
         count = _integer(document["count"])
         if encoding not in ("auto", "base64"):
             raise bad_request("Unsupported encoding. Please use auto or base64.")
         truncate = _integer(document["truncate"]) if "truncate" in document else None
-        got = _got(channel, call, min(count, _GOT_MAX), no_ack=ackmode == "ack_requeue_false")
-        _give_back(channel, call, ackmode, got)
-    return [_facts(message, call, encoding, truncate) for message in got]
+        got = _got(channel, request, min(count, _GOT_MAX), no_ack=ackmode == "ack_requeue_false")
+        _give_back(channel, request, ackmode, got)
+    return [_message_json(message, request, encoding, truncate) for message in got]
 
 
-def _check_queue(call: Call) -> None:
-    asked = call.api.missing_targets == "not found"
-    if asked and call.id("queue") not in call.needed_vhost().queues:
+def _check_queue(request: Request) -> None:
+    asked = request.api.missing_targets == "not found"
+    if asked and request.name("queue") not in request.needed_vhost().queues:
         raise not_found("queue_not_found")
 
 
-def _check_ackmode(call: Call, ackmode: Any) -> None:
+def _check_ackmode(request: Request, ackmode: Any) -> None:
     if ackmode in _ACKMODES:
         return
-    if call.api.unknown_ackmode == "crashes":
+    if request.api.unknown_ackmode == "crashes":
         raise Crash
     raise bad_request(f"Invalid ackmode value: {ackmode}. Valid values are: {', '.join(_ACKMODES)}")
 
@@ -136,10 +137,10 @@ def _integer(value: Any) -> int:
         raise bad_request(["not_integer", value]) from error
 
 
-def _got(channel: PrivateChannel, call: Call, count: int, *, no_ack: bool) -> list[Got]:
+def _got(channel: InternalChannel, request: Request, count: int, *, no_ack: bool) -> list[Got]:
     got: list[Got] = []
     while len(got) < count:
-        replies = channel.run(Get(channel.id, call.id("queue"), no_ack))
+        replies = channel.run(Get(channel.id, request.name("queue"), no_ack))
         message = next((reply for reply in replies if isinstance(reply, Got)), None)
         if message is None:
             break
@@ -147,17 +148,17 @@ def _got(channel: PrivateChannel, call: Call, count: int, *, no_ack: bool) -> li
     return got
 
 
-def _give_back(channel: PrivateChannel, call: Call, ackmode: str, got: list[Got]) -> None:
+def _give_back(channel: InternalChannel, request: Request, ackmode: str, got: list[Got]) -> None:
     """Return the messages all together: one by one, each would come at once as the next."""
     for message in got:
         if ackmode.startswith("reject"):
             channel.run(Reject(channel.id, message.delivery_tag, ackmode == "reject_requeue_true"))
-        elif ackmode == "ack_requeue_true" and call.api.get_requeues_by == "basic.nack":
+        elif ackmode == "ack_requeue_true" and request.api.get_requeues_by == "basic.nack":
             channel.run(Nack(channel.id, message.delivery_tag))
 
 
-def _facts(got: Got, call: Call, encoding: str, truncate: int | None) -> dict[str, Any]:
-    properties = delivered_properties(got.message, call.broker.release, got.added)
+def _message_json(got: Got, request: Request, encoding: str, truncate: int | None) -> dict[str, Any]:
+    properties = delivered_properties(got.message, request.broker.release, got.added)
     payload, shown = _encoded(got.body[:truncate], encoding)
     return {
         "payload_bytes": len(got.body),

@@ -12,7 +12,7 @@ from dlx.routing import EXCHANGE_TYPES
 from simulator.broker.state import VirtualHost
 from simulator.server.management import access, listing
 from simulator.server.management.http_errors import object_not_found
-from simulator.server.management.request import Call
+from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource
 from simulator.server.management.stats import overall_stats, with_rates
 
@@ -34,25 +34,25 @@ _UNMEASURED = dict.fromkeys(
 )  # fmt: skip
 
 
-def listeners(call: Call) -> list[dict[str, Any]]:
+def listeners(request: Request) -> list[dict[str, Any]]:
     """What the node listens on."""
-    ports = {"amqp": call.node.amqp_port, "http": _http_port(call)}
+    ports = {"amqp": request.node.amqp_port, "http": _http_port(request)}
     return [
         {
-            "node": call.broker.node,
+            "node": request.broker.node,
             "protocol": protocol,
             "ip_address": "127.0.0.1",
             "port": port,
             "socket_opts": {"backlog": 128, "nodelay": True, "linger": [True, 0], "exit_on_close": False},
-            **call.api.listener_facts,
+            **request.api.listener_fields,
         }
         for protocol, port in ports.items()
         if port
     ]
 
 
-def _http_port(call: Call) -> int:
-    port = call.headers.get("host", "").rpartition(":")[2]
+def _http_port(request: Request) -> int:
+    port = request.headers.get("host", "").rpartition(":")[2]
     return int(port) if port.isdigit() else 0
 
 
@@ -61,27 +61,27 @@ def _exchange_types() -> list[dict[str, Any]]:
     return [{"name": n, "description": described.format(n), "enabled": True} for n in EXCHANGE_TYPES]
 
 
-def _overview(call: Call) -> Any:
-    listing.check_samples(call)
-    vhosts = [v for v in call.broker.vhosts.values() if _counts(v, call)]
-    facts = _versions(call) | {
+def _overview(request: Request) -> Any:
+    listing.check_samples(request)
+    vhosts = [v for v in request.broker.vhosts.values() if _counts(v, request)]
+    facts = _versions(request) | {
         "message_stats": overall_stats(vhosts),
         "churn_rates": with_rates(_CHURN),
         "queue_totals": _queue_totals(vhosts),
-        "object_totals": _object_totals(vhosts, call),
+        "object_totals": _object_totals(vhosts, request),
         "statistics_db_event_queue": 0,
     }
-    if access.is_monitor(call.user):
-        facts |= {"node": call.broker.node, "listeners": listeners(call), "contexts": _contexts(call)}
-    return listing.chosen(facts, call)
+    if access.is_monitor(request.user):
+        facts |= {"node": request.broker.node, "listeners": listeners(request), "contexts": _contexts(request)}
+    return listing.chosen(facts, request)
 
 
-def _counts(vhost: VirtualHost, call: Call) -> bool:
-    return access.is_monitor(call.user) or vhost.name in call.user.permissions
+def _counts(vhost: VirtualHost, request: Request) -> bool:
+    return access.is_monitor(request.user) or vhost.name in request.user.permissions
 
 
-def _versions(call: Call) -> dict[str, Any]:
-    version = call.broker.release.version
+def _versions(request: Request) -> dict[str, Any]:
+    version = request.broker.release.version
     return {
         "management_version": version,
         "rates_mode": "none",
@@ -90,12 +90,12 @@ def _versions(call: Call) -> dict[str, Any]:
         "product_version": version,
         "product_name": "RabbitMQ",
         "rabbitmq_version": version,
-        "cluster_name": call.broker.node,
+        "cluster_name": request.broker.node,
         "erlang_version": "none",
         "erlang_full_version": "none: this is a simulator",
         "disable_stats": False,
         "enable_queue_totals": False,
-        **call.api.overview_facts,
+        **request.api.overview_fields,
     }
 
 
@@ -112,11 +112,11 @@ def _queue_totals(vhosts: list[VirtualHost]) -> dict[str, Any]:
     )
 
 
-def _object_totals(vhosts: list[VirtualHost], call: Call) -> dict[str, int]:
+def _object_totals(vhosts: list[VirtualHost], request: Request) -> dict[str, int]:
     connections = [
-        call.broker.connections[key]
-        for key, client in call.node.connections.items()
-        if key in call.broker.connections and client.protocol.startswith("AMQP")
+        request.broker.connections[key]
+        for key, client in request.node.connections.items()
+        if key in request.broker.connections and client.protocol.startswith("AMQP")
     ]
     return {
         "channels": sum(len(connection.channels) for connection in connections),
@@ -127,30 +127,30 @@ def _object_totals(vhosts: list[VirtualHost], call: Call) -> dict[str, int]:
     }
 
 
-def _contexts(call: Call) -> list[dict[str, Any]]:
-    port = str(_http_port(call))
+def _contexts(request: Request) -> list[dict[str, Any]]:
+    port = str(_http_port(request))
     named = {"description": "RabbitMQ Management", "path": "/", "ip": "127.0.0.1", "port": port}
-    return [{"ssl_opts": [], "node": call.broker.node, "cowboy_opts": "[]", **named}]
+    return [{"ssl_opts": [], "node": request.broker.node, "cowboy_opts": "[]", **named}]
 
 
-def _node(call: Call) -> dict[str, Any]:
+def _node(request: Request) -> dict[str, Any]:
     """The node. What a simulator has no measure for (files, sockets, processes) is 0."""
-    versions = {name: value for name, value in _versions(call).items() if name in call.api.node_versions}
-    draining = {"being_drained": False} if call.api.nodes_can_be_drained else {}
+    versions = {name: value for name, value in _versions(request).items() if name in request.api.node_versions}
+    draining = {"being_drained": False} if request.api.nodes_can_be_drained else {}
     return (
         with_rates(_UNMEASURED | _CHURN)
         | versions
         | draining
         | {
-            "name": call.broker.node,
+            "name": request.broker.node,
             "type": "disc",
             "running": True,
             "partitions": [],
             "os_pid": str(os.getpid()),
-            "uptime": (call.node.clock.now_us() - call.node.started_us) // 1000,
-            "mem_used": call.node.alarm.held_bytes(),
-            "mem_limit": call.node.alarm.limit_bytes,
-            "mem_alarm": call.node.alarm.active,
+            "uptime": (request.node.clock.now_us() - request.node.started_us) // 1000,
+            "mem_used": request.node.alarm.held_bytes(),
+            "mem_limit": request.node.alarm.limit_bytes,
+            "mem_alarm": request.node.alarm.active,
             "disk_free_limit": 0,
             "disk_free_alarm": False,
             "fd_total": 0,
@@ -165,8 +165,8 @@ def _node(call: Call) -> dict[str, Any]:
             "net_ticktime": 60,
             "exchange_types": _exchange_types(),
             "auth_mechanisms": [{"name": "PLAIN", "description": "SASL PLAIN", "enabled": True}],
-            "applications": [{"name": "rabbit", "description": "dlx", "version": call.broker.release.version}],
-            "contexts": _contexts(call),
+            "applications": [{"name": "rabbit", "description": "dlx", "version": request.broker.release.version}],
+            "contexts": _contexts(request),
             "enabled_plugins": ["rabbitmq_management", "rabbitmq_tracing"],
             "config_files": [],
             "log_files": [],
@@ -174,20 +174,20 @@ def _node(call: Call) -> dict[str, Any]:
     )
 
 
-def _nodes(call: Call) -> Any:
-    return listing.listed([_node(call)], call, ("name",))
+def _nodes(request: Request) -> Any:
+    return listing.listed([_node(request)], request, ("name",))
 
 
-def _one_node(call: Call) -> Any:
-    return listing.chosen(_node(call), call)
+def _one_node(request: Request) -> Any:
+    return listing.chosen(_node(request), request)
 
 
-def _is_this_node(call: Call) -> bool:
-    return call.id("node") == call.broker.node
+def _is_this_node(request: Request) -> bool:
+    return request.name("node") == request.broker.node
 
 
-def _memory(call: Call) -> Any:
-    if not _is_this_node(call):
+def _memory(request: Request) -> Any:
+    if not _is_this_node(request):
         raise object_not_found()
     return {"memory": {"total": {"erlang": 0, "rss": 0, "allocated": 0}}}
 
@@ -197,27 +197,27 @@ RESOURCES = (
     Resource("/nodes", _nodes, allow=access.monitors),
     Resource("/nodes/:node", _one_node, allow=access.monitors, exists=_is_this_node),
     Resource("/nodes/:node/memory", _memory, allow=access.monitors, exists=_is_this_node),
-    Resource("/cluster-name", lambda call: {"name": call.broker.node}),
-    Resource("/extensions", lambda call: [{"javascript": "dispatcher.js"}, {"javascript": "tracing.js"}]),
-    Resource("/version", lambda call: call.broker.release.version, offered=lambda a: a.version_endpoint),
+    Resource("/cluster-name", lambda request: {"name": request.broker.node}),
+    Resource("/extensions", lambda request: [{"javascript": "dispatcher.js"}, {"javascript": "tracing.js"}]),
+    Resource("/version", lambda request: request.broker.release.version, offered=lambda a: a.version_endpoint),
     Resource(
         "/auth",
-        lambda call: call.api.auth_settings,
+        lambda request: request.api.auth_settings,
         allow=None,
         offered=lambda api: api.auth_settings is not None,
     ),
-    Resource("/feature-flags", lambda call: [], allow=access.administrators),
+    Resource("/feature-flags", lambda request: [], allow=access.administrators),
     Resource(
         "/deprecated-features",
-        lambda call: [],
+        lambda request: [],
         allow=access.administrators,
         offered=lambda a: a.deprecated_features,
     ),
     Resource(
         "/deprecated-features/used",
-        lambda call: [],
+        lambda request: [],
         allow=access.administrators,
         offered=lambda a: a.deprecated_features,
     ),
-    Resource("/rebalance/queues", post=lambda call: None, allow=access.administrators),
+    Resource("/rebalance/queues", post=lambda request: None, allow=access.administrators),
 )

@@ -19,9 +19,9 @@ from dlx.routing import route
 from dlx.topology import STREAM
 from simulator.broker.state import QueueState, VirtualHost
 from simulator.clock import VirtualClock
-from simulator.message_history import Life
+from simulator.message_history import MessageHistory
 from simulator.server.management import access
-from simulator.server.management.request import Call
+from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource
 
 _STYLE = (
@@ -43,11 +43,11 @@ _QUEUE_COLUMNS = (
 _LOST_COLUMNS = (("When", ""), ("Message", ""), ("Published to", ""), ("Why it is gone", ""))
 
 
-def _page(call: Call) -> Response:
-    broker = call.broker
-    vhosts = [vhost for vhost in broker.vhosts.values() if access.sees_vhost(call, vhost.name)]
+def _page(request: Request) -> Response:
+    broker = request.broker
+    vhosts = "".join(_vhost(vhost, request) for vhost in access.visible_vhosts(request))
     title = f"dlx: RabbitMQ {escape(broker.release.version)} simulated"
-    body = f"<h1>{title}</h1>{_time(call)}{''.join(_vhost(vhost, call) for vhost in vhosts)}{_lost(call)}"
+    body = f"<h1>{title}</h1>{_time(request)}{vhosts}{_lost(request)}"
     html = (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width"><title>{title}</title>'
@@ -59,14 +59,14 @@ def _page(call: Call) -> Response:
 
 _FOOT = (
     '<p class="quiet"><br>The management API is under <code>/api</code>: <a href="api/queues">queues</a>,'
-    ' <a href="api/lives">lives of messages</a>, <a href="api/clock">the clock</a>.</p>'
+    ' <a href="api/lives">histories of messages</a>, <a href="api/clock">the clock</a>.</p>'
 )
 
 
-def _time(call: Call) -> str:
-    clock = call.node.clock
+def _time(request: Request) -> str:
+    clock = request.node.clock
     kind = "virtual time" if isinstance(clock, VirtualClock) else "wall time"
-    return f'<p class="quiet">Node {escape(call.broker.node)}, {kind} {_shown(clock.now_us())} UTC</p>'
+    return f'<p class="quiet">Node {escape(request.broker.node)}, {kind} {_shown(clock.now_us())} UTC</p>'
 
 
 def _shown(time_us: int) -> str:
@@ -91,15 +91,15 @@ def _class(kind: str) -> str:
 # Queues
 
 
-def _vhost(vhost: VirtualHost, call: Call) -> str:
-    rows = (_queue(queue, call) for queue in islice(vhost.queues.values(), _QUEUES_MAX))
+def _vhost(vhost: VirtualHost, request: Request) -> str:
+    rows = (_queue(queue, request) for queue in islice(vhost.queues.values(), _QUEUES_MAX))
     table = _table(_QUEUE_COLUMNS, rows) or '<p class="quiet">No queues.</p>'
     more = len(vhost.queues) - _QUEUES_MAX
     rest = f"<p>{more} more queues are not shown.</p>" if more > 0 else ""
     return f"<h2>Virtual host <code>{escape(vhost.name)}</code></h2>{table}{rest}"
 
 
-def _queue(queue: QueueState, call: Call) -> str:
+def _queue(queue: QueueState, request: Request) -> str:
     numbers = (queue.messages_ready, queue.unacked, queue.store.pending, len(queue.consumers))
     policies = (queue.settings.policy.policy, queue.settings.operator_policy.policy)
     cells = (
@@ -108,7 +108,7 @@ def _queue(queue: QueueState, call: Call) -> str:
         *(_cell(str(number) if number else '<span class="quiet">0</span>', "n") for number in numbers),
         _cell(", ".join(escape(policy.name) for policy in policies if policy is not None)),
         _cell("<br>".join(_limits(queue))),
-        _cell(_arrow(queue, call)),
+        _cell(_arrow(queue, request)),
     )
     return f'<tr id="{_anchor(queue.vhost, queue.name)}">{"".join(cells)}</tr>'
 
@@ -131,7 +131,7 @@ def _limits(queue: QueueState) -> Iterator[str]:
     yield from map(escape, limits)
 
 
-def _arrow(queue: QueueState, call: Call) -> str:
+def _arrow(queue: QueueState, request: Request) -> str:
     """Where a dead letter goes that was published straight to the queue."""
     settings, vhost = queue.settings, queue.vhost
     exchange, key = settings.dead_letter_exchange, settings.dead_letter_routing_key or queue.name
@@ -141,7 +141,7 @@ def _arrow(queue: QueueState, call: Call) -> str:
         return '<span class="quiet">nowhere: they are dropped</span>'
     if exchange not in vhost.exchanges:
         return f'→ <span class="bad">exchange {_code(exchange)}, which does not exist</span>'
-    found = route(Message(exchange=exchange, routing_keys=(key,)), vhost.topology, call.broker.release)
+    found = route(Message(exchange=exchange, routing_keys=(key,)), vhost.topology, request.broker.release)
     links = (f'<a href="#{escape(quote(_anchor(vhost, name)))}">{escape(name)}</a>' for name in found)
     named = ", ".join(links) or '<span class="bad">no queue</span>'
     return f"→ exchange {_code(exchange or '(default)')}, key {_code(key)} → {named}"
@@ -151,28 +151,30 @@ def _code(text: str) -> str:
     return f"<code>{escape(text)}</code>"
 
 
-# Lives
+# Histories of messages
 
 
-def _lost(call: Call) -> str:
-    recorder = call.management.recorder
+def _lost(request: Request) -> str:
+    recorder = request.management.recorder
     if recorder is None:
         return ""
-    lives = recorder.lives.find(lost=True, newest_first=True)
-    seen = islice((life for life in lives if access.sees_vhost(call, life.vhost)), _LOST_MAX)
-    table = _table(_LOST_COLUMNS, map(_life, seen)) or '<p class="quiet">No message was lost.</p>'
+    histories = recorder.histories.find(lost=True, newest_first=True)
+    seen = islice((history for history in histories if access.sees_vhost(request, history.vhost)), _LOST_MAX)
+    table = _table(_LOST_COLUMNS, map(_history, seen)) or '<p class="quiet">No message was lost.</p>'
     return f"<h2>Messages lost lately</h2>{table}"
 
 
-def _life(life: Life) -> str:
-    first, name = life.events[0], f"{life.uid}" if life.message_id is None else f"{life.uid} ({life.message_id})"
+def _history(history: MessageHistory) -> str:
+    first, name = history.events[0], str(history.uid)
+    if history.message_id is not None:
+        name += f" ({history.message_id})"
     keys = ", ".join(_code(key) for key in first.routing_keys)
-    exchange = f"exchange {_code(first.exchange or '(default)')}, key {keys}, in {_code(life.vhost)}"
+    exchange = f"exchange {_code(first.exchange or '(default)')}, key {keys}, in {_code(history.vhost)}"
     cells = (
-        _cell(f"<time>{_shown(life.events[-1].time_us)}</time>"),
-        _cell(f'<a href="api/lives/{life.uid}">{escape(name)}</a>'),
+        _cell(f"<time>{_shown(history.events[-1].time_us)}</time>"),
+        _cell(f'<a href="api/lives/{history.uid}">{escape(name)}</a>'),
         _cell(exchange),
-        _cell(escape(life.loss or "")),
+        _cell(escape(history.loss or "")),
     )
     return f"<tr>{''.join(cells)}</tr>"
 

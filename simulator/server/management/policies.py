@@ -18,10 +18,9 @@ from simulator.broker.operator_errors import OperatorError
 from simulator.broker.state import VirtualHost
 from simulator.server.management import access, listing
 from simulator.server.management.http_errors import Crash, bad_request, not_found, object_not_found
-from simulator.server.management.policy_json import policy_facts, policy_parameter
-from simulator.server.management.queues import vhost_exists
-from simulator.server.management.request import Call
-from simulator.server.management.resources import Handler, Resource
+from simulator.server.management.policy_json import policy_json, policy_parameter
+from simulator.server.management.request import Request
+from simulator.server.management.resources import Handler, Resource, vhost_exists
 
 _COMPONENTS = {"policy": False, "operator_policy": True}
 
@@ -31,69 +30,64 @@ def policies_of(vhost: VirtualHost, *, operator: bool) -> dict[str, Policy]:
     return vhost.operator_policies if operator else vhost.policies
 
 
-def _seen_vhosts(call: Call) -> list[VirtualHost]:
-    vhosts = [call.vhost] if call.vhost is not None else list(call.broker.vhosts.values())
-    return [vhost for vhost in vhosts if access.sees_vhost(call, vhost.name)]
-
-
 # Policies and operator policies
 
 
-def _found(call: Call, operator: bool) -> Policy | None:
-    return None if call.vhost is None else policies_of(call.vhost, operator=operator).get(call.id("name"))
+def _found(request: Request, operator: bool) -> Policy | None:
+    return None if request.vhost is None else policies_of(request.vhost, operator=operator).get(request.name("name"))
 
 
 def _list(operator: bool) -> Handler:
-    def handler(call: Call) -> Any:
+    def handler(request: Request) -> Any:
         found = [
-            policy_facts(policy, vhost.name)
-            for vhost in _seen_vhosts(call)
+            policy_json(policy, vhost.name)
+            for vhost in access.visible_vhosts(request)
             for policy in policies_of(vhost, operator=operator).values()
         ]
-        return listing.listed(found, call)
+        return listing.listed(found, request)
 
     return handler
 
 
 def _one(operator: bool) -> Handler:
-    def handler(call: Call) -> Any:
-        policy = _found(call, operator)
+    def handler(request: Request) -> Any:
+        policy = _found(request, operator)
         if policy is None:
             raise object_not_found()
-        return listing.chosen(policy_facts(policy, call.needed_vhost().name), call)
+        return listing.chosen(policy_json(policy, request.needed_vhost().name), request)
 
     return handler
 
 
 def _put(operator: bool) -> Handler:
-    def handler(call: Call) -> None:
-        call.needed_vhost()
-        document = call.json("pattern", "definition")
+    def handler(request: Request) -> None:
+        request.needed_vhost()
+        document = request.json("pattern", "definition")
         if not isinstance(document["definition"], dict):
             raise Crash
-        _set(call, document, operator=operator)
+        _set(request, document, operator=operator)
 
     return handler
 
 
-def _set(call: Call, document: dict[str, Any], *, operator: bool) -> None:
+def _set(request: Request, document: dict[str, Any], *, operator: bool) -> None:
     policy = Policy(
-        name=call.id("name"),
+        name=request.name("name"),
         pattern=document["pattern"],
         definition=document["definition"],
         apply_to=document.get("apply-to", "all"),
         priority=document.get("priority", 0),
     )
     try:
-        call.do(SetPolicy(call.needed_vhost().name, policy, operator))
+        request.run(SetPolicy(request.needed_vhost().name, policy, operator))
     except OperatorError as error:
-        escaped = call.api.policy_refusals_escaped and not operator
+        escaped = request.api.policy_refusals_escaped and not operator
         raise bad_request(escape(error.text, quote=False) if escaped else error.text) from error
 
 
 def _clear(operator: bool) -> Handler:
-    def handler(call: Call) -> None:
-        call.do(ClearPolicy(call.needed_vhost().name, call.id("name"), operator))
+    def handler(request: Request) -> None:
+        request.run(ClearPolicy(request.needed_vhost().name, request.name("name"), operator))
 
     return handler
 
@@ -109,7 +103,7 @@ def _policy_resources(path: str, operator: bool, allow: access.Rule) -> tuple[Re
             put=_put(operator),
             delete=_clear(operator),
             allow=allow,
-            exists=lambda call: _found(call, operator) is not None,
+            exists=lambda request: _found(request, operator) is not None,
         ),
     )
 
@@ -125,75 +119,75 @@ def parameters(vhost: VirtualHost, component: str | None = None) -> Iterator[dic
                 yield policy_parameter(policy, vhost.name, name)
 
 
-def _parameters(call: Call) -> Any:
-    component = call.ids.get("component")
-    found = [parameter for vhost in _seen_vhosts(call) for parameter in parameters(vhost, component)]
-    return listing.listed(found, call)
+def _parameters(request: Request) -> Any:
+    component = request.names.get("component")
+    found = [parameter for vhost in access.visible_vhosts(request) for parameter in parameters(vhost, component)]
+    return listing.listed(found, request)
 
 
-def _parameter(call: Call) -> dict[str, Any] | None:
-    component = call.id("component")
-    if call.vhost is None or component not in _COMPONENTS:
+def _parameter(request: Request) -> dict[str, Any] | None:
+    component = request.name("component")
+    if request.vhost is None or component not in _COMPONENTS:
         return None
-    policy = _found(call, _COMPONENTS[component])
-    return None if policy is None else policy_parameter(policy, call.vhost.name, component)
+    policy = _found(request, _COMPONENTS[component])
+    return None if policy is None else policy_parameter(policy, request.vhost.name, component)
 
 
-def _show_parameter(call: Call) -> Any:
-    return listing.chosen(_parameter(call) or {}, call)
+def _show_parameter(request: Request) -> Any:
+    return listing.chosen(_parameter(request) or {}, request)
 
 
-def _put_parameter(call: Call) -> None:
-    component = call.id("component")
-    if call.vhost is None:
+def _put_parameter(request: Request) -> None:
+    component = request.name("component")
+    if request.vhost is None:
         raise not_found("vhost_not_found")
-    value = call.json("value")["value"]
+    value = request.json("value")["value"]
     if component == "policy":
         raise bad_request("policies may not be set using this method")
     if component not in _COMPONENTS:
         raise bad_request(f"Validation failed\n\ncomponent {component} not found\n")
     if not isinstance(value, dict) or not {"pattern", "definition"} <= value.keys():
         raise Crash
-    _set(call, value, operator=True)
+    _set(request, value, operator=True)
 
 
-def _clear_parameter(call: Call) -> None:
-    _clear(_COMPONENTS[call.id("component")])(call)
+def _clear_parameter(request: Request) -> None:
+    _clear(_COMPONENTS[request.name("component")])(request)
 
 
-def _global_parameters(call: Call) -> Any:
-    return listing.listed(global_parameters(call), call, ("name",))
+def _global_parameters(request: Request) -> Any:
+    return listing.listed(global_parameters(request), request, ("name",))
 
 
-def global_parameters(call: Call) -> list[dict[str, Any]]:
+def global_parameters(request: Request) -> list[dict[str, Any]]:
     """All global parameters."""
-    return [{"name": name, "value": value} for name, value in call.management.global_parameters.items()]
+    return [{"name": name, "value": value} for name, value in request.management.global_parameters.items()]
 
 
-def _has_global_parameter(call: Call) -> bool:
-    return call.id("name") in call.management.global_parameters
+def _has_global_parameter(request: Request) -> bool:
+    return request.name("name") in request.management.global_parameters
 
 
-def _global_parameter(call: Call) -> Any:
-    return {"value": call.management.global_parameters[call.id("name")], "name": call.id("name")}
+def _global_parameter(request: Request) -> Any:
+    return {"value": request.management.global_parameters[request.name("name")], "name": request.name("name")}
 
 
-def _put_global_parameter(call: Call) -> None:
-    call.management.global_parameters[call.id("name")] = call.json("value")["value"]
+def _put_global_parameter(request: Request) -> None:
+    request.management.global_parameters[request.name("name")] = request.json("value")["value"]
 
 
-def _clear_global_parameter(call: Call) -> None:
-    del call.management.global_parameters[call.id("name")]
+def _clear_global_parameter(request: Request) -> None:
+    del request.management.global_parameters[request.name("name")]
 
 
 # Limits
 
 
-def _no_limits(call: Call) -> Any:
+def _no_limits(request: Request) -> Any:
     return []
 
 
-def _refuse_limit(call: Call) -> None:
+def _refuse_limit(request: Request) -> None:
     raise bad_request("the simulator has no limits of virtual hosts and users")
 
 
@@ -211,7 +205,7 @@ RESOURCES = (
         put=_put_parameter,
         delete=_clear_parameter,
         allow=_MAKERS,
-        exists=lambda call: _parameter(call) is not None,
+        exists=lambda request: _parameter(request) is not None,
     ),
     Resource("/global-parameters", _global_parameters, allow=access.global_policymakers),
     Resource(
@@ -224,13 +218,13 @@ RESOURCES = (
     ),
     Resource("/vhost-limits", _no_limits),
     Resource("/vhost-limits/:vhost", _no_limits, allow=access.observers, exists=vhost_exists),
-    Resource("/vhost-limits/:vhost/:name", put=_refuse_limit, delete=lambda call: None, allow=_ADMIN),
+    Resource("/vhost-limits/:vhost/:name", put=_refuse_limit, delete=lambda request: None, allow=_ADMIN),
     Resource("/user-limits", _no_limits, allow=_ADMIN, offered=lambda api: api.user_limits),
     Resource("/user-limits/:user", _no_limits, allow=_ADMIN, offered=lambda api: api.user_limits),
     Resource(
         "/user-limits/:user/:name",
         put=_refuse_limit,
-        delete=lambda call: None,
+        delete=lambda request: None,
         allow=_ADMIN,
         offered=lambda api: api.user_limits,
     ),

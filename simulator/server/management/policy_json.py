@@ -14,7 +14,7 @@ from dlx.topology import Policy
 from simulator.json_values import plain
 
 
-def policy_facts(policy: Policy, vhost: str) -> dict[str, Any]:
+def policy_json(policy: Policy, vhost: str) -> dict[str, Any]:
     """A policy or operator policy."""
     return {
         "vhost": vhost,
@@ -28,7 +28,7 @@ def policy_facts(policy: Policy, vhost: str) -> dict[str, Any]:
 
 def policy_parameter(policy: Policy, vhost: str, component: str) -> dict[str, Any]:
     """The runtime parameter in which a policy is kept."""
-    facts = policy_facts(policy, vhost)
+    facts = policy_json(policy, vhost)
     value = {name: facts[name] for name in ("pattern", "definition", "priority", "apply-to")}
     return {"value": value, "vhost": vhost, "component": component, "name": policy.name}
 

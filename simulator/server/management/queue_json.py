@@ -15,7 +15,7 @@ from typing import Any
 from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.broker.state import Connection, QueueState
 from simulator.json_values import plain
-from simulator.server.management.connection_json import UNKNOWN_GARBAGE, channel_details, consumer_facts
+from simulator.server.management.connection_json import UNKNOWN_GARBAGE, channel_details, consumer_json
 from simulator.server.management.management_releases import Api
 from simulator.server.management.policy_json import effective_definition
 from simulator.server.management.stats import queue_stats, with_rates
@@ -25,11 +25,11 @@ from simulator.server.node import Node
 
 def listed_queue(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
     """A queue as lists show it that are not asked for more."""
-    facts = queue_facts(queue, node, api)
+    facts = queue_json(queue, node, api)
     return {name: value for name, value in facts.items() if value is not None} if api.brief_lists else facts
 
 
-def queue_facts(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
+def queue_json(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
     """All that is known of a queue, but for its consumers."""
     facts = declaration(queue, api) | _policies(queue, node) | _counts(queue)
     facts |= {"consumers": len(queue.consumers), "memory": _bytes(queue), "node": node.broker.node}
@@ -45,7 +45,7 @@ def queue_facts(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
 def queue_details(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
     """A queue asked for by itself: with its consumers, too."""
     consumers = [
-        consumer_facts(consumer, api) | {"channel_details": channel_details(consumer.channel, node)}
+        consumer_json(consumer, api) | {"channel_details": channel_details(consumer.channel, node)}
         for consumer in queue.consumers
     ]
     details = {
@@ -56,7 +56,7 @@ def queue_details(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
     }
     if queue.definition.type == CLASSIC:
         details["idle_since"] = moment(queue.unused_since_us, api)
-    return dict(sorted({**queue_facts(queue, node, api), **details}.items()))
+    return dict(sorted({**queue_json(queue, node, api), **details}.items()))
 
 
 def queue_without_stats(queue: QueueState, node: Node, api: Api, *, totals: bool) -> dict[str, Any]:

@@ -17,96 +17,71 @@ from simulator.server.management.management_releases import Api
 from simulator.server.management.queue_json import (
     listed_queue,
     queue_details,
-    queue_facts,
+    queue_json,
     queue_without_stats,
 )
-from simulator.server.management.request import Call
-from simulator.server.management.resources import Resource
-from simulator.server.management.values import amqp_table
+from simulator.server.management.request import Request
+from simulator.server.management.resources import Resource, vhost_exists
+from simulator.server.management.values import amqp_table, boolean
 from simulator.server.node import Node
 
 _NAME_BYTES_MAX = 255
+_Show = Callable[[QueueState, Node, Api], dict[str, Any]]
 
 
-def found(call: Call) -> QueueState | None:
-    """The queue that the path names."""
-    return None if call.vhost is None else call.vhost.queues.get(call.id("queue"))
+def found(request: Request) -> QueueState | None:
+    """Return the queue that the path names; ``None`` when it does not exist."""
+    return None if request.vhost is None else request.vhost.queues.get(request.name("queue"))
 
 
-def exists(call: Call) -> bool:
-    """Whether that queue exists."""
-    return found(call) is not None
+def exists(request: Request) -> bool:
+    """Return whether the queue that the path names exists."""
+    return found(request) is not None
 
 
-def flag(document: dict[str, Any], name: str) -> bool:
-    """A true or false in a request, which may be given as a string. Raises ``ApiError``."""
-    value = document.get(name, False)
-    if value in (True, False):
-        return bool(value)
-    if value in ("true", "false"):
-        return bool(value == "true")
-    raise bad_request(["not_boolean", value])
+def _all(request: Request) -> Any:
+    show = queue_json if "columns" in request.query else listed_queue
+    return listing.listed([_shown(queue, request, show) for queue in _seen(request)], request)
 
 
-def check_node(call: Call, document: dict[str, Any]) -> None:
-    """Refuse to declare on a node other than this one."""
-    name = document.get("node", call.broker.node)
-    if name == call.broker.node:
-        return
-    if call.api.unknown_node == "not a member":
-        raise bad_request(f"Node {name} is not a cluster member")
-    raise bad_request(f"Node {name} could not be contacted")
+def _all_detailed(request: Request) -> Any:
+    return listing.listed([_shown(queue, request, queue_json) for queue in _seen(request)], request)
 
 
-def vhost_exists(call: Call) -> bool:
-    """Whether the virtual host that is asked about exists; all of them do."""
-    return call.vhost_name is None or call.vhost is not None
+def _seen(request: Request) -> list[QueueState]:
+    return [queue for vhost in access.visible_vhosts(request) for queue in vhost.queues.values()]
 
 
-def _all(call: Call) -> Any:
-    show = queue_facts if "columns" in call.query else listed_queue
-    return listing.listed([_facts(queue, call, show) for queue in _seen(call)], call)
+def _shown(queue: QueueState, request: Request, show: _Show) -> dict[str, Any]:
+    if request.flag("disable_stats"):
+        return queue_without_stats(queue, request.node, request.api, totals=request.flag("enable_queue_totals"))
+    return show(queue, request.node, request.api)
 
 
-def _all_detailed(call: Call) -> Any:
-    return listing.listed([_facts(queue, call, queue_facts) for queue in _seen(call)], call)
+def _one(request: Request) -> Any:
+    listing.check_samples(request)
+    return listing.chosen(_shown(_needed(request), request, queue_details), request)
 
 
-def _seen(call: Call) -> list[QueueState]:
-    vhosts = call.broker.vhosts.values() if call.vhost is None else [call.vhost]
-    return [q for vhost in vhosts if access.sees_vhost(call, vhost.name) for q in vhost.queues.values()]
-
-
-def _facts(queue: QueueState, call: Call, show: Callable[[QueueState, Node, Api], dict[str, Any]]) -> dict[str, Any]:
-    if call.flag("disable_stats"):
-        return queue_without_stats(queue, call.node, call.api, totals=call.flag("enable_queue_totals"))
-    return show(queue, call.node, call.api)
-
-
-def _one(call: Call) -> Any:
-    listing.check_samples(call)
-    return listing.chosen(_facts(_needed(call), call, queue_details), call)
-
-
-def _needed(call: Call) -> QueueState:
-    queue = found(call)
+def _needed(request: Request) -> QueueState:
+    queue = found(request)
     if queue is None:
         raise object_not_found()
     return queue
 
 
-def _declare(call: Call) -> None:
-    call.needed_vhost()
-    _check_name(call)
-    document = call.json()
+def _declare(request: Request) -> None:
+    request.needed_vhost()
+    _check_name(request)
+    document = request.json()
     arguments = amqp_table(document.get("arguments", {}))
-    durable, auto_delete = flag(document, "durable"), flag(document, "auto_delete")
-    check_node(call, document)
+    durable, auto_delete = boolean(document, "durable"), boolean(document, "auto_delete")
+    request.check_node(document)
     declare(
-        call,
+        request,
         lambda channel: DeclareQueue(
             channel=channel,
-            queue=call.id("queue"),
+            queue=request.name("queue"),
             durable=durable,
             auto_delete=auto_delete,
             arguments=arguments,
@@ -114,26 +89,26 @@ def _declare(call: Call) -> None:
     )
 
 
-def _check_name(call: Call) -> None:
-    size = len(call.id("queue").encode())
-    if call.api.long_queue_names_refused and size > _NAME_BYTES_MAX:
+def _check_name(request: Request) -> None:
+    size = len(request.name("queue").encode())
+    if request.api.long_queue_names_refused and size > _NAME_BYTES_MAX:
         raise bad_request(f"queue should be less than 255 bytes, actually was {size}\n")
 
 
-def _delete(call: Call) -> None:
-    unused, empty = call.flag("if-unused"), call.flag("if-empty")
-    declare(call, lambda channel: DeleteQueue(channel, call.id("queue"), unused, empty))
+def _delete(request: Request) -> None:
+    unused, empty = request.flag("if-unused"), request.flag("if-empty")
+    declare(request, lambda channel: DeleteQueue(channel, request.name("queue"), unused, empty))
 
 
-def _purge(call: Call) -> None:
-    declare(call, lambda channel: PurgeQueue(channel, call.id("queue")))
+def _purge(request: Request) -> None:
+    declare(request, lambda channel: PurgeQueue(channel, request.name("queue")))
 
 
-def _act(call: Call) -> None:
-    if not exists(call):
-        raise not_found("queue_not_found") if call.api.missing_targets == "not found" else Crash
-    action = call.json("action")["action"]
-    if not (call.api.mirroring_actions and action in ("sync", "cancel_sync")):
+def _act(request: Request) -> None:
+    if not exists(request):
+        raise not_found("queue_not_found") if request.api.missing_targets == "not found" else Crash
+    action = request.json("action")["action"]
+    if not (request.api.mirroring_actions and action in ("sync", "cancel_sync")):
         raise bad_request(["unknown", action])
 
 

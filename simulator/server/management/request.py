@@ -1,52 +1,50 @@
-"""One request to the management API, as its resources see it."""
+"""One request to the management API: what was sent, who asks, and what is managed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from dlx.erlang_printing import Atom, printed
+from simulator.broker.broker import Broker
+from simulator.broker.commands import Command
 from simulator.broker.state import User, VirtualHost
 from simulator.server.management.http_errors import bad_request, not_found
-
-if TYPE_CHECKING:
-    from simulator.broker.broker import Broker
-    from simulator.broker.commands import Command
-    from simulator.server.management.app import Management
-    from simulator.server.management.management_releases import Api
-    from simulator.server.node import Node
+from simulator.server.management.management_releases import Api
+from simulator.server.management.management_state import ManagementState
+from simulator.server.node import Node
 
 _DOUBLY_ENCODED = "invalid payload: the request body JSON-decoded to a string. Is the input doubly-JSON-encoded?"
 # Names in a path that mean the default exchange when they are amq.default.
 _EXCHANGES = ("exchange", "source", "destination")
 
 
-class Call:
+class Request:
     """One request.
 
     Attributes:
-        management: the API that was asked, with what it remembers.
+        management: the state of the API that is asked.
         method: ``GET``, ``PUT``, ``POST`` or ``DELETE``.
         path: the path as it was sent, still quoted.
-        ids: the names in the path by what they name, such as ``vhost`` and ``queue``.
+        names: the names in the path by what they name, such as ``vhost`` and ``queue``.
         query: the query's parameters, the last of each name.
         headers: by their names in lower case.
         body: the request's body.
-        peer_host: the address it came from.
-        user: who asks; set once that is known.
+        peer_host: the client's address.
+        user: the authenticated user; not set before authentication.
     """
 
     user: User
 
     def __init__(
         self,
-        management: Management,
+        management: ManagementState,
         method: str,
         path: str,
-        ids: Mapping[str, str],
+        names: Mapping[str, str],
         query: Mapping[str, str],
         headers: Mapping[str, str],
         body: bytes,
@@ -55,7 +53,7 @@ class Call:
         self.management = management
         self.method = method
         self.path = path
-        self.ids = ids
+        self.names = names
         self.query = query
         self.headers = headers
         self.body = body
@@ -76,39 +74,48 @@ class Call:
         """How the release's API behaves."""
         return self.management.api
 
-    def do(self, command: Command) -> None:
-        """Run an operator's command; ``OperatorError`` is answered by the application."""
+    def run(self, command: Command) -> None:
+        """Run an operator's command. Raises ``OperatorError``, which the application answers."""
         self.node.handle(command)
 
-    def id(self, key: str) -> str:
-        """A name in the path; ``amq.default`` is the default exchange."""
-        name = self.ids[key]
+    def name(self, key: str) -> str:
+        """Return a name in the path; ``amq.default`` is the default exchange, whose name is empty."""
+        name = self.names[key]
         return "" if name == "amq.default" and key in _EXCHANGES else name
 
     @cached_property
     def vhost_name(self) -> str | None:
-        """The virtual host that is asked about: in the path, else in the header x-vhost; ``None``: all."""
-        return self.ids.get("vhost") or self.headers.get("x-vhost") or None
+        """The name of the virtual host asked about: in the path, else in the header x-vhost; ``None``: all."""
+        return self.names.get("vhost") or self.headers.get("x-vhost") or None
 
     @property
     def vhost(self) -> VirtualHost | None:
-        """That virtual host; ``None`` when it does not exist, or all are asked about."""
+        """The virtual host asked about; ``None`` when it does not exist, or all are asked about."""
         return self.broker.vhosts.get(self.vhost_name) if self.vhost_name is not None else None
 
     def needed_vhost(self) -> VirtualHost:
-        """That virtual host. Raises ``ApiError`` 404 vhost_not_found."""
+        """Return the virtual host asked about. Raises ``ApiError`` 404 vhost_not_found."""
         if self.vhost is None:
             raise not_found("vhost_not_found")
         return self.vhost
 
+    def check_node(self, document: Mapping[str, Any]) -> None:
+        """Refuse to declare on a node other than this one. Raises ``ApiError`` 400."""
+        name = document.get("node", self.broker.node)
+        if name == self.broker.node:
+            return
+        if self.api.unknown_node == "not a member":
+            raise bad_request(f"Node {name} is not a cluster member")
+        raise bad_request(f"Node {name} could not be contacted")
+
     def flag(self, name: str) -> bool:
-        """Whether a query parameter is ``true``."""
+        """Return whether a query parameter is ``true``."""
         return self.query.get(name) == "true"
 
     def json(self, *required: str) -> dict[str, Any]:
-        """The body as a JSON object.
+        """Return the body, a JSON object.
 
-        Raises ``ApiError`` 400 when it is none, or lacks one of the required keys.
+        Raises ``ApiError`` 400 when the body is not an object, or lacks one of the required keys.
         """
         document = self._document()
         missing = [(Atom("key_missing"), Atom(key)) for key in required if key not in document]

@@ -1,4 +1,4 @@
-"""What a resource of the API is: a path, who may use it, and what its methods do."""
+"""Resources of the API (a path, who may use it, what its methods do), and the router that finds them by path."""
 
 from __future__ import annotations
 
@@ -9,18 +9,23 @@ from urllib.parse import unquote
 
 from simulator.server.management import access
 from simulator.server.management.management_releases import Api
-from simulator.server.management.request import Call
+from simulator.server.management.request import Request
 
-Handler = Callable[[Call], Any]
+Handler = Callable[[Request], Any]
 
 
-def always(call: Call) -> bool:
-    """The resource exists."""
+def always(request: Request) -> bool:
+    """Return true: there is only one such object, and it exists."""
     return True
 
 
+def vhost_exists(request: Request) -> bool:
+    """Return whether the virtual host asked about exists; true when all are asked about."""
+    return request.vhost_name is None or request.vhost is not None
+
+
 def in_every_release(api: Api) -> bool:
-    """All releases have the resource."""
+    """Return true: every release has the resource."""
     return True
 
 
@@ -30,12 +35,12 @@ class Resource:
 
     Attributes:
         path: below ``/api``, with names such as ``:vhost`` that stand for one segment.
-        get: answers JSON values, or a response of its own.
-        put, delete: do it; the answer is 201 or 204.
-        post: does it; a returned value is the answer's body.
-        allow: which user may ask, or ``None``: everybody, without authentication.
-        exists: whether there is such an object. PUT then changes it, and GET and DELETE need it.
-        offered: whether the release has the resource at all.
+        get: returns the JSON value to answer, or a whole response.
+        put, delete: return nothing; the answer is 201 or 204.
+        post: returns the body of the answer, or nothing.
+        allow: raises ``ApiError`` for users who may not ask; ``None``: everybody may, without authentication.
+        exists: returns whether the object exists. PUT then changes it; GET and DELETE need it.
+        offered: returns whether the release has the resource at all.
     """
 
     path: str
@@ -44,7 +49,7 @@ class Resource:
     post: Handler | None = None
     delete: Handler | None = None
     allow: access.Rule | None = access.anyone
-    exists: Callable[[Call], bool] = always
+    exists: Callable[[Request], bool] = always
     offered: Callable[[Api], bool] = in_every_release
 
     @property
@@ -61,7 +66,7 @@ class Resource:
 
 @dataclass
 class _Branch:
-    """What may follow a part of a path: fixed segments, or one name."""
+    """One place in the tree of paths: fixed segments may follow, or one name."""
 
     fixed: dict[str, _Branch] = field(default_factory=dict)
     named: _Branch | None = None
@@ -69,7 +74,7 @@ class _Branch:
 
 
 class Router:
-    """Finds the resource of a path; the first of two that fit is the one whose segments are fixed earlier."""
+    """Finds the resource of a path. Where two fit, the one wins that has the earlier fixed segment."""
 
     def __init__(self, resources: Sequence[Resource]) -> None:
         self._root = _Branch()
@@ -77,7 +82,7 @@ class Router:
             self._add(resource)
 
     def find(self, path: str) -> tuple[Resource, Mapping[str, str]] | None:
-        """The resource, and the names in the path, unquoted; ``None`` when there is none."""
+        """Return the resource and the names in the path, unquoted; ``None`` when no resource has the path."""
         segments = [segment for segment in path.split("/") if segment]
         found = _follow(self._root, segments, [])
         if found is None:

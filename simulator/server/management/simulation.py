@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from simulator.clock import VirtualClock, duration_us
-from simulator.message_history import Life, RecordingBroker
+from simulator.message_history import MessageHistory, RecordingBroker
 from simulator.server.management import access, listing
 from simulator.server.management.http_errors import ApiError, bad_request, object_not_found
-from simulator.server.management.request import Call
+from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource
 
 _FLAGS = {"true": True, "false": False}
@@ -29,9 +29,9 @@ _SECONDS_MAX = 100 * 365 * 86_400
 # The clock
 
 
-def _clock(call: Call) -> dict[str, Any]:
-    clock, now_us = call.node.clock, call.node.clock.now_us()
-    next_us = call.broker.next_due()
+def _clock(request: Request) -> dict[str, Any]:
+    clock, now_us = request.node.clock, request.node.clock.now_us()
+    next_us = request.broker.next_due()
     return {
         "now": _shown(now_us),
         "now_us": now_us,
@@ -46,18 +46,18 @@ def _shown(time_us: int) -> str:
     return datetime.fromtimestamp(time_us / 1_000_000, UTC).isoformat(timespec="microseconds")
 
 
-def _advance(call: Call) -> dict[str, Any]:
-    document = call.json()
-    if not isinstance(call.node.clock, VirtualClock):
+def _advance(request: Request) -> dict[str, Any]:
+    document = request.json()
+    if not isinstance(request.node.clock, VirtualClock):
         raise ApiError(409, "conflict", "wall time cannot be moved: serve with a virtual clock")
     if document.get("to_next_deadline") is True:
-        jumped = call.node.jump()
-        return {**_clock(call), "moved": jumped}
+        jumped = request.node.jump()
+        return {**_clock(request), "moved": jumped}
     try:
-        call.node.advance(_duration_us(document))
+        request.node.advance(_duration_us(document))
     except ValueError as error:
         raise bad_request(str(error)) from error
-    return {**_clock(call), "moved": True}
+    return {**_clock(request), "moved": True}
 
 
 def _duration_us(document: dict[str, Any]) -> int:
@@ -79,55 +79,55 @@ def _duration_us(document: dict[str, Any]) -> int:
     return duration
 
 
-# Lives
+# Histories of messages
 
 
-def _recorder(call: Call) -> RecordingBroker:
-    recorder = call.management.recorder
+def _recorder(request: Request) -> RecordingBroker:
+    recorder = request.management.recorder
     if recorder is None:
         raise ApiError(404, "not_found", "the server does not record what happens to messages")
     return recorder
 
 
-def _lives(call: Call) -> Any:
-    ended, lost = (_FLAGS.get(call.query.get(name, "")) for name in ("ended", "lost"))
-    found = _recorder(call).lives.find(
-        vhost=call.query.get("vhost"),
-        queue=call.query.get("queue"),
-        message_id=call.query.get("message_id"),
+def _histories(request: Request) -> Any:
+    ended, lost = (_FLAGS.get(request.query.get(name, "")) for name in ("ended", "lost"))
+    found = _recorder(request).histories.find(
+        vhost=request.query.get("vhost"),
+        queue=request.query.get("queue"),
+        message_id=request.query.get("message_id"),
         ended=ended,
         lost=lost,
     )
-    seen = (life for life in found if access.sees_vhost(call, life.vhost))
-    return listing.listed([_summary(life) for life in seen], call, ("uid",))
+    seen = (history for history in found if access.sees_vhost(request, history.vhost))
+    return listing.listed([_summary(history) for history in seen], request, ("uid",))
 
 
-def _summary(life: Life) -> dict[str, Any]:
+def _summary(history: MessageHistory) -> dict[str, Any]:
     return {
-        "uid": life.uid,
-        "vhost": life.vhost,
-        "message_id": life.message_id,
-        "ended": life.ended,
-        "queues": list(life.queues),
-        "last": life.last(),
-        "loss": life.loss,
+        "uid": history.uid,
+        "vhost": history.vhost,
+        "message_id": history.message_id,
+        "ended": history.ended,
+        "queues": list(history.queues),
+        "last": history.last(),
+        "loss": history.loss,
     }
 
 
-def _life(call: Call) -> Any:
-    recorder = _recorder(call)
+def _history(request: Request) -> Any:
+    recorder = _recorder(request)
     try:
-        life = recorder.lives.life(int(call.id("uid")))
+        history = recorder.histories.get(int(request.name("uid")))
     except ValueError as error:
-        raise bad_request(f"expected a number of a message, got {call.id('uid')!r:.60}") from error
-    if life is None or not access.sees_vhost(call, life.vhost):
+        raise bad_request(f"expected a number of a message, got {request.name('uid')!r:.60}") from error
+    if history is None or not access.sees_vhost(request, history.vhost):
         raise object_not_found()
-    return {**_summary(life), "sentences": recorder.explain(life.uid), "events": life.to_json()}
+    return {**_summary(history), "sentences": recorder.explain(history.uid), "events": history.to_json()}
 
 
 RESOURCES = (
     Resource("/clock", _clock),
     Resource("/clock/advance", post=_advance, allow=access.administrators),
-    Resource("/lives", _lives),
-    Resource("/lives/:uid", _life),
+    Resource("/lives", _histories),
+    Resource("/lives/:uid", _history),
 )

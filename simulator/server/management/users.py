@@ -26,8 +26,9 @@ from simulator.broker.state import User
 from simulator.server.management import access, listing
 from simulator.server.management.http_errors import Crash, bad_request, object_not_found
 from simulator.server.management.management_releases import Api
-from simulator.server.management.request import Call
-from simulator.server.management.resources import Resource
+from simulator.server.management.request import Request
+from simulator.server.management.resources import Resource, vhost_exists
+from simulator.server.management.values import tag_names
 
 _ALGORITHM = "rabbit_password_hashing_sha256"
 _NO_PASSWORD = ""
@@ -44,7 +45,7 @@ def password_hash(password: str) -> str:
     return base64.b64encode(salt + hashlib.sha256(salt + password.encode()).digest()).decode()
 
 
-def user_facts(user: User, api: Api) -> dict[str, Any]:
+def user_json(user: User, api: Api) -> dict[str, Any]:
     """A user as lists and exports show it."""
     facts: dict[str, Any] = {
         "name": user.name,
@@ -59,41 +60,43 @@ def _shown_tags(user: User, api: Api) -> Any:
     return ",".join(user.tags) if api.user_tags == "string" else list(user.tags)
 
 
-def _user(call: Call) -> User | None:
-    return call.broker.users.get(call.id("user"))
+def _user(request: Request) -> User | None:
+    return request.broker.users.get(request.name("user"))
 
 
-def _user_exists(call: Call) -> bool:
-    return _user(call) is not None
+def _user_exists(request: Request) -> bool:
+    return _user(request) is not None
 
 
-def _needed_user(call: Call) -> User:
-    user = _user(call)
+def _needed_user(request: Request) -> User:
+    user = _user(request)
     if user is None:
         raise object_not_found()
     return user
 
 
-def _all(call: Call) -> Any:
-    users = [user_facts(user, call.api) for user in call.broker.users.values()]
-    return listing.listed(users, call, ("name",))
+def _all(request: Request) -> Any:
+    users = [user_json(user, request.api) for user in request.broker.users.values()]
+    return listing.listed(users, request, ("name",))
 
 
-def _without_permissions(call: Call) -> Any:
-    users = [user_facts(user, call.api) for user in call.broker.users.values() if not user.permissions]
-    return listing.listed(users, call, ("name",))
+def _without_permissions(request: Request) -> Any:
+    users = [user_json(user, request.api) for user in request.broker.users.values() if not user.permissions]
+    return listing.listed(users, request, ("name",))
 
 
-def _one(call: Call) -> Any:
-    return listing.chosen(user_facts(_needed_user(call), call.api), call)
+def _one(request: Request) -> Any:
+    return listing.chosen(user_json(_needed_user(request), request.api), request)
 
 
-def _put(call: Call) -> None:
-    document = call.json()
+def _put(request: Request) -> None:
+    document = request.json()
     if "tags" not in document:
         raise bad_request("tags_not_present")
-    tags = _tags(document["tags"], call.api)
-    call.do(AddUser(call.id("user"), _password(document, _user(call)), tags))
+    if isinstance(document["tags"], list) and request.api.user_tags == "string":
+        raise Crash
+    given = tag_names(document["tags"])
+    request.run(AddUser(request.name("user"), _password(document, _user(request)), given))
 
 
 def _password(document: dict[str, Any], user: User | None) -> str:
@@ -112,35 +115,25 @@ def _password(document: dict[str, Any], user: User | None) -> str:
     raise bad_request("a simulator cannot check password hashes: give the password itself as 'password'")
 
 
-def _tags(given: Any, api: Api) -> tuple[str, ...]:
-    if isinstance(given, str):
-        given = given.split(",")
-    elif api.user_tags == "string":
-        raise Crash
-    if not isinstance(given, list) or not all(isinstance(tag, str) for tag in given):
-        raise Crash
-    return tuple(tag.strip() for tag in given if tag.strip())
+def _delete(request: Request) -> None:
+    request.run(DeleteUser(request.name("user")))
 
 
-def _delete(call: Call) -> None:
-    call.do(DeleteUser(call.id("user")))
-
-
-def _bulk_delete(call: Call) -> None:
-    for name in call.json("users")["users"]:
-        if name in call.broker.users:
-            call.do(DeleteUser(name))
-        elif call.api.unknown_user_in_bulk_delete == "refused":
+def _bulk_delete(request: Request) -> None:
+    for name in request.json("users")["users"]:
+        if name in request.broker.users:
+            request.run(DeleteUser(name))
+        elif request.api.unknown_user_in_bulk_delete == "refused":
             raise bad_request(["no_such_user", name])
 
 
-def _whoami(call: Call) -> Any:
-    facts = {"name": call.user.name, "tags": _shown_tags(call.user, call.api)}
-    return facts | ({"is_internal_user": True} if call.api.users_say_whether_internal else {})
+def _whoami(request: Request) -> Any:
+    facts = {"name": request.user.name, "tags": _shown_tags(request.user, request.api)}
+    return facts | ({"is_internal_user": True} if request.api.users_say_whether_internal else {})
 
 
-def _hashed(call: Call) -> Any:
-    return {"ok": password_hash(call.id("password"))}
+def _hashed(request: Request) -> Any:
+    return {"ok": password_hash(request.name("password"))}
 
 
 # Permissions
@@ -161,75 +154,71 @@ def topic_permissions(users: list[User]) -> Iterator[dict[str, str]]:
             yield {"user": user.name, "vhost": vhost, "exchange": exchange, "write": write, "read": read}
 
 
-def _granted(call: Call) -> Any:
-    found = [p for p in permissions(_users(call)) if _is_asked_for(p, call)]
-    return listing.listed(found, call, ("vhost", "user"))
+def _granted(request: Request) -> Any:
+    found = [p for p in permissions(_users(request)) if _is_asked_for(p, request)]
+    return listing.listed(found, request, ("vhost", "user"))
 
 
-def _granted_topics(call: Call) -> Any:
-    found = [p for p in topic_permissions(_users(call)) if _is_asked_for(p, call)]
-    return listing.listed(found, call, ("vhost", "user"))
+def _granted_topics(request: Request) -> Any:
+    found = [p for p in topic_permissions(_users(request)) if _is_asked_for(p, request)]
+    return listing.listed(found, request, ("vhost", "user"))
 
 
-def _users(call: Call) -> list[User]:
+def _users(request: Request) -> list[User]:
     """The users whose permissions are asked for: one, or all."""
-    return [_needed_user(call)] if "user" in call.ids else list(call.broker.users.values())
+    return [_needed_user(request)] if "user" in request.names else list(request.broker.users.values())
 
 
-def _is_asked_for(permission: dict[str, str], call: Call) -> bool:
-    if "vhost" in call.ids and permission["vhost"] != call.ids["vhost"]:
+def _is_asked_for(permission: dict[str, str], request: Request) -> bool:
+    if "vhost" in request.names and permission["vhost"] != request.names["vhost"]:
         return False
-    return permission.get("exchange", "") == call.ids.get("exchange", permission.get("exchange", ""))
+    return permission.get("exchange", "") == request.names.get("exchange", permission.get("exchange", ""))
 
 
-def _vhost_exists(call: Call) -> bool:
-    return call.vhost is not None
+def _has_permission(request: Request) -> bool:
+    user = _user(request)
+    return user is not None and request.vhost is not None and request.vhost.name in user.permissions
 
 
-def _has_permission(call: Call) -> bool:
-    user = _user(call)
-    return user is not None and call.vhost is not None and call.vhost.name in user.permissions
-
-
-def _has_topic_permission(call: Call) -> bool:
-    user = _user(call)
-    if user is None or call.vhost is None:
+def _has_topic_permission(request: Request) -> bool:
+    user = _user(request)
+    if user is None or request.vhost is None:
         return False
-    return any(_is_asked_for(permission, call) for permission in topic_permissions([user]))
+    return any(_is_asked_for(permission, request) for permission in topic_permissions([user]))
 
 
-def _permission(call: Call) -> Any:
-    facts = next(p for p in permissions([_needed_user(call)]) if _is_asked_for(p, call))
-    return listing.chosen(facts, call)
+def _permission(request: Request) -> Any:
+    facts = next(p for p in permissions([_needed_user(request)]) if _is_asked_for(p, request))
+    return listing.chosen(facts, request)
 
 
-def _strings(call: Call, *names: str) -> list[str]:
+def _strings(request: Request, *names: str) -> list[str]:
     """What the request grants. Raises ``ApiError`` where user or virtual host do not exist."""
-    if _user(call) is None or call.vhost is None:
+    if _user(request) is None or request.vhost is None:
         raise bad_request("vhost_or_user_not_found")
-    document = call.json(*names)
+    document = request.json(*names)
     given = [document[name] for name in names]
     if not all(isinstance(value, str) for value in given):
         raise Crash
     return given
 
 
-def _grant(call: Call) -> None:
-    rights = _strings(call, "configure", "write", "read")
-    call.do(SetPermissions(call.id("user"), call.id("vhost"), *rights))
+def _grant(request: Request) -> None:
+    rights = _strings(request, "configure", "write", "read")
+    request.run(SetPermissions(request.name("user"), request.name("vhost"), *rights))
 
 
-def _revoke(call: Call) -> None:
-    call.do(ClearPermissions(call.id("user"), call.id("vhost")))
+def _revoke(request: Request) -> None:
+    request.run(ClearPermissions(request.name("user"), request.name("vhost")))
 
 
-def _grant_topics(call: Call) -> None:
-    rights = _strings(call, "exchange", "write", "read")
-    call.do(SetTopicPermissions(call.id("user"), call.id("vhost"), *rights))
+def _grant_topics(request: Request) -> None:
+    rights = _strings(request, "exchange", "write", "read")
+    request.run(SetTopicPermissions(request.name("user"), request.name("vhost"), *rights))
 
 
-def _revoke_topics(call: Call) -> None:
-    call.do(ClearTopicPermissions(call.id("user"), call.id("vhost"), call.ids.get("exchange")))
+def _revoke_topics(request: Request) -> None:
+    request.run(ClearTopicPermissions(request.name("user"), request.name("vhost"), request.names.get("exchange")))
 
 
 _ADMIN = access.administrators
@@ -243,8 +232,8 @@ RESOURCES = (
     Resource("/users/:user", _one, put=_put, delete=_delete, allow=_ADMIN, exists=_user_exists),
     Resource("/users/:user/permissions", _granted, allow=_ADMIN, exists=_user_exists),
     Resource("/users/:user/topic-permissions", _granted_topics, allow=_ADMIN, exists=_user_exists),
-    Resource("/vhosts/:vhost/permissions", _granted, allow=_ADMIN, exists=_vhost_exists),
-    Resource("/vhosts/:vhost/topic-permissions", _granted_topics, allow=_ADMIN, exists=_vhost_exists),
+    Resource("/vhosts/:vhost/permissions", _granted, allow=_ADMIN, exists=vhost_exists),
+    Resource("/vhosts/:vhost/topic-permissions", _granted_topics, allow=_ADMIN, exists=vhost_exists),
     Resource("/permissions", _granted, allow=_ADMIN),
     Resource(
         "/permissions/:vhost/:user",

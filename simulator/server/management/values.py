@@ -1,10 +1,11 @@
-"""AMQP field values that a request gives as JSON, and points in time, as RabbitMQ writes them.
+"""Values in requests that RabbitMQ reads in ways of its own (AMQP tables, tags), and times as it writes them.
 
 Source: rabbit_mgmt_util.erl args; rabbit_mgmt_format.erl now_to_str.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +15,7 @@ from simulator.server.management.management_releases import Api
 
 
 def _amqp_value(value: Any) -> Any:
-    """What RabbitMQ makes of a JSON value. Raises ``ApiError`` for what no field may hold."""
+    """Return the AMQP field value of a JSON value. Raises ``ApiError`` for values that no field may hold."""
     try:
         return field_value(value)
     except NoFieldValueError as error:
@@ -22,7 +23,7 @@ def _amqp_value(value: Any) -> Any:
 
 
 def amqp_table(value: Any) -> dict[str, Any]:
-    """Arguments or headers given as a JSON object; an empty list counts as an empty one."""
+    """Return arguments or headers given as a JSON object; an empty list counts as an empty one."""
     if value == []:
         return {}
     if not isinstance(value, dict):
@@ -31,8 +32,27 @@ def amqp_table(value: Any) -> dict[str, Any]:
     return table
 
 
+def boolean(document: Mapping[str, Any], name: str) -> bool:
+    """Return a true or false of a document, false by default; strings will do. Raises ``ApiError``."""
+    value = document.get(name, False)
+    if value in (True, False):
+        return bool(value)
+    if value in ("true", "false"):
+        return bool(value == "true")
+    raise bad_request(["not_boolean", value])
+
+
+def tag_names(given: Any) -> tuple[str, ...]:
+    """Return tags given as a list, or as a string that commas divide. Raises ``Crash`` for other values."""
+    if isinstance(given, str):
+        given = given.split(",")
+    if not isinstance(given, list) or not all(isinstance(tag, str) for tag in given):
+        raise Crash
+    return tuple(tag.strip() for tag in given if tag.strip())
+
+
 def moment(time_us: int, api: Api, *, milliseconds: bool = False) -> str:
-    """A point in time (microseconds since 1970), as the release writes it, always with ``milliseconds`` or not."""
+    """Return a time (microseconds since 1970) as the release writes it; RFC 3339 always has milliseconds."""
     time = datetime.fromtimestamp(time_us / 1_000_000, UTC)
     if api.timestamps == "RFC 3339":
         return time.isoformat(timespec="milliseconds")

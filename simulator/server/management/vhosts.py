@@ -11,30 +11,30 @@ from simulator.broker.commands import AddVhost, DeleteVhost, SetPermissions, Set
 from simulator.broker.state import VirtualHost
 from simulator.server.management import access, listing
 from simulator.server.management.http_errors import Crash, bad_request
-from simulator.server.management.queues import flag
-from simulator.server.management.request import Call
-from simulator.server.management.resources import Resource
+from simulator.server.management.request import Request
+from simulator.server.management.resources import Resource, vhost_exists
 from simulator.server.management.stats import overall_stats, with_rates
+from simulator.server.management.values import boolean, tag_names
 
 _QUEUE_TYPES = ("classic", "quorum", "stream")
 
 
-def metadata(vhost: VirtualHost, call: Call) -> dict[str, Any]:
+def metadata(vhost: VirtualHost, request: Request) -> dict[str, Any]:
     """Description, tags and default queue type, as far as the release keeps them."""
     facts: dict[str, Any] = {"description": vhost.description, "tags": list(vhost.tags)}
-    if call.api.vhost_default_queue_type == "shown" or vhost.default_queue_type is not None:
+    if request.api.vhost_default_queue_type == "shown" or vhost.default_queue_type is not None:
         facts["default_queue_type"] = vhost.default_queue_type or "classic"
     return facts
 
 
-def _facts(vhost: VirtualHost, call: Call) -> dict[str, Any]:
-    kept = metadata(vhost, call)
+def _vhost_json(vhost: VirtualHost, request: Request) -> dict[str, Any]:
+    kept = metadata(vhost, request)
     facts: dict[str, Any] = {"name": vhost.name, "description": vhost.description, "tags": list(vhost.tags)}
-    if call.api.vhost_default_queue_type != "not shown":
+    if request.api.vhost_default_queue_type != "not shown":
         facts["default_queue_type"] = kept.get("default_queue_type", "undefined")
-    if call.api.vhost_deletion_protection:
+    if request.api.vhost_deletion_protection:
         facts["protected_from_deletion"] = False
-    facts |= {"metadata": kept, "tracing": vhost.tracing, "cluster_state": {call.broker.node: "running"}}
+    facts |= {"metadata": kept, "tracing": vhost.tracing, "cluster_state": {request.broker.node: "running"}}
     return facts | _stats(vhost)
 
 
@@ -52,40 +52,35 @@ def _stats(vhost: VirtualHost) -> dict[str, Any]:
     return {"message_stats": stats, **with_rates(numbers)}
 
 
-def _all(call: Call) -> Any:
+def _all(request: Request) -> Any:
     visible = [
         vhost
-        for vhost in call.broker.vhosts.values()
-        if access.is_monitor(call.user) or vhost.name in call.user.permissions
+        for vhost in request.broker.vhosts.values()
+        if access.is_monitor(request.user) or vhost.name in request.user.permissions
     ]
-    return listing.listed([_facts(vhost, call) for vhost in visible], call, ("name",))
+    return listing.listed([_vhost_json(vhost, request) for vhost in visible], request, ("name",))
 
 
-def exists(call: Call) -> bool:
-    """Whether the virtual host in the path exists."""
-    return call.vhost is not None
+def _one(request: Request) -> Any:
+    return listing.chosen(_vhost_json(request.needed_vhost(), request), request)
 
 
-def _one(call: Call) -> Any:
-    return listing.chosen(_facts(call.needed_vhost(), call), call)
-
-
-def _put(call: Call) -> None:
-    document = call.json()
-    tracing = flag(document, "tracing") if "tracing" in document else None
-    description, tags = str(document.get("description", "")), _tags(document.get("tags", ""))
-    name, is_new = call.id("vhost"), call.vhost is None
-    if is_new or call.api.vhost_metadata:
-        call.do(AddVhost(name, _default_queue_type(document, call), description, tags))
+def _put(request: Request) -> None:
+    document = request.json()
+    tracing = boolean(document, "tracing") if "tracing" in document else None
+    description, tags = str(document.get("description", "")), tag_names(document.get("tags", ""))
+    name, is_new = request.name("vhost"), request.vhost is None
+    if is_new or request.api.vhost_metadata:
+        request.run(AddVhost(name, _default_queue_type(document, request), description, tags))
     if is_new:  # whoever creates a virtual host over HTTP may do everything in it
-        call.do(SetPermissions(call.user.name, name, ".*", ".*", ".*"))
+        request.run(SetPermissions(request.user.name, name, ".*", ".*", ".*"))
     if tracing is not None:
-        call.do(SetTracing(name, tracing))
+        request.run(SetTracing(name, tracing))
 
 
-def _default_queue_type(document: dict[str, Any], call: Call) -> str | None:
+def _default_queue_type(document: dict[str, Any], request: Request) -> str | None:
     kind = document.get("default_queue_type", document.get("defaultqueuetype"))
-    handling = call.api.unknown_default_queue_type
+    handling = request.api.unknown_default_queue_type
     if handling == "all are ignored" or kind in (None, "undefined"):
         return None
     if kind in _QUEUE_TYPES:
@@ -93,27 +88,19 @@ def _default_queue_type(document: dict[str, Any], call: Call) -> str | None:
     raise bad_request(f"{kind} is not a valid queue type") if handling == "refused" else Crash
 
 
-def _tags(given: Any) -> tuple[str, ...]:
-    if isinstance(given, str):
-        given = given.split(",")
-    if not isinstance(given, list) or not all(isinstance(tag, str) for tag in given):
-        raise Crash
-    return tuple(tag.strip() for tag in given if tag.strip())
+def _delete(request: Request) -> None:
+    name = request.name("vhost")
+    request.management.traces.forget_vhost(name)
+    request.run(DeleteVhost(name))
 
 
-def _delete(call: Call) -> None:
-    name = call.id("vhost")
-    call.management.traces.forget_vhost(name)
-    call.do(DeleteVhost(name))
-
-
-def _started(call: Call) -> None:
-    if call.id("node") != call.broker.node:
-        raise bad_request(f"node {call.id('node')} is not running")
+def _started(request: Request) -> None:
+    if request.name("node") != request.broker.node:
+        raise bad_request(f"node {request.name('node')} is not running")
 
 
 RESOURCES = (
     Resource("/vhosts", _all),
-    Resource("/vhosts/:vhost", _one, put=_put, delete=_delete, allow=access.administrators, exists=exists),
-    Resource("/vhosts/:vhost/start/:node", post=_started, allow=access.administrators, exists=exists),
+    Resource("/vhosts/:vhost", _one, put=_put, delete=_delete, allow=access.administrators, exists=vhost_exists),
+    Resource("/vhosts/:vhost/start/:node", post=_started, allow=access.administrators, exists=vhost_exists),
 )

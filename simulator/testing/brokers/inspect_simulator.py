@@ -1,4 +1,4 @@
-"""The simulator under inspection: it has the life of every message."""
+"""The simulator under inspection: it has the history of every message."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dlx.delivery_headers import stored_headers
 from simulator.broker.broker import Broker
 from simulator.broker.commands import PassTime
 from simulator.broker.state import QueueState
-from simulator.events import Event, Happened
-from simulator.message_history import Life, RecordingBroker
+from simulator.events import DEATHS, LOSSES, REFUSALS, Event, Happened, sender_knows
+from simulator.message_history import MessageHistory, RecordingBroker
 from simulator.server.in_process import Server
 from simulator.server.node import YEAR_10000_US
 from simulator.testing.brokers.inspection import Contents
@@ -21,14 +21,12 @@ from simulator.testing.driven_clock import hear_clients, pass_time
 Result = TypeVar("Result")
 
 SHOWN = 3
-"""How many lives a failure shows."""
+"""How many histories a failure shows."""
 _STEPS_SHOWN = 5
 _LINES_SHOWN = 10
 _SENTENCES_SHOWN = 40
 # The worker of at-least-once dead-lettering wakes up every three minutes for ever.
 _IDLE_WAKES_MAX = 10_000
-_DEATHS = frozenset({Event.REJECTED, Event.EXPIRED, Event.LENGTH_DROPPED, Event.LIMIT_DROPPED})
-_LOSSES = frozenset({Event.CYCLE_DROPPED, Event.DROPPED, Event.PURGED, Event.UNROUTABLE})
 
 
 class Subject:
@@ -99,7 +97,7 @@ def _served(server: Server, vhost: str | None = None) -> Subject:
 
 
 class SimulatorInspection:
-    """What the assertions ask (``Inspection``), answered by the broker's lives."""
+    """What the assertions ask (``Inspection``), answered by the histories that its broker records."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
@@ -130,28 +128,29 @@ class SimulatorInspection:
                 yield from vhost.queues.values()
 
     def evidence(self) -> list[str]:
-        """The lives of the last messages, those that died first."""
+        """Tell the histories of the last messages, those that died first."""
 
         def look(broker: RecordingBroker) -> list[str]:
-            lives = list(broker.lives.find(vhost=self._subject.vhost, newest_first=True))
-            if not lives:
+            histories = list(broker.histories.find(vhost=self._subject.vhost, newest_first=True))
+            if not histories:
                 return ["No message was published."]
-            dead = [life for life in lives if any(event.event in _DEATHS for event in life.events)]
-            shown = (dead or lives)[:SHOWN]
-            return [_title(len(shown), len(lives)), *(line for life in shown for line in _told(broker, life))]
+            dead = [history for history in histories if any(event.event in DEATHS for event in history.events)]
+            shown = (dead or histories)[:SHOWN]
+            return [_title(len(shown), len(histories)), *(line for history in shown for line in _told(broker, history))]
 
         return self._subject.read(look)
 
     def losses(self) -> list[str]:
-        """Each lost message, with why and its life."""
+        """Each lost message, with why and its history."""
 
         def look(broker: RecordingBroker) -> list[str]:
             _check_complete(broker)
-            lost = [life for life in broker.lives.find(vhost=self._subject.vhost, lost=True) if losses(life)]
+            found = broker.histories.find(vhost=self._subject.vhost, lost=True)
+            lost = [history for history in found if losses(history)]
             lines = []
-            for life in lost[:SHOWN]:
-                how = _some([_sentence(event) for event in losses(life)], " {} more copies of it were lost.")
-                lines += [f"{_named(life)}: {' '.join(how)}", *_life(broker, life)]
+            for history in lost[:SHOWN]:
+                how = _some([_sentence(event) for event in losses(history)], " {} more copies of it were lost.")
+                lines += [f"{_named(history)}: {' '.join(how)}", *_history(broker, history)]
             if len(lost) > SHOWN:
                 lines.append(f"and {len(lost) - SHOWN:,} more messages")
             return lines
@@ -169,30 +168,27 @@ class SimulatorInspection:
         uids = dict.fromkeys(event.uid for event in happened)
         told = [f"{_after(event.time_us - since_us)}, message {event.uid}: {_sentence(event)}" for event in happened]
         return _some(told, "and {} more events") + self._subject.read(
-            lambda real: [line for uid in list(uids)[:SHOWN] for line in _told(real, real.lives.life(uid))]
+            lambda real: [line for uid in list(uids)[:SHOWN] for line in _told(real, real.histories.get(uid))]
         )
 
 
-def losses(life: Life) -> list[Happened]:
+def losses(history: MessageHistory) -> list[Happened]:
     """How copies of the message were lost: each is an end that is no acknowledgement.
 
     A publish that no queue takes is no loss: its publisher can know.
     """
-    lost, before = [], None
-    for event in life.events:
-        refused = before is not None and before.event == Event.NACKED and before.reason is None
-        of_publish = event.queue is None or (refused and before is not None and before.queue == event.queue)
-        if event.event in _LOSSES and not of_publish:
-            lost.append(event)
-        before = event
-    return lost
+    return [
+        event
+        for event, before in zip(history.events, (None, *history.events), strict=False)
+        if event.event in LOSSES and event.queue is not None and not sender_knows(event, before)
+    ]
 
 
 def _check_complete(broker: RecordingBroker) -> None:
-    if broker.last_uid and broker.lives.life(1) is None:
+    if broker.last_uid and broker.histories.get(1) is None:
         raise ValueError(
-            "the lives of the first messages are not kept, so nobody can tell whether one was lost: "
-            "record from the start, with RecordingBroker(lives=Lives(limit=...)) for more messages"
+            "the histories of the first messages are not kept, so nobody can tell whether one was lost: "
+            "record from the start, with RecordingBroker(histories=MessageHistories(limit=...)) for more messages"
         )
 
 
@@ -205,7 +201,7 @@ def _next_events(broker: RecordingBroker) -> Iterator[Happened]:
             return
         replies = broker.handle(PassTime(), due_us)
         # A refusal alone moves nothing: the message is held, and tried again.
-        events = [event for event in replies if isinstance(event, Happened) and event.event != Event.NACKED]
+        events = [event for event in replies if isinstance(event, Happened) and event.event not in REFUSALS]
         yield from events
         found, idle = found + len(events), 0 if events else idle + 1
 
@@ -219,17 +215,18 @@ def _title(shown: int, of: int) -> str:
     return f"What became of {shown} of the {of} messages:"
 
 
-def _named(life: Life) -> str:
-    return f"message {life.uid}" if life.message_id is None else f"message {life.uid} (id {life.message_id!r})"
+def _named(history: MessageHistory) -> str:
+    name = f"message {history.uid}"
+    return name if history.message_id is None else f"{name} (id {history.message_id!r})"
 
 
-def _told(broker: RecordingBroker, life: Life | None) -> list[str]:
-    return [] if life is None else [f"{_named(life)}:", *_life(broker, life)]
+def _told(broker: RecordingBroker, history: MessageHistory | None) -> list[str]:
+    return [] if history is None else [f"{_named(history)}:", *_history(broker, history)]
 
 
-def _life(broker: RecordingBroker, life: Life) -> list[str]:
-    """A life in sentences: how a long one began and ended."""
-    told = broker.explain(life.uid)
+def _history(broker: RecordingBroker, history: MessageHistory) -> list[str]:
+    """A history in sentences: how a long one began and ended."""
+    told = broker.explain(history.uid)
     if len(told) > _SENTENCES_SHOWN:
         half = _SENTENCES_SHOWN // 2
         told = [*told[:half], f"... ({len(told) - 2 * half:,} more sentences)", *told[-half:]]
@@ -243,7 +240,7 @@ def _some(lines: list[str], more: str) -> list[str]:
 
 
 def _sentence(event: Happened) -> str:
-    return Life(uid=event.uid, vhost=event.vhost, events=[event]).last()
+    return MessageHistory(uid=event.uid, vhost=event.vhost, events=[event]).last()
 
 
 def _after(us: int) -> str:

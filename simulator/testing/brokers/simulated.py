@@ -13,14 +13,14 @@ from simulator.broker.commands import AddVhost, ImportDefinitions
 from simulator.broker.operator_errors import OperatorError
 from simulator.clock import duration_us
 from simulator.definitions import DefinitionsError
-from simulator.message_history import Lives, RecordingBroker
+from simulator.message_history import MessageHistories, RecordingBroker
 from simulator.server.in_process import Server
 from simulator.server.node import Node
 from simulator.testing.brokers.servers import call
 from simulator.testing.driven_clock import pass_time
 from simulator.testing.search.topology_under_test import OneTopology
 
-LIVES_MAX = 1_000_000
+HISTORIES_MAX = 1_000_000
 
 
 class VirtualClock:
@@ -91,7 +91,7 @@ class Simulator:
 
 def _record_all(node: Node) -> None:
     assert isinstance(node.broker, RecordingBroker)  # it serves the management API
-    node.broker.lives = Lives(LIVES_MAX)
+    node.broker.histories = MessageHistories(HISTORIES_MAX)
 
 
 def _import_simulated(broker: SimulatedBroker, topology: OneTopology) -> None:

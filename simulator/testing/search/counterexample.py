@@ -19,9 +19,10 @@ from simulator.broker.operator_errors import OperatorError
 from simulator.definitions import read_definitions
 from simulator.events import Happened
 from simulator.scenario import steps
+from simulator.scenario.properties.property import Property, PropertyBroken
+from simulator.scenario.properties.property_registry import named
 from simulator.scenario.steps import AnyStep, History, Publish
 from simulator.scenario.trial import Definitions, Trial
-from simulator.testing.properties.message_properties import Property, PropertyBroken, named
 from simulator.testing.search.entries import Entries, entries
 from simulator.testing.search.failure_report import events_of
 from simulator.testing.search.limit_scaling import scaled, unscaled
@@ -81,7 +82,7 @@ class Finder:
         whole: bool = False,
     ) -> None:
         self.definitions, self.release = definitions, release
-        self.make = (lambda: named(property)) if isinstance(property, str) else property
+        self.make: Callable[[], Property] = (lambda: named(property)) if isinstance(property, str) else property
         self.property = self.make()
         document = definitions if isinstance(definitions, Mapping) else read_definitions(definitions).document
         self._release = rules(release)

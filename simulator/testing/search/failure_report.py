@@ -10,13 +10,13 @@ from typing import Any, get_args
 from dlx import field_values
 from dlx.releases import DEFAULT
 from simulator.broker.operator_errors import OperatorError
-from simulator.events import Event, Happened
-from simulator.message_history import Life
+from simulator.events import LOSSES, Event, Happened
+from simulator.message_history import MessageHistory
 from simulator.scenario import steps
+from simulator.scenario.properties.property import PropertyBroken
 from simulator.scenario.steps import AnyStep, History
 from simulator.scenario.trial import Definitions, Trial
-from simulator.testing.properties.message_properties import PropertyBroken
-from simulator.testing.properties.property_registry import InCode, built_in
+from simulator.testing.search.property_code import InCode, built_in
 
 EVENTS_DRAWN_MAX = 2_000
 
@@ -48,7 +48,7 @@ def life(events: Sequence[Happened]) -> list[str]:
     """The life of a message in sentences, each with the time since the one before; what is repeated is told once."""
     if not events:
         return []
-    told = Life(uid=events[0].uid, vhost=events[0].vhost, events=list(events)).story()
+    told = MessageHistory(uid=events[0].uid, vhost=events[0].vhost, events=list(events)).story()
     return [
         f"{line} (These {len(part)}, {times:,} times.)" if times > 1 and line is part[-1] else line
         for part, times in repeats(told)
@@ -201,7 +201,7 @@ class _Drawing:
                 self._arrow(self._from[0], "->>", queue, self._from[1])
             case Event.ROUTED:
                 self._arrow(self._person("publisher"), "->>", queue, f"publish {' '.join(event.routing_keys)}")
-            case Event.NACKED if self._from is not None:
+            case Event.NACKED | Event.DEFERRED if self._from is not None:
                 self._arrow(self._from[0], "-x", queue, f"{self._from[1]}, refused")
             case Event.DELIVERED:
                 self._arrow(queue, "->>", self._person("consumer"), "deliver")
@@ -213,7 +213,7 @@ class _Drawing:
                 self._arrow(self._person("consumer"), "-->>", queue, f"requeue ({event.detail})")
             case Event.DEAD_LETTERED | Event.HELD:
                 self._from = queue, f"dead letter ({event.reason})"
-            case Event.CYCLE_DROPPED | Event.DROPPED | Event.UNROUTABLE | Event.PURGED:
+            case lost if lost in LOSSES:
                 self._arrow(queue, "-x", self._person("lost"), f"{event.event} {event.reason or ''}".rstrip())
 
     def _pause(self, event: Happened) -> None:

@@ -13,9 +13,9 @@ from simulator.broker.copies import Copy
 from simulator.broker.state import QueueState
 from simulator.events import Event
 from simulator.scenario import steps
+from simulator.scenario.properties.property import PropertyBroken
 from simulator.scenario.steps import AnyStep, History, Publish
 from simulator.scenario.trial import Trial
-from simulator.testing.properties.message_properties import PropertyBroken
 
 DEADLINES_MAX = 40
 CRASHES = 3

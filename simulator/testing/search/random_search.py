@@ -6,8 +6,9 @@ from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis.errors import Flaky
 from hypothesis.stateful import run_state_machine_as_test
 
+from simulator.scenario.properties.property import PropertyBroken
+from simulator.scenario.properties.property_registry import named
 from simulator.scenario.steps import AnyStep
-from simulator.testing.properties.message_properties import PropertyBroken, named
 from simulator.testing.search.counterexample import Finding
 from simulator.testing.search.systematic_search import Search, Tick
 from simulator.testing.topology_machine import TopologyMachine

@@ -31,7 +31,7 @@ def sliced(document: Mapping[str, Any], topology: Topology, publish: Publish, re
     queues, exchanges = reached(topology, [publish], release)
 
     def here(item: Mapping[str, Any]) -> bool:
-        return item.get("vhost", publish.vhost) == publish.vhost
+        return bool(item.get("vhost", publish.vhost) == publish.vhost)
 
     def bound(item: Mapping[str, Any]) -> bool:
         ends = queues if item.get("destination_type", "queue") == "queue" else exchanges

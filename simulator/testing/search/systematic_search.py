@@ -23,9 +23,10 @@ from dlx.topology import STREAM
 from simulator.broker.copies import Copy
 from simulator.broker.state import QueueState
 from simulator.scenario import steps
+from simulator.scenario.properties.message_properties import RETURNS_MAX, Settles
+from simulator.scenario.properties.property import PropertyBroken
 from simulator.scenario.steps import History, Publish
 from simulator.scenario.trial import Trial
-from simulator.testing.properties.message_properties import RETURNS_MAX, PropertyBroken, Settles
 from simulator.testing.search.counterexample import Finder, Finding, once
 from simulator.testing.search.next_steps import (
     fail_all,

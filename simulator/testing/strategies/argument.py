@@ -128,7 +128,7 @@ def _invalid(
     checked = declarations.queue_arguments(type, release)
     wrongs = [{key: value} for key, values in _WRONG.items() if key in checked for value in values]
     wrongs += [{key: draw(ALLOWED[key[2:]])} for key in _of_other_types(type, release)]
-    wrong = draw(st.sampled_from(wrongs))
+    wrong: Arguments = draw(st.sampled_from(wrongs))
     return found | wrong
 
 

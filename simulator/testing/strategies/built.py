@@ -12,7 +12,7 @@ Value = TypeVar("Value")
 
 @st.composite
 def built(
-    draw: st.DrawFn, make: Callable[..., Value], *parts: st.SearchStrategy[Any], **named: st.SearchStrategy[Any]
+    draw: st.DrawFn, /, make: Callable[..., Value], *parts: st.SearchStrategy[Any], **named: st.SearchStrategy[Any]
 ) -> Value:
     """What ``make`` returns for the values drawn, as by ``st.builds``.
 

@@ -137,7 +137,8 @@ def _malformed(draw: st.DrawFn, valid: st.SearchStrategy[dict[str, Any]]) -> dic
     wrongs: list[dict[str, Any]] = [{"expiration": text} for text in _NO_EXPIRATIONS]
     for name in ("CC", "BCC"):
         wrongs += [{"headers": found.get("headers", {}) | {name: value}} for value in _NO_CARBON_COPIES]
-    return found | draw(st.sampled_from(wrongs))
+    wrong: dict[str, Any] = draw(st.sampled_from(wrongs))
+    return found | wrong
 
 
 @st.composite

@@ -1,17 +1,15 @@
-"""What can be promised of a topology, and what must be true of any broker, as checks of a trial.
+"""The properties that come with the simulator: promises of a topology, and invariants of any broker.
 
-Promises (``PROMISES``) are for a topology to keep or break:
+Promises are for a topology to keep or break:
 
 - ``lossless``: no copy that was routed ends otherwise than acknowledged or still in a queue;
 - ``settles``: no message comes back again and again without time passing;
 - ``punctual``: a message leaves its queue when its time to live ends;
 - ``accepts``: no queue refuses a publish.
 
-Invariants (``INVARIANTS``) hold whatever the topology: messages are conserved,
+Invariants hold whatever the topology: messages are conserved,
 ``x-death`` counts each death, settings are what the rules make of the definitions,
 and the broker comes to rest. A broken one is a fault of the simulator.
-
-A property of your own is a subclass of ``Property``.
 """
 
 from __future__ import annotations
@@ -23,66 +21,15 @@ from dlx.deaths import DELIVERY_LIMIT, REJECTED, deaths_in_header
 from dlx.message import Message
 from dlx.settings import effective_settings
 from dlx.topology import STREAM
-from simulator.events import Event, Happened
-from simulator.testing.properties.conservation import Ledger
+from simulator.events import Event, Happened, sender_knows
+from simulator.scenario.properties.conservation import Ledger
+from simulator.scenario.properties.property import Property
 
 if TYPE_CHECKING:
-    from simulator.scenario.steps import History
     from simulator.scenario.trial import Trial
 
 RETURNS_MAX = 10
 """So often may a message come back at the same instant to a queue that it died in."""
-
-
-class PropertyBroken(AssertionError):
-    """A property does not hold.
-
-    Attributes:
-        property: its name.
-        why: what happened, in a sentence.
-        vhost, uid: the message it happened to; ``None`` where it is about none.
-        history: the steps that led to it, set by the trial.
-    """
-
-    history: History = ()
-
-    def __init__(self, property: str, why: str, *, vhost: str | None = None, uid: int | None = None) -> None:
-        super().__init__(f"{property} is broken: {why}")
-        self.property, self.why, self.vhost, self.uid = property, why, vhost, uid
-
-    def copy(self) -> PropertyBroken:
-        """The same, to be raised anew."""
-        again = PropertyBroken(self.property, self.why, vhost=self.vhost, uid=self.uid)
-        again.history = self.history
-        return again
-
-
-class Property:
-    """Something that must hold. ``observe`` sees every event; ``check`` is called after every action.
-
-    Attributes:
-        name: its name.
-        promise: what holds, in a sentence.
-        expirations_ms: the expirations that publishers set when this is tried; ``None`` is none.
-        policies_change: whether it may be asked for while operators change policies.
-    """
-
-    name = ""
-    promise = ""
-    expirations_ms: tuple[int | None, ...] = (None,)
-    policies_change = True
-
-    def observe(self, trial: Trial, event: Happened, message: Message) -> None:
-        """Look at one event; ``message`` is as it was then. Raises ``PropertyBroken``."""
-
-    def check(self, trial: Trial) -> None:
-        """Look at the trial after an action. Raises ``PropertyBroken``."""
-
-    def broken(self, why: str, event: Happened | None = None, **of: Any) -> PropertyBroken:
-        """The error to raise: ``why`` in a sentence, and the message it is about."""
-        if event is not None:
-            of = {"vhost": event.vhost, "uid": event.uid}
-        return PropertyBroken(self.name, why, **of)
 
 
 class Lossless(Property):
@@ -93,19 +40,17 @@ class Lossless(Property):
     """
 
     name = "lossless"
-    promise = "no message that was routed ends otherwise than acknowledged or still in a queue"
+    promise = "No loss found: every routed message was acknowledged or is still in a queue"
     policies_change = False
 
     def __init__(self) -> None:
-        self._refused: tuple[str | None, int] | None = None
+        self._last: Happened | None = None
 
     def observe(self, trial: Trial, event: Happened, message: Message) -> None:
         """Look for the end of a copy that nobody acknowledged."""
-        refused, self._refused = self._refused, None
-        if event.event == Event.NACKED and event.reason is None:
-            self._refused = event.queue, event.uid
+        before, self._last = self._last, event
         why = _LOSSES.get(event.event)
-        if why is None or event.queue is None or refused == (event.queue, event.uid):
+        if why is None or event.queue is None or sender_knows(event, before):
             return
         if not _discarded(trial, event):
             told = why.format(queue=event.queue, reason=event.reason)
@@ -134,7 +79,7 @@ class Settles(Property):
     """
 
     name = "settles"
-    promise = "no message comes back to a queue again and again without time passing"
+    promise = "No loop found: no message returned to a queue over and over at one instant"
     policies_change = False
 
     def __init__(self) -> None:
@@ -197,7 +142,7 @@ class Punctual(Property):
     """Queues expire messages at their head only: one that lives longer keeps those behind it."""
 
     name = "punctual"
-    promise = "a message leaves its queue when its time to live ends"
+    promise = "No delay found: every message left its queue when its time to live ended"
     policies_change = False
     expirations_ms = (60_000, 1_000)
 
@@ -218,7 +163,7 @@ class Accepts(Property):
     """A publisher without confirms never learns that a queue refused its message."""
 
     name = "accepts"
-    promise = "no queue refuses a publish"
+    promise = "No refusal found: every queue accepted every publish"
     policies_change = False
 
     def observe(self, trial: Trial, event: Happened, message: Message) -> None:
@@ -231,7 +176,7 @@ class Conservation(Property):
     """Every message is in a queue, acknowledged, or gone with a named reason."""
 
     name = "conservation"
-    promise = "every message is in a queue, acknowledged, or gone with a named reason"
+    promise = "Conservation holds: every message is in a queue, acknowledged, or gone with a named reason"
     policies_change = True
 
     def __init__(self) -> None:
@@ -254,11 +199,11 @@ class Conservation(Property):
             raise self.broken(f"messages appeared or vanished without an event: {wrong}")
 
 
-class DeathHistory(Property):
+class DeathCounts(Property):
     """A dead letter's ``x-death`` is that of the message that died, and one death more, at the front."""
 
     name = "x-death"
-    promise = "x-death is well-formed and counts one death more with every death"
+    promise = "x-death is right: it is well-formed, and every death adds one to its counts"
     policies_change = True
 
     def __init__(self) -> None:
@@ -300,7 +245,7 @@ class SettingsFixpoint(Property):
     """Live queues have the settings that the rules make of their arguments and the policies."""
 
     name = "settings"
-    promise = "the settings of every queue are what the rules make of its arguments and the policies"
+    promise = "Settings are right: every queue has those that its arguments and the policies give it"
     policies_change = True
 
     def __init__(self) -> None:
@@ -322,23 +267,9 @@ class ComesToRest(Property):
     """Cycle detection keeps dead letters from going round by themselves."""
 
     name = "rest"
-    promise = "left alone, the broker has nothing more to do at this instant"
+    promise = "The broker comes to rest: left alone, it has nothing more to do at any instant"
     policies_change = True
 
     def check(self, trial: Trial) -> None:
         """Nothing is left over."""
         _at_rest(self, trial)
-
-
-PROMISES: dict[str, type[Property]] = {each.name: each for each in (Lossless, Settles, Punctual, Accepts)}
-INVARIANTS: dict[str, type[Property]] = {
-    each.name: each for each in (Conservation, DeathHistory, SettingsFixpoint, ComesToRest)
-}
-
-
-def named(name: str) -> Property:
-    """A new property of that name. Raises ``ValueError`` where there is none."""
-    found = PROMISES.get(name) or INVARIANTS.get(name)
-    if found is None:
-        raise ValueError(f"no property {name!r}; there are {', '.join((*PROMISES, *INVARIANTS))}")
-    return found()

@@ -1,4 +1,4 @@
-"""A broker with what it starts with: users, and what a definitions document describes."""
+"""Starts a broker with users and with a definitions document."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from simulator.broker.commands import AddUser, AddVhost, DeleteUser, ImportDefin
 from simulator.broker.operator_errors import OperatorError
 from simulator.definitions import Definitions, DefinitionsError, read_definitions
 
-Source = Mapping[str, Any] | str | os.PathLike[str]
+DefinitionsSource = Mapping[str, Any] | str | os.PathLike[str]
+"""An export of RabbitMQ's definitions, or the path of the file that holds one."""
 ADMINISTRATOR = ("administrator",)
 
 
-def furnished(
+def start_broker(
     release: str,
     *,
-    definitions: Source | None = None,
+    definitions: DefinitionsSource | None = None,
     users: Mapping[str, str] | None = None,
     node: str = "rabbit@localhost",
     now_us: int | None = None,
 ) -> Broker:
-    """A broker of that release.
+    """Start a broker of that release.
 
     Args:
         release: such as ``4.3``.
-        definitions: an export, or the file that holds one.
+        definitions: an export, or the path of the file that holds one.
         users: passwords by name, of administrators who may do everything everywhere. They replace guest.
         node: the node's name.
         now_us: the time at which it starts, microseconds since 1970.
@@ -40,7 +41,7 @@ def furnished(
     broker = Broker(release, node=node)
     now_us = time.time_ns() // 1000 if now_us is None else now_us
     if definitions is not None:
-        furnish(broker, definitions, now_us)
+        import_definitions(broker, definitions, now_us)
     for name, password in (users or {}).items():
         broker.handle(AddUser(name, password, ADMINISTRATOR), now_us)
         for vhost in broker.vhosts:
@@ -50,10 +51,12 @@ def furnished(
     return broker
 
 
-def furnish(broker: Broker, source: Source, now_us: int) -> None:
-    """Import definitions. Those of one virtual host make it; where nobody has permissions, administrators get them.
+def import_definitions(broker: Broker, source: DefinitionsSource, now_us: int) -> None:
+    """Import definitions into a broker.
 
-    Raises ``DefinitionsError`` when they cannot be used.
+    Definitions of one virtual host create it. Where they give nobody permissions, administrators get them all.
+
+    Raises ``DefinitionsError`` if they cannot be used.
     """
     if isinstance(source, Mapping):
         definitions = Definitions(dict(source), "definitions")

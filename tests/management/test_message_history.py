@@ -1,4 +1,4 @@
-"""Lives: what became of a message is told completely, within limits, and found again."""
+"""The history of a message is told completely, within limits, and found again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from simulator.broker.commands import (
     Reject,
 )
 from simulator.events import Event, Happened
-from simulator.message_history import EVENTS_PER_MESSAGE_MAX, Lives, RecordingBroker
+from simulator.message_history import EVENTS_PER_MESSAGE_MAX, MessageHistories, RecordingBroker
 
 START_US = 1_700_000_000_000_000
 CHANNEL = ("c", 1)
@@ -44,15 +44,15 @@ def publish(broker: RecordingBroker, queue: str, message_id: str, time_us: int =
 
 
 def uid(broker: RecordingBroker, message_id: str) -> int:
-    return next(broker.lives.find(message_id=message_id)).uid
+    return next(broker.histories.find(message_id=message_id)).uid
 
 
-def test_a_life_is_told_with_its_dead_letters_and_the_time_between(broker: RecordingBroker) -> None:
+def test_a_history_is_told_with_its_dead_letters_and_the_time_between(broker: RecordingBroker) -> None:
     publish(broker, "work", "m")
     broker.handle(Get(CHANNEL, "work"), START_US)
     broker.handle(Reject(CHANNEL, 1, requeue=False), START_US + 2_500_000)
     broker.handle(PassTime(), START_US + 10_000_000_000)
-    assert broker.lives.explain(uid(broker, "m")) == [
+    assert broker.histories.explain(uid(broker, "m")) == [
         "At 2023-11-14 22:13:20.000 it was published to the default exchange with the routing key 'work'.",
         "At once it entered the queue 'work'.",
         "At once the queue 'work' handed it to a consumer.",
@@ -69,31 +69,31 @@ def test_a_life_is_told_with_its_dead_letters_and_the_time_between(broker: Recor
 def test_why_a_message_was_dropped(broker: RecordingBroker) -> None:
     publish(broker, "plain", "first")
     publish(broker, "plain", "second")
-    told = broker.lives.explain(uid(broker, "first"))
+    told = broker.histories.explain(uid(broker, "first"))
     assert told[-3:-1] == [
         "At once a length limit pushed it out of the queue 'plain'.",
         "At once it was dropped: it died in the queue 'plain' (maxlen) and went nowhere"
         " (the queue has no dead-letter exchange).",
     ]
     assert told[-1] == "Nothing is left of it."
-    assert broker.lives.explain(uid(broker, "second"))[-1] == "It is in 'plain'."
+    assert broker.histories.explain(uid(broker, "second"))[-1] == "It is in 'plain'."
 
 
 def test_unroutable_messages_are_gone(broker: RecordingBroker) -> None:
     publish(broker, "nowhere", "m")
-    life = next(broker.lives.find(message_id="m"))
-    assert life.ended
-    assert life.last() == life.loss
-    assert life.last().startswith("No queue was bound for it: it is gone (")
+    history = next(broker.histories.find(message_id="m"))
+    assert history.ended
+    assert history.last() == history.loss
+    assert history.last().startswith("No queue was bound for it: it is gone (")
 
 
-def test_lives_are_found_by_queue_virtual_host_and_whether_they_ended(broker: RecordingBroker) -> None:
+def test_histories_are_found_by_queue_virtual_host_and_whether_they_ended(broker: RecordingBroker) -> None:
     publish(broker, "plain", "first")
     publish(broker, "plain", "second")
     publish(broker, "work", "third")
 
     def found(**filters: object) -> list[str | None]:
-        return [life.message_id for life in broker.lives.find(**filters)]  # type: ignore[arg-type]
+        return [history.message_id for history in broker.histories.find(**filters)]  # type: ignore[arg-type]
 
     assert found(queue="plain") == ["first", "second"]
     assert found(queue="plain", ended=False) == ["second"]
@@ -104,21 +104,21 @@ def test_lives_are_found_by_queue_virtual_host_and_whether_they_ended(broker: Re
 
 
 def test_the_oldest_are_forgotten(broker: RecordingBroker) -> None:
-    broker.lives = Lives(limit=2)
+    broker.histories = MessageHistories(limit=2)
     for message_id in ("first", "second", "third"):
         publish(broker, "plain", message_id)
-    assert [life.message_id for life in broker.lives.find()] == ["second", "third"]
-    assert broker.lives.explain(1) == broker.explain(1) == []
+    assert [history.message_id for history in broker.histories.find()] == ["second", "third"]
+    assert broker.histories.explain(1) == broker.explain(1) == []
 
 
-def test_endless_lives_are_cut_short(broker: RecordingBroker) -> None:
+def test_endless_histories_are_cut_short(broker: RecordingBroker) -> None:
     publish(broker, "work", "m")  # two events; a get and a return are two more
     for tag in range(1, EVENTS_PER_MESSAGE_MAX // 2 + 4):
         broker.handle(Get(CHANNEL, "work"), START_US)
         broker.handle(Reject(CHANNEL, tag, requeue=True), START_US)
-    life = next(broker.lives.find(message_id="m"))
-    assert len(life.events) == EVENTS_PER_MESSAGE_MAX
-    assert "8 further events were not kept." in broker.lives.explain(life.uid)
+    history = next(broker.histories.find(message_id="m"))
+    assert len(history.events) == EVENTS_PER_MESSAGE_MAX
+    assert "8 further events were not kept." in broker.histories.explain(history.uid)
 
 
 def test_only_what_was_asked_for_is_reported(broker: RecordingBroker) -> None:
@@ -135,17 +135,17 @@ def test_a_broker_can_be_taken_over_at_any_time() -> None:
     recorder = RecordingBroker.taking_over(Broker.restore(plain.snapshot()))
     assert recorder.release.name == "4.0"
     publish(recorder, "nowhere", "m")
-    assert [life.message_id for life in recorder.lives.find(lost=True)] == ["m"]
+    assert [history.message_id for history in recorder.histories.find(lost=True)] == ["m"]
     assert RecordingBroker.taking_over(recorder) is recorder
 
 
 def test_a_limit_must_be_positive() -> None:
     with pytest.raises(ValueError):
-        Lives(limit=0)
+        MessageHistories(limit=0)
 
 
 def test_a_restored_broker_remembers(broker: RecordingBroker) -> None:
     publish(broker, "work", "m")
     restored = RecordingBroker.restore(broker.snapshot())
     assert isinstance(restored, RecordingBroker)
-    assert restored.lives.explain(uid(broker, "m")) == broker.lives.explain(uid(broker, "m"))
+    assert restored.histories.explain(uid(broker, "m")) == broker.histories.explain(uid(broker, "m"))

@@ -1,0 +1,37 @@
+"""Paths that a command reads from. A URL in place of one is refused with the command that makes a file of it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+
+
+class GivenFile(click.Path):
+    """A path to read from.
+
+    Args:
+        instead: says how to get such a file from a running server.
+    """
+
+    def __init__(self, instead: str = "") -> None:
+        super().__init__(path_type=Path)
+        self.instead = instead
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path. Fails with a usage error if ``value`` is a URL."""
+        if isinstance(value, str) and _URL.match(value):
+            self.fail(f"{value} is a URL, and a file is needed here. {self.instead}".rstrip(), param, ctx)
+        return super().convert(value, param, ctx)
+
+
+DEFINITIONS = GivenFile(
+    "Export the definitions first: `rabbitmqctl export_definitions definitions.json`, or "
+    "`curl -u USER:PASSWORD -o definitions.json http://HOST:15672/api/definitions`."
+)
+LOG = GivenFile("Record a log first: `dlx capture --url amqp://USER:PASSWORD@HOST/VHOST --out log.parquet`.")
+HISTORIES = SCENARIO = GivenFile("Download it first.")

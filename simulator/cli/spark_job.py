@@ -1,0 +1,86 @@
+"""Runs a job on Spark so that Ctrl-C ends the command quietly."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from threading import Event, Thread
+from typing import TYPE_CHECKING, TypeVar
+
+from simulator.cli.exit_errors import Unavailable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+
+
+def run_on_spark(master: str, app_name: str, job: Callable[[SparkSession], T]) -> T:
+    """Start a Spark session on ``master``, return what ``job`` makes with it, and stop the session.
+
+    Raises:
+        Unavailable: Spark did not start.
+        KeyboardInterrupt: Ctrl-C was pressed; the job has ended.
+    """
+    started: list[SparkSession] = []
+    interrupted = Event()
+
+    def work() -> T:
+        spark = _session(master, app_name)
+        started.append(spark)
+        try:
+            if interrupted.is_set():
+                raise InterruptedError
+            return job(spark)
+        finally:
+            spark.stop()
+
+    def cancel() -> None:
+        interrupted.set()
+        for spark in started:
+            with suppress(Exception):  # the job is stopping it too
+                spark.stop()
+
+    return interruptible(work, cancel)
+
+
+def interruptible(work: Callable[[], T], cancel: Callable[[], None]) -> T:
+    """Return what ``work`` returns, or raise what it raises. On Ctrl-C call ``cancel``, wait for the end of ``work``,
+    and raise ``KeyboardInterrupt``.
+
+    The work runs in a thread of its own, for Python interrupts the main thread only: py4j, interrupted in the middle
+    of a call, breaks its connection and prints tracebacks. A second Ctrl-C does not wait.
+    """
+    outcome: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(work())
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    Thread(target=run, name="spark job", daemon=True).start()
+    try:
+        wait([outcome])
+    except KeyboardInterrupt:
+        cancel()
+        wait([outcome])
+        raise
+    return outcome.result()
+
+
+def _session(master: str, app_name: str) -> SparkSession:
+    from pyspark.errors import PySparkRuntimeError
+
+    from simulator.replay.spark_session import spark_session
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return spark_session(master, app_name)
+        except PySparkRuntimeError as error:
+            raise Unavailable(
+                f"Spark did not start on {master}: {error}. It needs Java 17 or 21; `java -version` shows yours."
+            ) from error

@@ -1,0 +1,65 @@
+"""The base of everything that a trial checks, and the error that tells that it does not hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dlx.message import Message
+from simulator.events import Happened
+
+if TYPE_CHECKING:
+    from simulator.scenario.steps import History
+    from simulator.scenario.trial import Trial
+
+
+class PropertyBroken(AssertionError):
+    """A property does not hold.
+
+    Attributes:
+        property: its name.
+        why: what happened, in a sentence.
+        vhost, uid: the message it happened to; ``None`` when no single message is concerned.
+        history: the steps that led to it; the trial sets them.
+    """
+
+    history: History = ()
+
+    def __init__(self, property: str, why: str, *, vhost: str | None = None, uid: int | None = None) -> None:
+        super().__init__(f"{property} is broken: {why}")
+        self.property, self.why, self.vhost, self.uid = property, why, vhost, uid
+
+    def copy(self) -> PropertyBroken:
+        """Return the same error, to be raised again."""
+        again = PropertyBroken(self.property, self.why, vhost=self.vhost, uid=self.uid)
+        again.history = self.history
+        return again
+
+
+class Property:
+    """Something that must hold during a trial. ``observe`` sees every event; ``check`` is called after every action.
+
+    Write a property of your own as a subclass, and raise ``self.broken(...)`` where it does not hold.
+
+    Attributes:
+        name: its name.
+        promise: tells people that no history broke the property; a sentence without its full stop.
+        expirations_ms: the expirations that publishers set when this is tried; ``None`` stands for no expiration.
+        policies_change: whether it may be asked for while operators change policies.
+    """
+
+    name = ""
+    promise = ""
+    expirations_ms: tuple[int | None, ...] = (None,)
+    policies_change = True
+
+    def observe(self, trial: Trial, event: Happened, message: Message) -> None:
+        """Look at one event; ``message`` is as it was then. Raises ``PropertyBroken``."""
+
+    def check(self, trial: Trial) -> None:
+        """Look at the trial after an action. Raises ``PropertyBroken``."""
+
+    def broken(self, why: str, event: Happened | None = None, **of: Any) -> PropertyBroken:
+        """Return the error to raise: ``why`` in a sentence, and the message it is about."""
+        if event is not None:
+            of = {"vhost": event.vhost, "uid": event.uid}
+        return PropertyBroken(self.name, why, **of)

@@ -1,0 +1,265 @@
+"""Which module may import which: no circle at run time, and rooms that know only the rooms below them.
+
+Every import counts that runs, at the top of a module or inside a function. Imports under
+``if TYPE_CHECKING`` do not run, so they count only in the rooms of ``TYPES_COUNT_IN``.
+A module that is named in a string (``importlib.import_module``) does not count: that is how
+the faces of packages, the command line and the systems are loaded late.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+# For each room the rooms that it may import. A room is a folder of simulator/, a module beside
+# those folders, or all of dlx.
+BELOW: dict[str, set[str]] = {
+    "dlx": set(),
+    "simulator": set(),
+    "clock": set(),
+    "events": set(),
+    "extras": set(),
+    "files": set(),
+    "systems": set(),
+    "json_values": {"dlx"},
+    "definitions": {"dlx", "files"},
+    "broker": {"dlx", "definitions", "events", "json_values"},
+    "message_location": {"dlx", "broker"},
+    "message_history": {"dlx", "broker", "events", "message_location"},
+    "bootstrap": {"dlx", "broker", "definitions"},
+    "scenario": {"dlx", "bootstrap", "broker", "definitions", "events", "json_values"},
+    "activemq": {"dlx", "clock", "events", "scenario"},
+    "ibm_mq": {"dlx", "clock", "events", "scenario"},
+    "ironmq": {"dlx", "clock", "events", "scenario"},
+    "zaqar": {"dlx", "clock", "events", "scenario"},
+    "compare": {"dlx", "events", "scenario", "systems", "activemq", "ibm_mq", "ironmq", "zaqar"},
+    "server": {
+        "dlx",
+        "bootstrap",
+        "broker",
+        "clock",
+        "definitions",
+        "events",
+        "json_values",
+        "message_history",
+        "message_location",
+    },
+    "capture": {"dlx", "events", "extras", "files", "json_values"},
+    "replay": {"dlx", "simulator", "capture", "definitions", "events", "extras", "files", "scenario", "systems"},
+}
+# The harness and the command line stand above all others, and the command line above the harness.
+BELOW["testing"] = {*BELOW} - {"compare", "replay"}
+BELOW["cli"] = {*BELOW}
+
+# Rooms whose answers depend on their arguments alone: no sockets, threads or clocks.
+WITHOUT_IO = {"dlx", "broker", "scenario", "activemq", "ibm_mq", "definitions", "events", "json_values"}
+IO = {"asyncio", "http", "pika", "select", "socket", "ssl", "starlette", "subprocess", "threading", "time", "uvicorn"}
+
+# Rooms that have no circle even when imports for type hints count.
+TYPES_COUNT_IN = {"server"}
+
+# What is still to be mended: circles by their modules, and arrows between rooms. Remove what is gone.
+STILL: set[frozenset[str]] = {
+    frozenset(
+        f"simulator.broker.operations.{name}"
+        for name in (
+            "ack_timeouts",
+            "acknowledgements",
+            "connections",
+            "consuming",
+            "dead_letters",
+            "publishing",
+            "queues",
+            "stream_consumers",
+            "tracing",
+        )
+    ),
+    frozenset(f"simulator.testing.brokers.{name}" for name in ("inspect_server", "inspect_simulator", "inspection")),
+}
+STILL_ABOVE: set[tuple[str, str]] = set()
+
+Graph = Mapping[str, set[str]]
+
+
+class _Imports(ast.NodeVisitor):
+    """Collects the names that a module imports, those for type hints apart."""
+
+    def __init__(self, modules: Mapping[str, Path]) -> None:
+        self.modules = modules
+        self.running: set[str] = set()
+        self.for_types: set[str] = set()
+        self._names = self.running
+
+    def visit_If(self, node: ast.If) -> None:
+        if ast.unparse(node.test) not in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            self.generic_visit(node)
+            return
+        self._names = self.for_types
+        for child in node.body:
+            self.visit(child)
+        self._names = self.running
+        for child in node.orelse:
+            self.visit(child)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        self._names.update(alias.name for alias in node.names)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        assert node.module is not None
+        assert node.level == 0, "imports name their module from the root"
+        for alias in node.names:
+            inside = f"{node.module}.{alias.name}"
+            self._names.add(inside if inside in self.modules else node.module)
+
+
+@cache
+def _modules() -> dict[str, Path]:
+    """The files of both packages by module; a package is the module of its ``__init__``."""
+    found = {}
+    for package in ("dlx", "simulator"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+@cache
+def _read() -> dict[str, _Imports]:
+    found = {module: _Imports(_modules()) for module in _modules()}
+    for module, imports in found.items():
+        imports.visit(ast.parse(_modules()[module].read_text(encoding="utf-8")))
+    return found
+
+
+def _imports(*, for_types: bool = False) -> dict[str, set[str]]:
+    """Return what each module imports, ours and others'."""
+    return {name: read.running | (read.for_types if for_types else set()) for name, read in _read().items()}
+
+
+def _room(module: str) -> str:
+    package, *rest = module.split(".")
+    return rest[0] if package == "simulator" and rest else package
+
+
+def circles(graph: Graph) -> list[list[str]]:
+    """Return the strongly connected components of more than one module, or of one that imports itself (Tarjan)."""
+    found: list[list[str]] = []
+    order: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    open_: list[str] = []
+
+    def visit(node: str) -> None:
+        order[node] = lowest[node] = len(order)
+        open_.append(node)
+        for target in sorted(graph[node] & graph.keys()):
+            if target not in order:
+                visit(target)
+            if target in open_:
+                lowest[node] = min(lowest[node], lowest[target])
+        if lowest[node] == order[node]:
+            component = open_[open_.index(node) :]
+            del open_[-len(component) :]
+            if len(component) > 1 or node in graph[node]:
+                found.append(sorted(component))
+
+    for node in graph:
+        if node not in order:
+            visit(node)
+    return found
+
+
+def _one_way_round(graph: Graph, component: list[str]) -> str:
+    """Name one shortest way from the first module of the component back to itself."""
+    ways = [[component[0]]]
+    for way in ways:
+        for target in sorted(graph[way[-1]] & set(component)):
+            if target == component[0]:
+                return " -> ".join([*way, target])
+            if all(target not in other for other in ways):
+                ways.append([*way, target])
+    raise AssertionError("no circle")
+
+
+def _told(graph: Graph, components: list[list[str]]) -> str:
+    return "\n".join(f"{len(each)} modules: {_one_way_round(graph, each)}" for each in components)
+
+
+def _arrows() -> Iterator[tuple[str, str, str, str]]:
+    for module, targets in _imports().items():
+        for target in targets & _modules().keys():
+            if _room(module) != _room(target):
+                yield _room(module), _room(target), module, target
+
+
+def test_no_circle_at_run_time() -> None:
+    graph = _imports()
+    found = circles(graph)
+    new = [each for each in found if not any(known.issuperset(each) for known in STILL)]
+    assert not new, f"modules import each other in a circle:\n{_told(graph, new)}"
+    gone = [sorted(known) for known in STILL if not any(known.issuperset(each) for each in found)]
+    assert not gone, "circles are gone: say so in STILL"
+
+
+def test_no_circle_for_type_hints_either_where_there_was_none() -> None:
+    graph = _imports(for_types=True)
+    new = [each for each in circles(graph) if TYPES_COUNT_IN & {_room(module) for module in each}]
+    assert not new, f"modules import each other in a circle:\n{_told(graph, new)}"
+
+
+def test_rooms_import_only_rooms_below_them() -> None:
+    against = [arrow for arrow in _arrows() if arrow[1] not in BELOW.get(arrow[0], set())]
+    new = [f"{module} imports {target}" for room, other, module, target in against if (room, other) not in STILL_ABOVE]
+    assert not new, "against the table BELOW:\n" + "\n".join(sorted(new))
+    assert {arrow[:2] for arrow in against} == STILL_ABOVE, "arrows are gone: say so in STILL_ABOVE"
+
+
+def test_the_table_of_rooms_is_complete_and_has_no_circle() -> None:
+    rooms = {_room(module) for module in _modules()}
+    assert BELOW.keys() == rooms, "rooms that are not in the table, or no longer there"
+    assert not circles(BELOW)
+
+
+def test_rules_and_players_do_no_io() -> None:
+    found = [
+        f"{module} imports {target}"
+        for module, targets in _imports().items()
+        if _room(module) in WITHOUT_IO
+        for target in sorted(targets)
+        if target.split(".")[0] in IO
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("source", "running", "for_types"),
+    [
+        ("import dlx.deaths", {"dlx.deaths"}, set()),
+        ("from dlx import deaths, Topology", {"dlx.deaths", "dlx"}, set()),
+        ("from dlx.deaths import DeadLetter", {"dlx.deaths"}, set()),
+        ("def late():\n    import dlx.deaths", {"dlx.deaths"}, set()),
+        ("if TYPE_CHECKING:\n    import dlx.deaths\nelse:\n    import dlx.cycles", {"dlx.cycles"}, {"dlx.deaths"}),
+    ],
+)
+def test_imports_are_read(source: str, running: set[str], for_types: set[str]) -> None:
+    imports = _Imports(_modules())
+    imports.visit(ast.parse(source))
+    assert (imports.running, imports.for_types) == (running, for_types)
+
+
+@pytest.mark.parametrize(
+    ("graph", "found"),
+    [
+        ({"a": {"b"}, "b": {"c"}, "c": set()}, []),
+        ({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}, ["a -> b -> c -> a"]),
+        ({"a": {"a"}, "b": {"c", "a"}, "c": {"b"}}, ["a -> a", "b -> c -> b"]),
+        ({"a": {"b", "c"}, "b": {"d"}, "c": {"d"}, "d": set()}, []),
+    ],
+)
+def test_circles_are_found(graph: dict[str, set[str]], found: list[str]) -> None:
+    assert [_one_way_round(graph, each) for each in circles(graph)] == found
