@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import dlx
 from dlx.deaths import REASONS, Death, DeathPoint
-from tests.rules.vector_case import plain_table
+from tests.rules.vector_values import plain_table
 
 TESTS = Path(__file__).parent.parent
 RELEASES = ("3.8", "3.10", "4.0", "4.3")
