@@ -14,7 +14,8 @@ from typing import Any, NoReturn
 
 from dlx.consumer import DeathHistory
 from dlx.deaths import REASONS
-from simulator.testing.brokers.inspection import PATHS_SHOWN, Inspection, inspect
+from simulator.testing.brokers.inspect_broker import inspect
+from simulator.testing.brokers.inspection import PATHS_SHOWN, Inspection
 
 
 def assert_dead_lettered(broker: Any, *, to: str, reason: str | None = None, times: int | None = None) -> None:

@@ -42,7 +42,7 @@ def look_again(node: NodeState, channel: Channel, due_us: int) -> None:
 
 def reconsider(node: NodeState, vhost: VirtualHost) -> None:
     """A policy changed timeouts: channels that look at their queues' own see it at their next tick."""
-    if node.release.acknowledgements_awaited_by == "channel":
+    if node.release.consumer_timeout_enforced_by == "channel":
         for queue in vhost.queues.values():
             for consumer in queue.consumers:
                 consumer.timeout_ms = timeout_ms(node.release, queue, {})
@@ -53,7 +53,7 @@ def reconsider(node: NodeState, vhost: VirtualHost) -> None:
 
 def timeout_ms(release: Release, queue: QueueState, arguments: Mapping[str, Any]) -> int | None:
     """How long deliveries from the queue to a consumer with these arguments may stay unacknowledged."""
-    by = release.acknowledgements_awaited_by
+    by = release.consumer_timeout_enforced_by
     if by == "nobody" or (by == "queue" and queue.definition.type != QUORUM):
         return None
     own = arguments.get("x-consumer-timeout") if by == "queue" else None
@@ -78,7 +78,7 @@ def late_us(node: NodeState, channel: Channel, unacked: Unacked) -> int | None:
 
 def noticed_us(node: NodeState, channel: Channel, time_us: int) -> int:
     """When what is so from ``time_us`` on is noticed: by a queue at once, by a channel at its next tick."""
-    if node.release.acknowledgements_awaited_by == "queue":
+    if node.release.consumer_timeout_enforced_by == "queue":
         return time_us
     ticks = -((channel.opened_us - time_us) // TICK_US)
     return channel.opened_us + ticks * TICK_US
@@ -86,6 +86,6 @@ def noticed_us(node: NodeState, channel: Channel, time_us: int) -> int:
 
 def timeout_of(release: Release, unacked: Unacked) -> int | None:
     """A quorum queue keeps to what was so when the consumer came, a channel looks at the policies now."""
-    if release.acknowledgements_awaited_by == "queue":
+    if release.consumer_timeout_enforced_by == "queue":
         return None if unacked.queue.deleted else unacked.timeout_ms
     return timeout_ms(release, unacked.queue, {})

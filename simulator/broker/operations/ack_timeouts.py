@@ -25,7 +25,7 @@ def due(node: NodeState, due_us: int, channel_id: ChannelId) -> None:
     if channel is None or channel.timeout_due_us != due_us:
         return
     channel.timeout_due_us = None
-    if node.release.acknowledgements_awaited_by == "channel":
+    if node.release.consumer_timeout_enforced_by == "channel":
         _look_at_oldest(node, channel)
     else:
         _look_at_all(node, channel)

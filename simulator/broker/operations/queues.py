@@ -157,7 +157,7 @@ def requeue(
     if Event.REQUEUED in node.watched:
         for copy in copies:
             node.happened(Event.REQUEUED, queue, copy, detail=how)
-    later = node.release.quorum_drops_before_returns_die and queue.definition.type == QUORUM
+    later = node.release.quorum_overflow_before_delivery_limit and queue.definition.type == QUORUM
     if dead and not later:
         _drop(node, queue, dead, DELIVERY_LIMIT, Event.LIMIT_DROPPED)
     evaluate(node, queue)
@@ -200,7 +200,7 @@ def purge(node: NodeState, queue: QueueState) -> int:
     if Event.PURGED in node.watched:
         for copy in gone:
             node.happened(Event.PURGED, queue, copy)
-    if node.release.purge_clears_pending:
+    if node.release.purge_clears_pending_dead_letters:
         return len(gone) + dead_letters.forget(node, queue)
     return len(gone)
 
