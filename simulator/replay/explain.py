@@ -7,7 +7,7 @@ found, since the same states come up again and again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -27,11 +27,9 @@ from simulator.replay.graph import (
     headers_looked_at,
     with_stand_ins,
 )
+from simulator.replay.sources import Source
 from simulator.replay.states import X_STREAM_OFFSET, Row, Visible, message_of, publish_of
 from simulator.replay.verdicts import Difference
-
-if TYPE_CHECKING:
-    from simulator.replay.message_rows import Source
 
 NEARBY_HOPS = 5
 COUNT_MAX = 2**31
