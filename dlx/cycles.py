@@ -13,18 +13,17 @@ Source: rabbit_dead_letter.erl is_cycle (3.10.8), mc.erl is_cycle_v2 (3.13.7 on)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from dlx.deaths import REJECTED
 
-DeathKey = tuple[object, object]
 
+def is_cycle(queue: str, reason: str, deaths: Sequence[tuple[Any, ...] | None]) -> bool:
+    """Tell whether the dead letter must not enter ``queue``.
 
-def is_cycle(queue: str, reason: str, deaths: Sequence[DeathKey | None]) -> bool:
-    """Whether the dead letter must not enter ``queue``.
-
-    ``deaths`` are the (queue, reason) pairs of the history in its own order, the
-    current death included; ``None`` stands for an element that is no table, which
-    only a client can have put there.
+    ``deaths`` are the deaths in the history's own order, the current one included:
+    tuples that begin with queue and reason, such as ``dlx.recorded_deaths`` reads.
+    ``None`` stands for an element that is no table, which only a client can have put there.
     """
     if reason == REJECTED:
         return False

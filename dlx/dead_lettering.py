@@ -1,26 +1,28 @@
-"""One message and one death make a dead letter, or a reason why there is none.
+"""Turn a message and one death into a dead letter, or into the reason why none goes out.
 
 In order: the dead-letter exchange is looked up by name at the moment of death;
 the death is recorded with the exchange and keys the message had; ``expiration``
 is dropped; exchange and, with a dead-letter routing key, the keys are replaced;
 the result is routed; and each queue that would close an automatic cycle is left
-out. Nothing of this is confirmed or returned to anybody: what finds no queue is
-gone, and the outcome here is the only place that says so.
+out. Nobody is told of any of this: what finds no queue is gone, and the outcome
+here is the only place that says so.
+
+``dlx.message_flow`` asks this for every message and queue of a topology.
 
 Source: rabbit_dead_letter.erl publish (3.8.9 to 4.3.5).
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from dlx.cycles import is_cycle
 from dlx.death_annotations import record_in_annotations
 from dlx.death_headers import record_in_headers
-from dlx.deaths import X_DEATH
 from dlx.message import Message
+from dlx.recorded_deaths import RecordedDeath, recorded_deaths
 from dlx.releases import Release
 from dlx.routing import route
 from dlx.settings import AT_LEAST_ONCE, Settings
@@ -37,12 +39,12 @@ Outcome = Literal[
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a message that died.
+    """Says where the dead letter of a message goes.
 
-    ``queues`` get one copy each of ``message``; ``cycles`` would have but for the
-    cycle rule, and ``lost_in`` are streams that silently drop dead letters. With
-    the at-least-once strategy ``held`` says that the message waits in its queue
-    instead of being gone. ``why`` says it in words.
+    ``queues`` get one copy each of ``message``; the cycle rule keeps it out of
+    ``cycles``, and the streams ``lost_in`` silently drop it. With the at-least-once
+    strategy the outcome ``held`` says that the message waits in its queue instead of
+    being gone. ``why`` says it in words.
     """
 
     outcome: Outcome
@@ -62,37 +64,63 @@ def dead_letter(
     *,
     time_s: int = 0,
 ) -> DeadLetter:
-    """The dead letter of ``message``, which died in ``settings.queue`` for ``reason``.
+    """Return the dead letter of ``message``, which died in ``settings.queue`` for ``reason``.
 
     ``time_s`` is the time of death in seconds since 1970. Raises
     ``dlx.death_headers.QueueCrashError`` where a malformed ``x-death`` crashes the queue.
     """
+    astray = _without_exchange(settings, topology)
+    if astray is not None:
+        return astray
+    recorded = record_death(message, settings.queue.name, reason, release, time_s=time_s)
+    return _routed(recorded, reason, settings, topology, release)
+
+
+def forwarded(message: Message, reason: str, settings: Settings, topology: Topology, release: Release) -> DeadLetter:
+    """Return the dead letter of a message whose history tells of the death already.
+
+    At-least-once dead-lettering records a death once and sends the message until every queue has it.
+    """
+    return _without_exchange(settings, topology) or _routed(message, reason, settings, topology, release)
+
+
+def _without_exchange(settings: Settings, topology: Topology) -> DeadLetter | None:
+    """Return what becomes of the message where it has no exchange to go to; ``None`` where it has one."""
     dlx, queue = settings.dead_letter_exchange, settings.queue.name
-    held = settings.dead_letter_strategy == AT_LEAST_ONCE
     if dlx is None:
         return DeadLetter(outcome="no dead-letter exchange", why=f"queue '{queue}' has no dead-letter exchange")
     if dlx not in topology.exchanges:
         why = f"dead-letter exchange '{dlx}' of queue '{queue}' does not exist"
-        return DeadLetter(outcome="held" if held else "dead-letter exchange missing", why=why)
-    letter = readdressed(record_death(message, queue, reason, release, time_s=time_s), settings, release)
+        return DeadLetter(outcome="held" if _holds(settings) else "dead-letter exchange missing", why=why)
+    return None
+
+
+def _holds(settings: Settings) -> bool:
+    return settings.dead_letter_strategy == AT_LEAST_ONCE
+
+
+def _routed(message: Message, reason: str, settings: Settings, topology: Topology, release: Release) -> DeadLetter:
+    held = _holds(settings)
+    letter = readdressed(message, settings, release)
     routed = route(letter, topology, release)
-    cycles = tuple(name for name in routed if closes_cycle(name, reason, letter))
+    deaths = recorded_deaths(letter, release)
+    cycles = tuple(name for name in routed if is_cycle(name, reason, deaths))
     lost = tuple(name for name in routed if name not in cycles and _loses(name, topology, release, held))
     queues = tuple(name for name in routed if name not in cycles and name not in lost)
-    outcome, why = _judged(letter, routed, queues, cycles)
+    outcome, why = _judged(letter, routed, queues, cycles, deaths)
     if held and not queues:
         outcome = "held"
     return DeadLetter(outcome=outcome, message=letter, queues=queues, cycles=cycles, lost_in=lost, why=why)
 
 
 def record_death(message: Message, queue: str, reason: str, release: Release, *, time_s: int = 0) -> Message:
-    """The message with one more death in its history, still under its old exchange and keys."""
+    """Return the message with one more death in its history, still under its old exchange and keys."""
     record = record_in_headers if release.death_history == "headers" else record_in_annotations
     return record(message, release, queue=queue, reason=reason, time_s=time_s)
 
 
 def readdressed(message: Message, settings: Settings, release: Release) -> Message:
-    """The message under its dead-letter exchange and keys, its ``expiration`` gone."""
+    """Return the message under its dead-letter exchange and keys, its ``expiration`` gone."""
     key = settings.dead_letter_routing_key
     headers = message.headers
     removes_cc = release.cc_header_after_dead_letter_routing_key == "removed"
@@ -107,19 +135,9 @@ def readdressed(message: Message, settings: Settings, release: Release) -> Messa
     )
 
 
-def closes_cycle(queue: str, reason: str, letter: Message) -> bool:
-    """Whether the cycle rule keeps the dead letter out of ``queue``."""
-    return is_cycle(queue, reason, death_keys(letter))
-
-
-def death_keys(message: Message) -> list[tuple[Any, Any] | None]:
-    """(queue, reason) of each death in the history's own order; ``None`` for what is no table."""
-    if message.deaths is not None:
-        return [death.key for death in message.deaths]
-    entries = (message.headers or {}).get(X_DEATH)
-    if not isinstance(entries, list):
-        return []
-    return [(e.get("queue"), e.get("reason")) if isinstance(e, dict) else None for e in entries]
+def closes_cycle(queue: str, reason: str, letter: Message, release: Release) -> bool:
+    """Tell whether the cycle rule keeps the dead letter out of ``queue``."""
+    return is_cycle(queue, reason, recorded_deaths(letter, release))
 
 
 def _loses(queue: str, topology: Topology, release: Release, held: bool) -> bool:
@@ -128,12 +146,16 @@ def _loses(queue: str, topology: Topology, release: Release, held: bool) -> bool
 
 
 def _judged(
-    letter: Message, routed: tuple[str, ...], queues: tuple[str, ...], cycles: tuple[str, ...]
+    letter: Message,
+    routed: tuple[str, ...],
+    queues: tuple[str, ...],
+    cycles: tuple[str, ...],
+    deaths: tuple[RecordedDeath | None, ...],
 ) -> tuple[Outcome, str]:
     if queues:
         return "dead-lettered", ""
     if cycles:
-        path = " <- ".join(str(key[0]) for key in death_keys(letter) if key is not None)
+        path = " <- ".join(str(death.queue) for death in deaths if death is not None)
         return "cycle", f"would return to '{cycles[0]}' without a rejection on the way: {path}"
     if routed:
         return "unroutable", f"stream '{routed[0]}' drops dead letters in this release"
@@ -144,7 +166,7 @@ __all__ = [
     "DeadLetter",
     "closes_cycle",
     "dead_letter",
-    "death_keys",
+    "forwarded",
     "readdressed",
     "record_death",
 ]

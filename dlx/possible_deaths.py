@@ -1,4 +1,4 @@
-"""Which deaths a queue's settings allow a message, before anybody asks whether they happened.
+"""Tell which deaths a queue's settings allow a message, before anybody asks whether they happened.
 
 A consumer is free to reject; the rest needs a setting: ``expired`` a TTL,
 ``maxlen`` a length limit that drops, ``delivery_limit`` a limit on a quorum queue.
@@ -6,14 +6,17 @@ A consumer is free to reject; the rest needs a setting: ``expired`` a TTL,
 
 from __future__ import annotations
 
+import msgspec
+
+from dlx import settings as keys
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REASONS, REJECTED
 from dlx.releases import Release
-from dlx.settings import REJECT_PUBLISH, Settings
+from dlx.settings import Setting, Settings, expires_messages
 from dlx.topology import QUORUM, STREAM
 
 
 def why_impossible(reason: str, settings: Settings, release: Release, *, has_expiration: bool = False) -> str | None:
-    """Why no message can die in the queue for that reason; ``None`` when it can.
+    """Tell why no message can die in the queue for that reason; ``None`` when it can.
 
     ``has_expiration``: the message itself carries an expiration.
     """
@@ -23,13 +26,13 @@ def why_impossible(reason: str, settings: Settings, release: Release, *, has_exp
     if reason == REJECTED:
         return None
     if reason == EXPIRED:
-        expires = has_expiration and _knows_expiration(settings, release)
+        expires = has_expiration and expires_messages(settings.queue.type, release)
         if settings.message_ttl_ms is None and not expires:
             return f"expired in {queue}: neither the queue nor the message has a TTL"
     elif reason == MAXLEN:
-        if settings.max_length is None and settings.max_length_bytes is None:
+        if not settings.has_length_limit:
             return f"maxlen in {queue}: the queue has no length limit"
-        if settings.overflow == REJECT_PUBLISH:
+        if settings.refuses_when_full and not settings.dead_letters_refused:
             return f"maxlen in {queue}: overflow is reject-publish, nothing is dropped"
     elif reason == DELIVERY_LIMIT:
         if settings.queue.type != QUORUM:
@@ -41,5 +44,44 @@ def why_impossible(reason: str, settings: Settings, release: Release, *, has_exp
     return None
 
 
-def _knows_expiration(settings: Settings, release: Release) -> bool:
-    return settings.queue.type != QUORUM or release.quorum_message_ttl
+class Rule(msgspec.Struct, frozen=True):
+    """Says why, in words, and by which setting of a queue where one decides."""
+
+    text: str
+    setting: Setting | None = None
+
+    def __str__(self) -> str:
+        by = self.setting
+        return self.text if by is None else f"{self.text} ({by.key} by {by.origin})"
+
+
+class PossibleDeath(msgspec.Struct, frozen=True):
+    """Says of one reason of death whether the settings allow it, and what decides that."""
+
+    reason: str
+    possible: bool
+    rule: Rule
+
+
+def possible_death(reason: str, settings: Settings, release: Release, expiration: str | None = None) -> PossibleDeath:
+    """Judge a reason of death for a message in the queue of the settings.
+
+    ``expiration`` is the message's own time to live, in ms as a string.
+    """
+    why_not = why_impossible(reason, settings, release, has_expiration=expiration is not None)
+    values, when = settings.values, f"in '{settings.queue.name}'"
+    if why_not is not None:
+        refuses = reason == MAXLEN and settings.has_length_limit and settings.refuses_when_full
+        return PossibleDeath(reason, False, Rule(why_not, values.get(keys.OVERFLOW) if refuses else None))
+    if reason == REJECTED:
+        return PossibleDeath(reason, True, Rule(f"rejected {when}: a consumer may reject it for good"))
+    setting = next((values[key] for key in _DECIDING[reason] if key in values), None)
+    limit = f"{setting.key} is {setting.value}" if setting is not None else f"its expiration is {expiration}"
+    return PossibleDeath(reason, True, Rule(f"{reason} {when}: {limit}", setting))
+
+
+_DECIDING = {
+    EXPIRED: (keys.MESSAGE_TTL,),
+    MAXLEN: (keys.MAX_LENGTH, keys.MAX_LENGTH_BYTES),
+    DELIVERY_LIMIT: (keys.DELIVERY_LIMIT,),
+}

@@ -163,6 +163,31 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return overflow if isinstance(overflow, str) else DROP_HEAD
 
     @property
+    def has_length_limit(self) -> bool:
+        """Whether the queue can be full."""
+        return self.max_length is not None or self.max_length_bytes is not None
+
+    @property
+    def refuses_when_full(self) -> bool:
+        """Whether the queue turns publishes away instead of dropping its oldest message, once it is full."""
+        return self.overflow in (REJECT_PUBLISH, REJECT_PUBLISH_DLX)
+
+    @property
+    def dead_letters_refused(self) -> bool:
+        """Whether the queue dead-letters what it turns away; only classic queues do."""
+        return self.overflow == REJECT_PUBLISH_DLX
+
+    @property
+    def refuses_dead_letters(self) -> bool:
+        """Whether the queue, once full, turns away dead letters that are sent at most once, too.
+
+        Quorum queues refuse publishers alone, among them the workers of at-least-once
+        dead-lettering. Source: rabbit_amqqueue_process.erl maybe_deliver_or_enqueue;
+        rabbit_quorum_queue.erl deliver, which has nobody to block for dead letters.
+        """
+        return self.refuses_when_full and self.queue.type == CLASSIC
+
+    @property
     def delivery_limit(self) -> int | None:
         """How many counted returns a message survives; ``None`` is any number."""
         limit = _integer(self.value(DELIVERY_LIMIT))
@@ -334,12 +359,17 @@ def _why_ignored(key: str, queue: Queue, release: Release) -> str | None:
     if key in _DELAYED_RETRY_KEYS and not release.quorum_delayed_retry:
         return f"quorum queues of {release.name} have none"
     unused = {
-        MESSAGE_TTL: not release.quorum_message_ttl,
+        MESSAGE_TTL: not expires_messages(queue.type, release),
         OVERFLOW: not release.quorum_overflow,
         DEAD_LETTER_STRATEGY: not release.quorum_at_least_once,
         EXPIRES: release.quorum_expires == "not supported",
     }
     return f"quorum queues of {release.name} have none" if unused.get(key) else None
+
+
+def expires_messages(queue_type: str, release: Release) -> bool:
+    """Tell whether queues of that type know a time to live, be it the queue's own or a message's expiration."""
+    return queue_type == CLASSIC or (queue_type == QUORUM and release.quorum_message_ttl)
 
 
 def _type_origin(queue: Queue) -> Origin:

@@ -1,4 +1,4 @@
-"""The parts of the documents that come from the code: the columns of a capture, and the release matrix.
+"""The parts of the documents that come from the code: the columns of a capture, and what differs between releases.
 
     python docs/generate.py           write them
     python docs/generate.py --check   exit with 1 when one is stale, naming it
@@ -15,11 +15,14 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dlx.releases import RELEASES, TABLE, VERSIONS, Row
+from dlx.releases import RELEASES, SUBJECTS, VERSIONS, Row
+from dlx.releases.rows import rows_of, subjects_of
 from simulator.capture.schema import COLUMNS, SCHEMA_VERSION
 from simulator.files import write_whole
+from simulator.server.management.management_releases import Api
 
 DOCS = Path(__file__).parent
+_SUBJECTS = (*SUBJECTS, *subjects_of(Api))
 
 
 def columns() -> str:
@@ -28,31 +31,72 @@ def columns() -> str:
     return f"Version {SCHEMA_VERSION} of the schema.\n\n" + _table(("Column", "Type", "Null?", "Holds"), rows)
 
 
-def matrix() -> str:
-    """Each behaviour with its value in each release."""
+def changes() -> str:
+    """What changed in each release, the newest first."""
+    return "\n\n".join(_changes_in(name) for name in reversed(RELEASES[1:]))
+
+
+def _changes_in(release: str) -> str:
+    before, now = (VERSIONS[name] for name in (RELEASES[RELEASES.index(release) - 1], release))
+    found = [
+        (f"`{row.name}`", row.meaning, *_change(row, before, now))
+        for subject in _SUBJECTS
+        for row in rows_of(subject)
+        if row.value_in(before) != row.value_in(now)
+    ]
+    head = ("Behaviour", "What it decides", f"In {before}", f"In {now}")
+    return f"### What changed in {release}\n\n" + _table(head, found)
+
+
+def _change(row: Row, before: str, now: str) -> tuple[str, str]:
+    """The value before and after; of sets, what came and what went."""
+    old, new = row.value_in(before), row.value_in(now)
+    exact = [date for date in row.dates_between(before, now) if date not in VERSIONS]
+    since = f" (from {', '.join(exact)})" if exact else ""
+    if not _of_sets(row):
+        return _value(old), _value(new) + since
+    came, went = _members(new - old), _members(old - new)
+    parts = [f"also {came}" if came else "", f"no longer {went}" if went else ""]
+    return "", "; ".join(filter(None, parts)) + since
+
+
+def _members(members: frozenset[Any]) -> str:
+    return ", ".join(f"`{member}`" if member != "" else '`""`' for member in sorted(members))
+
+
+def subjects() -> str:
+    """By subject: each behaviour with its value in each release, what it decides, and how that is known."""
+    return "\n\n".join(map(_subject, _SUBJECTS))
+
+
+def _subject(subject: type) -> str:
+    file = subject.__module__.replace(".", "/") + ".py"
+    rows = rows_of(subject)
     head = ("Behaviour", *(f"{name} ({VERSIONS[name]})" for name in RELEASES))
-    return _table(head, [(f"`{row.name}`", *map(_value, row.values)) for row in TABLE if not _of_sets(row)])
+    values = [(f"`{row.name}`", *map(_value, row.values)) for row in rows if not _of_sets(row)]
+    known = [(f"`{row.name}`", row.meaning, row.evidence) for row in rows]
+    parts = [
+        f"### {(subject.__doc__ or '').strip().rstrip('.')}",
+        f"From [`{file}`](../{file}).",
+        _table(head, values) if values else "",
+        *map(_set, filter(_of_sets, rows)),
+        _table(("Behaviour", "What it decides", "Evidence"), known),
+    ]
+    return "\n\n".join(filter(None, parts))
 
 
-def sets() -> str:
-    """The behaviours whose value is a set: what it holds, and in which releases."""
-    parts = []
-    for row in filter(_of_sets, TABLE):
-        members = sorted(frozenset().union(*row.values))
-        rows = [(f"`{member}`", *("×" if member in held else "" for held in row.values)) for member in members]
-        parts.append(f"### {row.name}\n\n{row.meaning}\n\n" + _table((row.name, *RELEASES), rows))
-    return "\n\n".join(parts)
-
-
-def evidence() -> str:
-    """What each behaviour decides, and how its values are known."""
-    rows = [(f"`{row.name}`", row.meaning, row.evidence) for row in TABLE]
-    return _table(("Behaviour", "What it decides", "Evidence"), rows)
+def _set(row: Row) -> str:
+    """What a behaviour whose value is a set holds, and in which releases."""
+    members = sorted(frozenset().union(*row.values))
+    rows = [
+        (_members(frozenset({member})), *("×" if member in held else "" for held in row.values)) for member in members
+    ]
+    return _table((f"`{row.name}`", *RELEASES), rows)
 
 
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "capture.md": {"columns": columns},
-    "releases.md": {"matrix": matrix, "sets": sets, "evidence": evidence},
+    "releases.md": {"changes": changes, "subjects": subjects},
 }
 
 
@@ -86,6 +130,8 @@ def _value(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
     return "none" if value is None else str(value)
 
 

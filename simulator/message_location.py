@@ -64,7 +64,7 @@ def _why_held(broker: Broker, queue: QueueState, pending: Pending) -> str:
     if not routed:
         keys = ", ".join(f"'{key}'" for key in pending.letter.routing_keys)
         return f"the exchange '{exchange}' routes {keys} to no queue"
-    if all(closes_cycle(name, pending.reason, pending.letter) for name in routed):
+    if all(closes_cycle(name, pending.reason, pending.letter, broker.release) for name in routed):
         return "its dead letter would go in a circle"
     missing = ", ".join(f"'{name}'" for name in routed if name not in pending.reached)
     return f"its dead letter was refused by {missing}"

@@ -25,7 +25,7 @@ from simulator.definitions import DefinitionsError
 from simulator.scenario import steps
 from simulator.scenario.properties.property_registry import INVARIANTS, PROMISES
 from simulator.scenario.unknown_names import unknown_names
-from simulator.testing.search.counterexample import Finding
+from simulator.testing.search.counterexample import Counterexample
 from simulator.testing.search.systematic_search import Search
 
 SECONDS, SECONDS_MAX = 12.0, 7 * 86_400.0
@@ -169,7 +169,7 @@ def _as_recorded(given: GivenHistory, name: str, release: str) -> tuple[str, str
     return name, release
 
 
-def _replayed(search: Search, history: steps.History) -> Finding | None:
+def _replayed(search: Search, history: steps.History) -> Counterexample | None:
     unknown = unknown_names(history, search.topologies)
     if unknown:
         raise DataError(f"--history: {'; '.join(unknown)}")
@@ -179,8 +179,8 @@ def _replayed(search: Search, history: steps.History) -> Finding | None:
         raise DataError(f"--history: RabbitMQ refuses a step: {error}") from error
 
 
-def _search(search: Search, seed: int, steps_max: int, seconds: float) -> tuple[Finding | None, int]:
-    """Search systematically, then at random. Return the finding, if any, and the seed that leads to it."""
+def _search(search: Search, seed: int, steps_max: int, seconds: float) -> tuple[Counterexample | None, int]:
+    """Search systematically, then at random. Return the counterexample, if any, and the seed that leads to it."""
     from simulator.testing.search.random_search import search_at_random
 
     end = time.monotonic() + seconds
@@ -216,7 +216,7 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _as_json(search: Search, found: Finding | None, seed: int) -> dict[str, Any]:
+def _as_json(search: Search, found: Counterexample | None, seed: int) -> dict[str, Any]:
     report: dict[str, Any] = {
         "property": search.property.name if found is None else found.broken.property,
         "held": found is None,
@@ -241,7 +241,7 @@ def _say_held(search: Search, one_history: bool) -> None:
         click.echo(f"Not tried: {each}.")
 
 
-def _told(search: Search, found: Finding, seed: int, steps_max: int, heading: str) -> str:
+def _told(search: Search, found: Counterexample, seed: int, steps_max: int, heading: str) -> str:
     from simulator.testing.search.failure_report import explained
     from simulator.testing.topology_machine import command, shell
 

@@ -16,8 +16,8 @@ from simulator.compare.history import History, Message
 from simulator.compare.outcome import Left, Ran, deliveries
 from simulator.events import Event
 from simulator.scenario import steps
+from simulator.scenario.player import START_US, Player
 from simulator.scenario.rabbitmq_scenario import simulate
-from simulator.scenario.trial import START_US, Trial
 
 VERSIONS = (DEFAULT, *(name for name in RELEASES if name != DEFAULT))
 _TELLING = ("x-death", "x-first-death-", "x-last-death-", "x-delivery-count", "x-acquired-count")
@@ -33,7 +33,7 @@ def run(history: History, version: str) -> Ran:
     scenario = {
         "release": version,
         "definitions": _definitions(queues),
-        "steps": steps.to_builtins(side.trial.history),
+        "steps": steps.to_builtins(side.player.history),
     }
     trace = simulate(scenario)
     events = [{**event, "message": side.names[event["message"]]} for event in trace["events"] if event.get("queue")]
@@ -122,7 +122,7 @@ class _Side:
     """
 
     def __init__(self, history: History, version: str, queues: dict[str, dict[str, Any]]) -> None:
-        self.trial = Trial(_definitions(queues), release=version)
+        self.player = Player(_definitions(queues), release=version)
         self.names: dict[int, str] = {}
         self._history = history
         self._is_ladder = f"{history.queue}.wait.1" in queues
@@ -135,7 +135,7 @@ class _Side:
     def take(self) -> str | None:
         while not self._delivered:
             for queue in self._consumed:
-                if not self.trial.has_consumer(queue):
+                if not self.player.has_consumer(queue):
                     self._do(steps.Hold(queue))
             if not self._delivered and not self._pass_time():
                 return None
@@ -161,19 +161,19 @@ class _Side:
 
     def _pass_time(self) -> bool:
         """Let something happen: the next publish, or what the broker does next; false: the end has come."""
-        due_us = self.trial.broker.next_due()
+        due_us = self.player.broker.next_due()
         publish_us = self._to_publish[0].at_ms * 1_000 + START_US if self._to_publish else None
-        if publish_us is not None and (due_us is None or publish_us <= max(due_us, self.trial.now_us)):
+        if publish_us is not None and (due_us is None or publish_us <= max(due_us, self.player.now_us)):
             self._wait_until(publish_us)
             self._publish(self._to_publish.popleft())
             return True
-        if self.trial.now_us >= self._end_us:
+        if self.player.now_us >= self._end_us:
             return False
         self._wait_until(self._end_us if due_us is None else min(due_us, self._end_us))
         return True
 
     def _wait_until(self, at_us: int) -> None:
-        ahead_us = max(at_us - self.trial.now_us, 0)
+        ahead_us = max(at_us - self.player.now_us, 0)
         self._do(steps.Wait(-(-ahead_us // 1_000)))
 
     def _publish(self, message: Message) -> None:
@@ -185,8 +185,8 @@ class _Side:
         )
 
     def _do(self, step: steps.AnyStep, publishing: str = "") -> None:
-        self.trial.do(step)
-        for happened, _ in self.trial.events:
+        self.player.do(step)
+        for happened, _ in self.player.events:
             if happened.event is Event.PUBLISHED:
                 self.names[happened.uid] = publishing
             elif happened.event is Event.DELIVERED:

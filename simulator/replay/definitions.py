@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlx.releases import RELEASES, VERSIONS, Release, UnknownReleaseError, release
+from dlx.releases import Release, neighbours, release
 from dlx.topology import Topology
 from simulator.definitions import Definitions
 
@@ -15,16 +15,7 @@ def topologies(definitions: Definitions) -> dict[str | None, Topology]:
 
 
 def exporting_release(definitions: Definitions) -> Release | None:
-    """The release of the server that wrote the definitions, where the table has it or a nearest below it."""
+    """Return the release of the server that wrote the definitions, or the nearest older one whose rules are known."""
     version = definitions.rabbitmq_version
-    if version is None:
-        return None
-    try:
-        return release(version)
-    except UnknownReleaseError:
-        below = [name for name in RELEASES if _parts(VERSIONS[name]) <= _parts(version)]
-        return release(below[-1]) if below else None
-
-
-def _parts(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    nearest, _ = neighbours(version) if version is not None else (None, None)
+    return release(nearest) if nearest is not None else None

@@ -7,13 +7,14 @@ found, since the same states come up again and again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from dlx.delivery_counts import COUNT_HEADERS, X_ACQUIRED_COUNT, X_DELIVERY_COUNT
 from dlx.field_values import plain
 from dlx.message import Message
+from dlx.message_flow import State
 from dlx.releases import Release
 from dlx.streams import headers_kept, properties_kept
 from dlx.topology import QUORUM, STREAM, Topology
@@ -22,16 +23,13 @@ from simulator.replay.graph import (
     ConsumerConstraints,
     Found,
     Graph,
-    State,
     Target,
     headers_looked_at,
     with_stand_ins,
 )
-from simulator.replay.states import X_STREAM_OFFSET, Row, message_of, publish_of
+from simulator.replay.sources import Source
+from simulator.replay.states import X_STREAM_OFFSET, Row, Visible, message_of, publish_of
 from simulator.replay.verdicts import Difference
-
-if TYPE_CHECKING:
-    from simulator.replay.message_rows import Source
 
 NEARBY_HOPS = 5
 COUNT_MAX = 2**31
@@ -56,6 +54,7 @@ class Explainer:
         self.release = rules
         self.headers_looked_at = headers_looked_at(self.topology)
         self._graph = Graph(self.topology, rules)
+        self._flow = self._graph.flow
         self._entries: dict[tuple[str, str], tuple[State, ...]] = {}
         self._read_back: dict[str, str] = {}
         self._paths: dict[Any, list[Found]] = {}
@@ -75,17 +74,21 @@ class Explainer:
         key = (row.signature, str(sorted(headers.items(), key=repr)) if headers else "")
         known = self._entries.get(key)
         if known is None:
-            known = self._graph.entries(publish_of(row, headers, self.release))
+            known = self._flow.publish(publish_of(row, headers, self.release))
             self._entries[key] = known
         return known
 
     def observed(self, row: Row, parent: Message | None, headers: Mapping[str, Any]) -> State:
         """The state that a delivery showed."""
-        return self._graph.state(row.queue or "", message_of(row, parent, headers, self.release))
+        return self._flow.state(row.queue or "", message_of(row, parent, headers, self.release))
 
     def is_stream(self, queue: str) -> bool:
         """Whether the queue is a stream."""
-        return self.topology.queues[queue].type == STREAM
+        return self._flow.is_stream(queue)
+
+    def visible(self, state: State) -> Visible:
+        """Return what a row would show of the state's message."""
+        return self._graph.visible(state)
 
     def same_content(self, published: str, delivered: str, queue: str) -> bool:
         """Whether properties and user headers are the same, as far as the queue keeps them."""
@@ -139,7 +142,7 @@ class Explainer:
         rules = self.release
         if name == X_ACQUIRED_COUNT and not rules.quorum_acquired_count_header:
             return range(0)
-        limit = self._graph.settings(queue).delivery_limit
+        limit = self._flow.settings(queue).delivery_limit
         # A count that a dead letter brought along is checked only when it is next returned.
         checked = name == X_DELIVERY_COUNT and rules.delivery_count_carried == "never"
         most = limit if checked and limit is not None else COUNT_MAX
@@ -196,7 +199,7 @@ class Explainer:
     @property
     def size(self) -> int:
         """How many states it remembers."""
-        return self._graph.size + sum(other.size for other in self._others.values())
+        return self._flow.size + sum(other.size for other in self._others.values())
 
     def under(self, other: Release) -> Explainer:
         """The same questions asked of another release."""

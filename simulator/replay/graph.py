@@ -1,29 +1,27 @@
-"""The graph of states that rules and definitions allow, explored forward and remembered.
+"""Search for the ways that lead from a publish to what a trace shows.
 
-A state is a message in a queue. Its edges are deaths: (queue, reason) leads to one
-state for each queue that the dead letter reaches. Few states exist in a real log,
-since times and payloads are left out, so every edge is computed once; replaying a
-log then is looking paths up. One graph is for one virtual host under one release.
+``dlx.message_flow`` says which states there are, a state being a message in a queue,
+and where each death leads. Few states exist in a real log, since times and payloads
+are left out, so replaying a log is looking paths up. The search adds its limits, what
+consumers may have done, and what a trace shows of a state. One graph is for one virtual
+host under one release.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
-from dlx.dead_lettering import dead_letter
-from dlx.death_headers import QueueCrashError
 from dlx.deaths import REASONS, REJECTED, X_DEATH
-from dlx.message import Message, PublishRefusedError
-from dlx.possible_deaths import why_impossible
+from dlx.message_flow import Hop, MessageFlow, State
+from dlx.recorded_deaths import death_counts, deaths_in_x_death
 from dlx.releases import Release
-from dlx.routing import EXCHANGE_TYPES, route
-from dlx.settings import Settings, effective_settings
+from dlx.routing import EXCHANGE_TYPES
 from dlx.streams import read_from_stream
-from dlx.topology import STREAM, Exchange, Topology
-from simulator.replay.states import Visible, counts_in_header, death_counts, state_key, visible
+from dlx.topology import Exchange, Topology
+from simulator.replay.states import Visible, visible
 
 STATES_MAX = 20_000
 """States that one search may look at."""
@@ -31,15 +29,6 @@ PATHS_MAX = 8
 """Different hop sequences that one search keeps."""
 HIDDEN_HOPS = 4
 """Deaths looked for behind a delivery that does not show them."""
-
-
-class Hop(NamedTuple):
-    """One death: where, why, through which dead-letter exchange, and to which queue."""
-
-    queue: str
-    reason: str
-    exchange: str
-    to_queue: str
 
 
 class ConsumerConstraints(NamedTuple):
@@ -62,20 +51,6 @@ class ConsumerConstraints(NamedTuple):
         return None
 
 
-class State:
-    """A message in a queue. ``counts`` are its deaths, ``total`` their sum."""
-
-    __slots__ = ("counts", "message", "number", "queue", "total", "visible")
-
-    def __init__(self, number: int, queue: str, message: Message, release: Release) -> None:
-        self.number = number
-        self.queue = queue
-        self.message = message
-        self.visible = visible(message)
-        self.counts = death_counts(message, release)
-        self.total = sum(self.counts.values())
-
-
 class Target(NamedTuple):
     """A delivered state to explain: the queue and what the row shows."""
 
@@ -86,7 +61,7 @@ class Target(NamedTuple):
         """The deaths that ``x-death`` of the row names."""
         if self.visible.x_death is None:
             return {}
-        return counts_in_header(msgspec.json.decode(self.visible.x_death))
+        return death_counts(deaths_in_x_death(msgspec.json.decode(self.visible.x_death)))
 
 
 class Found(NamedTuple):
@@ -121,81 +96,20 @@ def _found(way: _Way) -> Found:
 
 
 class Graph:
-    """States and hops of one virtual host under one release."""
+    """Searches the states of one virtual host under one release.
+
+    Attributes:
+        flow: says which states there are and what leads from one to the next.
+    """
 
     def __init__(self, topology: Topology, release: Release) -> None:
-        self.topology = topology
-        self.release = release
-        self._states: dict[tuple[Any, ...], State] = {}
-        self._settings: dict[str, Settings] = {}
+        self.flow = MessageFlow(topology, release)
+        self._visible: dict[int, Visible] = {}
         self._read_back: dict[int, Visible] = {}
-        self._hops: dict[tuple[int, str], tuple[tuple[Hop, State], ...]] = {}
-        self._cycles: dict[tuple[int, str], tuple[tuple[Hop, State], ...]] = {}
-        self._impossible: dict[tuple[str, str, bool], str | None] = {}
-
-    def state(self, queue: str, message: Message) -> State:
-        """The state of ``message`` in ``queue``; equal ones are the same object."""
-        key = state_key(queue, message)
-        known = self._states.get(key)
-        if known is None:
-            known = self._states[key] = State(len(self._states), queue, message, self.release)
-        return known
-
-    @property
-    def size(self) -> int:
-        """How many states it remembers."""
-        return len(self._states)
-
-    def entries(self, message: Message) -> tuple[State, ...]:
-        """The states into which a published message is routed."""
-        return tuple(self.state(queue, message) for queue in route(message, self.topology, self.release))
-
-    def settings(self, queue: str) -> Settings:
-        """The effective settings of a queue that the topology has."""
-        known = self._settings.get(queue)
-        if known is None:
-            known = effective_settings(self.topology.queues[queue], self.topology, self.release)
-            self._settings[queue] = known
-        return known
-
-    def hops(self, state: State, reason: str) -> tuple[tuple[Hop, State], ...]:
-        """Where a death for that reason leads, whether or not the settings allow it."""
-        key = (state.number, reason)
-        known = self._hops.get(key)
-        if known is None:
-            self._die(state, reason)
-            known = self._hops[key]
-        return known
-
-    def cycles(self, state: State, reason: str) -> tuple[tuple[Hop, State], ...]:
-        """Where the death would lead but for the cycle rule."""
-        self.hops(state, reason)
-        return self._cycles[state.number, reason]
-
-    def _die(self, state: State, reason: str) -> None:
-        key = (state.number, reason)
-        self._hops[key] = self._cycles[key] = ()
-        try:
-            letter = dead_letter(state.message, reason, self.settings(state.queue), self.topology, self.release)
-        except (QueueCrashError, PublishRefusedError):  # only a forged header leads here
-            return
-        if letter.message is not None:
-            self._hops[key] = self._copies(state, reason, letter.message, letter.queues)
-            self._cycles[key] = self._copies(state, reason, letter.message, letter.cycles)
-
-    def _copies(
-        self, state: State, reason: str, letter: Message, queues: Iterable[str]
-    ) -> tuple[tuple[Hop, State], ...]:
-        return tuple((Hop(state.queue, reason, letter.exchange, queue), self.state(queue, letter)) for queue in queues)
 
     def why_not(self, state: State, reason: str, freedom: ConsumerConstraints) -> str | None:
-        """Why the message cannot die there for that reason; ``None`` when it can."""
-        has_expiration = state.message.expiration is not None
-        key = (state.queue, reason, has_expiration)
-        if key not in self._impossible:
-            settings = self.settings(state.queue)
-            self._impossible[key] = why_impossible(reason, settings, self.release, has_expiration=has_expiration)
-        return self._impossible[key] or freedom.why_not(state.queue, reason)
+        """Tell why the message cannot die there for that reason; ``None`` when it can."""
+        return self.flow.why_not(state, reason) or freedom.why_not(state.queue, reason)
 
     def paths(self, roots: Iterable[State], target: Target, freedom: ConsumerConstraints | None) -> list[Found]:
         """All ways, up to ``PATHS_MAX``, from a root to exactly the target.
@@ -209,8 +123,7 @@ class Graph:
         return [each for each, _ in zip(found, range(PATHS_MAX), strict=False)]
 
     def _hides_deaths(self, queue: str) -> bool:
-        is_stream = self.topology.queues[queue].type == STREAM
-        return is_stream and self.release.stream_keeps == "scalar headers"
+        return self.flow.is_stream(queue) and self.flow.release.headers_kept_in_stream == "scalar headers"
 
     def matches(self, state: State, target: Target) -> bool:
         """Whether the state shows exactly what was delivered.
@@ -219,17 +132,24 @@ class Graph:
         """
         if state.queue != target.queue:
             return False
-        if self.topology.queues[state.queue].type == STREAM:
+        if self.flow.is_stream(state.queue):
             return self.shown(state)._replace(expiration=None) == target.visible._replace(expiration=None)
-        return state.visible == target.visible
+        return self.visible(state) == target.visible
+
+    def visible(self, state: State) -> Visible:
+        """Return what a row would show of the state's message, were it published as it is."""
+        known = self._visible.get(state.number)
+        if known is None:
+            known = self._visible[state.number] = visible(state.message)
+        return known
 
     def shown(self, state: State) -> Visible:
-        """What a delivery of the state shows: of a stream, what it keeps."""
-        if self.topology.queues[state.queue].type != STREAM:
-            return state.visible
+        """Return what a delivery of the state shows: of a stream, what it keeps."""
+        if not self.flow.is_stream(state.queue):
+            return self.visible(state)
         known = self._read_back.get(state.number)
         if known is None:
-            known = visible(read_from_stream(state.message, self.release))
+            known = visible(read_from_stream(state.message, self.flow.release))
             self._read_back[state.number] = known
         return known
 
@@ -264,8 +184,8 @@ class Graph:
             why = self.why_not(state, hop.reason, freedom)
             if why is not None:
                 return why
-            reached = dict(self.hops(state, hop.reason)).get(hop)
-            if reached is None and hop in dict(self.cycles(state, hop.reason)):
+            reached = dict(self.flow.hops(state, hop.reason)).get(hop)
+            if reached is None and hop in dict(self.flow.cycles(state, hop.reason)):
                 dropped = f"the cycle rule drops what would return to '{hop.to_queue}'"
                 return f"{hop.reason} in '{hop.queue}': {dropped}"
             state = reached
@@ -300,8 +220,8 @@ class Graph:
     ) -> Iterator[_Way]:
         for reason in reasons:
             if reason in REASONS and (freedom is None or self.why_not(state, reason, freedom) is None):
-                led = self.hops(state, reason)
-                for hop, reached in led if freedom is not None else (*led, *self.cycles(state, reason)):
+                led = self.flow.hops(state, reason)
+                for hop, reached in led if freedom is not None else (*led, *self.flow.cycles(state, reason)):
                     yield reached, _Trail(hop, trail)
 
 

@@ -16,9 +16,11 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from dlx.message import PublishRefusedError
+from dlx.message_flow import State
 from simulator.events import Event
 from simulator.replay.explain import Explainer, Nearest
-from simulator.replay.graph import ConsumerConstraints, Found, Hop, State, Target
+from simulator.replay.graph import ConsumerConstraints, Found, Target
+from simulator.replay.sources import Source
 from simulator.replay.states import Row
 from simulator.replay.verdicts import Verdict, path_text
 
@@ -30,73 +32,6 @@ NO_DEATH = (Event.ACKED, Event.REQUEUED)
 """What a recorded consumer said of a delivery that it did not reject."""
 
 _Key = tuple[str, str, tuple[int, ...]]
-
-
-class Source:
-    """A state that was observed: a publish (several entry states) or a delivery (one).
-
-    Equal observations of different copies are one source with a number of
-    ``instances``. ``claims`` counts the deliveries of each target that descend from
-    it, so that a copy is not used twice: what is delivered once more than there are
-    instances is a redelivery.
-    """
-
-    __slots__ = (
-        "claims",
-        "content",
-        "died",
-        "headers",
-        "instances",
-        "is_publish",
-        "parent",
-        "roots",
-        "row",
-        "taken",
-    )
-
-    def __init__(
-        self,
-        row: Row,
-        content: str,
-        headers: Mapping[str, Any],
-        roots: tuple[State, ...],
-        parent: Source | None,
-    ) -> None:
-        self.row = row
-        self.content = content
-        self.headers = headers
-        self.roots = roots
-        self.parent = parent
-        self.is_publish = row.event == Event.PUBLISHED
-        self.instances = 0
-        self.claims: Counter[Target] = Counter()
-        self.taken: dict[tuple[int, Hop], int] = {}
-        self.died: set[tuple[int, str, str]] = set()
-
-    def is_used_up(self, target: Target) -> bool:
-        """Whether every copy that was observed here has become such a delivery already."""
-        return self.claims[target] >= self.instances
-
-    def claim(self, target: Target, hops: tuple[Hop, ...]) -> tuple[int, int]:
-        """Take one copy for a delivery; the numbers of hops and of deaths that no other had before."""
-        instance = self.claims[target]
-        source: Source | None = self
-        while source is not None:
-            source.claims[target] += 1
-            source = source.parent
-        new = known = 0
-        place = -1 - instance  # the paths taken so far are a tree; each instance has a root of its own
-        for hop in hops:
-            onward = self.taken.get((place, hop))
-            if onward is None:
-                onward = self.taken[place, hop] = len(self.taken)
-                new += 1
-                # A death is the same whichever queue its copies went to.
-                death = (place, hop.queue, hop.reason)
-                known += death in self.died
-                self.died.add(death)
-            place = onward
-        return new, new - known
 
 
 class _Explained(NamedTuple):
@@ -245,7 +180,7 @@ class Lineage:
         observed = explainer.observed(row, parent, headers)
         if nearest is None or self._is_far(nearest, ruled_out):
             return _Explained(Verdict("unexplained", ruled_out or self._no_path(target)), observed)
-        new = nearest.source.claim(Target(target.queue, nearest.found.state.visible), nearest.found.hops)
+        new = nearest.source.claim(Target(target.queue, explainer.visible(nearest.found.state)), nearest.found.hops)
         counts = explainer.count_differences(row, nearest.found.state)
         differences = (*nearest.differences, *counts)
         verdict = Verdict("differ", "", nearest.found.hops, *new, differences=differences)

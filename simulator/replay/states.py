@@ -140,50 +140,6 @@ def visible(message: Message) -> Visible:
     )
 
 
-def death_counts(message: Message, release: Release) -> dict[tuple[str, str], int]:
-    """How often the message died in each queue for each reason, as its history says.
-
-    A client's ``x-death`` counts where the release continues it.
-    """
-    if message.deaths is not None:
-        return {death.key: death.count for death in message.deaths}
-    if release.client_deaths_continued or message.first_death is not None:
-        return counts_in_header((message.headers or {}).get(X_DEATH))
-    return {}
-
-
-def counts_in_header(entries: Any) -> dict[tuple[str, str], int]:
-    """The same from an ``x-death`` header; what is no proper entry is passed over."""
-    counts: dict[tuple[str, str], int] = {}
-    for entry in entries if isinstance(entries, list) else ():
-        if isinstance(entry, Mapping) and isinstance(entry.get("count", 1), int):
-            key = (str(entry.get("queue")), str(entry.get("reason")))
-            counts[key] = counts.get(key, 0) + entry.get("count", 1)
-    return counts
-
-
-def state_key(queue: str, message: Message) -> tuple[Any, ...]:
-    """What tells two states apart."""
-    headers = None if message.headers is None else _encode(_plain(message.headers))
-    return (
-        queue,
-        message.exchange,
-        message.routing_keys,
-        message.bcc,
-        message.expiration,
-        message.deaths,
-        message.first_death,
-        message.last_death,
-        headers,
-    )
-
-
-def _plain(headers: Mapping[str, Any]) -> dict[str, Any]:
-    if X_DEATH not in headers:
-        return dict(headers)
-    return {**headers, X_DEATH: _without_times(headers[X_DEATH])}
-
-
 def _with_times(deaths: Any) -> Any:
     """Entries of a capture have lost their times, which the rules expect; any time does."""
     if not isinstance(deaths, list):

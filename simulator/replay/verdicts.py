@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from simulator.replay.graph import Hop
+from dlx.message_flow import Hop
 
 Name = Literal["agree", "ambiguous", "differ", "unexplained"]
 PATH = "path"

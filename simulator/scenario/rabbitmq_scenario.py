@@ -1,4 +1,4 @@
-"""RabbitMQ's scenarios: definitions and steps in, what happened out."""
+"""Runs RabbitMQ's scenarios: takes definitions and steps, and returns what happened."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from simulator.broker.operator_errors import OperatorError
 from simulator.definitions import DefinitionsError
 from simulator.events import Happened
 from simulator.scenario import steps
+from simulator.scenario.player import START_US, Player
 from simulator.scenario.scenario_errors import ScenarioError
-from simulator.scenario.trial import START_US, Trial
+from simulator.scenario.unknown_names import located_unknown_names
 
 _FIELDS = ("definitions", "release", "steps")
 
@@ -24,7 +25,8 @@ def simulate(scenario: Mapping[str, Any]) -> dict[str, Any]:
     """Run a scenario on virtual time: ``definitions``, ``steps`` as ``simulator.scenario.steps``, and a ``release``.
 
     Returns what happened to each message, by the time since the start, and what is left in the queues. Raises
-    ``ScenarioError`` with the place that is wrong.
+    ``ScenarioError`` with the place that is wrong, also for a step that names a queue, an exchange or a virtual host
+    that the definitions do not have.
     """
     for field in scenario:
         if field not in _FIELDS:
@@ -32,22 +34,25 @@ def simulate(scenario: Mapping[str, Any]) -> dict[str, Any]:
     release = scenario.get("release", DEFAULT)
     if release not in RELEASES:
         raise ScenarioError("release", f"{release!r}; expected one of {', '.join(RELEASES)}")
-    trial = _trial(scenario.get("definitions"), release)
+    player = _player(scenario.get("definitions"), release)
+    history = _steps(scenario.get("steps"))
+    for unknown in located_unknown_names(history, player.topologies()):
+        raise ScenarioError(unknown.where, unknown.problem)
     events = []
-    for step in _steps(scenario.get("steps")):
+    for step in history:
         try:
-            trial.do(step)
+            player.do(step)
         except OperatorError as error:
             raise ScenarioError("steps", error.text) from error
-        events += [_event(happened) for happened, _ in trial.events]
-    return {"system": "rabbitmq", "release": release, "events": events, "queues": _queues(trial)}
+        events += [_event(happened) for happened, _ in player.events]
+    return {"system": "rabbitmq", "release": release, "events": events, "queues": _queues(player)}
 
 
-def _trial(definitions: Any, release: str) -> Trial:
+def _player(definitions: Any, release: str) -> Player:
     if not isinstance(definitions, Mapping):
         raise ScenarioError("definitions", "expected an export of RabbitMQ's definitions, an object")
     try:
-        return Trial(definitions, release=release)
+        return Player(definitions, release=release)
     except DefinitionsError as error:
         where = f"definitions.{error.where}" if error.where else "definitions"
         raise ScenarioError(where, error.problem) from error
@@ -75,10 +80,10 @@ def _event(happened: Happened) -> dict[str, Any]:
     return {name: value for name, value in told.items() if value not in (None, "")}
 
 
-def _queues(trial: Trial) -> dict[str, list[dict[str, Any]]]:
-    """The messages of each queue, those with consumers last."""
-    found: dict[str, list[dict[str, Any]]] = {queue.name: [] for queue in trial.queues()}
-    for queue, copy in trial.copies():
-        headers = msgspec.to_builtins(delivered_headers(copy.message, trial.broker.release) or {}, enc_hook=plain)
+def _queues(player: Player) -> dict[str, list[dict[str, Any]]]:
+    """Return the messages of each queue, those that consumers have last."""
+    found: dict[str, list[dict[str, Any]]] = {queue.name: [] for queue in player.queues()}
+    for queue, copy in player.copies():
+        headers = msgspec.to_builtins(delivered_headers(copy.message, player.broker.release) or {}, enc_hook=plain)
         found[queue.name].append({"message": copy.uid, "routing_key": copy.message.routing_key, "headers": headers})
     return found

@@ -3,7 +3,7 @@
 Steps are values. They name queues, never deliveries, so that a history stays
 meaningful when steps are taken out of it, and they go to JSON and back. A step that
 finds nothing to do, such as an acknowledgement where the queue is empty, does nothing.
-``simulator.scenario.trial`` carries them out.
+``simulator.scenario.player`` plays them.
 """
 
 from __future__ import annotations
@@ -141,18 +141,18 @@ Changed = TypeVar("Changed", bound=Step)
 
 
 def to_builtins(history: Iterable[AnyStep]) -> list[dict[str, Any]]:
-    """The history as plain JSON values."""
+    """Return the history as plain JSON values."""
     values: list[dict[str, Any]] = msgspec.to_builtins(list(history), enc_hook=plain)
     return values
 
 
 def from_builtins(values: Any) -> History:
-    """A history from plain JSON values. Raises ``msgspec.ValidationError`` naming the place that is wrong."""
+    """Return a history from plain JSON values. Raises ``msgspec.ValidationError`` naming the place that is wrong."""
     return msgspec.convert(values, type=History)
 
 
 def made(do: str, **fields: Any) -> AnyStep:
-    """The step of that kind. Raises ``ValueError`` naming the field that is wrong."""
+    """Return a step of that kind. Raises ``ValueError`` naming the field that is wrong."""
     try:
         step: AnyStep = msgspec.convert({"do": do, **fields}, type=AnyStep)
     except msgspec.ValidationError as error:
@@ -161,7 +161,7 @@ def made(do: str, **fields: Any) -> AnyStep:
 
 
 def checked(step: Any) -> AnyStep:
-    """The step. Raises ``TypeError`` for what is none."""
+    """Return the step. Raises ``TypeError`` for anything else."""
     if not isinstance(step, Step):
         raise TypeError(f"{step!r} is no step; expected one of simulator.scenario.steps, such as Wait(1_000)")
     return step  # type: ignore[return-value]
@@ -173,7 +173,7 @@ def changed(step: Changed, **fields: Any) -> Changed:
 
 
 def again(part: History, times: int) -> AnyStep:
-    """The steps of ``part``, ``times`` times: as one step that says how often where that is possible."""
+    """Return the steps of ``part``, ``times`` times: one step that says how often, where that is possible."""
     if len(part) == 1 and hasattr(part[0], "times") and not isinstance(part[0], Hold):
         step: AnyStep = changed(part[0], times=part[0].times * times)
         return step
@@ -181,7 +181,7 @@ def again(part: History, times: int) -> AnyStep:
 
 
 def length(history: Iterable[AnyStep]) -> int:
-    """How many single actions the history is."""
+    """Return how many single actions the history has."""
     return sum(_length(step) for step in history)
 
 

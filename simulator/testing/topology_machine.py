@@ -35,15 +35,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from dlx.field_values import plain
 from dlx.releases import DEFAULT
 from dlx.topology import STREAM, Policy
+from simulator.bootstrap import DefinitionsSource
 from simulator.broker.operator_errors import OperatorError
 from simulator.broker.state import QueueState
 from simulator.scenario import steps
 from simulator.scenario.properties.property import PropertyBroken
 from simulator.scenario.properties.property_registry import BUILT_IN, INVARIANTS, Maker, listed, made
 from simulator.scenario.steps import AnyStep, History
-from simulator.scenario.trial import Definitions, Trial
+from simulator.scenario.trial import Trial
 from simulator.scenario.unknown_names import unknown_names
-from simulator.testing.search.counterexample import Finding
+from simulator.testing.search.counterexample import Counterexample
 from simulator.testing.search.entries import entries
 from simulator.testing.search.failure_report import explained
 from simulator.testing.search.property_code import built_in, in_code
@@ -76,7 +77,7 @@ class TopologyMachine(RuleBasedStateMachine):
         trial: the run so far. It is there when a rule, an initialize rule or an invariant of your own runs.
     """
 
-    definitions: Definitions | None = None
+    definitions: DefinitionsSource | None = None
     release: str = DEFAULT
     properties: Sequence[Maker] = ()
     publishes: Sequence[steps.Publish] = ()
@@ -85,8 +86,8 @@ class TopologyMachine(RuleBasedStateMachine):
 
     trial: Trial
     _searched: list[Search]
-    _found: list[Finding | None]
-    _finding: Finding | None = None
+    _found: list[Counterexample | None]
+    _counterexample: Counterexample | None = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,7 +100,7 @@ class TopologyMachine(RuleBasedStateMachine):
         self._teardown, self.teardown = self.teardown, self._end  # type: ignore[method-assign]
 
     @initialize(document=st.deferred(lambda: st.runner().flatmap(lambda machine: machine.drawn_definitions())))
-    def begin(self, document: Definitions) -> None:
+    def begin(self, document: DefinitionsSource) -> None:
         """Import the definitions."""
         self._initialize_rules_to_run += self._initialize_later
         self._document = document
@@ -126,32 +127,32 @@ class TopologyMachine(RuleBasedStateMachine):
         if unknown:
             raise LookupError(f"publishes: {'; '.join(unknown)}")
 
-    def _search_first(self, document: Definitions) -> None:
+    def _search_first(self, document: DefinitionsSource) -> None:
         """Raise what a systematic search finds. It always finds the same: the first example is searched, all know."""
         cls = type(self)
         if "_found" not in vars(cls):
             cls._searched = [self._search(document, each) for each in self.properties]
             cls._found = [_run(search) for search in cls._searched]
-        self._finding = next(filter(None, cls._found), None)
-        if self._finding is not None:
-            raise self._finding.broken.copy()
+        self._counterexample = next(filter(None, cls._found), None)
+        if self._counterexample is not None:
+            raise self._counterexample.broken.copy()
         for search in cls._searched:
             for untried in search.untried:
                 warnings.warn(f"{cls.__name__}, {search.property.name}: not tried: {untried}", stacklevel=1)
 
-    def _search(self, document: Definitions, maker: Maker) -> Search:
+    def _search(self, document: DefinitionsSource, maker: Maker) -> Search:
         whole = type(made(maker)) not in BUILT_IN.values()  # it may ask for queues that the message cannot come to
         return Search(document, maker, release=self.release, publishes=self.publishes, whole=whole)
 
     def _end(self) -> None:
         """Add the report to the failure that ends the run, the one that is shown; then clear up."""
         failed = sys.exc_info()[1]
-        began = self._finding is not None or hasattr(self, "trial")
+        began = self._counterexample is not None or hasattr(self, "trial")
         if failed is not None and began and current_build_context().is_final:
             failed.add_note(self._report(failed))
         self._teardown()
 
-    def drawn_definitions(self) -> st.SearchStrategy[Definitions]:
+    def drawn_definitions(self) -> st.SearchStrategy[DefinitionsSource]:
         """The definitions to start with."""
         given = self.definitions
         if isinstance(given, (str, os.PathLike)):
@@ -170,8 +171,8 @@ class TopologyMachine(RuleBasedStateMachine):
 
     def _report(self, failed: BaseException) -> str:
         """The history that led to the failure, in words, as code, as a picture."""
-        finding, name = self._finding, failed.property if isinstance(failed, PropertyBroken) else ""
-        history = tuple(self.trial.history) if finding is None else finding.history
+        counterexample, name = self._counterexample, failed.property if isinstance(failed, PropertyBroken) else ""
+        history = tuple(self.trial.history) if counterexample is None else counterexample.history
         properties = in_code(type(self), self.properties, name)
         own = properties != built_in(name)
         told = explained(
@@ -180,10 +181,10 @@ class TopologyMachine(RuleBasedStateMachine):
             failed,
             release=self.release,
             command="" if own else command(self._document, history, name, self.release),
-            events=None if finding is None else finding.events(self.release),
+            events=None if counterexample is None else counterexample.events(self.release),
             properties=properties,
         )
-        return told if finding is None or not finding.note else f"{told}\n\n{finding.note}"
+        return told if counterexample is None or not counterexample.note else f"{told}\n\n{counterexample.note}"
 
     # What may happen next
 
@@ -283,12 +284,12 @@ def _varied(step: steps.Publish, times: int, expiration_ms: int | None) -> AnySt
     return varied
 
 
-def _run(search: Search) -> Finding | None:
+def _run(search: Search) -> Counterexample | None:
     end = time.monotonic() + SEARCH_S
     return search.run(lambda tried: time.monotonic() < end)
 
 
-def command(definitions: Definitions, history: History, name: str, release: str) -> str:
+def command(definitions: DefinitionsSource, history: History, name: str, release: str) -> str:
     """The command that plays a history again to break a built-in property; empty for another, and where it is long.
 
     Where no file holds the definitions, a command before it writes one.

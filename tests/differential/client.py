@@ -74,7 +74,7 @@ class Connection:
 
     def _handshake(self, vhost: str, user: str, password: str, capabilities: tuple[str, ...]) -> Incoming:
         self._send_bytes(b"AMQP\x00\x00\x09\x01")
-        if (start := self._wait(0, "connection.start")).is_close:
+        if (start := self.wait(0, "connection.start")).is_close:
             return start
         able = dict.fromkeys((*_ALWAYS, *capabilities), True)
         self.send(
@@ -85,7 +85,7 @@ class Connection:
             response=f"\0{user}\0{password}",
             locale="en_US",
         )
-        if (tune := self._wait(0, "connection.tune")).is_close:
+        if (tune := self.wait(0, "connection.tune")).is_close:
             return tune
         self.send(0, "connection.tune-ok", channel_max=tune.values["channel_max"], frame_max=FRAME_MAX, heartbeat=0)
         return self.call(0, "connection.open", vhost=vhost)
@@ -99,7 +99,7 @@ class Connection:
         """
         self.send(channel, method, **values)
         answers = (f"{method}-ok", "basic.get-empty") if method == "basic.get" else (f"{method}-ok",)
-        return self._wait(channel, *answers)
+        return self.wait(channel, *answers)
 
     def send(self, channel: int, method: str, **values: Any) -> None:
         """Send a method without waiting; nothing if the connection is gone."""
@@ -145,7 +145,11 @@ class Connection:
             while self._take_frame() is not None:
                 pass
 
-    def _wait(self, channel: int, *wanted: str) -> Incoming:
+    def wait(self, channel: int, *wanted: str) -> Incoming:
+        """Wait for one of these methods, or for the close of the channel or connection.
+
+        Raises ``ServerSilentError``.
+        """
         deadline = time.monotonic() + TIMEOUT_S
         while self.is_open:
             arrived = self._take_frame()

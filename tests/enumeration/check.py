@@ -14,7 +14,7 @@ from simulator.scenario.properties.property import Property, PropertyBroken
 from simulator.scenario.properties.property_registry import INVARIANTS
 from simulator.scenario.steps import History
 from simulator.scenario.trial import Trial, replay
-from simulator.testing.search.counterexample import Finding
+from simulator.testing.search.counterexample import Counterexample
 from simulator.testing.search.systematic_search import Search
 from tests.enumeration.oracle import Oracle, Queue
 from tests.enumeration.space import Space, Topology
@@ -80,15 +80,15 @@ PROPERTIES = tuple(_WATCHED)
 
 
 class _Search(Search):
-    """A search that makes its finding shorter only where somebody will read it, which saves most of the time."""
+    """A search that shortens its counterexample only where somebody will read it, which saves most of the time."""
 
-    def finding(self, history: History) -> Finding | None:
-        """The finding that the history is, as long as it is if that breaks the definitions as given."""
-        return self.play(history) or super().finding(history)
+    def counterexample(self, history: History) -> Counterexample | None:
+        """Return the history as it is, if it breaks the definitions as given."""
+        return self.play(history) or super().counterexample(history)
 
     def shortened(self, history: History) -> History:
         """The history made shorter."""
-        found = super().finding(history)
+        found = super().counterexample(history)
         return history if found is None else found.history
 
 
@@ -118,7 +118,7 @@ def _judged(name: str, definitions: dict[str, Any], release: str, expected: set[
     )
 
 
-def _disagreement(search: _Search, found: Finding | None, expected: set[str]) -> Disagreement | None:
+def _disagreement(search: _Search, found: Counterexample | None, expected: set[str]) -> Disagreement | None:
     name, definitions, release = search.property.name, search.definitions, search.release
     assert isinstance(definitions, dict)
     if found is None:
@@ -130,7 +130,7 @@ def _disagreement(search: _Search, found: Finding | None, expected: set[str]) ->
     elif not expected:
         why = f"the oracle says that it holds; the search finds: {found.broken}"
     elif not breaks(definitions, found.history, name, release):
-        why = "the finding's history does not break it when it is played again"
+        why = "the counterexample's history does not break it when it is played again"
     else:
         return None
     return Disagreement(name, why, invariant, definitions, steps.to_builtins(search.shortened(found.history)))

@@ -32,6 +32,7 @@ WIDE = (
     "tests/broker/test_single_active.py",
     "tests/broker/test_transactions.py",
     "tests/broker/test_stream.py",
+    "tests/vectors/test_recorded.py",
     "tests/differential/test_recorded.py",
 )
 HANG_S = 60.0  # for a fault that is said to hang: its tests take seconds otherwise

@@ -9,7 +9,7 @@ from dlx.amqp_errors import Refusal, no_exchange, no_queue
 from dlx.policy_validation import PolicyRefusedError, check_policy
 from dlx.releases import Release
 from dlx.topology import STOCK_EXCHANGES, Exchange, Queue
-from tests.rules.vector_case import plain_table
+from tests.rules.vector_values import plain_table
 
 ORDER = ("policies", "operator_policies", "exchanges", "queues", "bindings")
 

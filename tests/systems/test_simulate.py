@@ -51,13 +51,33 @@ def test_a_scenario_prints_what_happened_and_what_is_left(capsys: pytest.Capture
     ("scenario", "said"),
     [
         ("{", "scenario.json: "),
-        ("[]", "expected an object, got list"),
+        ("[]", "expected an object, got an array"),
         ({"step": []}, "step: unknown; expected definitions, release, steps"),
         ({**SCENARIO, "release": "5"}, "release: '5'; expected one of 3.8"),
         ({**SCENARIO, "definitions": 1}, "definitions: expected an export"),
         ({**SCENARIO, "definitions": {"queues": [{"name": 1}]}}, "definitions.queues[0]"),
         ({**SCENARIO, "steps": [{"do": "jump"}]}, "steps: Invalid value 'jump' - at `$[0].do`"),
         ({**SCENARIO, "steps": [{"do": "clear-policy", "name": "p"}]}, "steps: "),
+        (
+            {**SCENARIO, "steps": [*SCENARIO["steps"], {"do": "reject", "queue": "oders"}]},
+            "steps[2].queue: no queue 'oders'; did you mean 'orders'?",
+        ),
+        (
+            {**SCENARIO, "steps": [{"do": "repeat", "times": 2, "steps": [{"do": "ack", "queue": "daed"}]}]},
+            "steps[0].steps[0].queue: no queue 'daed'; did you mean 'dead'?",
+        ),
+        (
+            {**SCENARIO, "steps": [{"do": "publish", "exchange": "", "routing_key": "order"}]},
+            "steps[0].routing_key: no queue 'order'; did you mean 'orders'?",
+        ),
+        (
+            {**SCENARIO, "steps": [{"do": "publish", "exchange": "amq.topics", "routing_key": "x"}]},
+            "steps[0].exchange: no exchange 'amq.topics'; did you mean 'amq.topic'",
+        ),
+        (
+            {**SCENARIO, "steps": [{"do": "leave", "queue": "orders", "vhost": "shop"}]},
+            "steps[0].vhost: no virtual host 'shop'; there are '/'",
+        ),
     ],
 )
 def test_a_wrong_scenario_is_65_and_named(

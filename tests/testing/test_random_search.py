@@ -8,7 +8,8 @@ import pytest
 
 from simulator.events import Event
 from simulator.scenario import steps
-from simulator.scenario.trial import Observed, Trial
+from simulator.scenario.player import Observed
+from simulator.scenario.trial import Trial
 from simulator.testing.search.random_search import search_at_random
 from simulator.testing.search.systematic_search import Search
 from tests.testing.test_search import topology
@@ -24,10 +25,10 @@ def searched(seed: int, tried_max: int = 400, definitions: Any = DEFINITIONS) ->
 
 
 def test_it_finds_by_itself_what_is_broken() -> None:
-    finding, _ = searched(0)
-    assert finding is not None
-    assert steps.length(finding.history) == 5  # a publish and four crashes
-    assert finding.broken.property == "lossless"
+    counterexample, _ = searched(0)
+    assert counterexample is not None
+    assert steps.length(counterexample.history) == 5  # a publish and four crashes
+    assert counterexample.broken.property == "lossless"
 
 
 def test_nothing_is_found_in_a_sound_topology() -> None:
@@ -35,10 +36,10 @@ def test_nothing_is_found_in_a_sound_topology() -> None:
 
 
 def test_the_seed_it_tells_finds_it_again_in_the_first_batch() -> None:
-    finding, seed = searched(0)
+    counterexample, seed = searched(0)
     again, at = searched(seed, 25)
     assert again is not None
-    assert (again.history, at) == (finding.history, seed)
+    assert (again.history, at) == (counterexample.history, seed)
 
 
 def test_seeds_differ(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,6 +60,6 @@ def test_a_fault_of_the_simulator_is_told_as_that(monkeypatch: pytest.MonkeyPatc
             happened(broker, event, *arguments, **named)
 
     monkeypatch.setattr(Observed, "happened", forgetful)
-    finding, _ = searched(0, 400, topology([queue("q")]))
-    assert finding is not None
-    assert finding.broken.property == "conservation"
+    counterexample, _ = searched(0, 400, topology([queue("q")]))
+    assert counterexample is not None
+    assert counterexample.broken.property == "conservation"

@@ -44,8 +44,8 @@ def topology(
 
 
 def found(definitions: dict[str, Any], name: str = "lossless", **how: Any) -> steps.History | None:
-    finding = Search(definitions, name, **how).run()
-    return None if finding is None else finding.history
+    counterexample = Search(definitions, name, **how).run()
+    return None if counterexample is None else counterexample.history
 
 
 @pytest.mark.slow
@@ -296,11 +296,11 @@ def test_large_limits_one_behind_the_other_are_gone_beyond(first: int, second: i
         queue("orders", max_length=first, dead_letter_exchange="", dead_letter_routing_key="dead"),
         queue("dead", max_length=second),
     ])  # fmt: skip
-    finding = Search(definitions, "lossless", publishes=[steps.Publish("", "orders")]).run()
-    assert finding is not None
-    assert first + second < steps.length(finding.history) <= first + second + 2
+    counterexample = Search(definitions, "lossless", publishes=[steps.Publish("", "orders")]).run()
+    assert counterexample is not None
+    assert first + second < steps.length(counterexample.history) <= first + second + 2
     with pytest.raises(PropertyBroken):
-        replay(definitions, finding.history, properties=["lossless"])
+        replay(definitions, counterexample.history, properties=["lossless"])
 
 
 def test_bytes_are_small_enough_for_what_is_on_the_way() -> None:
@@ -325,9 +325,9 @@ def test_the_plainest_loss_comes_before_many_ways() -> None:
         [*(("events", each["name"], f"*.event{n}.#") for n, each in enumerate(services)), ("mail", "mail", "")],
     )
     search = Search(definitions, "lossless")
-    finding = search.run()
-    assert finding is not None
-    assert finding.history == (steps.Publish("mail", ""), steps.Reject("mail"))
+    counterexample = search.run()
+    assert counterexample is not None
+    assert counterexample.history == (steps.Publish("mail", ""), steps.Reject("mail"))
     assert search.tried < 2 * len(search.publishes)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
+from tests.differential.client import Incoming
 from tests.vectors import amqp
 from tests.vectors.build import Case
 from tests.vectors.server import BODY, FILLER, VHOST, Refused, Server
@@ -68,10 +68,10 @@ def letters(server: Server, case: Case) -> Outcome:
         return refusal
     for step in case.steps:
         STEPS[step["do"]](server, step)
-    time.sleep(SETTLE_S)
+    server.sleep(SETTLE_S)
     copies = _collect(server, case)
     if not copies:  # gone, or late: look once more before saying so
-        time.sleep(ARRIVAL_S)
+        server.sleep(ARRIVAL_S)
         copies = _collect(server, case)
     return {"copies": copies}
 
@@ -79,16 +79,16 @@ def letters(server: Server, case: Case) -> Outcome:
 def _collect(server: Server, case: Case) -> Outcome:
     copies: Outcome = {}
     for queue in sorted(case.definitions["queues"], key=lambda q: q["name"]):
-        if found := [_copy(method, properties) for method, properties in _drain(server, queue)]:
+        if found := [_copy(server, got) for got in _drain(server, queue)]:
             copies[queue["name"]] = found
     return copies
 
 
-def _drain(server: Server, queue: dict[str, Any]) -> list[tuple[Any, Any]]:
+def _drain(server: Server, queue: dict[str, Any]) -> list[Incoming]:
     """All copies of the message in a queue. A queue process that restarts gets a second."""
     if queue["type"] == "stream":
-        return [(m, p) for m, p, body in server.read_stream(queue["name"], ARRIVAL_S) if body == BODY]
-    found: list[tuple[Any, Any]] = []
+        return [got for got in server.read_stream(queue["name"], ARRIVAL_S) if got.body == BODY]
+    found: list[Incoming] = []
     tries = 0
     while True:
         try:
@@ -97,13 +97,13 @@ def _drain(server: Server, queue: dict[str, Any]) -> list[tuple[Any, Any]]:
             tries += 1
             if tries > 10:
                 raise
-            time.sleep(0.1)
+            server.sleep(0.1)
             continue
         if got is None:
             return found
-        server.channel.basic_ack(got[0].delivery_tag)
-        if got[2] == BODY:
-            found.append(got[:2])
+        server.ack(got)
+        if got.body == BODY:
+            found.append(got)
 
 
 PROPERTIES = (
@@ -123,24 +123,20 @@ PROPERTIES = (
 )
 
 
-def _copy(method: Any, properties: Any) -> Outcome:
-    copy: Outcome = {
-        "exchange": method.exchange,
-        "routing_key": method.routing_key,
-        "redelivered": method.redelivered,
-        "properties": {p: value for p in PROPERTIES if (value := getattr(properties, p)) is not None},
-    }
-    if properties.headers is not None:
-        copy["headers"] = _timeless(amqp.table_to_json(properties.headers))
+def _copy(server: Server, got: Incoming) -> Outcome:
+    copy: Outcome = {name: got.values[name] for name in ("exchange", "routing_key", "redelivered")}
+    copy["properties"] = {p: value for p in PROPERTIES if (value := got.properties.get(p)) is not None}
+    if "headers" in got.properties:
+        copy["headers"] = _timeless(amqp.table_to_json(got.properties["headers"]), server.now())
     return copy
 
 
-def _timeless(headers: Outcome) -> Outcome:
+def _timeless(headers: Outcome, now_s: float) -> Outcome:
     """Set the times of deaths that happened just now to 0, in place; what a client claimed stays."""
     deaths = headers.get("x-death", {}).get("A", [])
     for entry in deaths:
         seconds = entry.get("F", {}).get("time", {}).get("T")
-        if seconds is not None and abs(time.time() - seconds) < RECENT_S:
+        if seconds is not None and abs(now_s - seconds) < RECENT_S:
             entry["F"]["time"] = {"T": 0}
     return headers
 
@@ -155,9 +151,8 @@ def _die(server: Server, step: dict[str, Any]) -> None:
     match step["reason"]:
         case "rejected":
             if got := server.get(queue, ARRIVAL_S, BODY):
-                time.sleep(step.get("after_ms", 0) / 1000)
-                give_back = server.channel.basic_reject if step["by"] == "reject" else server.channel.basic_nack
-                give_back(got[0].delivery_tag, requeue=False)
+                server.sleep(step.get("after_ms", 0) / 1000)
+                server.give_back(got, step["by"], requeue=False)
         case "expired":
             server.wait_count(queue, 1, SEEN_S)
             if not server.wait_count(queue, 0, EXPIRY_S):
@@ -167,9 +162,9 @@ def _die(server: Server, step: dict[str, Any]) -> None:
             server.publish("", queue, FILLER)
             server.wait_count(queue, 1, ARRIVAL_S)
             if got := server.get(queue, ARRIVAL_S):  # the filler, which is not to stand in the way later
-                if got[2] != FILLER:
+                if got.body != FILLER:
                     raise AssertionError(f"the message survived a filler in queue {queue!r}")
-                server.channel.basic_ack(got[0].delivery_tag)
+                server.ack(got)
         case "delivery_limit":
             _exhaust(server, queue)
 
@@ -180,7 +175,7 @@ def _exhaust(server: Server, queue: str) -> int:
         got = server.get(queue, ARRIVAL_S if deliveries == 0 else 0.1, BODY)
         if got is None:
             return deliveries
-        server.channel.basic_reject(got[0].delivery_tag, requeue=True)
+        server.give_back(got, "reject", requeue=True)
     return LIMIT_TRIES
 
 
@@ -188,24 +183,20 @@ def _return(server: Server, step: dict[str, Any]) -> None:
     for _ in range(step["times"]):
         if not (got := server.get(step["queue"], ARRIVAL_S, BODY)):
             return
-        time.sleep(step.get("after_ms", 0) / 1000)
-        match step["by"]:
-            case "reject":
-                server.channel.basic_reject(got[0].delivery_tag, requeue=True)
-            case "nack":
-                server.channel.basic_nack(got[0].delivery_tag, requeue=True)
-            case "close":
-                server.close_channel()
+        server.sleep(step.get("after_ms", 0) / 1000)
+        if step["by"] == "close":
+            server.close_channel()
+        else:
+            server.give_back(got, step["by"], requeue=True)
 
 
 def _republish(server: Server, step: dict[str, Any]) -> None:
     if not (got := server.get(step["queue"], ARRIVAL_S, BODY)):
         return
-    method, properties, body = got
-    headers = {n: v for n, v in (properties.headers or {}).items() if n not in step["without"]}
-    given = {p: value for p in PROPERTIES if (value := getattr(properties, p)) is not None}
-    server.publish(step["exchange"], step["routing_key"], body, headers or None, **given)
-    server.channel.basic_ack(method.delivery_tag)
+    properties = dict(got.properties)
+    headers = {n: v for n, v in properties.pop("headers", {}).items() if n not in step["without"]}
+    server.publish(step["exchange"], step["routing_key"], got.body, headers or None, **properties)
+    server.ack(got)
 
 
 def _fill(server: Server, step: dict[str, Any]) -> None:
@@ -216,7 +207,7 @@ def _fill(server: Server, step: dict[str, Any]) -> None:
 def _declare_step(server: Server, step: dict[str, Any]) -> None:
     server.declare(step["what"], step["definition"])
     if "polic" in step["what"]:
-        time.sleep(0.3)  # it reaches the queues a little later, and nothing tells when
+        server.sleep(0.3)  # it reaches the queues a little later, and nothing tells when
 
 
 STEPS = {
@@ -266,7 +257,7 @@ class Settings:
         order = ["policies", "operator_policies", "exchanges", "queues"]
         if self._case.policies_last:
             order = [*order[2:], *order[:2]]
-            self._ready_s = time.monotonic() + STATS_S
+            self._ready_s = self._server.now() + STATS_S
         for what in order:
             for definition in self._case.definitions.get(what, ()):
                 try:
@@ -295,7 +286,7 @@ class Settings:
         """What applies to each queue and exchange."""
         if self._refusal:
             return self._refusal
-        time.sleep(max(0.0, self._ready_s - time.monotonic()))  # statistics from before would mislead
+        self._server.sleep(max(0.0, self._ready_s - self._server.now()))  # statistics from before would mislead
         names = sorted(q["name"] for q in self._case.definitions.get("queues", ()))
         found: Outcome = {"queues": {name: self._queue(name) for name in names}}
         for definition in self._case.definitions.get("exchanges", ()):
@@ -304,14 +295,14 @@ class Settings:
         return found
 
     def _queue(self, name: str) -> Outcome:
-        until = time.monotonic() + STATS_S
+        until = self._server.now() + STATS_S
         while True:
             answer = self._server.http("GET", "queues", self.vhost, name)
             if "effective_policy_definition" in answer:
                 break
-            if time.monotonic() >= until:
+            if self._server.now() >= until:
                 raise TimeoutError(f"no statistics of queue {name!r} within {STATS_S} s")
-            time.sleep(0.5)
+            self._server.sleep(0.5)
         definition = answer["effective_policy_definition"] or {}  # empty is [] before 4.0
         return {
             "policy": answer.get("policy") or None,
@@ -337,7 +328,7 @@ def effective(server: Server, case: Case) -> Outcome:
 def _one_dead_letter(server: Server, case: Case, queue: str) -> Outcome | None:
     server.publish("", queue)
     _die(server, {"queue": queue, "reason": "rejected", "by": "reject"})
-    time.sleep(SETTLE_S)
+    server.sleep(SETTLE_S)
     copies = [copy for found in _collect(server, case).values() for copy in found]
     return copies[0] if copies else None
 
@@ -364,9 +355,9 @@ def _probe_expires(server: Server, case: Case, wanted: dict[str, Any]) -> int:
     low, high = wanted["candidates"]
     types = {q["name"]: q["type"] for q in case.definitions["queues"]}
     late_s = QUORUM_TICK_S if types[wanted["queue"]] == "quorum" else 0.5
-    until = time.monotonic() + low / 1000 + late_s
-    while time.monotonic() < until:
-        time.sleep(0.2)
+    until = server.now() + low / 1000 + late_s
+    while server.now() < until:
+        server.sleep(0.2)
         try:  # by HTTP: a passive declare would restart the clock
             server.http("GET", "queues", VHOST, wanted["queue"])
         except Refused:
@@ -378,7 +369,7 @@ def _probe_length(server: Server, case: Case, wanted: dict[str, Any]) -> int | s
     sent = 10
     for _ in range(sent):
         server.publish("", wanted["queue"], b"x")
-    time.sleep(2 * SETTLE_S)
+    server.sleep(2 * SETTLE_S)
     stayed = server.count(wanted["queue"])
     return NO_LIMIT if stayed == sent else stayed
 
@@ -388,7 +379,7 @@ def _probe_overflow(server: Server, case: Case, wanted: dict[str, Any]) -> str:
     confirms = []
     for _ in range(4):
         confirms.append(server.publish("", wanted["queue"], b"x"))
-        time.sleep(SETTLE_S)
+        server.sleep(SETTLE_S)
     if all(confirms):
         return "drop-head"
     others = [q["name"] for q in case.definitions["queues"] if q["name"] != wanted["queue"]]

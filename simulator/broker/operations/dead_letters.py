@@ -183,7 +183,7 @@ def _forward(broker: Broker, queue: QueueState, pending: Pending) -> None:
         _settled(broker, queue, pending)
         return
     waiting = [name for name in routed if name not in pending.reached]
-    targets = [name for name in waiting if not closes_cycle(name, pending.reason, letter)]
+    targets = [name for name in waiting if not closes_cycle(name, pending.reason, letter, broker.release)]
     if targets and _publish(broker, queue, pending, targets):
         _settled(broker, queue, pending)
 

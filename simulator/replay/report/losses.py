@@ -1,4 +1,4 @@
-"""Queues whose settings make messages vanish: what a log cannot show, the definitions can.
+"""Find the queues whose settings make messages vanish: what a log cannot show, the definitions can.
 
 Only what holds for every message is found: a queue without dead-letter exchange
 in which messages die by themselves, an exchange that is missing or has no route,
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from dlx.dead_lettering import DeadLetter, dead_letter, death_keys
+from dlx.dead_lettering import DeadLetter
 from dlx.death_headers import QueueCrashError
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REASONS
 from dlx.message import Message
-from dlx.possible_deaths import why_impossible
+from dlx.message_flow import MessageFlow
+from dlx.recorded_deaths import recorded_deaths
 from dlx.releases import Release
-from dlx.settings import AT_LEAST_ONCE, Settings, alternate_exchange, effective_settings
+from dlx.settings import AT_LEAST_ONCE
 from dlx.topology import Topology
 from simulator.replay.graph import with_stand_ins
 from simulator.replay.report.data import Loss
@@ -44,8 +45,7 @@ class _Finder:
     """Looks through one virtual host."""
 
     def __init__(self, topology: Topology, release: Release) -> None:
-        self._topology = topology
-        self._release = release
+        self._flow = MessageFlow(topology, release)
         self._keys: dict[str, set[str]] = {}
         for bindings in topology.bindings.values():
             for binding in bindings:
@@ -53,38 +53,23 @@ class _Finder:
                     self._keys.setdefault(binding.destination, set()).add(binding.routing_key)
 
     def of(self, queue: str) -> Iterator[tuple[tuple[str, ...], str]]:
-        """The reasons for which messages vanish from the queue, and why."""
-        settings = self._settings(queue)
-        automatic = self._possible(settings, AUTOMATIC)
-        exchange = settings.dead_letter_exchange
-        if exchange is None:
+        """Yield the reasons for which messages vanish from the queue, and why."""
+        settings = self._flow.settings(queue)
+        automatic = self._possible(queue, AUTOMATIC)
+        if settings.dead_letter_exchange is None:
             if automatic:
                 yield automatic, "no dead-letter exchange: what dies is gone"
             return
-        why = self._why_no_route(exchange, settings)
+        why = self._flow.why_never_routed(queue)
         if why is not None:
             held = settings.dead_letter_strategy == AT_LEAST_ONCE
             then = "dead letters wait in the queue" if held else "dead letters are gone"
-            yield self._possible(settings, REASONS), f"{why}: {then}"
-        elif automatic and (cycle := self._cycle(settings)) is not None:
+            yield self._possible(queue, REASONS), f"{why}: {then}"
+        elif automatic and (cycle := self._cycle(queue)) is not None:
             yield automatic, f"automatic cycle {' → '.join(cycle)}: the copy that closes it is gone"
 
-    def _why_no_route(self, exchange: str, settings: Settings) -> str | None:
-        """Why no dead letter of the queue can be routed; ``None`` when one may be."""
-        known = self._topology.exchanges.get(exchange)
-        if known is None:
-            return f"dead-letter exchange '{exchange}' does not exist"
-        if exchange == "":
-            key = settings.dead_letter_routing_key
-            missing = key is not None and key not in self._topology.queues
-            return f"dead-letter routing key '{key}' names no queue of the definitions" if missing else None
-        if self._topology.bindings.get(exchange) or alternate_exchange(known, self._topology, self._release):
-            return None
-        return f"dead-letter exchange '{exchange}' has no bindings"
-
-    def _cycle(self, settings: Settings) -> list[str] | None:
-        """The queues of a cycle from this queue back to it in which nobody rejects."""
-        start = settings.queue.name
+    def _cycle(self, start: str) -> list[str] | None:
+        """Return the queues of a cycle from this queue back to it in which nobody rejects."""
         probes = (start, *sorted(self._keys.get(start, ()))[:KEYS_MAX])
         letters = [
             letter for key in probes for letter in self._dead_letters(Message(exchange="", routing_keys=(key,)), start)
@@ -92,8 +77,9 @@ class _Finder:
         for _ in range(DEATHS_MAX):
             for letter in letters:
                 if start in letter.cycles and letter.message is not None:
-                    died = [key[0] for key in reversed(death_keys(letter.message)) if key is not None]
-                    return [start, *(queue for queue in died if queue != start), start]
+                    died = recorded_deaths(letter.message, self._flow.release)
+                    between = [death.queue for death in reversed(died) if death is not None and death.queue != start]
+                    return [start, *between, start]
             letters = [onward for letter in letters for onward in self._onward(letter)][:LETTERS_MAX]
         return None
 
@@ -103,16 +89,12 @@ class _Finder:
                 yield from self._dead_letters(letter.message, queue)
 
     def _dead_letters(self, message: Message, queue: str) -> Iterator[DeadLetter]:
-        """What becomes of the message in the queue, for each death that happens by itself."""
-        settings = self._settings(queue)
-        for reason in self._possible(settings, AUTOMATIC):
+        """Yield what becomes of the message in the queue, for each death that happens by itself."""
+        for reason in self._possible(queue, AUTOMATIC):
             try:
-                yield dead_letter(message, reason, settings, self._topology, self._release)
+                yield self._flow.dead_letter(queue, message, reason)
             except QueueCrashError:
                 continue
 
-    def _possible(self, settings: Settings, reasons: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(reason for reason in reasons if why_impossible(reason, settings, self._release) is None)
-
-    def _settings(self, queue: str) -> Settings:
-        return effective_settings(self._topology.queues[queue], self._topology, self._release)
+    def _possible(self, queue: str, reasons: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(reason for reason in reasons if self._flow.why_impossible(queue, reason) is None)

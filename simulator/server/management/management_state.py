@@ -24,7 +24,7 @@ class ManagementState:
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.api: Api = api_of(node.broker.release.name)
+        self.api: Api = api_of(node.broker.release.version)
         self.traces = Traces(node, self.new_channel)
         self.global_parameters: dict[str, Any] = dict(self.api.initial_global_parameters)
         self._channel_numbers = count(1)

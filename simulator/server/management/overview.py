@@ -44,7 +44,7 @@ def listeners(request: Request) -> list[dict[str, Any]]:
             "ip_address": "127.0.0.1",
             "port": port,
             "socket_opts": {"backlog": 128, "nodelay": True, "linger": [True, 0], "exit_on_close": False},
-            **request.api.listener_facts,
+            **request.api.listener_fields,
         }
         for protocol, port in ports.items()
         if port
@@ -95,7 +95,7 @@ def _versions(request: Request) -> dict[str, Any]:
         "erlang_full_version": "none: this is a simulator",
         "disable_stats": False,
         "enable_queue_totals": False,
-        **request.api.overview_facts,
+        **request.api.overview_fields,
     }
 
 

@@ -1,9 +1,9 @@
-"""What the assertions ask of a broker, simulated or real."""
+"""The questions that the assertions ask a broker, simulated or real."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -14,9 +14,11 @@ PATHS_SHOWN = 10
 
 
 class Contents(msgspec.Struct):
-    """What is in a queue: the histories of the messages that are ready, and how many are unacknowledged or held.
+    """The contents of a queue.
 
-    ``others`` is ``None`` where nobody can tell.
+    Attributes:
+        histories: of the messages that are ready.
+        others: how many more messages are unacknowledged or held; ``None`` where nobody can tell.
     """
 
     histories: list[DeathHistory]
@@ -24,38 +26,26 @@ class Contents(msgspec.Struct):
 
 
 class Inspection(Protocol):
-    """A broker under inspection. All texts are lines for a failure's message."""
+    """A broker under inspection. The texts it returns are lines of a failure's message."""
 
     def wait_until_right(self, wrong: Callable[[], list[str]], times: int | None) -> list[str]:
-        """What ``wrong`` finds in the end, for what clients did may need a moment to show.
+        """Ask ``wrong`` until it finds nothing or patience ends, and return what it found last.
 
-        ``times``: how many dead letters are expected; that none is has to last.
+        The work of clients may need a moment to show. ``times``: how many dead letters are
+        expected; if 0, there must be none for a while.
         """
 
     def queues(self) -> list[str]:
-        """The names of the queues."""
+        """Return the names of the queues."""
 
     def contents(self, queue: str) -> Contents | None:
-        """What is in a queue; ``None`` when there is no such queue."""
+        """Return the contents of a queue; ``None`` when it does not exist."""
 
     def evidence(self) -> list[str]:
-        """What became of the messages, as far as can be told."""
+        """Tell what happened to the messages, as far as anybody can."""
 
     def losses(self) -> list[str]:
-        """The messages that were lost; none when none was."""
+        """Tell which messages were lost."""
 
     def unrest(self, within_us: int) -> list[str]:
-        """Let so much time pass; what still happens to messages after it, none when nothing does."""
-
-
-def inspect(broker: Any) -> Inspection:
-    """The inspection of what the assertions accept. Raises ``TypeError`` for anything else."""
-    from simulator.testing.brokers.running_server import ServerBroker
-
-    if isinstance(broker, ServerBroker):
-        from simulator.testing.brokers.inspect_server import ServerInspection
-
-        return ServerInspection(broker)
-    from simulator.testing.brokers.inspect_simulator import SimulatorInspection, subject
-
-    return SimulatorInspection(subject(broker))
+        """Let so many microseconds pass, and tell what still happens to messages after them."""

@@ -1,4 +1,4 @@
-"""What a history breaks, and the shortest history that breaks it as well.
+"""Finds what a history breaks, and the shortest history that breaks it as well.
 
 A message is tried in the part of the topology that it can come to, with small limits in
 the place of large ones; what is found there counts only if it breaks the whole topology, too.
@@ -15,6 +15,7 @@ from dlx.message import published
 from dlx.releases import DEFAULT
 from dlx.releases import release as rules
 from dlx.routing import route
+from simulator.bootstrap import DefinitionsSource
 from simulator.broker.operator_errors import OperatorError
 from simulator.definitions import read_definitions
 from simulator.events import Happened
@@ -22,7 +23,7 @@ from simulator.scenario import steps
 from simulator.scenario.properties.property import Property, PropertyBroken
 from simulator.scenario.properties.property_registry import named
 from simulator.scenario.steps import AnyStep, History, Publish
-from simulator.scenario.trial import Definitions, Trial
+from simulator.scenario.trial import Trial
 from simulator.testing.search.entries import Entries, entries
 from simulator.testing.search.failure_report import events_of
 from simulator.testing.search.limit_scaling import scaled, unscaled
@@ -34,7 +35,7 @@ SHORTEN_S = 6.0
 TRUE_ACTIONS_MAX = 250_000
 
 
-class Finding:
+class Counterexample:
     """A history that breaks a property.
 
     Attributes:
@@ -44,7 +45,9 @@ class Finding:
         note: what else there is to say; empty where there is nothing.
     """
 
-    def __init__(self, history: History, broken: PropertyBroken, definitions: Definitions, note: str = "") -> None:
+    def __init__(
+        self, history: History, broken: PropertyBroken, definitions: DefinitionsSource, note: str = ""
+    ) -> None:
         self.history, self.broken, self.definitions, self.note = history, broken, definitions, note
 
     def events(self, release: str) -> list[Happened]:
@@ -74,7 +77,7 @@ class Finder:
 
     def __init__(
         self,
-        definitions: Definitions,
+        definitions: DefinitionsSource,
         property: str | Callable[[], Property],
         *,
         release: str = DEFAULT,
@@ -107,8 +110,8 @@ class Finder:
             return True
         return False
 
-    def finding(self, history: History) -> Finding | None:
-        """The finding that a history is, made short, and with the true limits; ``None`` if it is none there."""
+    def counterexample(self, history: History) -> Counterexample | None:
+        """Return the shortest counterexample made of a history, with the true limits; ``None`` if nothing breaks."""
         found = self._breaks(history, self.definitions_for(history))
         if found is None:
             return None
@@ -119,16 +122,16 @@ class Finder:
             actions = steps.length(true)
             if actions > TRUE_ACTIONS_MAX:
                 note = f"Found with smaller limits: the history takes {actions:,} actions, and was not played."
-                return Finding(true, found.broken, found.definitions, note)
+                return Counterexample(true, found.broken, found.definitions, note)
             played = self._breaks(true, self.definitions)
             if played is not None:
                 return played
         return None
 
-    def _shortened(self, found: Finding, until_s: float) -> Finding:
+    def _shortened(self, found: Counterexample, until_s: float) -> Counterexample:
         return shorten(found, lambda shorter: self._in_time(shorter, until_s), until_s=until_s)
 
-    def _entered_later(self, found: Finding, until_s: float) -> Finding:
+    def _entered_later(self, found: Counterexample, until_s: float) -> Counterexample:
         """The same by the last steps alone, where a publisher might put the message in just before them."""
         for last in range(1, len(found.history) - 1):
             rest = found.history[-last:]
@@ -150,10 +153,10 @@ class Finder:
             self._routes[repr(publish)] = route(message, self.topologies[publish.vhost], self._release)
         return self._routes[repr(publish)]
 
-    def _in_time(self, history: History, until_s: float) -> Finding | None:
+    def _in_time(self, history: History, until_s: float) -> Counterexample | None:
         return self._breaks(history, self.definitions_for(history), until_s)
 
-    def play(self, history: History, make: Callable[[], Property] | None = None) -> Finding | None:
+    def play(self, history: History, make: Callable[[], Property] | None = None) -> Counterexample | None:
         """What the history breaks as it stands, ended where it does; ``None`` for nothing.
 
         ``make`` makes another property to look for. Raises ``OperatorError`` for a step that RabbitMQ refuses.
@@ -161,7 +164,9 @@ class Finder:
         trial = Trial(self.definitions, release=self.release, properties=[(make or self.make)()])
         return _played(trial, history)
 
-    def _breaks(self, history: History, definitions: Definitions, until_s: float = math.inf) -> Finding | None:
+    def _breaks(
+        self, history: History, definitions: DefinitionsSource, until_s: float = math.inf
+    ) -> Counterexample | None:
         """What the history breaks with these definitions, if that shows in time; a step may be refused."""
 
         def pulse() -> None:
@@ -189,11 +194,11 @@ class Finder:
         return self._slices[kind]
 
 
-def _played(trial: Trial, history: History) -> Finding | None:
+def _played(trial: Trial, history: History) -> Counterexample | None:
     try:
         trial.play(history)
     except PropertyBroken as broken:
-        return Finding(broken.history, broken, trial.definitions)
+        return Counterexample(broken.history, broken, trial.definitions)
     return None
 
 

@@ -9,31 +9,32 @@ from typing import Any, get_args
 
 from dlx import field_values
 from dlx.releases import DEFAULT
+from simulator.bootstrap import DefinitionsSource
 from simulator.broker.operator_errors import OperatorError
 from simulator.events import LOSSES, Event, Happened
 from simulator.message_history import MessageHistory
 from simulator.scenario import steps
+from simulator.scenario.player import Player
 from simulator.scenario.properties.property import PropertyBroken
 from simulator.scenario.steps import AnyStep, History
-from simulator.scenario.trial import Definitions, Trial
 from simulator.testing.search.property_code import InCode, built_in
 
 EVENTS_DRAWN_MAX = 2_000
 
 
-def events_of(definitions: Definitions, history: History, release: str, broken: BaseException) -> list[Happened]:
+def events_of(definitions: DefinitionsSource, history: History, release: str, broken: BaseException) -> list[Happened]:
     """What happened to the message that the failure is about, up to the end of the history.
 
     Where it is about none, the message that something happened to last.
     """
-    trial, about = Trial(definitions, release=release), _about(broken)
+    player, about = Player(definitions, release=release), _about(broken)
     found: list[Happened] = []
     for step in history:
         try:
-            trial.do(step)
+            player.do(step)
         except OperatorError:
             continue
-        found += [each for each, _ in trial.events if about in (None, (each.vhost, each.uid))]
+        found += [each for each, _ in player.events if about in (None, (each.vhost, each.uid))]
     return [each for each in found if (each.vhost, each.uid) == (found[-1].vhost, found[-1].uid)]
 
 
@@ -113,7 +114,7 @@ def _where(step: Any) -> str:
 
 
 def as_test(
-    definitions: Definitions,
+    definitions: DefinitionsSource,
     history: History,
     release: str,
     broken: BaseException,
@@ -274,7 +275,7 @@ def _times(lines: Sequence[str], at: int, size: int) -> int:
 
 
 def explained(
-    definitions: Definitions,
+    definitions: DefinitionsSource,
     history: History,
     broken: BaseException,
     *,

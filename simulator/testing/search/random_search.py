@@ -9,7 +9,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from simulator.scenario.properties.property import PropertyBroken
 from simulator.scenario.properties.property_registry import named
 from simulator.scenario.steps import AnyStep
-from simulator.testing.search.counterexample import Finding
+from simulator.testing.search.counterexample import Counterexample
 from simulator.testing.search.systematic_search import Search, Tick
 from simulator.testing.topology_machine import TopologyMachine
 
@@ -20,7 +20,7 @@ class _TimeIsUp(BaseException):
     """Ends a batch: Hypothesis takes an ``Exception`` for a failure of the test."""
 
 
-def search_at_random(search: Search, first_seed: int, steps_max: int, tick: Tick) -> tuple[Finding | None, int]:
+def search_at_random(search: Search, first_seed: int, steps_max: int, tick: Tick) -> tuple[Counterexample | None, int]:
     """Run batches until something is found or ``tick`` says that time is up; with the seed of the last batch."""
     machine, at = _machine(search, tick), first_seed
     while tick(search.tried):
@@ -37,15 +37,15 @@ def search_at_random(search: Search, first_seed: int, steps_max: int, tick: Tick
     return None, first_seed
 
 
-def _confirmed(search: Search, broken: PropertyBroken) -> Finding | None:
-    """The finding; that of an invariant is left as it is, for it is the simulator that is at fault."""
+def _confirmed(search: Search, broken: PropertyBroken) -> Counterexample | None:
+    """Return the counterexample; that of an invariant stays as it is, for the simulator is at fault there."""
     if broken.property != search.property.name:
         return search.play(broken.history, lambda: named(broken.property))
-    return search.finding(broken.history) or search.play(broken.history)
+    return search.counterexample(broken.history) or search.play(broken.history)
 
 
 def _settings(steps_max: int) -> settings:
-    """Nothing is remembered, and nothing made shorter here: ``search.finding`` does that in bounded time."""
+    """Nothing is remembered, and nothing made shorter here: ``search.counterexample`` does that in bounded time."""
     return settings(
         max_examples=BATCH,
         stateful_step_count=steps_max,

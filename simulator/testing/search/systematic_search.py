@@ -27,7 +27,7 @@ from simulator.scenario.properties.message_properties import RETURNS_MAX, Settle
 from simulator.scenario.properties.property import PropertyBroken
 from simulator.scenario.steps import History, Publish
 from simulator.scenario.trial import Trial
-from simulator.testing.search.counterexample import Finder, Finding, once
+from simulator.testing.search.counterexample import Counterexample, Finder, once
 from simulator.testing.search.next_steps import (
     fail_all,
     failures,
@@ -84,7 +84,7 @@ class Search(Finder):
         self._ahead: list[_Ahead] = []
         self._tick: Tick = lambda tried: True
 
-    def run(self, tick: Tick = lambda tried: True) -> Finding | None:
+    def run(self, tick: Tick = lambda tried: True) -> Counterexample | None:
         """Search until something is found, all is tried, or ``tick`` says that time is up."""
         self._tick = tick
         self._known.clear()
@@ -101,8 +101,8 @@ class Search(Finder):
                 left -= 1
             self._go_on(ACTIONS_MAX)
         except _Found as found:
-            finding = self.finding(found.history)
-            return self.run(tick) if finding is None and self.widened() else finding
+            counterexample = self.counterexample(found.history)
+            return self.run(tick) if counterexample is None and self.widened() else counterexample
         except _TimeIsUp:
             self.untried.append(f"{len(self._ahead) + left or 1:,} of the ways that messages can go, since time was up")
         return None

@@ -16,8 +16,8 @@ from simulator.capture.observe import split_properties
 from simulator.capture.schema import Observation
 from simulator.events import Event, Happened
 from simulator.json_values import plain
+from simulator.scenario.player import START_US, Player
 from simulator.scenario.steps import AnyStep
-from simulator.scenario.trial import START_US, Trial
 from simulator.testing.strategies.built import built
 from simulator.testing.strategies.checks import check_count, check_flags, check_topology, checked_release
 from simulator.testing.strategies.documents import definitions_document
@@ -59,13 +59,13 @@ def log_rows(
 
 def traced(history: Iterable[AnyStep], topology: Topology, release: Release) -> list[Observation]:
     """What a broker traces while it is played that history."""
-    trial = Trial(definitions_document(topology, release), release=release.name)
+    player = Player(definitions_document(topology, release), release=release.name)
     rows = []
     for step in history:
-        trial.do(step)
+        player.do(step)
         rows += [
             _observation(happened, message, topology, release)
-            for happened, message in trial.events
+            for happened, message in player.events
             if happened.event in (Event.PUBLISHED, Event.DELIVERED)
         ]
     return rows

@@ -1,0 +1,104 @@
+"""Tell what becomes of each copy of a dead letter, and by which rule.
+
+A dead letter is copied to each queue that it is routed to. The cycle rule leaves some
+out, streams of older releases drop theirs, and a full queue may refuse it; where no
+queue is left, the message is gone, or held if its queue dead-letters at least once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import msgspec
+
+from dlx.dead_lettering import DeadLetter
+from dlx.possible_deaths import Rule
+from dlx.settings import (
+    AT_LEAST_ONCE,
+    DEAD_LETTER_EXCHANGE,
+    DEAD_LETTER_ROUTING_KEY,
+    DEAD_LETTER_STRATEGY,
+    OVERFLOW,
+    Settings,
+)
+
+CopyOutcome = Literal[
+    "dead-lettered",
+    "may be refused",
+    "cycle",
+    "lost in a stream",
+    "unroutable",
+    "no dead-letter exchange",
+    "dead-letter exchange missing",
+    "held",
+    "queue crashes",
+]
+"""What becomes of one copy.
+
+``may be refused``: it is dead-lettered, unless the queue is full just then. ``held``: it
+waits in the queue it died in, since at-least-once dead-lettering gives up no message.
+"""
+
+
+class LetterCopy(msgspec.Struct, frozen=True):
+    """One copy of a dead letter: what becomes of it, why, and the queue it is for; ``None`` where there is none."""
+
+    outcome: CopyOutcome
+    rule: Rule
+    queue: str | None = None
+
+
+def letter_copies(letter: DeadLetter, settings: Settings, settings_of: Callable[[str], Settings]) -> list[LetterCopy]:
+    """Return the copies of a dead letter, those that reach a queue first.
+
+    ``settings`` are those of the queue it comes from, ``settings_of`` returns those of a queue it is for.
+    """
+    copies = [] if letter.outcome == "held" else list(_copies(letter, settings, settings_of))
+    return copies or [_nowhere(letter, settings)]
+
+
+def crashed(queue: str, why: str) -> LetterCopy:
+    """Return the one copy of a message whose own header crashes the queue that it dies in."""
+    return LetterCopy("queue crashes", Rule(f"the message's headers crash '{queue}': {why}"))
+
+
+def _copies(letter: DeadLetter, settings: Settings, settings_of: Callable[[str], Settings]) -> Iterator[LetterCopy]:
+    address = settings.values.get(DEAD_LETTER_ROUTING_KEY) or settings.values.get(DEAD_LETTER_EXCHANGE)
+    for queue in letter.queues:
+        refusal = _refusal(settings_of(queue), held=settings.dead_letter_strategy == AT_LEAST_ONCE)
+        if refusal is not None:
+            yield LetterCopy("may be refused", refusal, queue)
+            continue
+        sent = "" if letter.message is None else f"'{letter.message.exchange}' routes {_keys(letter)} to '{queue}'"
+        yield LetterCopy("dead-lettered", Rule(f"exchange {sent}", address), queue)
+    for queue in letter.cycles:
+        yield LetterCopy("cycle", Rule(f"it would return to '{queue}' without a rejection on the way", address), queue)
+    for queue in letter.lost_in:
+        yield LetterCopy("lost in a stream", Rule(f"stream '{queue}' drops dead letters in this release"), queue)
+
+
+def _keys(letter: DeadLetter) -> list[str]:
+    return [] if letter.message is None else list(letter.message.routing_keys)
+
+
+def _refusal(target: Settings, *, held: bool) -> Rule | None:
+    """Return how the queue turns dead letters away when it is full; ``None`` where it takes them all.
+
+    The worker of at-least-once dead-lettering publishes, so that every queue may refuse it.
+    """
+    refuses = target.refuses_when_full if held else target.refuses_dead_letters
+    if not (refuses and target.has_length_limit):
+        return None
+    then = "it dies there of maxlen" if target.dead_letters_refused else "it is gone"
+    then = "it is held and sent again" if held else then
+    return Rule(f"while queue '{target.queue.name}' is full, it refuses the copy: {then}", target.values.get(OVERFLOW))
+
+
+def _nowhere(letter: DeadLetter, settings: Settings) -> LetterCopy:
+    key = DEAD_LETTER_EXCHANGE
+    if letter.outcome == "held":
+        key = DEAD_LETTER_STRATEGY
+    elif letter.outcome == "unroutable" and DEAD_LETTER_ROUTING_KEY in settings.values:
+        key = DEAD_LETTER_ROUTING_KEY
+    return LetterCopy(letter.outcome, Rule(letter.why, settings.values.get(key)))

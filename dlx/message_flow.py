@@ -1,0 +1,325 @@
+"""Ask what can become of a message: the queues it enters, what can kill it there, and where its copies go then.
+
+``MessageFlow`` is an automaton for one topology under one release. Its states are
+messages in queues. A publish leads to one state for each queue it enters, a death to
+one for each queue that the dead letter reaches; a copy that reaches none has an outcome
+that says why. Every answer follows from the rules and is remembered:
+
+    flow = MessageFlow(topology, release("4.3"))
+    for state in flow.publish(published("orders", "eu", release=flow.release)):
+        for death in flow.deaths(state):
+            for copy in flow.copies(state, death.reason) if death.possible else ():
+                print(state.queue, death.reason, copy.outcome, copy.queue, copy.rule)
+
+The automaton knows neither order nor counts, time or consumers. Whoever asks adds those:
+the broker plays them, a replay searches for them, a question quantifies over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+import msgspec
+
+from dlx.dead_lettering import DeadLetter, dead_letter, forwarded, readdressed
+from dlx.death_headers import QueueCrashError
+from dlx.deaths import REASONS, REJECTED, X_DEATH
+from dlx.field_values import plain
+from dlx.letter_copies import LetterCopy, crashed, letter_copies
+from dlx.message import Message, PublishRefusedError
+from dlx.possible_deaths import PossibleDeath, possible_death, why_impossible
+from dlx.recorded_deaths import death_counts, recorded_deaths
+from dlx.releases import Release
+from dlx.routing import route
+from dlx.settings import Settings, alternate_exchange, effective_settings
+from dlx.topology import STREAM, Topology
+
+
+class State:
+    """A message in a queue.
+
+    Attributes:
+        number: tells it apart from the other states of its ``MessageFlow``.
+        queue: the queue's name.
+        message: the message.
+        counts: how often it died, by queue and reason, as its history says.
+        total: their sum.
+    """
+
+    __slots__ = ("counts", "message", "number", "queue", "total")
+
+    def __init__(self, number: int, queue: str, message: Message, release: Release) -> None:
+        self.number = number
+        self.queue = queue
+        self.message = message
+        self.counts = death_counts(recorded_deaths(message, release))
+        self.total = sum(self.counts.values())
+
+    def __repr__(self) -> str:
+        return f"State({self.queue!r}, {self.message!r})"
+
+
+class Hop(NamedTuple):
+    """One death: where, why, through which dead-letter exchange, and to which queue."""
+
+    queue: str
+    reason: str
+    exchange: str
+    to_queue: str
+
+
+class _Death:
+    """What one state's death for one reason leads to; the copies are worked out when somebody asks."""
+
+    __slots__ = ("copies", "crash", "cycles", "hops", "letter")
+
+    def __init__(self, letter: DeadLetter | None, crash: str = "") -> None:
+        self.letter = letter
+        self.crash = crash
+        self.hops: tuple[tuple[Hop, State], ...] = ()
+        self.cycles: tuple[tuple[Hop, State], ...] = ()
+        self.copies: tuple[LetterCopy, ...] | None = None
+
+
+class MessageFlow:
+    """What can become of messages in one topology under one release.
+
+    Args:
+        topology: the virtual host's definitions. They must not change while the flow is in use.
+        release: the rules to go by.
+        settings_of: returns a queue's settings, where somebody has resolved them already.
+
+    Attributes:
+        topology, release: as given.
+    """
+
+    def __init__(
+        self, topology: Topology, release: Release, *, settings_of: Callable[[str], Settings] | None = None
+    ) -> None:
+        self.topology = topology
+        self.release = release
+        self._settings_of = settings_of or self._resolved
+        self._settings: dict[str, Settings] = {}
+        self._states: dict[Hashable, State] = {}
+        self._deaths: dict[tuple[int, str], _Death] = {}
+        self._impossible: dict[tuple[str, str, bool], str | None] = {}
+
+    # Queues
+
+    def settings(self, queue: str) -> Settings:
+        """Return the effective settings of a queue that the topology has."""
+        known = self._settings.get(queue)
+        if known is None:
+            known = self._settings[queue] = self._settings_of(queue)
+        return known
+
+    def _resolved(self, queue: str) -> Settings:
+        return effective_settings(self.topology.queues[queue], self.topology, self.release)
+
+    def is_stream(self, queue: str) -> bool:
+        """Tell whether the queue is a stream."""
+        return self.topology.queues[queue].type == STREAM
+
+    def passes_on(self, queue: str) -> bool:
+        """Tell whether the queue sends its dead messages anywhere."""
+        return self.settings(queue).dead_letters and not self.is_stream(queue)
+
+    def why_impossible(self, queue: str, reason: str, *, has_expiration: bool = False) -> str | None:
+        """Tell why no message can die in the queue for that reason; ``None`` when one can.
+
+        ``has_expiration``: the message itself carries an expiration.
+        """
+        key = (queue, reason, has_expiration)
+        if key not in self._impossible:
+            settings = self.settings(queue)
+            self._impossible[key] = why_impossible(reason, settings, self.release, has_expiration=has_expiration)
+        return self._impossible[key]
+
+    def why_never_routed(self, queue: str) -> str | None:
+        """Tell why no dead letter of the queue can reach any queue; ``None`` when one may, or none is sent.
+
+        Only what holds for every message is told: what keys and headers decide is not.
+        """
+        settings = self.settings(queue)
+        dlx, key = settings.dead_letter_exchange, settings.dead_letter_routing_key
+        if dlx is None:
+            return None
+        exchange = self.topology.exchanges.get(dlx)
+        if exchange is None:
+            return f"dead-letter exchange '{dlx}' does not exist"
+        if dlx == "":
+            missing = key is not None and key not in self.topology.queues
+            return f"dead-letter routing key '{key}' names no queue of the definitions" if missing else None
+        if self.topology.bindings.get(dlx) or alternate_exchange(exchange, self.topology, self.release):
+            return None
+        return f"dead-letter exchange '{dlx}' has no bindings"
+
+    # Messages
+
+    def entries(self, message: Message) -> tuple[str, ...]:
+        """Return the queues that a message enters: a publish, or a dead letter under its new address."""
+        return route(message, self.topology, self.release)
+
+    def readdressed(self, queue: str, message: Message) -> Message | None:
+        """Return the message as it leaves the queue after a death, without the death in its history.
+
+        ``None`` where it has no exchange to go to. It is for questions about addresses alone.
+        """
+        settings = self.settings(queue)
+        if settings.dead_letter_exchange not in self.topology.exchanges or self.is_stream(queue):
+            return None
+        return readdressed(message, settings, self.release)
+
+    def dead_letter(self, queue: str, message: Message, reason: str, *, time_s: int = 0) -> DeadLetter:
+        """Return the dead letter of a message that dies in the queue, whether or not its settings allow it.
+
+        ``time_s`` is the time of death in seconds since 1970. Nothing is remembered: for
+        that, ask about a ``State``. Raises ``dlx.death_headers.QueueCrashError`` where a
+        malformed ``x-death`` crashes the queue.
+        """
+        return dead_letter(message, reason, self.settings(queue), self.topology, self.release, time_s=time_s)
+
+    def forwarded(self, queue: str, message: Message, reason: str) -> DeadLetter:
+        """Return the dead letter of a message whose history tells of its death in the queue already."""
+        return forwarded(message, reason, self.settings(queue), self.topology, self.release)
+
+    def situation(self, queue: str, message: Message) -> Hashable:
+        """Return what decides which ways a message can go from the queue.
+
+        Messages in the same situation differ only in how often and when they died, and
+        in what no queue or exchange ahead of them looks at.
+        """
+        settings = self.settings(queue)
+        client = (item for item in (message.headers or {}).items() if not item[0].startswith("x-"))
+        keeps_keys = settings.dead_letters and settings.dead_letter_routing_key is None
+        keys = message.routing_keys if keeps_keys else None
+        return queue, keys, self._deaths_that_matter(message), repr(sorted(client, key=repr))
+
+    def _deaths_that_matter(self, message: Message) -> Hashable:
+        """Where the newest death stands first, the cycle rule asks for those since the last rejection alone."""
+        deaths = [
+            (str(death.queue), str(death.reason))
+            for death in recorded_deaths(message, self.release)
+            if death is not None
+        ]
+        if self.release.death_order != "recency":
+            return tuple(deaths)
+        since = takewhile(lambda death: death[1] != REJECTED, deaths)
+        # Who sent it matters, too: a full queue tells publishes, dead letters, and those sent again from each other.
+        return deaths[0][0] if deaths else None, frozenset(queue for queue, _ in since)
+
+    # States
+
+    def state(self, queue: str, message: Message) -> State:
+        """Return the state of ``message`` in ``queue``; the same for equal ones.
+
+        Times in an ``x-death`` header do not tell messages apart, nor do types of numbers.
+        """
+        key = _state_key(queue, message)
+        known = self._states.get(key)
+        if known is None:
+            known = self._states[key] = State(len(self._states), queue, message, self.release)
+        return known
+
+    @property
+    def size(self) -> int:
+        """How many states are remembered."""
+        return len(self._states)
+
+    def publish(self, message: Message) -> tuple[State, ...]:
+        """Return the states that a published message enters, one for each queue."""
+        return tuple(self.state(queue, message) for queue in self.entries(message))
+
+    def deaths(self, state: State) -> tuple[PossibleDeath, ...]:
+        """Return each reason of death, with whether the settings allow it there and what decides that."""
+        settings, expiration = self.settings(state.queue), state.message.expiration
+        return tuple(possible_death(reason, settings, self.release, expiration) for reason in REASONS)
+
+    def why_not(self, state: State, reason: str) -> str | None:
+        """Tell why the settings do not let the message die there for that reason; ``None`` when they do."""
+        return self.why_impossible(state.queue, reason, has_expiration=state.message.expiration is not None)
+
+    def hops(self, state: State, reason: str) -> tuple[tuple[Hop, State], ...]:
+        """Return where a death for that reason leads, whether or not the settings allow it."""
+        return self._died(state, reason).hops
+
+    def cycles(self, state: State, reason: str) -> tuple[tuple[Hop, State], ...]:
+        """Return where the death would lead if there were no cycle rule, and does not."""
+        return self._died(state, reason).cycles
+
+    def copies(self, state: State, reason: str) -> tuple[LetterCopy, ...]:
+        """Return what a death for that reason makes of the message: each copy, its outcome and the rule behind it."""
+        death = self._died(state, reason)
+        if death.copies is None:
+            death.copies = tuple(self._copies(state, death))
+        return death.copies
+
+    def _copies(self, state: State, death: _Death) -> list[LetterCopy]:
+        if death.letter is None:
+            return [crashed(state.queue, death.crash)]
+        return letter_copies(death.letter, self.settings(state.queue), self.settings)
+
+    def _died(self, state: State, reason: str) -> _Death:
+        key = (state.number, reason)
+        known = self._deaths.get(key)
+        if known is None:
+            known = self._deaths[key] = self._die(state, reason)
+        return known
+
+    def _die(self, state: State, reason: str) -> _Death:
+        try:
+            letter = self.dead_letter(state.queue, state.message, reason)
+        except (QueueCrashError, PublishRefusedError) as error:  # only a forged header leads here
+            return _Death(None, str(error))
+        death = _Death(letter)
+        if letter.message is not None:
+            death.hops = self._hops(state, reason, letter.message, letter.queues)
+            death.cycles = self._hops(state, reason, letter.message, letter.cycles)
+        return death
+
+    def _hops(
+        self, state: State, reason: str, letter: Message, queues: tuple[str, ...]
+    ) -> tuple[tuple[Hop, State], ...]:
+        return tuple((Hop(state.queue, reason, letter.exchange, queue), self.state(queue, letter)) for queue in queues)
+
+
+# Types of numbers are told apart by no exchange; msgpack refuses what is no UTF-8 or longer than 64 bits.
+_encode = msgspec.msgpack.Encoder(order="deterministic", enc_hook=plain).encode
+
+
+def _state_key(queue: str, message: Message) -> Hashable:
+    """Return what tells two states apart."""
+    return (
+        queue,
+        message.exchange,
+        message.routing_keys,
+        message.bcc,
+        message.expiration,
+        message.deaths,
+        message.first_death,
+        message.last_death,
+        message.delivery_count,
+        None if message.headers is None else _packed(_untimed(message.headers)),
+        _packed(message.properties) if message.properties else None,
+    )
+
+
+def _packed(table: Mapping[str, Any]) -> Hashable:
+    try:
+        return _encode(table)
+    except (UnicodeEncodeError, OverflowError):
+        return repr(sorted(table.items()))
+
+
+def _untimed(headers: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The headers without the times of deaths, by which no rule goes."""
+    entries = headers.get(X_DEATH)
+    if not isinstance(entries, list):
+        return headers
+    return {**headers, X_DEATH: [_without_time(entry) if isinstance(entry, Mapping) else entry for entry in entries]}
+
+
+def _without_time(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in entry.items() if name != "time"}

@@ -1,0 +1,58 @@
+"""The deaths behind a message, as a broker of a release reads them: one reading for all who ask.
+
+From 3.13 on they stand beside the message, and a client's ``x-death`` is a header like
+any other unless the release takes it over at the publish. Until 3.12 they are the
+message's own ``x-death``, whatever a client wrote there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from dlx.deaths import X_DEATH
+from dlx.message import Message
+from dlx.releases import Release
+
+
+class RecordedDeath(NamedTuple):
+    """One entry of the history: how often the message died in one queue for one reason.
+
+    A client may have forged ``queue`` and ``reason``, which then have any type. An entry
+    without a count counts once, one whose count is not a whole number counts 0.
+    """
+
+    queue: Any
+    reason: Any
+    times: int
+
+
+def recorded_deaths(message: Message, release: Release) -> tuple[RecordedDeath | None, ...]:
+    """Return the entries in the history's own order; ``None`` stands for an element that is not a table."""
+    if message.deaths is not None:
+        return tuple(RecordedDeath(death.queue, death.reason, death.count) for death in message.deaths)
+    if release.client_deaths_continued or message.first_death is not None:
+        return deaths_in_x_death((message.headers or {}).get(X_DEATH))
+    return ()
+
+
+def deaths_in_x_death(x_death: Any) -> tuple[RecordedDeath | None, ...]:
+    """Read an ``x-death`` header in the same way; a value that is not an array holds no deaths."""
+    return tuple(map(_entry, x_death)) if isinstance(x_death, list | tuple) else ()
+
+
+def death_counts(deaths: tuple[RecordedDeath | None, ...]) -> dict[tuple[str, str], int]:
+    """Add up how often the message died, by queue and reason."""
+    counts: dict[tuple[str, str], int] = {}
+    for death in deaths:
+        if death is not None:
+            key = str(death.queue), str(death.reason)
+            counts[key] = counts.get(key, 0) + death.times
+    return counts
+
+
+def _entry(entry: Any) -> RecordedDeath | None:
+    if not isinstance(entry, Mapping):
+        return None
+    count = entry.get("count", 1)
+    return RecordedDeath(entry.get("queue"), entry.get("reason"), count if isinstance(count, int) else 0)

@@ -1,0 +1,54 @@
+"""What differs between RabbitMQ releases: what changed when, by subject, and how that is known.
+
+Two rules for this package. Every difference between releases that the rules know
+stands here and nowhere else; and the rules ask for a behaviour
+(``release.client_deaths_continued``), never for a version. To add a difference, add a
+row to its subject (``rows.py`` shows how); to add a release, add its version to
+``versions.py``.
+
+The evidence of a row names what it was seen on. "live" means observed on real
+servers of 3.8.9, 3.10.8, 4.0.5 and 4.3.6. The rules of 3.13 are those of 3.13.7 and
+were read from its source; no server of that release has judged them.
+"""
+
+from __future__ import annotations
+
+from dlx.releases.rows import Row
+from dlx.releases.table import (
+    MESSAGE_ROWS,
+    SUBJECTS,
+    TABLE,
+    Release,
+    differing_behaviours,
+    release,
+    rules_of,
+    stand_in_remark,
+)
+from dlx.releases.versions import (
+    DEFAULT,
+    RELEASES,
+    VERSIONS,
+    ReleaseName,
+    StandInRelease,
+    UnknownReleaseError,
+    neighbours,
+)
+
+__all__ = [
+    "DEFAULT",
+    "MESSAGE_ROWS",
+    "RELEASES",
+    "SUBJECTS",
+    "TABLE",
+    "VERSIONS",
+    "Release",
+    "ReleaseName",
+    "Row",
+    "StandInRelease",
+    "UnknownReleaseError",
+    "differing_behaviours",
+    "neighbours",
+    "release",
+    "rules_of",
+    "stand_in_remark",
+]

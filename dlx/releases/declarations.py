@@ -1,0 +1,144 @@
+"""The queues and exchanges that can be declared, and the arguments they take."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from dlx.releases.rows import changed, since
+
+_NONE: frozenset[str] = frozenset()
+_EACH_QUEUE = {"x-expires", "x-message-ttl", "x-dead-letter-exchange", "x-dead-letter-routing-key", "x-overflow"}
+_EACH_QUEUE |= {"x-max-length", "x-max-length-bytes", "x-single-active-consumer", "x-queue-type"}
+_IN_MEMORY = {"x-max-in-memory-length", "x-max-in-memory-bytes", "x-quorum-initial-group-size"}
+_CLASSIC = frozenset(_EACH_QUEUE | {"x-max-priority", "x-queue-mode"})
+_CLASSIC_310 = _CLASSIC | {"x-queue-version", "x-queue-master-locator"}
+_ALL_38 = _CLASSIC | _IN_MEMORY
+_QUORUM_38 = _ALL_38 - {"x-expires", "x-message-ttl", "x-max-priority", "x-queue-mode", "x-overflow"}
+_QUORUM_310 = frozenset(
+    _EACH_QUEUE | _IN_MEMORY | {"x-dead-letter-strategy", "x-delivery-limit", "x-queue-leader-locator"}
+)
+_QUORUM_43 = _QUORUM_310 | {
+    "x-consumer-timeout",
+    "x-consumer-disconnected-timeout",
+    "x-delayed-retry-type",
+    "x-delayed-retry-min",
+    "x-delayed-retry-max",
+}
+_STREAM = frozenset(
+    {"x-max-length-bytes", "x-queue-type", "x-max-age", "x-stream-max-segment-size-bytes", "x-initial-cluster-size"}
+    | {"x-queue-leader-locator"}
+)
+_LOCATORS = frozenset({"client-local", "balanced", "random", "least-leaders"})
+_EXCHANGES = frozenset({"direct", "fanout", "topic", "headers"})
+
+
+class Declarations:
+    """The queues and exchanges that can be declared, and the arguments they take."""
+
+    queue_types: frozenset[str] = since(
+        "3.10", frozenset({"classic", "quorum", "stream"}), before=frozenset({"classic", "quorum"}),
+        meaning="The queue types that exist.",
+        evidence="live; rabbit_queue_type.erl",
+    )
+    queue_types_meaning_default: frozenset[str] = changed(
+        {"3.13": frozenset({"undefined"}), "4.3": frozenset({"undefined", ""})}, before=_NONE,
+        meaning="Values of x-queue-type that stand for the virtual host's default type.",
+        evidence="live; rabbit_amqqueue.erl maybe_inject_default_queue_type_shortcut_into_args",
+    )
+    queue_type_argument: Literal["as declared", "where the default fits", "default or classic", "always"] = changed(
+        {"3.10": "where the default fits", "3.13": "default or classic", "4.0": "always"}, before="as declared",
+        meaning=(
+            "Whether the server adds an x-queue-type that the client did not declare: never; the virtual host's"
+            " default type where the queue can be of it; that, or else classic; or always one of both."
+        ),
+        evidence="live; rabbit_amqqueue.erl augment_declare_args",
+    )
+    server_named_queues: Literal["all types", "classic or internal error", "classic"] = changed(
+        {"3.10": "classic or internal error", "4.3": "classic"}, before="all types",
+        meaning=(
+            "The queue types for which the server makes up a name, and how it answers for a type that it does not"
+            " know."
+        ),
+        evidence="live; rabbit_amqqueue.erl is_server_named_allowed",
+    )
+    arguments_checked_by_type: bool = since(
+        "3.10", True, before=False,
+        meaning=(
+            "Each queue type checks and compares the arguments that it knows; otherwise all types check the same, and"
+            " a quorum queue refuses five of them."
+        ),
+        evidence=(
+            "live; rabbit_amqqueue.erl check_declare_arguments; rabbit_quorum_queue.erl check_invalid_arguments"
+            " (3.8.9)"
+        ),
+    )
+    argument_errors: Literal["terms", "sentences"] = since(
+        "3.10", "sentences", before="terms",
+        meaning='How a wrong argument is described: {unacceptable_type,longstr}, or "expected integer, got longstr".',
+        evidence="live; rabbit_amqqueue.erl check_int_arg, check_queue_type",
+    )
+    classic_queue_arguments: frozenset[str] = changed(
+        {"3.10": _CLASSIC_310, "4.0": _CLASSIC_310 | {"x-queue-leader-locator"}}, before=_ALL_38,
+        meaning="The arguments that are checked and compared for a classic queue; in 3.8, for a queue of any type.",
+        evidence="live; rabbit_classic_queue.erl capabilities",
+    )
+    quorum_queue_arguments: frozenset[str] = changed(
+        {"3.10": _QUORUM_310, "4.3": _QUORUM_43}, before=_QUORUM_38,
+        meaning="The arguments that a quorum queue knows; it refuses those that only other types know.",
+        evidence="live; rabbit_quorum_queue.erl capabilities",
+    )
+    stream_queue_arguments: frozenset[str] = changed(
+        {"3.10": _STREAM, "4.3": _STREAM | {"x-stream-filter-size-bytes"}}, before=_NONE,
+        meaning="The arguments that a stream knows; it refuses those that only other types know.",
+        evidence="live; rabbit_stream_queue.erl capabilities",
+    )
+    queue_mode_checked: bool = since(
+        "4.3", False, before=True,
+        meaning="x-queue-mode must be default or lazy; otherwise any value is taken.",
+        evidence="live; rabbit_amqqueue.erl declare_args",
+    )
+    queue_versions: frozenset[int] = changed(
+        {"3.10": frozenset({1, 2}), "4.3": frozenset({2})}, before=frozenset(),
+        meaning="The values that x-queue-version may have.",
+        evidence="live; rabbit_amqqueue.erl check_queue_version",
+    )
+    non_numeric_max_age: Literal["internal error", "refused"] = since(
+        "4.3", "refused", before="internal error",
+        meaning="How the server answers an x-max-age or x-stream-offset that does not begin with a digit.",
+        evidence="live; rabbit_amqqueue.erl check_max_age",
+    )
+    max_age_compared: Literal["as written", "in milliseconds"] = since(
+        "4.3", "in milliseconds", before="as written",
+        meaning=(
+            "How a stream's x-max-age is compared when the stream is declared again, and how the refusal shows it."
+        ),
+        evidence="live",
+    )
+    stream_filter_size_refusal: str | None = changed(
+        {
+            "3.13": "Invalid value for  x-stream-filter-size-bytes",
+            "4.3": "Invalid value for x-stream-filter-size-bytes",
+        },
+        before=None,
+        meaning="The text that refuses an x-stream-filter-size-bytes outside 16 to 255.",
+        evidence="live; rabbit_stream_queue.erl check_filter_size",
+    )
+    leader_locators: frozenset[str] = changed(
+        {"3.10": _LOCATORS, "4.0": _LOCATORS | {"min-masters"}}, before=_NONE,
+        meaning="The values that x-queue-leader-locator may have.",
+        evidence="live; rabbit_queue_location.erl queue_leader_locators",
+    )
+    exchange_types: frozenset[str] = changed(
+        {
+            "4.0": _EXCHANGES | {"x-local-random"},
+            "4.3": _EXCHANGES | {"x-local-random", "x-modulus-hash"},
+        },
+        before=_EXCHANGES,
+        meaning="The exchange types of a server without plugins.",
+        evidence="live; rabbit_registry.erl lookup_all",
+    )
+    unknown_exchange_type_code: int = since(
+        "3.13", 406, before=503,
+        meaning="The error code for an unknown exchange type: 503 closes the connection, 406 only the channel.",
+        evidence="live; rabbit_exchange.erl check_type",
+    )

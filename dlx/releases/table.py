@@ -1,0 +1,117 @@
+"""``Release``: the behaviours of one release of RabbitMQ, put together from the rows of all subjects."""
+
+from __future__ import annotations
+
+import warnings
+
+import msgspec
+
+from dlx.releases.consumers import Consumers
+from dlx.releases.declarations import Declarations
+from dlx.releases.definitions import Definitions
+from dlx.releases.delivery_counts import DeliveryCounts
+from dlx.releases.messages import Messages
+from dlx.releases.permissions import Permissions
+from dlx.releases.policies import PolicyContents, PolicySelection
+from dlx.releases.protocol import Protocol
+from dlx.releases.queues import Queues
+from dlx.releases.routing import Routing
+from dlx.releases.rows import Row, rows_of, subjects_of, with_behaviours
+from dlx.releases.settings import Settings
+from dlx.releases.versions import (
+    DEFAULT,
+    RELEASES,
+    VERSIONS,
+    StandInRelease,
+    UnknownReleaseError,
+    known_release,
+    neighbours,
+)
+
+
+@with_behaviours
+class Release(
+    Messages,
+    Routing,
+    Settings,
+    DeliveryCounts,
+    PolicySelection,
+    Queues,
+    Consumers,
+    Declarations,
+    PolicyContents,
+    Permissions,
+    Protocol,
+    Definitions,
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+):
+    """The behaviours of one release; ``TABLE`` says what each means and how it is known."""
+
+    name: str
+    version: str
+
+    def __repr__(self) -> str:
+        in_table = _BY_NAME.get(self.name) == self
+        return f"dlx.release({self.name!r})" if in_table else msgspec.Struct.__repr__(self)
+
+    def __hash__(self) -> int:
+        """Quick, since rules remember results by their release."""
+        return hash(self.name)
+
+
+SUBJECTS = subjects_of(Release)
+TABLE = rows_of(*SUBJECTS)
+MESSAGE_ROWS = rows_of(Messages, Routing, Settings, DeliveryCounts, PolicySelection)
+"""The rows that decide where a message goes and what its headers say. A replay depends on these."""
+
+
+def rules_of(name: str, version: str) -> Release:
+    """Return what the rows say of a version of RabbitMQ, under a name of its own, known or not."""
+    return Release(name=name, version=version, **{row.name: row.value_in(version) for row in TABLE})
+
+
+_BY_NAME: dict[str, Release] = {name: rules_of(name, VERSIONS[name]) for name in RELEASES}
+
+
+def release(name: str = DEFAULT) -> Release:
+    """Return the release of that name, such as ``4.3``, or of its exact version, such as ``4.3.6``.
+
+    Another version of the same release, such as ``4.3.0``, is taken with the warning
+    ``StandInRelease``, which tells the version whose rules stand in for it and the
+    behaviours that are known to have changed between the two.
+
+    Raises ``UnknownReleaseError`` for any other, naming the nearest.
+    """
+    found = _BY_NAME.get(name)
+    if found is not None:
+        return found
+    known = known_release(name)
+    if known is None:
+        raise UnknownReleaseError(_unknown(name))
+    if remark := stand_in_remark(name):
+        warnings.warn(remark, StandInRelease, stacklevel=2)
+    return _BY_NAME[known]
+
+
+def stand_in_remark(version: str) -> str | None:
+    """Return what ``release`` warns of for a version; ``None`` where it is known exactly, or not at all."""
+    known = known_release(version)
+    if known is None or version in (known, VERSIONS[known]):
+        return None
+    exact = VERSIONS[known]
+    dated = [(row.name, date) for row in TABLE for date in row.dates_between(version, exact)]
+    changes = "; ".join(f"{name} changed in {date}" for name, date in dated)
+    return f"the rules of RabbitMQ {exact} stand in for those of {version}" + (f": {changes}" if changes else "")
+
+
+def _unknown(name: str) -> str:
+    near = [each for each in neighbours(name) if each is not None]
+    nearest = f"; the nearest {'is' if len(near) == 1 else 'are'} {' and '.join(near)}" if near else ""
+    return f"no release {name!r:.60}: known are {', '.join(RELEASES)}{nearest}"
+
+
+def differing_behaviours(one: Release, other: Release, rows: tuple[Row, ...] = TABLE) -> tuple[Row, ...]:
+    """Return the rows in which two releases differ, in table order."""
+    return tuple(row for row in rows if getattr(one, row.name) != getattr(other, row.name))

@@ -1,0 +1,52 @@
+"""The releases whose rules are known, and the version that each was read from or observed on."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+ReleaseName = Literal["3.8", "3.10", "3.13", "4.0", "4.3"]
+"""A release by name, for type checkers: the keys of ``VERSIONS``."""
+
+# A further release is one line here, and its name above. Where no row says otherwise, it behaves as the one before it.
+VERSIONS: dict[str, str] = {
+    "3.8": "3.8.9",
+    "3.10": "3.10.8",
+    "3.13": "3.13.7",
+    "4.0": "4.0.5",
+    "4.3": "4.3.6",
+}
+RELEASES = tuple(VERSIONS)
+DEFAULT = "4.3"
+
+_NUMBERS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})*")
+
+
+class UnknownReleaseError(ValueError):
+    """A release whose rules are not known."""
+
+
+class StandInRelease(UserWarning):
+    """The rules of another version of the same release stand in for those of the version that was asked for."""
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers that a version begins with, by which versions are compared: (4, 3, 6) of ``4.3.6-rc.1``."""
+    found = _NUMBERS.match(version)
+    return tuple(map(int, found[0].split("."))) if found else ()
+
+
+def known_release(version: str) -> str | None:
+    """Return the release to which a version belongs: ``4.3`` for ``4.3``, ``4.3.6`` or ``4.3.0-rc.1``."""
+    minor = numbers(version)[:2]
+    return next((name for name in RELEASES if numbers(name) == minor), None)
+
+
+def neighbours(version: str) -> tuple[str | None, str | None]:
+    """Return the nearest releases below and above a version; both ``None`` where it begins with no number."""
+    asked = numbers(version)
+    if not asked:
+        return None, None
+    below = [name for name in RELEASES if numbers(name) <= asked]
+    above = [name for name in RELEASES if numbers(name) > asked]
+    return (below[-1] if below else None), (above[0] if above else None)

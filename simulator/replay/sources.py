@@ -1,0 +1,79 @@
+"""Sources: the observed states of a message from which its later deliveries descend."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from dlx.message_flow import Hop, State
+from simulator.events import Event
+from simulator.replay.graph import Target
+from simulator.replay.states import Row
+
+
+class Source:
+    """A state that was observed: a publish (several entry states) or a delivery (one).
+
+    Equal observations of different copies are one source with a number of
+    ``instances``. ``claims`` counts the deliveries of each target that descend from
+    it, so that a copy is not used twice: what is delivered once more than there are
+    instances is a redelivery.
+    """
+
+    __slots__ = (
+        "claims",
+        "content",
+        "died",
+        "headers",
+        "instances",
+        "is_publish",
+        "parent",
+        "roots",
+        "row",
+        "taken",
+    )
+
+    def __init__(
+        self,
+        row: Row,
+        content: str,
+        headers: Mapping[str, Any],
+        roots: tuple[State, ...],
+        parent: Source | None,
+    ) -> None:
+        self.row = row
+        self.content = content
+        self.headers = headers
+        self.roots = roots
+        self.parent = parent
+        self.is_publish = row.event == Event.PUBLISHED
+        self.instances = 0
+        self.claims: Counter[Target] = Counter()
+        self.taken: dict[tuple[int, Hop], int] = {}
+        self.died: set[tuple[int, str, str]] = set()
+
+    def is_used_up(self, target: Target) -> bool:
+        """Whether every copy that was observed here has become such a delivery already."""
+        return self.claims[target] >= self.instances
+
+    def claim(self, target: Target, hops: tuple[Hop, ...]) -> tuple[int, int]:
+        """Take one copy for a delivery; the numbers of hops and of deaths that no other had before."""
+        instance = self.claims[target]
+        source: Source | None = self
+        while source is not None:
+            source.claims[target] += 1
+            source = source.parent
+        new = known = 0
+        place = -1 - instance  # the paths taken so far are a tree; each instance has a root of its own
+        for hop in hops:
+            onward = self.taken.get((place, hop))
+            if onward is None:
+                onward = self.taken[place, hop] = len(self.taken)
+                new += 1
+                # A death is the same whichever queue its copies went to.
+                death = (place, hop.queue, hop.reason)
+                known += death in self.died
+                self.died.add(death)
+            place = onward
+        return new, new - known
