@@ -82,7 +82,7 @@ class ComesToRest(Property):
 
     def check(self, trial: Trial) -> None:
         """Look for something that the broker still has to do by itself."""
-        if trial.broker.agenda:
+        if trial.broker.state.agenda:
             raise self.broken("the broker sends dead letters in a circle and does not come to rest")
 
 
