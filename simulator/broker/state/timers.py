@@ -15,6 +15,8 @@ Deadline = tuple[int, int, str, Any]
 class Timers:
     """Deadlines, earliest first; equal ones in the order in which they were set."""
 
+    __slots__ = ("_count", "_heap")
+
     def __init__(self) -> None:
         self._heap: list[Deadline] = []
         self._count = 0
