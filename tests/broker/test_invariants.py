@@ -145,7 +145,7 @@ class Players:
             arguments["x-stream-offset"] = self.random.choice(["first", "next", "last", 3])
         elif self._chance(0.3):
             arguments["x-priority"] = self.random.choice([1, 5, -3])
-        if kind == "quorum" and self._chance(0.1) and broker.release.acknowledgements_awaited_by == "queue":
+        if kind == "quorum" and self._chance(0.1) and broker.release.consumer_timeout_enforced_by == "queue":
             arguments["x-consumer-timeout"] = 60_000
         return arguments
 

@@ -57,7 +57,7 @@ def due(broker: Broker, due_us: int, channel_id: ChannelId) -> None:
     if channel is None or channel.timeout_due_us != due_us:
         return
     channel.timeout_due_us = None
-    if broker.release.acknowledgements_awaited_by == "channel":
+    if broker.release.consumer_timeout_enforced_by == "channel":
         _look_at_oldest(broker, channel)
     else:
         _look_at_all(broker, channel)
@@ -132,7 +132,7 @@ def _closed(channel: Channel, timeout: int) -> ChannelClosed:
 
 def reconsider(broker: Broker, vhost: VirtualHost) -> None:
     """A policy changed timeouts: channels that look at their queues' own see it at their next tick."""
-    if broker.release.acknowledgements_awaited_by == "channel":
+    if broker.release.consumer_timeout_enforced_by == "channel":
         for queue in vhost.queues.values():
             for consumer in queue.consumers:
                 consumer.timeout_ms = timeout_ms(broker.release, queue, {})
@@ -143,7 +143,7 @@ def reconsider(broker: Broker, vhost: VirtualHost) -> None:
 
 def timeout_ms(release: Release, queue: QueueState, arguments: Mapping[str, Any]) -> int | None:
     """How long deliveries from the queue to a consumer with these arguments may stay unacknowledged."""
-    by = release.acknowledgements_awaited_by
+    by = release.consumer_timeout_enforced_by
     if by == "nobody" or (by == "queue" and queue.definition.type != QUORUM):
         return None
     own = arguments.get("x-consumer-timeout") if by == "queue" else None
@@ -168,7 +168,7 @@ def _due_us(broker: Broker, channel: Channel, unacked: Unacked) -> int | None:
 
 def _noticed_us(broker: Broker, channel: Channel, time_us: int) -> int:
     """When what is so from ``time_us`` on is noticed: by a queue at once, by a channel at its next tick."""
-    if broker.release.acknowledgements_awaited_by == "queue":
+    if broker.release.consumer_timeout_enforced_by == "queue":
         return time_us
     ticks = -((channel.opened_us - time_us) // TICK_US)
     return channel.opened_us + ticks * TICK_US
@@ -176,6 +176,6 @@ def _noticed_us(broker: Broker, channel: Channel, time_us: int) -> int:
 
 def _timeout_of(release: Release, unacked: Unacked) -> int | None:
     """A quorum queue keeps to what was so when the consumer came, a channel looks at the policies now."""
-    if release.acknowledgements_awaited_by == "queue":
+    if release.consumer_timeout_enforced_by == "queue":
         return None if unacked.queue.deleted else unacked.timeout_ms
     return timeout_ms(release, unacked.queue, {})

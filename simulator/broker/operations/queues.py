@@ -228,7 +228,7 @@ def requeue(
     if Event.REQUEUED in broker.watched:
         for copy in copies:
             broker.happened(Event.REQUEUED, queue, copy, detail=how)
-    later = broker.release.quorum_drops_before_returns_die and queue.definition.type == QUORUM
+    later = broker.release.quorum_overflow_before_delivery_limit and queue.definition.type == QUORUM
     if dead and not later:
         _drop(broker, queue, dead, DELIVERY_LIMIT, Event.LIMIT_DROPPED)
     evaluate(broker, queue)
@@ -271,7 +271,7 @@ def purge(broker: Broker, queue: QueueState) -> int:
     if Event.PURGED in broker.watched:
         for copy in gone:
             broker.happened(Event.PURGED, queue, copy)
-    if broker.release.purge_clears_pending:
+    if broker.release.purge_clears_pending_dead_letters:
         return len(gone) + dead_letters.forget(broker, queue)
     return len(gone)
 

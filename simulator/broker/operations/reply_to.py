@@ -60,7 +60,7 @@ def deliver(broker: Broker, vhost: VirtualHost, message: Message, body: bytes) -
     if message.exchange or key is None:
         return False
     channel = _waiting(broker, key)
-    by_queue = broker.release.direct_replies_by == "volatile queue"
+    by_queue = broker.release.direct_replies_taken_by == "volatile queue"
     if channel is not None and channel.connection.vhost is vhost and channel.reply_consumer is not None:
         tag = channel.next_delivery_tag
         channel.next_delivery_tag = tag + by_queue
@@ -84,14 +84,14 @@ def declare(broker: Broker, channel: Channel, name: str) -> None:
 
 def check_binding(binding: Binding, release: Release) -> None:
     """The queue of an answer cannot be bound; where there is none, nothing is said of it here."""
-    refused = binding.destination_type == "queue" and release.direct_replies_by == "volatile queue"
+    refused = binding.destination_type == "queue" and release.direct_replies_taken_by == "volatile queue"
     if refused and binding.destination.startswith(f"{NAME}."):
         raise amqp_errors.Refusal(403, "cannot bind or unbind to a volatile (direct reply-to) queue")
 
 
 def check_use(broker: Broker, channel: Channel, name: str, method: str) -> None:
     """What a volatile queue says to those who take it for one of the others."""
-    if broker.release.direct_replies_by != "volatile queue" or _waiting(broker, name) is None:
+    if broker.release.direct_replies_taken_by != "volatile queue" or _waiting(broker, name) is None:
         return
     named = amqp_errors.resource("queue", name, channel.connection.vhost.name)
     if method == "basic.get":
