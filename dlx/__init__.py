@@ -6,64 +6,70 @@ nothing. ``dlx.consumer`` is for production code; the other modules are the rule
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dlx._lazy import lazy
 
 if TYPE_CHECKING:
     from dlx.consumer import DeathHistory, death_history
     from dlx.dead_lettering import DeadLetter, dead_letter
-    from dlx.deaths import Death
-    from dlx.message import Message, published
-    from dlx.releases import Release, release
-    from dlx.retries import GiveUp, Park, Retry, RetryPlan, exponential_delays_ms, republish_headers
-    from dlx.routing import route
+    from dlx.death_headers import QueueCrashError
+    from dlx.deaths import Death, DeathPoint
+    from dlx.message import Message, PublishRefusedError, published
+    from dlx.releases import Release, UnknownReleaseError, release
+    from dlx.retries import Decision, GiveUp, Park, Retry, RetryPlan, exponential_delays_ms, republish_headers
+    from dlx.routing import UnknownExchangeTypeError, route
     from dlx.settings import Settings, effective_settings
     from dlx.topology import Binding, Exchange, Policy, Queue, Topology
+else:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "dlx.consumer": ("DeathHistory", "death_history"),
+            "dlx.dead_lettering": ("DeadLetter", "dead_letter"),
+            "dlx.death_headers": ("QueueCrashError",),
+            "dlx.deaths": ("Death", "DeathPoint"),
+            "dlx.message": ("Message", "PublishRefusedError", "published"),
+            "dlx.releases": ("Release", "UnknownReleaseError", "release"),
+            "dlx.retries": (
+                "Decision",
+                "GiveUp",
+                "Park",
+                "Retry",
+                "RetryPlan",
+                "exponential_delays_ms",
+                "republish_headers",
+            ),
+            "dlx.routing": ("UnknownExchangeTypeError", "route"),
+            "dlx.settings": ("Settings", "effective_settings"),
+            "dlx.topology": ("Binding", "Exchange", "Policy", "Queue", "Topology"),
+        },
+    )
 
 __version__ = "0.1.0"
-
-_HOME = {
-    "Binding": "topology",
-    "DeadLetter": "dead_lettering",
-    "Death": "deaths",
-    "DeathHistory": "consumer",
-    "Exchange": "topology",
-    "GiveUp": "retries",
-    "Message": "message",
-    "Park": "retries",
-    "Policy": "topology",
-    "Queue": "topology",
-    "Release": "releases",
-    "Retry": "retries",
-    "RetryPlan": "retries",
-    "Settings": "settings",
-    "Topology": "topology",
-    "dead_letter": "dead_lettering",
-    "death_history": "consumer",
-    "effective_settings": "settings",
-    "exponential_delays_ms": "retries",
-    "published": "message",
-    "release": "releases",
-    "republish_headers": "retries",
-    "route": "routing",
-}
 
 __all__ = [
     "Binding",
     "DeadLetter",
     "Death",
     "DeathHistory",
+    "DeathPoint",
+    "Decision",
     "Exchange",
     "GiveUp",
     "Message",
     "Park",
     "Policy",
+    "PublishRefusedError",
     "Queue",
+    "QueueCrashError",
     "Release",
     "Retry",
     "RetryPlan",
     "Settings",
     "Topology",
+    "UnknownExchangeTypeError",
+    "UnknownReleaseError",
     "dead_letter",
     "death_history",
     "effective_settings",
@@ -73,13 +79,3 @@ __all__ = [
     "republish_headers",
     "route",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'dlx' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"dlx.{_HOME[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

@@ -132,7 +132,7 @@ def age_ms(value: str | bytes, release: Release) -> int | None:
     """A number above 0 and a unit, in ms; ``None`` for anything else. What follows a line break is not looked at."""
     text = value.decode("latin-1") if isinstance(value, bytes) else value
     number, unit = _AGE.match(text).groups()  # type: ignore[union-attr]
-    if not number and release.age_without_number == "internal error":
+    if not number and release.non_numeric_max_age == "internal error":
         raise internal_error()
     if not number or int(number) == 0 or unit not in _AGE_UNITS_MS:
         return None

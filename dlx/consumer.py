@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -29,6 +29,7 @@ from dlx.deaths import (
     DeathPoint,
     seconds,
 )
+from dlx.value_kinds import value_kind
 
 COUNT_MAX = 2**63 - 1
 """The largest integer that an AMQP table holds."""
@@ -41,8 +42,26 @@ ATTEMPTS_HEADER = "x-failed-attempts"
 _OWN_NAMES = frozenset({X_DEATH, X_DELIVERY_COUNT, X_ACQUIRED_COUNT, ATTEMPTS_HEADER})
 
 
+# The basic properties of AMQP 0-9-1.
+_PROPERTIES = frozenset(
+    {"content_type", "content_encoding", "headers", "delivery_mode", "priority", "correlation_id", "reply_to"}
+    | {"expiration", "message_id", "timestamp", "type", "user_id", "app_id", "cluster_id"}
+)
+
+
+class HasHeaders(Protocol):
+    """A message or its properties, whatever client they are of."""
+
+    @property
+    def headers(self) -> Any: ...
+
+
+MessageSource = HasHeaders | Mapping[Any, Any] | list[Any] | tuple[Any, ...] | None
+"""Where ``death_history`` and ``republish_headers`` find headers."""
+
+
 class DeathHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """The deaths of one message; false when there are none.
+    """The deaths of one message; false when there are none. As text it is its ``path``.
 
     ``deaths`` are in the header's order. Only the first is sure to be the latest:
     until 3.12 RabbitMQ shuffles the others. ``first`` and ``last`` come from the
@@ -62,6 +81,9 @@ class DeathHistory(msgspec.Struct, frozen=True, kw_only=True):
 
     def __bool__(self) -> bool:
         return bool(self.deaths)
+
+    def __str__(self) -> str:
+        return self.path
 
     @property
     def attempts(self) -> int:
@@ -132,8 +154,8 @@ class DeathHistory(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def death_history(source: Any) -> DeathHistory:
-    """The death history in ``source``, which may be anything that has headers.
+def death_history(source: MessageSource) -> DeathHistory:
+    """Return the death history in ``source``, which may be anything that has headers.
 
     That is an object with a ``headers`` attribute (pika's ``BasicProperties``, an
     aio-pika or kombu message), a mapping with a ``headers`` entry, the headers
@@ -141,7 +163,8 @@ def death_history(source: Any) -> DeathHistory:
     may be ``str`` or ``bytes``.
 
     Raises:
-        TypeError: ``source`` is none of these, such as pika's ``method``. What a message carries never raises.
+        TypeError: ``source`` is something else, such as pika's ``method`` or ``{"headers": 3}``. What is in the
+            headers never raises.
     """
     headers = headers_of(source)
     malformed: list[str] = []
@@ -157,27 +180,41 @@ def death_history(source: Any) -> DeathHistory:
     )
 
 
-def headers_of(source: Any) -> Mapping[str, Any]:
-    """The headers in or of ``source``, their names as text; empty where there are none. Raises as ``death_history``."""
+def headers_of(source: MessageSource) -> Mapping[str, Any]:
+    """Return the headers in or of ``source``, their names as text. Raises as ``death_history`` does."""
     try:
-        if isinstance(source, Mapping):
-            return _unwrapped(_table(source))
-        if hasattr(source, "headers"):
-            return _table(source.headers)
+        headers = _headers_in(source)
     except Exception:  # a hostile mapping or property; a consumer must not fall over it
         return {}
+    if headers is None:
+        given = "a table without headers" if isinstance(source, Mapping) else value_kind(source)
+        raise TypeError(f"source: expected a message's properties, or their headers, got {given}")
+    return headers
+
+
+def _headers_in(source: Any) -> dict[str, Any] | None:
+    """Return the headers; ``None`` for what has none and cannot be headers itself."""
+    if isinstance(source, Mapping):
+        return _unwrapped(_table(source))
+    if hasattr(source, "headers"):
+        return _table(source.headers)
     if isinstance(source, (list, tuple)):
         return {X_DEATH: source}
-    if source is None:
-        return {}
-    raise TypeError(f"source: expected a message's properties, or their headers, got a {type(source).__name__}")
+    return {} if source is None else None
 
 
-def _unwrapped(table: dict[str, Any]) -> dict[str, Any]:
-    """The headers in a mapping that is a message's properties, or is the headers itself."""
+def _unwrapped(table: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the headers in a mapping that is a message's properties, or is the headers itself.
+
+    A publisher may have called a header ``headers``. So only a mapping that names nothing but
+    properties is refused where they are no table.
+    """
     inner = table.get("headers")
-    is_wrapping = isinstance(inner, Mapping) and not _OWN_NAMES.intersection(table)
-    return _table(inner) if is_wrapping else table
+    if isinstance(inner, Mapping) and not _OWN_NAMES.intersection(table):
+        return _table(inner)
+    if inner is not None and all(name.replace("-", "_") in _PROPERTIES for name in table):
+        return None
+    return table
 
 
 def _table(value: Any) -> dict[str, Any]:
@@ -189,7 +226,7 @@ def _deaths_in(entries: Any, malformed: list[str]) -> list[Death]:
     if entries is None:
         return []
     if not isinstance(entries, (list, tuple)):
-        malformed.append(f"{X_DEATH} is {_kind(entries)}, not an array")
+        malformed.append(f"{X_DEATH} is {value_kind(entries)}, not an array")
         return []
     found = []
     for index, entry in enumerate(entries):
@@ -205,7 +242,7 @@ def _deaths_in(entries: Any, malformed: list[str]) -> list[Death]:
 
 def _read_entry(entry: Any, where: str, malformed: list[str]) -> Death | None:
     if not isinstance(entry, Mapping):
-        malformed.append(f"{where} is {_kind(entry)}, not a table")
+        malformed.append(f"{where} is {value_kind(entry)}, not a table")
         return None
     fields = _table(entry)
     queue, reason = _string(fields.get("queue")), _string(fields.get("reason"))
@@ -229,7 +266,7 @@ def _read_count(value: Any, where: str, malformed: list[str]) -> int:
         return 1
     if _is_count(value):
         return int(value)
-    malformed.append(f"{where}.count is {_kind(value)}, not a number of deaths")
+    malformed.append(f"{where}.count is {_not_a_count(value)}, not a number of deaths")
     return 1
 
 
@@ -237,12 +274,17 @@ def _read_header_count(headers: Mapping[str, Any], name: str, malformed: list[st
     value = headers.get(name)
     if value is None or _is_count(value):
         return None if value is None else int(value)
-    malformed.append(f"{name} is {_kind(value)}, not a count")
+    malformed.append(f"{name} is {_not_a_count(value)}, not a count")
     return None
 
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= COUNT_MAX
+
+
+def _not_a_count(value: Any) -> str:
+    kind = value_kind(value)
+    return f"{kind} out of range (0 to {COUNT_MAX})" if kind == "an integer" else kind
 
 
 def _read_keys(value: Any) -> tuple[str, ...]:
@@ -258,7 +300,7 @@ def _read_time(value: Any, where: str, malformed: list[str]) -> int:
     time_s = seconds(value)
     if time_s is not None and 0 <= time_s <= COUNT_MAX:
         return time_s
-    malformed.append(f"{where}.time is {_kind(value)}, not a time since 1970")
+    malformed.append(f"{where}.time is {_not_a_count(value)}, not a time since 1970")
     return 0
 
 
@@ -281,13 +323,6 @@ def _newest(deaths: tuple[Death, ...]) -> DeathPoint | None:
 
 def _point(death: Death) -> DeathPoint:
     return DeathPoint(death.reason, death.queue, death.exchange)
-
-
-def _kind(value: Any) -> str:
-    """What a value is, in a word: its type, or that a number is out of range."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return "a fraction" if isinstance(value, float) else "out of range"
-    return f"a {type(value).__name__}"
 
 
 def _text(value: Any) -> str:

@@ -253,7 +253,7 @@ def _check_value(key: str, check: Check, name: str, vhost: str, arguments: Argum
     if why is not None:
         text = f"invalid arg '{key}' for {resource('queue', name, vhost)}: "
         shown = printed(why, len(text), values.LINE)
-        if isinstance(arguments[key], bytes) and release.error_texts == "bytes":
+        if isinstance(arguments[key], bytes) and release.error_text_encoding == "bytes":
             shown = shown.encode("latin-1").decode(errors="surrogateescape")
         raise Refusal(406, text + shown)
 

@@ -41,7 +41,7 @@ def entering(message: Message, release: Release) -> Counts:
 
 def returned(counts: Counts, how: Return, release: Release) -> Counts:
     """The counts after the message came back, or was finally rejected."""
-    failed = how in release.failed_deliveries
+    failed = how in release.returns_counted_as_failures
     return Counts(
         acquired=(counts.acquired or 0) + 1,
         delivery=(counts.delivery or 0) + 1 if failed else counts.delivery,

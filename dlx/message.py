@@ -136,7 +136,8 @@ def _wrong_expiration(number: int | None, rest: str, release: Release) -> Any:
     if number is None:
         return Atom("no_integer")
     if rest:
-        return Atom("leftover_string"), list(rest.encode() if release.error_texts == "UTF-8" else map(ord, rest))
+        in_utf_8 = release.error_text_encoding == "UTF-8"
+        return Atom("leftover_string"), list(rest.encode() if in_utf_8 else map(ord, rest))
     if number < 0:
         return Atom("value_negative"), number
     return (Atom("value_too_large"), number) if longest is not None and number > longest else None

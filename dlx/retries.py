@@ -23,8 +23,17 @@ from typing import Any
 
 import msgspec
 
-from dlx.consumer import ATTEMPTS_HEADER, COUNT_MAX, X_ACQUIRED_COUNT, X_DELIVERY_COUNT, DeathHistory, headers_of
+from dlx.consumer import (
+    ATTEMPTS_HEADER,
+    COUNT_MAX,
+    X_ACQUIRED_COUNT,
+    X_DELIVERY_COUNT,
+    DeathHistory,
+    MessageSource,
+    headers_of,
+)
 from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS, X_DEATH
+from dlx.value_kinds import value_kind
 
 DELAY_MAX_MS = 2**32 - 1
 """The longest time to live that every release takes."""
@@ -198,7 +207,7 @@ def exponential_delays_ms(first_ms: int, *, cap_ms: int, factor: float = 2) -> t
     return (*delays, cap_ms)
 
 
-def republish_headers(source: Any, *, attempts: int) -> dict[str, Any]:
+def republish_headers(source: MessageSource, *, attempts: int) -> dict[str, Any]:
     """The headers with which a consumer publishes a message again, to a wait queue or a parking queue.
 
     They are the message's own and the failed attempts so far, in ``ATTEMPTS_HEADER``,
@@ -231,7 +240,7 @@ def _counts_carried(name: str | None) -> bool:
 
 def _check_history(value: Any) -> None:
     if not isinstance(value, DeathHistory):
-        raise TypeError(f"history: expected dlx.death_history(properties), got a {type(value).__name__}")
+        raise TypeError(f"history: expected dlx.death_history(properties), got {value_kind(value)}")
 
 
 def _check_name(name: str, value: Any, right: str = "a queue's name") -> None:

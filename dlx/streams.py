@@ -35,7 +35,9 @@ def read_from_stream(message: Message, release: Release) -> Message:
 def headers_kept(headers: Mapping[str, Any], release: Release) -> dict[str, Any]:
     """Those of a client's headers that a stream keeps."""
     kept = {name: value for name, value in headers.items() if _keeps(name, value, release)}
-    return kept if release.stream_keeps == "scalar headers" else {name: _read(value) for name, value in kept.items()}
+    if release.headers_kept_in_stream == "scalar headers":
+        return kept
+    return {name: _read(value) for name, value in kept.items()}
 
 
 def _read(value: Any) -> Any:
@@ -58,7 +60,7 @@ def _text(value: bytes) -> str | bytes:
 
 
 def _keeps(name: str, value: Any, release: Release) -> bool:
-    if release.stream_keeps == "scalar headers":
+    if release.headers_kept_in_stream == "scalar headers":
         return not isinstance(value, list | tuple | dict)
     if name == X_DEATH:  # the broker's own is kept elsewhere
         return False
@@ -70,6 +72,6 @@ def _keeps(name: str, value: Any, release: Release) -> bool:
 def properties_kept(properties: Mapping[str, Any], release: Release) -> dict[str, Any]:
     """The properties that a stream hands out."""
     kept = {name: value for name, value in properties.items() if name != "cluster_id"}
-    if release.stream_keeps == "x- headers and CC":
+    if release.headers_kept_in_stream == "x- headers and CC":
         kept["delivery_mode"] = 2 if properties.get("delivery_mode") == 2 else 1
     return kept

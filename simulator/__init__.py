@@ -5,16 +5,24 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dlx._lazy import lazy
+from simulator.extras import importing
 
 if TYPE_CHECKING:
+    from simulator.broker.broker import Broker
+    from simulator.clock import VirtualClock
     from simulator.server import serve
+else:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "simulator.broker.broker": ("Broker",),
+            "simulator.clock": ("VirtualClock",),
+            "simulator.server": ("serve",),
+        },
+        load=importing("server"),
+    )
 
-__all__ = ["serve"]
-
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return getattr(importlib.import_module("simulator.server"), name)
-    raise AttributeError(f"module 'simulator' has no attribute {name!r}")
+__all__ = ["Broker", "VirtualClock", "serve"]

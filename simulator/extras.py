@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
-EXTRAS = {
-    **dict.fromkeys(("numpy", "pandas", "plotly", "py4j", "pyspark"), "replay"),
-    "pyarrow": "capture",
-    **dict.fromkeys(("pika", "starlette", "uvicorn"), "server"),
-    "defusedxml": "activemq",
-    **dict.fromkeys(("hypothesis", "pytest", "testcontainers"), "testing"),
+from collections.abc import Callable
+from importlib import import_module
+from types import ModuleType
+
+_SERVER = ("pika", "starlette", "uvicorn")
+
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "capture": ("pika", "pyarrow"),
+    "replay": ("pika", "pyarrow", "pyspark", "py4j", "numpy", "pandas", "plotly"),
+    "server": _SERVER,
+    "activemq": ("defusedxml",),
+    "testing": (*_SERVER, "defusedxml", "pytest", "hypothesis", "pamqp", "testcontainers"),
 }
+"""What each extra brings, as modules; for a library that several bring, the first is the smallest."""
 
 
-def missing(error: ModuleNotFoundError) -> str | None:
-    """What to install for the library that was not found; ``None`` when no extra has it."""
+def missing(error: ModuleNotFoundError, extra: str | None = None) -> str | None:
+    """Say what to install for the library that was not found; ``None`` when no extra has it.
+
+    ``extra`` is the one that all of what was asked for needs, such as ``replay`` for ``dlx replay``.
+    """
     library = (error.name or "").partition(".")[0]
-    if library not in EXTRAS:
+    having = [name for name, libraries in EXTRAS.items() if library in libraries]
+    if not having:
         return None
     # The package index knows another project by the name of this one.
-    return f"this needs {library}: pip install '.[{EXTRAS[library]}]' in a checkout of dlx"
+    return f"this needs {library}: pip install '.[{extra if extra in having else having[0]}]' in a checkout of dlx"
+
+
+def importing(extra: str) -> Callable[[str], ModuleType]:
+    """Return an ``import_module`` that names the extra where a library is not there."""
+
+    def load(module: str) -> ModuleType:
+        try:
+            return import_module(module)
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(missing(error, extra) or str(error), name=error.name) from None
+
+    return load

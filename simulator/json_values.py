@@ -20,6 +20,7 @@ import msgspec
 
 from dlx.deaths import seconds
 from dlx.field_values import Long
+from dlx.value_kinds import value_kind
 
 _BASE64_LINE = 76
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -57,7 +58,7 @@ def plain(value: Any) -> Any:
         _, digits, exponent = value.as_tuple()
         unscaled = int("".join(map(str, digits))) * (-1 if value < 0 else 1)
         return decimal_number(-int(exponent), unscaled)
-    raise TypeError(f"no JSON form for a {type(value).__name__}")
+    raise TypeError(f"no JSON form for {value_kind(value)}")
 
 
 def text(data: bytes) -> str:

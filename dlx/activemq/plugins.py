@@ -37,7 +37,7 @@ class Redelivery(msgspec.Struct, frozen=True, kw_only=True):
             ):
                 if delay_ms < MINIMUM_DELAY_MS:
                     raise ValueError(
-                        f"expected a {name} of at least {MINIMUM_DELAY_MS} ms in the redelivery plugin, or the"
+                        f"expected {name} to be at least {MINIMUM_DELAY_MS} ms in the redelivery plugin, or the"
                         f" broker does not start; got {delay_ms}"
                     )
 

@@ -37,32 +37,35 @@ class Declarations:
 
     queue_types: frozenset[str] = since(
         "3.10", frozenset({"classic", "quorum", "stream"}), before=frozenset({"classic", "quorum"}),
-        meaning="The types of queues there are.",
+        meaning="The queue types that exist.",
         evidence="live; rabbit_queue_type.erl",
     )
     queue_types_meaning_default: frozenset[str] = changed(
         {"3.13": frozenset({"undefined"}), "4.3": frozenset({"undefined", ""})}, before=_NONE,
-        meaning="Values of x-queue-type that mean the virtual host's default type.",
+        meaning="Values of x-queue-type that stand for the virtual host's default type.",
         evidence="live; rabbit_amqqueue.erl maybe_inject_default_queue_type_shortcut_into_args",
     )
     queue_type_argument: Literal["as declared", "where the default fits", "default or classic", "always"] = changed(
         {"3.10": "where the default fits", "3.13": "default or classic", "4.0": "always"}, before="as declared",
         meaning=(
-            "Whether a queue's arguments get an x-queue-type that was not declared: the virtual host's default type,"
-            " classic where the queue cannot be of that type, or always one of both."
+            "Whether the server adds an x-queue-type that the client did not declare: never; the virtual host's"
+            " default type where the queue can be of it; that, or else classic; or always one of both."
         ),
         evidence="live; rabbit_amqqueue.erl augment_declare_args",
     )
     server_named_queues: Literal["all types", "classic or internal error", "classic"] = changed(
         {"3.10": "classic or internal error", "4.3": "classic"}, before="all types",
-        meaning="The types of queues for which the server makes up a name; what becomes of a type it does not know.",
+        meaning=(
+            "The queue types for which the server makes up a name, and how it answers for a type that it does not"
+            " know."
+        ),
         evidence="live; rabbit_amqqueue.erl is_server_named_allowed",
     )
     arguments_checked_by_type: bool = since(
         "3.10", True, before=False,
         meaning=(
-            "A queue's arguments are checked and compared by what its type has; before, all alike, and a quorum queue"
-            " refuses five of them."
+            "Each queue type checks and compares the arguments that it knows; otherwise all types check the same, and"
+            " a quorum queue refuses five of them."
         ),
         evidence=(
             "live; rabbit_amqqueue.erl check_declare_arguments; rabbit_quorum_queue.erl check_invalid_arguments"
@@ -76,37 +79,39 @@ class Declarations:
     )
     classic_queue_arguments: frozenset[str] = changed(
         {"3.10": _CLASSIC_310, "4.0": _CLASSIC_310 | {"x-queue-leader-locator"}}, before=_ALL_38,
-        meaning="The arguments of classic queues that are checked and compared. In 3.8, of all queues.",
+        meaning="The arguments that are checked and compared for a classic queue; in 3.8, for a queue of any type.",
         evidence="live; rabbit_classic_queue.erl capabilities",
     )
     quorum_queue_arguments: frozenset[str] = changed(
         {"3.10": _QUORUM_310, "4.3": _QUORUM_43}, before=_QUORUM_38,
-        meaning="The arguments of quorum queues; those of other types are refused.",
+        meaning="The arguments that a quorum queue knows; it refuses those that only other types know.",
         evidence="live; rabbit_quorum_queue.erl capabilities",
     )
     stream_queue_arguments: frozenset[str] = changed(
         {"3.10": _STREAM, "4.3": _STREAM | {"x-stream-filter-size-bytes"}}, before=_NONE,
-        meaning="The arguments of streams; those of other types are refused.",
+        meaning="The arguments that a stream knows; it refuses those that only other types know.",
         evidence="live; rabbit_stream_queue.erl capabilities",
     )
     queue_mode_checked: bool = since(
         "4.3", False, before=True,
-        meaning="x-queue-mode must be default or lazy; then anything goes.",
+        meaning="x-queue-mode must be default or lazy; otherwise any value is taken.",
         evidence="live; rabbit_amqqueue.erl declare_args",
     )
     queue_versions: frozenset[int] = changed(
         {"3.10": frozenset({1, 2}), "4.3": frozenset({2})}, before=frozenset(),
-        meaning="The values of x-queue-version.",
+        meaning="The values that x-queue-version may have.",
         evidence="live; rabbit_amqqueue.erl check_queue_version",
     )
-    age_without_number: Literal["internal error", "refused"] = since(
+    non_numeric_max_age: Literal["internal error", "refused"] = since(
         "4.3", "refused", before="internal error",
-        meaning="What becomes of an x-max-age or x-stream-offset that does not begin with a digit.",
+        meaning="How the server answers an x-max-age or x-stream-offset that does not begin with a digit.",
         evidence="live; rabbit_amqqueue.erl check_max_age",
     )
     max_age_compared: Literal["as written", "in milliseconds"] = since(
         "4.3", "in milliseconds", before="as written",
-        meaning="How the x-max-age of a stream is compared when it is declared again, and shown in the refusal.",
+        meaning=(
+            "How a stream's x-max-age is compared when the stream is declared again, and how the refusal shows it."
+        ),
         evidence="live",
     )
     stream_filter_size_refusal: str | None = changed(
@@ -115,12 +120,12 @@ class Declarations:
             "4.3": "Invalid value for x-stream-filter-size-bytes",
         },
         before=None,
-        meaning="The text that refuses an x-stream-filter-size-bytes outside of 16 to 255.",
+        meaning="The text that refuses an x-stream-filter-size-bytes outside 16 to 255.",
         evidence="live; rabbit_stream_queue.erl check_filter_size",
     )
     leader_locators: frozenset[str] = changed(
         {"3.10": _LOCATORS, "4.0": _LOCATORS | {"min-masters"}}, before=_NONE,
-        meaning="The values of x-queue-leader-locator.",
+        meaning="The values that x-queue-leader-locator may have.",
         evidence="live; rabbit_queue_location.erl queue_leader_locators",
     )
     exchange_types: frozenset[str] = changed(
@@ -129,11 +134,11 @@ class Declarations:
             "4.3": _EXCHANGES | {"x-local-random", "x-modulus-hash"},
         },
         before=_EXCHANGES,
-        meaning="The types of exchanges that a server has without plugins.",
+        meaning="The exchange types of a server without plugins.",
         evidence="live; rabbit_registry.erl lookup_all",
     )
     unknown_exchange_type_code: int = since(
         "3.13", 406, before=503,
-        meaning="The code of an unknown exchange type: 503 ends the connection, 406 the channel.",
+        meaning="The error code for an unknown exchange type: 503 closes the connection, 406 only the channel.",
         evidence="live; rabbit_exchange.erl check_type",
     )

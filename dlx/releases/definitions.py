@@ -25,40 +25,40 @@ class Definitions:
     definitions_without_vhost: Literal["no such vhost", "crash"] = since(
         "3.13", "crash", before="no such vhost",
         meaning=(
-            "Queues, exchanges or bindings that name no virtual host, in an import that is not into one: refused, or"
-            " a crash."
+            "An import for the whole broker with queues, exchanges or bindings that name no virtual host is refused,"
+            " or crashes."
         ),
         evidence="live; rabbit_definitions.erl any_orphaned_in_doc (3.13.7)",
     )
     definitions_existing: Literal["checked", "skipped"] = since(
         "3.10", "skipped", before="checked",
         meaning=(
-            "Imported queues and exchanges that exist already: arguments and type are checked all the same, or they"
-            " are skipped."
+            "An imported queue or exchange that exists already is checked for the same type and arguments, or"
+            " skipped."
         ),
         evidence="live; rabbit_definitions.erl add_queue_int",
     )
     definitions_impossible_queues: Literal["refused", "left out"] = since(
         "3.10", "left out", before="refused",
         meaning=(
-            "An imported queue that its type cannot be, such as a quorum queue that is not durable: refused, or left"
-            " out without a word."
+            "An imported queue that its type does not allow, such as a quorum queue that is not durable, is refused,"
+            " or silently left out."
         ),
         evidence="live; rabbit_definitions.erl add_queue_int, rabbit_queue_type_util.erl check_non_durable",
     )
     definitions_impossible_bindings: Literal["left out", "refused"] = since(
         "3.13", "refused", before="left out",
         meaning=(
-            "An imported binding whose ends are missing, or which the exchange does not take: left out without a"
-            " word, or refused."
+            "An imported binding whose source or destination is missing, or which the exchange does not take, is"
+            " silently left out, or refused."
         ),
         evidence="live; rabbit_definitions.erl add_binding_int",
     )
     definitions_refusal_texts: Literal["printed", "plain"] = since(
         "4.3", "plain", before="printed",
         meaning=(
-            "The refusal of an imported policy or parameter: printed as an Erlang term and escaped for HTML, or the"
-            " plain text."
+            "The refusal of an imported policy or parameter is printed as an Erlang term and escaped for HTML, or is"
+            " the plain text."
         ),
         evidence="live; rabbit_definitions.erl format, add_policy, add_parameter",
     )

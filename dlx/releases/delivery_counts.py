@@ -12,16 +12,19 @@ class DeliveryCounts:
 
     quorum_delivery_limit_counts: Literal["returns", "failures"] = since(
         "4.3", "failures", before="returns",
-        meaning="What counts towards the delivery limit: every return, or only basic.reject and lost channels.",
+        meaning=(
+            "The deliveries that count towards the delivery limit: every return, or only failures (basic.reject and"
+            " lost channels)."
+        ),
         evidence="live; rabbit_fifo.erl return_one",
     )
-    failed_deliveries: frozenset[str] = changed(
+    returns_counted_as_failures: frozenset[str] = changed(
         {
             "4.0": frozenset({"lost channel", "final nack", "final reject"}),
             "4.3": frozenset({"reject", "lost channel", "final reject"}),
         },
         before=frozenset(),
-        meaning="What counts as a failed delivery, beside the count of all returns.",
+        meaning="The returns that count as failed deliveries, a count that is kept beside that of all returns.",
         evidence="live; rabbit_fifo.erl discard, return (4.0.5, 4.3.5)",
     )
     quorum_count_on_first_get: bool = since(
@@ -37,9 +40,9 @@ class DeliveryCounts:
     delivery_count_carried: Literal["never", "from quorum queues", "from all queues"] = changed(
         {"4.0": "from quorum queues", "4.3": "from all queues"}, before="never",
         meaning=(
-            "A dead letter brings its count of failed deliveries along: the next quorum queue shows it, and counts on"
-            " from it. In 4.0 a final rejection and a lost channel count as failed, in 4.3 basic.reject (not nack) and"
-            " a lost channel, in classic queues too."
+            "Whether a dead letter brings its count of failed deliveries along, for the next quorum queue to show:"
+            " never, from a quorum queue, or from any queue. Where the delivery limit counts failures, the next queue"
+            " counts on from it."
         ),
         evidence=(
             "live; rabbit_fifo.erl incr_msg, annotate_msg; rabbit_variable_queue.erl annotate_delivery_count (4.3)"

@@ -12,35 +12,38 @@ class Messages:
 
     death_history: Literal["headers", "annotations"] = since(
         "3.13", "annotations", before="headers",
-        meaning="Where a message's deaths live: in its own headers, or beside it, rendered into headers on delivery.",
+        meaning=(
+            "Where the record of a message's deaths is kept: in its own headers, or beside it, written into headers"
+            " on delivery."
+        ),
         evidence="live; rabbit_dead_letter.erl (3.10), mc.erl record_death (3.13 on)",
     )
     death_order: Literal["reversed on every death", "recency"] = since(
         "3.13.3", "recency", before="reversed on every death",
         meaning=(
-            "Order of x-death entries. Until 3.12 a list of two or more is reversed by every further death, so that"
-            " only entry 0 is the newest; the cycle rule reads that order."
+            "The order of x-death entries: every further death reverses a list of two or more, so that only entry 0"
+            " is sure to be the newest, or the most recent death comes first. The cycle rule reads that order."
         ),
         evidence="live; rabbit_dead_letter.erl group_by_queue_and_reason (3.10), mc.erl record_death (3.13.3 on)",
     )
     client_deaths_continued: bool = since(
         "4.0", False, before=True,
         meaning=(
-            "An x-death header that a client publishes is taken as history and counted on; from 4.0 it is opaque data"
-            " until the first death replaces it."
+            "An x-death header that a client publishes is taken as history and counted on; otherwise it is opaque"
+            " data until the first death replaces it."
         ),
         evidence="live; mc_amqpl.erl headers_to_deaths (3.13.7); release notes of 4.0.1",
     )
     last_death_headers: bool = since(
         "3.13", True, before=False,
-        meaning="x-last-death-reason, -queue and -exchange are written at every death.",
+        meaning="Every death writes x-last-death-reason, x-last-death-queue and x-last-death-exchange.",
         evidence="live; mc.erl record_death",
     )
     death_routing_keys: Literal["first key and CC header", "all keys less BCC"] = since(
         "3.13", "all keys less BCC", before="first key and CC header",
         meaning=(
-            "What an entry's routing-keys hold: the first key and the CC header as it stands at that death, or every"
-            " routing key less, one for one, those published as BCC."
+            "What an entry's routing-keys hold: the first key and the CC header as it stands at that death, or all"
+            " routing keys except, one for one, those published as BCC."
         ),
         evidence=(
             "live (a dead-letter routing key equal to a BCC key leaves an empty array from 4.0); mc.erl record_death"
@@ -48,12 +51,12 @@ class Messages:
     )
     cc_header_after_dead_letter_routing_key: Literal["removed", "kept"] = since(
         "3.13", "kept", before="removed",
-        meaning="What becomes of the CC header when a dead-letter routing key replaces the keys.",
+        meaning="Whether the CC header stays when a dead-letter routing key replaces the message's keys.",
         evidence="live; the dead-letter and sender-selected guides still describe the removal",
     )
     expiration_form: Literal["as published", "normalised"] = since(
         "3.13", "normalised", before="as published",
-        meaning="'+60000' and '0060000' are delivered and recorded as published, or as '60000'.",
+        meaning="An expiration of '+60000' or '0060000' is delivered and recorded as published, or as '60000'.",
         evidence="live; mc_amqpl.erl essential_properties",
     )
     expiration_max_ms: int | None = since(
@@ -68,15 +71,15 @@ class Messages:
     )
     stream_takes_dead_letters: bool = since(
         "3.12", True, before=False,
-        meaning="A stream receives at-most-once dead letters; until 3.11 they are lost.",
+        meaning="A stream receives at-most-once dead letters; otherwise they are lost without a word.",
         evidence="live; release notes of 3.12.0",
     )
-    stream_keeps: Literal["scalar headers", "x- headers and CC"] = since(
+    headers_kept_in_stream: Literal["scalar headers", "x- headers and CC"] = since(
         "3.13", "x- headers and CC", before="scalar headers",
         meaning=(
-            "What of a message's headers a stream keeps. Until 3.12 no arrays and tables (so neither CC nor x-death),"
-            " and of the keys the first; then the broker's x-death, x- headers of any type and CC, whose keys come"
-            " back behind the first, while delivery_mode is always set."
+            "The headers that a message keeps in a stream: scalars, without arrays and tables (so neither CC nor"
+            " x-death), and only the first routing key; or the broker's x-death, x- headers of any type and CC, whose"
+            " keys come back behind the first, while delivery_mode is always set."
         ),
         evidence="live; rabbit_msg_record.erl (3.10.8), mc_amqpl.erl convert_to, convert_from (3.13.7 on)",
     )

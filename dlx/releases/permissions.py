@@ -17,20 +17,21 @@ class Permissions:
     )
     access_refusal_names_permission: bool = since(
         "3.13", True, before=False,
-        meaning="A refused access says which permission was missing.",
+        meaning="A refused access names the permission that was missing.",
         evidence="live; rabbit_access_control.erl check_resource_access",
     )
     topic_permission_expansion: Literal["verbatim", "escaped"] = since(
         "4.3", "escaped", before="verbatim",
         meaning=(
-            "How {username} and {vhost} stand in a topic permission: as part of the regular expression, or literally."
+            "How {username} and {vhost} are put into a topic permission: as part of the regular expression, or"
+            " literally."
         ),
         evidence="live; rabbit_auth_backend_internal.erl expand_topic_permission",
     )
     topic_permission_keys: Literal["first", "all"] = since(
         "4.0", "all", before="first",
         meaning=(
-            "Which routing keys of a publish a topic permission is asked for: the first, or those of CC and BCC, too."
+            "The routing keys of a publish that a topic permission must allow: the first, or those of CC and BCC too."
         ),
         evidence="live; rabbit_channel.erl check_write_permitted_on_topics",
     )

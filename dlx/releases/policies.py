@@ -54,12 +54,12 @@ class PolicySelection:
 
     policy_applies_to_queue_types: bool = since(
         "3.12", True, before=False,
-        meaning="apply-to takes classic_queues, quorum_queues and streams.",
+        meaning="A policy's apply-to takes classic_queues, quorum_queues and streams.",
         evidence="live; pull request 7601 of rabbitmq-server",
     )
     operator_overflow: bool = since(
         "3.12.8", True, before=False,
-        meaning="An operator policy may set overflow, and wins.",
+        meaning="An operator policy may set overflow, and wins over the policy and the argument.",
         evidence="live; rabbit_policies.erl (3.12.8 on)",
     )
     classic_unsupported_policy_keys: frozenset[str] = changed(
@@ -70,12 +70,19 @@ class PolicySelection:
             "4.3": _NOT_CLASSIC_40 | _SELECTORS,
         },
         before=_NONE,
-        meaning="Policy keys that a classic queue does not support.",
+        meaning=(
+            "Policy keys that a classic queue does not support. A policy with one of them is skipped as a whole, and"
+            " the next one by priority applies."
+        ),
         evidence="rabbit_classic_queue.erl capabilities; live for delivery-limit",
     )
     quorum_unsupported_policy_keys: frozenset[str] = changed(
         {"3.10": _NOT_QUORUM_310, "4.3": _NOT_QUORUM_43 | _SELECTORS}, before=_NOT_QUORUM_38,
-        meaning="Policy keys that a quorum queue does not support.",
+        meaning=(
+            "Policy keys that a quorum queue does not support; a policy with one of them is skipped. In 3.8 a queue"
+            " declared after such a policy has it until policies are evaluated again; definitions do not tell which"
+            " came first, so it is always skipped here."
+        ),
         evidence="rabbit_quorum_queue.erl capabilities; live for max-priority",
     )
     stream_unsupported_policy_keys: frozenset[str] = changed(
@@ -85,7 +92,7 @@ class PolicySelection:
             "4.3": _NOT_STREAM_43 | _SELECTORS | {"target-group-size"},
         },
         before=_NONE,
-        meaning="Policy keys that a stream does not support.",
+        meaning="Policy keys that a stream does not support; a policy with one of them is skipped.",
         evidence="rabbit_stream_queue.erl capabilities",
     )
 
@@ -101,7 +108,7 @@ class PolicyContents:
             "4.3": _KEYS_40 | _DELAYED_RETRY | {"consumer-disconnected-timeout"},
         },
         before=_KEYS_38,
-        meaning="The keys that a policy may have, on a server without plugins.",
+        meaning="The keys that a policy may have on a server without plugins.",
         evidence="live; rabbit_registry.erl lookup_all policy_validator",
     )
     operator_policy_keys: frozenset[str] = changed(
@@ -123,25 +130,26 @@ class PolicyContents:
         },
         before=("locator", "mirroring", "other"),
         meaning=(
-            "The groups in which a policy's keys are checked; within one, by name. What is wrong first is reported."
+            "The groups in which a policy's keys are checked, each group by name; the first wrong key is the one"
+            " reported."
         ),
         evidence="live; rabbit_policy.erl validation0",
     )
     policy_pattern_max_bytes: int | None = since(
         "4.3", 1024, before=None,
-        meaning="How long a policy's pattern may be.",
+        meaning="The longest pattern that a policy may have, in bytes.",
         evidence="live; rabbit_re.erl",
     )
     regex_errors: Literal["PCRE", "PCRE2"] = since(
         "4.3", "PCRE2", before="PCRE",
-        meaning="Whose words say what is wrong with a pattern: Erlang's until OTP 27, PCRE, or PCRE2.",
+        meaning="The library whose words say what is wrong with a pattern: Erlang has PCRE until OTP 27, then PCRE2.",
         evidence="live",
     )
     queue_master_locator: Literal["strategies", "leader locators", "denied"] = changed(
         {"4.0": "leader locators", "4.3": "denied"}, before="strategies",
         meaning=(
-            "What a queue-master-locator may be in a policy; in the end it is denied, as an argument of classic"
-            " queues, too."
+            "The values of queue-master-locator that a policy may have; at last it is denied there, and as an"
+            " argument of classic queues."
         ),
         evidence="live; rabbit_queue_location.erl",
     )

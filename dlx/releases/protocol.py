@@ -12,7 +12,7 @@ class Protocol:
 
     max_message_size: int = since(
         "4.0", 16_777_216, before=134_217_728,
-        meaning="The largest message body, in bytes, that a server takes by default.",
+        meaning="The largest message body that a server takes by default, in bytes.",
         evidence="live; rabbit.app.src or prelaunch configuration max_message_size",
     )
     delivery_mode_checked: bool = since(
@@ -20,38 +20,44 @@ class Protocol:
         meaning="A publish with a delivery_mode other than 1 and 2 is refused.",
         evidence="live; rabbit_basic.erl is_message_persistent (3.10.8)",
     )
-    frame_max_least: int = since(
+    frame_max_min: int = since(
         "4.3", 8192, before=4096,
-        meaning="The least frame_max in bytes that a client may settle on, which is also the limit until it has.",
+        meaning=(
+            "The smallest frame_max that a client may settle on, in bytes; it is also the limit until the client has."
+        ),
         evidence="live; rabbit_framing.hrl FRAME_MIN_SIZE",
     )
     content_size_checked: bool = since(
         "4.3", True, before=False,
         meaning=(
-            "Content longer than its header says, or than 512 MiB, ends the connection; else its channel waits on."
+            "Content longer than its header says, or than 512 MiB, ends the connection; otherwise its channel goes on"
+            " waiting."
         ),
         evidence="live; rabbit_command_assembler.erl process",
     )
     speaks_amqp_1_0: bool = since(
         "4.0", True, before=False,
-        meaning="AMQP 1.0 without a plugin: its header is what a client of an unknown protocol is answered.",
+        meaning=(
+            "The server speaks AMQP 1.0 without a plugin, and answers a client of an unknown protocol with the header"
+            " of AMQP 1.0."
+        ),
         evidence="live; rabbit_reader.erl refuse_connection",
     )
-    greets_amqp_0_8: bool = since(
+    accepts_amqp_0_8: bool = since(
         "4.0", False, before=True,
-        meaning="A client of AMQP 0-8 is let in as one of 0-9-1.",
+        meaning="A client that asks for AMQP 0-8 is served AMQP 0-9-1.",
         evidence="live; rabbit_reader.erl handshake",
     )
-    error_texts: Literal["bytes", "UTF-8"] = since(
+    error_text_encoding: Literal["bytes", "UTF-8"] = since(
         "3.13", "UTF-8", before="bytes",
         meaning=(
-            "What error texts show of a client's bytes that are no UTF-8: the bytes themselves, or the same in"
-            " Latin-1."
+            "How an error text shows bytes of a client that are not UTF-8: as they are, or read as Latin-1 and"
+            " encoded in UTF-8."
         ),
         evidence="live; rabbit_binary_generator.erl amqp_exception_explanation, rabbit_reader.erl frame_error",
     )
     surrogates_are_utf_8: bool = since(
         "4.3", False, before=True,
-        meaning="A name that encodes surrogates passes for UTF-8.",
+        meaning="A name that encodes surrogates passes as UTF-8.",
         evidence="live; rabbit_binary_parser.erl validate_utf8",
     )

@@ -17,14 +17,17 @@ class Routing:
     )
     headers_match_numbers: Literal["by value", "by type and value"] = since(
         "3.13", "by type and value", before="by value",
-        meaning="A headers binding compares the integer 1 with the float 1.0 as equal, or not.",
+        meaning=(
+            "A headers binding compares numbers by value, so that the integer 1 equals the float 1.0, or by type and"
+            " value."
+        ),
         evidence="live; rabbit_exchange_type_headers.erl match",
     )
     headers_match_message_timestamps: Literal["seconds", "milliseconds"] = since(
         "3.13", "milliseconds", before="seconds",
         meaning=(
-            "What a message's timestamp header is when a headers binding compares it. The binding's own is in"
-            " seconds, so from 3.13 two equal timestamps never match, but an integer of milliseconds does."
+            "The unit in which a headers binding sees a message's timestamp header. The binding's own is in seconds,"
+            " so with milliseconds two equal timestamps never match, but an integer of milliseconds does."
         ),
         evidence="live; mc_amqpl.erl routing_value",
     )

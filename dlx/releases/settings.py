@@ -17,7 +17,7 @@ class Settings:
     )
     quorum_overflow: bool = since(
         "3.10", True, before=False,
-        meaning="Quorum queues take an overflow setting; before, they only drop from the head.",
+        meaning="Quorum queues take an overflow setting; otherwise they only drop from the head.",
         evidence="live; rabbit_quorum_queue.erl overflow",
     )
     quorum_at_least_once: bool = since(
@@ -27,7 +27,7 @@ class Settings:
     )
     quorum_expires: Literal["not supported", "policy wins", "smaller"] = changed(
         {"3.10": "policy wins", "4.0": "smaller"}, before="not supported",
-        meaning="A quorum queue's expires when argument and policy both set it.",
+        meaning="Which expires holds for a quorum queue when both argument and policy set it.",
         evidence="live for 3.8, 3.10, 4.0, 4.3; rabbit_quorum_queue.erl (3.13.7)",
     )
     quorum_default_delivery_limit: int | None = since(
@@ -38,13 +38,13 @@ class Settings:
     quorum_negative_delivery_limit: Literal["zero", "unlimited"] = since(
         "4.0", "unlimited", before="zero",
         meaning=(
-            "What a negative delivery limit means. Where it means unlimited, argument and policy combine to the"
-            " larger when either is negative, else to the smaller."
+            "How a negative delivery limit is read. As unlimited, argument and policy combine to the larger when"
+            " either is negative, otherwise to the smaller."
         ),
         evidence="live; rabbit_quorum_queue.erl resolve_delivery_limit",
     )
     quorum_non_integer_delivery_limit: Literal["unlimited", "default"] = since(
         "4.3", "default", before="unlimited",
-        meaning="What a delivery limit means that is no integer, which no release refuses.",
+        meaning="How a delivery limit that is not an integer is read; no release refuses it.",
         evidence="live; rabbit_quorum_queue.erl get_delivery_limit",
     )

@@ -32,6 +32,7 @@ import msgspec
 from pika import BasicProperties
 from pika.spec import Basic
 
+from dlx.value_kinds import value_kind
 from simulator.capture.capture_errors import CaptureError
 from simulator.capture.journal import Journal, journal_to_capture
 from simulator.capture.observe import split_properties
@@ -105,8 +106,8 @@ class Recorder:
         if isinstance(channel, RecordedChannel):
             raise ValueError("channel: expected one that is not recorded yet, got one that a recorder has wrapped")
         if not hasattr(channel, "channel_number"):
-            got = type(channel).__name__
-            raise TypeError(f"channel: expected a channel of pika, such as connection.channel(), got a {got}")
+            got = value_kind(channel)
+            raise TypeError(f"channel: expected a channel of pika, such as connection.channel(), got {got}")
         recorded = RecordedChannel(channel, self)
         with self.lock:
             self._give_back_closed()

@@ -80,10 +80,12 @@ class Observation(msgspec.Struct, gc=False):
     payload: bytes
 
 
-def __getattr__(name: str) -> Any:
-    if name == "SCHEMA":
-        return _schema()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # for them it is declared above
+
+    def __getattr__(name: str) -> Any:
+        if name == "SCHEMA":  # pyarrow takes long to load, and a consumer that records does without
+            return _schema()
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @cache

@@ -31,6 +31,12 @@ from simulator.testing.search.systematic_search import Search
 SECONDS, SECONDS_MAX = 12.0, 7 * 86_400.0
 STEPS = 40
 SHORTEST = "The shortest history found"
+NOTHING_FOUND = {
+    "lossless": "No loss found",
+    "settles": "No loop found",
+    "punctual": "No delay found",
+    "accepts": "No refusal found",
+}
 EXIT_BROKEN, EXIT_FAULT = 1, 70
 
 
@@ -227,7 +233,8 @@ def _say_held(search: Search, one_history: bool) -> None:
     if one_history:
         click.echo(f"This history does not break '{search.property.name}'.")
         return
-    click.echo(f"{search.property.promise}. The search tried {search.tried:,} histories.")
+    nothing = NOTHING_FOUND.get(search.property.name, "No fault found")
+    click.echo(f"{nothing}: {search.property.promise}. The search tried {search.tried:,} histories.")
     if not search.publishes:
         click.echo("No message can get into any queue, so nothing was published.")
     for each in search.untried:

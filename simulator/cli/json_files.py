@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from dlx.value_kinds import value_kind
 from simulator.cli.exit_errors import DataError
 
 
@@ -23,5 +24,5 @@ def read_object(path: Path) -> dict[str, Any]:
     except msgspec.DecodeError as error:
         raise DataError(f"{path}: {error}") from error
     if not isinstance(document, dict):
-        raise DataError(f"{path}: expected an object, got {type(document).__name__}")
+        raise DataError(f"{path}: expected an object, got {value_kind(document)}")
     return document

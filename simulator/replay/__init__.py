@@ -8,8 +8,10 @@ workers, which need only the kernel, do not import Spark's client side.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dlx._lazy import lazy
+from simulator.extras import importing
 
 if TYPE_CHECKING:
     from simulator.replay.local import replay_table
@@ -17,22 +19,18 @@ if TYPE_CHECKING:
     from simulator.replay.spark_session import spark_session
     from simulator.replay.summary import Finding, Summary, findings, hops, summarize
     from simulator.replay.verdicts import VERDICTS, Difference, Verdict
-
-_HOME = {
-    "VERDICTS": "verdicts",
-    "Difference": "verdicts",
-    "Finding": "summary",
-    "Summary": "summary",
-    "Verdict": "verdicts",
-    "findings": "summary",
-    "hops": "summary",
-    "replay": "plan",
-    "replay_table": "local",
-    "scan": "plan",
-    "ship": "plan",
-    "spark_session": "spark_session",
-    "summarize": "summary",
-}
+else:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "simulator.replay.local": ("replay_table",),
+            "simulator.replay.plan": ("replay", "scan", "ship"),
+            "simulator.replay.spark_session": ("spark_session",),
+            "simulator.replay.summary": ("Finding", "Summary", "findings", "hops", "summarize"),
+            "simulator.replay.verdicts": ("VERDICTS", "Difference", "Verdict"),
+        },
+        load=importing("replay"),
+    )
 
 __all__ = [
     "VERDICTS",
@@ -49,9 +47,3 @@ __all__ = [
     "spark_session",
     "summarize",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'simulator.replay' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"simulator.replay.{_HOME[name]}"), name)

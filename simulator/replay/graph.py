@@ -123,7 +123,7 @@ class Graph:
         return [each for each, _ in zip(found, range(PATHS_MAX), strict=False)]
 
     def _hides_deaths(self, queue: str) -> bool:
-        return self.flow.is_stream(queue) and self.flow.release.stream_keeps == "scalar headers"
+        return self.flow.is_stream(queue) and self.flow.release.headers_kept_in_stream == "scalar headers"
 
     def matches(self, state: State, target: Target) -> bool:
         """Whether the state shows exactly what was delivered.

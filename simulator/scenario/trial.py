@@ -13,8 +13,8 @@ The methods that are called like steps refuse names that the definitions never h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypedDict, Unpack
 
 from dlx.releases import DEFAULT
 from dlx.topology import Policy
@@ -27,6 +27,16 @@ from simulator.scenario.steps import AnyStep, History
 from simulator.scenario.unknown_names import unknown_names
 
 ACTIONS_PER_PULSE = 1_000
+
+
+class PublishFields(TypedDict, total=False):
+    """The fields of ``steps.Publish`` that have defaults."""
+
+    headers: Mapping[str, Any]
+    expiration_ms: int | None
+    body_bytes: int
+    times: int
+    vhost: str
 
 
 class Trial(Player):
@@ -85,7 +95,7 @@ class Trial(Player):
     # Steps, one method each. All raise ``LookupError`` for a name that the definitions never had, and ``ValueError``
     # for a value that a step cannot have.
 
-    def publish(self, exchange: str, routing_key: str, **how: Any) -> None:
+    def publish(self, exchange: str, routing_key: str, **how: Unpack[PublishFields]) -> None:
         """Publish messages; ``how`` are the other fields of ``steps.Publish``. Raises ``ValueError`` if refused."""
         self._clients.refusal = ""
         self._ask("publish", exchange=exchange, routing_key=routing_key, **how)
@@ -101,7 +111,9 @@ class Trial(Player):
         """The consumer of ``queue`` rejects its oldest delivery for good."""
         self._ask("reject", queue=queue, times=times, vhost=vhost)
 
-    def requeue(self, queue: str, times: int = 1, *, method: str = "reject", vhost: str = "/") -> None:
+    def requeue(
+        self, queue: str, times: int = 1, *, method: Literal["reject", "nack"] = "reject", vhost: str = "/"
+    ) -> None:
         """The consumer of ``queue`` returns its oldest delivery to the queue, by ``reject`` or ``nack``."""
         self._ask("requeue", queue=queue, times=times, method=method, vhost=vhost)
 

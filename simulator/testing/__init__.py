@@ -7,25 +7,28 @@ Names are loaded on first use; the plugin is loaded by pytest itself.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dlx._lazy import lazy
+from simulator.extras import importing
 
 if TYPE_CHECKING:
     from simulator.scenario.properties.property import Property, PropertyBroken
     from simulator.scenario.trial import Trial, replay
     from simulator.testing.assertions import assert_dead_lettered, assert_nothing_lost, assert_settles
     from simulator.testing.topology_machine import TopologyMachine
+else:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "simulator.scenario.trial": ("Trial", "replay"),
+            "simulator.testing.assertions": ("assert_dead_lettered", "assert_nothing_lost", "assert_settles"),
+            "simulator.scenario.properties.property": ("Property", "PropertyBroken"),
+            "simulator.testing.topology_machine": ("TopologyMachine",),
+        },
+        load=importing("testing"),
+    )
 
-_HOME = {
-    "Property": "simulator.scenario.properties.property",
-    "PropertyBroken": "simulator.scenario.properties.property",
-    "TopologyMachine": "simulator.testing.topology_machine",
-    "Trial": "simulator.scenario.trial",
-    "assert_dead_lettered": "simulator.testing.assertions",
-    "assert_nothing_lost": "simulator.testing.assertions",
-    "assert_settles": "simulator.testing.assertions",
-    "replay": "simulator.scenario.trial",
-}
 
 __all__ = [
     "Property",
@@ -37,19 +40,3 @@ __all__ = [
     "assert_settles",
     "replay",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'simulator.testing' has no attribute {name!r}")
-    try:
-        home = importlib.import_module(_HOME[name])
-    except ModuleNotFoundError as error:
-        from simulator.extras import missing
-
-        raise ModuleNotFoundError(missing(error) or str(error), name=error.name) from None
-    return getattr(home, name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

@@ -10,15 +10,31 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias
 
 from dlx.consumer import DeathHistory
 from dlx.deaths import REASONS
 from simulator.testing.brokers.inspect_broker import inspect
 from simulator.testing.brokers.inspection import PATHS_SHOWN, Inspection
 
+if TYPE_CHECKING:
+    from simulator.broker import Broker as SimulatedBroker
+    from simulator.server.in_process import Server
+    from simulator.testing.brokers.broker_under_test import Broker
 
-def assert_dead_lettered(broker: Any, *, to: str, reason: str | None = None, times: int | None = None) -> None:
+
+class HasBroker(Protocol):
+    """Something that has a broker of the simulator, such as a ``Trial``."""
+
+    @property
+    def broker(self) -> SimulatedBroker: ...
+
+
+Checked: TypeAlias = "Broker | Server | SimulatedBroker | HasBroker"
+"""What can be checked: the fixture, a server, and a broker that records, or what has one."""
+
+
+def assert_dead_lettered(broker: Checked, *, to: str, reason: str | None = None, times: int | None = None) -> None:
     """Dead letters are in the queue ``to``, ready to be delivered.
 
     On a real server this waits up to five seconds for them. That there are none has to
@@ -49,7 +65,7 @@ def assert_dead_lettered(broker: Any, *, to: str, reason: str | None = None, tim
         _fail(wrong, inspection.evidence())
 
 
-def assert_nothing_lost(broker: Any) -> None:
+def assert_nothing_lost(broker: Checked) -> None:
     """Every copy that was routed to a queue is still in one, or was acknowledged.
 
     A publish that was returned, unroutable or refused by a full queue is no loss: its
@@ -73,7 +89,7 @@ def assert_nothing_lost(broker: Any) -> None:
         _fail(["expected that nothing is lost, but:"], lost)
 
 
-def assert_settles(broker: Any, *, within: timedelta | float) -> None:
+def assert_settles(broker: Checked, *, within: timedelta | float) -> None:
     """Left alone for ``within``, the broker comes to rest: after it, nothing happens to any message.
 
     On the simulator the time is virtual, and it has passed afterwards; what would

@@ -340,7 +340,7 @@ def test_only_a_channel_can_be_wrapped_and_only_once(connection: pika.BlockingCo
     with Recorder(path) as recorder:
         with pytest.raises(TypeError, match=r"channel: expected a channel of pika, .* got a BlockingConnection"):
             recorder.wrap(connection)
-        with pytest.raises(TypeError, match=r"channel: expected a channel of pika, .* got a str"):
+        with pytest.raises(TypeError, match=r"channel: expected a channel of pika, .* got a string"):
             recorder.wrap("orders")
         channel = recorder.wrap(connection.channel())
         with pytest.raises(ValueError, match="channel: expected one that is not recorded yet"):

@@ -75,7 +75,7 @@ def test_a_system_that_there_is_not_is_wrong_usage(path: Path, systems: str, cap
     ("text", "problem"),
     [
         ("{", "truncated"),
-        ("[]", "expected an object, got list"),
+        ("[]", "expected an object, got an array"),
         ('{"messages": [{"name": "a", "fails": "never"}], "until_ms": 1}', "messages[0].fails: "),
     ],
 )

@@ -115,6 +115,12 @@ def test_a_header_named_headers_stays_one_of_the_properties_headers() -> None:
     assert kept == {**properties.headers, "x-failed-attempts": 1}
 
 
+def test_the_text_of_a_history_is_its_path() -> None:
+    history = history_of(entry("orders.wait"), entry(count=2))
+    assert str(history) == f"{history}" == history.path == "orders rejected x2 -> orders.wait rejected"
+    assert str(dlx.death_history(None)) == ""
+
+
 def test_the_list_alone_is_read() -> None:
     assert dlx.death_history([entry(count=2)]) == history_of(entry(count=2))
 
@@ -126,6 +132,20 @@ def test_what_has_no_headers_is_refused(source: Any) -> None:
         dlx.death_history(source)
     with pytest.raises(TypeError, match="source: expected"):
         dlx.republish_headers(source, attempts=1)
+
+
+@pytest.mark.parametrize("source", [{"headers": 3}, {"headers": "x", "app_id": "shop"}, {b"headers": [], "type": "t"}])
+def test_properties_whose_headers_are_no_table_are_refused(source: Any) -> None:
+    with pytest.raises(TypeError, match=r"source: expected a message's properties, .* got a table without headers"):
+        dlx.death_history(source)
+    with pytest.raises(TypeError, match="source: expected"):
+        dlx.republish_headers(source, attempts=1)
+
+
+@pytest.mark.parametrize("headers", [{"headers": 3, "tenant": "a"}, {"headers": 3, "x-death": [entry()]}])
+def test_a_header_that_a_publisher_named_headers_does_not_raise(headers: dict[str, Any]) -> None:
+    assert dlx.death_history(headers).total == ("x-death" in headers)
+    assert dlx.republish_headers(headers, attempts=1)["headers"] == 3
 
 
 def test_texts_may_be_bytes() -> None:
@@ -190,22 +210,25 @@ def test_a_time_that_makes_no_sense_is_none(time: Any) -> None:
 
 # -- what is malformed ---------------------------------------------------------
 
+OUT_OF_RANGE = "an integer out of range (0 to 9223372036854775807)"
+
 
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("rejected", "x-death is a str, not an array"),
-        ({"queue": "q"}, "x-death is a dict, not an array"),
-        (["rejected"], "x-death[0] is a str, not a table"),
-        ([None], "x-death[0] is a NoneType, not a table"),
+        ("rejected", "x-death is a string, not an array"),
+        ({"queue": "q"}, "x-death is a table, not an array"),
+        (["rejected"], "x-death[0] is a string, not a table"),
+        ([7], "x-death[0] is an integer, not a table"),
+        ([None], "x-death[0] is nothing (None), not a table"),
         ([{"queue": "q"}], "x-death[0] lacks a queue or a reason"),
         ([{"reason": "rejected", "queue": 7}], "x-death[0] lacks a queue or a reason"),
-        ([entry(count="3")], "x-death[0].count is a str, not a number of deaths"),
-        ([entry(count=-1)], "x-death[0].count is out of range, not a number of deaths"),
-        ([entry(count=10**5000)], "x-death[0].count is out of range, not a number of deaths"),
+        ([entry(count="3")], "x-death[0].count is a string, not a number of deaths"),
+        ([entry(count=-1)], f"x-death[0].count is {OUT_OF_RANGE}, not a number of deaths"),
+        ([entry(count=10**5000)], f"x-death[0].count is {OUT_OF_RANGE}, not a number of deaths"),
         ([entry(count=2.5)], "x-death[0].count is a fraction, not a number of deaths"),
-        ([entry(count=True)], "x-death[0].count is a bool, not a number of deaths"),
-        ([entry(time="now")], "x-death[0].time is a str, not a time since 1970"),
+        ([entry(count=True)], "x-death[0].count is a boolean, not a number of deaths"),
+        ([entry(time="now")], "x-death[0].time is a string, not a time since 1970"),
     ],
 )
 def test_what_is_passed_over_is_named(value: Any, said: str) -> None:
@@ -291,7 +314,12 @@ _entries = st.fixed_dictionaries(
 _messages = _values.map(lambda value: SimpleNamespace(headers=value))
 
 
-@given(st.one_of(_messages, _headers, st.lists(_entries | _values).map(lambda found: {"x-death": found})))
+# Among headers alone, one other than properties' names says that they are headers.
+_bare = _headers.map(lambda headers: {"tenant": "a", **headers})
+_in_properties = _headers.map(lambda headers: {"headers": headers})
+
+
+@given(st.one_of(_messages, _bare, _in_properties, st.lists(_entries | _values).map(lambda found: {"x-death": found})))
 def test_no_header_whatsoever_raises(source: Any) -> None:
     history = dlx.death_history(source)
     assert history.total >= history.attempts >= 0

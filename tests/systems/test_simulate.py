@@ -51,7 +51,7 @@ def test_a_scenario_prints_what_happened_and_what_is_left(capsys: pytest.Capture
     ("scenario", "said"),
     [
         ("{", "scenario.json: "),
-        ("[]", "expected an object, got list"),
+        ("[]", "expected an object, got an array"),
         ({"step": []}, "step: unknown; expected definitions, release, steps"),
         ({**SCENARIO, "release": "5"}, "release: '5'; expected one of 3.8"),
         ({**SCENARIO, "definitions": 1}, "definitions: expected an export"),

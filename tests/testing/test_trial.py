@@ -228,6 +228,28 @@ def test_a_pause_on_the_way_makes_a_retry_settle_and_none_does_not() -> None:
         trial.reject("orders", times=50)
 
 
+@pytest.mark.parametrize("release", ["3.8", "3.10", "3.13", "4.0", "4.3"])
+@pytest.mark.parametrize("missing", [(), ("time",), ("count",), ("exchange", "routing-keys")])
+@pytest.mark.parametrize("claimed", ["orders", "elsewhere"])
+def test_a_loop_is_seen_whatever_the_publisher_claims(release: str, missing: tuple[str, ...], claimed: str) -> None:
+    """Until 3.12 a broker goes on with a client's x-death as it stands, with what its entries lack."""
+    entry = {"count": 1, "reason": "rejected", "queue": claimed, "time": 0, "exchange": "", "routing-keys": ["orders"]}
+    headers = {"x-death": [{name: value for name, value in entry.items() if name not in missing}]}
+    own = definitions(queue("orders", dead_letter_exchange="", dead_letter_routing_key="orders"))
+    trial = Trial(own, release=release, properties=["settles", "x-death"])
+    trial.publish("", "orders", headers=headers)
+    with pytest.raises(PropertyBroken, match="came back to 'orders' 11 times without time passing"):
+        trial.reject("orders", times=40)
+
+
+@pytest.mark.parametrize("forged", ["no table", {"queue": ["orders"], "reason": 7, "count": "many"}, {}])
+def test_a_history_that_no_broker_wrote_is_passed_over(forged: Any) -> None:
+    trial = Trial(LADDER, release="3.10", properties=["settles", "x-death", "conservation"])
+    trial.publish("", "orders", headers={"x-death": [forged]})
+    trial.reject("orders")
+    assert sum(where(trial).values()) <= 1, "it goes on, or has crashed its queue"
+
+
 class Sober(Property):
     name = "sober"
     promise = "nothing is ever rejected"

@@ -217,4 +217,4 @@ def _max_priority(settings: Settings) -> int | None:
     wanted = settings.queue.arguments.get("x-max-priority")
     if not isinstance(wanted, int) or isinstance(wanted, bool):
         return None
-    return max(settings.release.classic_least_max_priority, min(wanted, _MOST_PRIORITIES))
+    return max(settings.release.classic_max_priority_min, min(wanted, _MOST_PRIORITIES))

@@ -257,7 +257,7 @@ class QuorumStore:
         retry = self._retry
         if retry is None:
             return 0
-        failed = how in self.settings.release.failed_deliveries
+        failed = how in self.settings.release.returns_counted_as_failures
         if retry.type != "all" and failed != (retry.type == "failed"):
             return 0
         return min(retry.min_ms * max(1, copy.failed or 0), retry.max_ms)

@@ -15,10 +15,12 @@ and the broker comes to rest. A broken one is a fault of the simulator.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from dlx.deaths import DELIVERY_LIMIT, REJECTED, deaths_in_header
+from dlx.deaths import DELIVERY_LIMIT, REJECTED, Death
 from dlx.message import Message
+from dlx.recorded_deaths import recorded_deaths
 from dlx.settings import effective_settings
 from dlx.topology import STREAM
 from simulator.events import Event, Happened, sender_knows
@@ -40,7 +42,7 @@ class Lossless(Property):
     """
 
     name = "lossless"
-    promise = "No loss found: every routed message was acknowledged or is still in a queue"
+    promise = "every routed message was acknowledged or is still in a queue"
     policies_change = False
 
     def __init__(self) -> None:
@@ -71,7 +73,20 @@ def _discarded(trial: Trial, event: Happened) -> bool:
     return event.reason == REJECTED and queue is not None and queue.settings.dead_letter_exchange is None
 
 
-class Settles(Property):
+class ComesToRest(Property):
+    """Cycle detection keeps dead letters from going round by themselves."""
+
+    name = "rest"
+    promise = "left alone, the broker came to rest"
+    policies_change = True
+
+    def check(self, trial: Trial) -> None:
+        """Look for something that the broker still has to do by itself."""
+        if trial.broker.state.agenda:
+            raise self.broken("the broker sends dead letters in a circle and does not come to rest")
+
+
+class Settles(ComesToRest):
     """A retry without a pause is a loop that burns the broker for as long as the consumer fails.
 
     A queue whose own TTL sends its messages on to another queue is where they pause: a
@@ -79,7 +94,7 @@ class Settles(Property):
     """
 
     name = "settles"
-    promise = "No loop found: no message returned to a queue over and over at one instant"
+    promise = "no message returned to a queue over and over at one instant"
     policies_change = False
 
     def __init__(self) -> None:
@@ -95,7 +110,7 @@ class Settles(Property):
             self._returns.clear()
         if event.event != Event.ROUTED and event.reason is None:
             return
-        deaths = _deaths(message)
+        deaths = _deaths(trial, message)
         died = sum(death.count for death in deaths)
         here = event.vhost, event.uid, event.queue, died
         returns, cut_short = self._before(trial, event, deaths, died)
@@ -111,7 +126,7 @@ class Settles(Property):
             raise self.broken(f"a message came back to '{event.queue}' {times} times without time passing", event)
 
     def _before(
-        self, trial: Trial, event: Happened, deaths: tuple[Any, ...], died: int
+        self, trial: Trial, event: Happened, deaths: Sequence[Death], died: int
     ) -> tuple[Counter[str | None], str | None]:
         """The same of the copy that died last, from which this one comes."""
         if not deaths:
@@ -121,15 +136,6 @@ class Settles(Property):
         if last.reason in (REJECTED, DELIVERY_LIMIT) and _pauses(trial, last.queue, event.vhost):
             cut_short = last.queue
         return Counter(returns), cut_short
-
-    def check(self, trial: Trial) -> None:
-        """Whatever the broker does by itself must come to an end."""
-        _at_rest(self, trial)
-
-
-def _at_rest(property: Property, trial: Trial) -> None:
-    if trial.broker.agenda:
-        raise property.broken("the broker sends dead letters in a circle and does not come to rest")
 
 
 def _pauses(trial: Trial, name: str, vhost: str) -> bool:
@@ -142,7 +148,7 @@ class Punctual(Property):
     """Queues expire messages at their head only: one that lives longer keeps those behind it."""
 
     name = "punctual"
-    promise = "No delay found: every message left its queue when its time to live ended"
+    promise = "every message left its queue when its time to live ended"
     policies_change = False
     expirations_ms = (60_000, 1_000)
 
@@ -163,7 +169,7 @@ class Accepts(Property):
     """A publisher without confirms never learns that a queue refused its message."""
 
     name = "accepts"
-    promise = "No refusal found: every queue accepted every publish"
+    promise = "every queue accepted every publish"
     policies_change = False
 
     def observe(self, trial: Trial, event: Happened, message: Message) -> None:
@@ -176,7 +182,7 @@ class Conservation(Property):
     """Every message is in a queue, acknowledged, or gone with a named reason."""
 
     name = "conservation"
-    promise = "Conservation holds: every message is in a queue, acknowledged, or gone with a named reason"
+    promise = "every message is in a queue, acknowledged, or gone with a named reason"
     policies_change = True
 
     def __init__(self) -> None:
@@ -203,7 +209,7 @@ class DeathCounts(Property):
     """A dead letter's ``x-death`` is that of the message that died, and one death more, at the front."""
 
     name = "x-death"
-    promise = "x-death is right: it is well-formed, and every death adds one to its counts"
+    promise = "x-death is well-formed, and every death added one to its counts"
     policies_change = True
 
     def __init__(self) -> None:
@@ -212,7 +218,7 @@ class DeathCounts(Property):
 
     def observe(self, trial: Trial, event: Happened, message: Message) -> None:
         """Compare a message that enters a queue with those of its number that died just now, or were held."""
-        deaths = _deaths(message)
+        deaths = _deaths(trial, message)
         if event.event == Event.PUBLISHED and deaths:  # their publisher says so: nobody saw them
             self._claimed.add((event.vhost, event.uid))
         if (event.vhost, event.uid) in self._claimed:
@@ -225,9 +231,9 @@ class DeathCounts(Property):
             died[death] = None if held else event.time_us
         if event.event != Event.ROUTED or not deaths:
             return
-        if len({(death.queue, death.reason) for death in deaths}) < len(deaths):
+        if len({death.key for death in deaths}) < len(deaths):
             raise self.broken(f"two entries are of one queue and reason: {deaths}", event)
-        last = deaths[0].queue, deaths[0].reason
+        last = deaths[0].key
         at_us = died.get((*last, total - 1), -1)
         late = trial.broker.cut_short and at_us is not None and 0 <= at_us < event.time_us
         if at_us not in (event.time_us, None) and not late:
@@ -235,17 +241,22 @@ class DeathCounts(Property):
             raise self.broken(why, event)
 
 
-def _deaths(message: Message) -> tuple[Any, ...]:
-    if message.deaths is not None:
+def _deaths(trial: Trial, message: Message) -> Sequence[Death]:
+    """Return the deaths that the message's history tells, without those that no broker can have written."""
+    if message.deaths is not None:  # as they are: this is asked at every event
         return message.deaths
-    return deaths_in_header(message.headers) or ()
+    return [
+        Death(queue=death.queue, reason=death.reason, count=death.times, exchange="", routing_keys=())
+        for death in recorded_deaths(message, trial.broker.release)
+        if death and isinstance(death.queue, str) and isinstance(death.reason, str)
+    ]
 
 
 class SettingsFixpoint(Property):
     """Live queues have the settings that the rules make of their arguments and the policies."""
 
     name = "settings"
-    promise = "Settings are right: every queue has those that its arguments and the policies give it"
+    promise = "every queue has the settings that its arguments and the policies give it"
     policies_change = True
 
     def __init__(self) -> None:
@@ -261,15 +272,3 @@ class SettingsFixpoint(Property):
                 resolved = effective_settings(queue.definition, vhost.topology, trial.broker.release)
                 if resolved.values != queue.settings.values:
                     raise self.broken(f"'{queue.name}' has other settings than its arguments and policies give")
-
-
-class ComesToRest(Property):
-    """Cycle detection keeps dead letters from going round by themselves."""
-
-    name = "rest"
-    promise = "The broker comes to rest: left alone, it has nothing more to do at any instant"
-    policies_change = True
-
-    def check(self, trial: Trial) -> None:
-        """Nothing is left over."""
-        _at_rest(self, trial)

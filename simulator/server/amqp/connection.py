@@ -102,7 +102,7 @@ class Connection:
         self.client_properties: Mapping[str, Any] = {}
         self.capabilities: Mapping[str, Any] = {}
         self.channel_max = CHANNEL_MAX
-        self.frame_max = terms.release.frame_max_least
+        self.frame_max = terms.release.frame_max_min
         self.heartbeat_s = 0
         self.patience_s = 3  # rabbit_reader.erl NORMAL_TIMEOUT
         self.content_frames = 0
@@ -112,7 +112,8 @@ class Connection:
         self._buffer = b""
         self._channels: dict[int, Channel] = {}
         self._leaving: list[Channel] = []
-        self._outbox = Outbox(terms.contents, self.frame_max, latin_1_errors=terms.release.error_texts != "bytes")
+        as_latin_1 = terms.release.error_text_encoding != "bytes"
+        self._outbox = Outbox(terms.contents, self.frame_max, latin_1_errors=as_latin_1)
         self.take = self._outbox.take
 
     # Bytes in, commands out
@@ -162,7 +163,7 @@ class Connection:
 
     def _greet(self, header: bytes) -> None:
         release = self._terms.release
-        if header in _GREETED or (header == _AMQP_0_8 and release.greets_amqp_0_8):
+        if header in _GREETED or (header == _AMQP_0_8 and release.accepts_amqp_0_8):
             self.state = STARTING
             self._outbox.raw(frame(METHOD, 0, server_properties.start(release, self._terms.cluster_name)))
             return
@@ -268,7 +269,7 @@ class Connection:
         channel_max, frame_max = fields["channel_max"], fields["frame_max"]
         if not 1 <= channel_max <= CHANNEL_MAX:
             raise fault(530, "channel_max was not offered")
-        if not self._terms.release.frame_max_least <= frame_max <= FRAME_MAX:
+        if not self._terms.release.frame_max_min <= frame_max <= FRAME_MAX:
             raise fault(530, "frame_max was not offered")
         self.channel_max, self.frame_max, self.heartbeat_s = channel_max, frame_max, fields["heartbeat"]
         self.patience_s = min(self.heartbeat_s or PATIENCE_MAX_S, PATIENCE_MAX_S)

@@ -83,7 +83,7 @@ def _frame_error(kind: int, payload: bytes, problem: Any, release: Release) -> R
 def _beginning(kind: int, payload: bytes, release: Release) -> str:
     text = f"type {kind}, {'all' if len(payload) <= 16 else 'first 16'} octets = "
     snippet = payload[:16]
-    if release.error_texts == "bytes" and not snippet.isascii():
+    if release.error_text_encoding == "bytes" and not snippet.isascii():
         shown = f"<<{_as_latin_1(snippet)}>>"
     else:
         shown = printed(snippet)

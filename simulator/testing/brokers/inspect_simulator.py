@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from dlx.consumer import death_history
 from dlx.delivery_headers import stored_headers
+from dlx.value_kinds import value_kind
 from simulator.broker.broker import Broker
 from simulator.broker.commands import PassTime
 from simulator.broker.state import QueueState
@@ -55,7 +56,7 @@ class Subject:
             if not isinstance(broker, RecordingBroker):
                 raise TypeError(
                     "nothing is recorded: expected a broker of simulator.serve(..., management_port=0), "
-                    f"or a simulator.message_history.RecordingBroker, got a {type(broker).__name__}"
+                    f"or a simulator.message_history.RecordingBroker, got {value_kind(broker)}"
                 )
             return act(broker)
 

@@ -14,10 +14,9 @@ prints of it can be pasted into a test below
 >>> import datetime
 >>> from decimal import Decimal
 >>> import dlx
->>> from dlx import Binding, Death, DeathHistory, Exchange, Message, Policy, Queue, RetryPlan, Settings, Topology
->>> from dlx.deaths import DeathPoint
+>>> from dlx import Binding, Death, DeathHistory, DeathPoint, Exchange, Message, Policy, Queue, Release, RetryPlan
+>>> from dlx import Settings, Topology
 >>> from dlx.policies import PolicyChoice, SkippedPolicy
->>> from dlx.releases import Release
 >>> from dlx.settings import Origin, Setting
 >>> from dlx.field_values import *
 >>> from simulator.capture.schema import Observation
@@ -30,8 +29,10 @@ without an import of this package. Names are loaded on first use.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dlx._lazy import lazy
+from simulator.extras import importing
 
 if TYPE_CHECKING:
     from simulator.testing.strategies.amqp import field_tables, field_values
@@ -46,29 +47,26 @@ if TYPE_CHECKING:
     from simulator.testing.strategies.retry import retry_plans
     from simulator.testing.strategies.setting import settings
     from simulator.testing.strategies.topology import definitions, topologies
-
-# Modules are in the singular: a module of a strategy's own name would hide it.
-_HOME = {
-    "bindings": "parts",
-    "death_histories": "death",
-    "deaths": "death",
-    "definitions": "topology",
-    "definitions_document": "documents",
-    "exchanges": "parts",
-    "field_tables": "amqp",
-    "field_values": "amqp",
-    "histories": "history",
-    "log_rows": "log",
-    "messages": "message",
-    "policies": "policy",
-    "properties": "message",
-    "queue_arguments": "argument",
-    "queues": "parts",
-    "retry_plans": "retry",
-    "settings": "setting",
-    "topologies": "topology",
-    "x_deaths": "death",
-}
+else:
+    # Modules are in the singular: a module of a strategy's own name would hide it.
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "simulator.testing.strategies.amqp": ("field_tables", "field_values"),
+            "simulator.testing.strategies.argument": ("queue_arguments",),
+            "simulator.testing.strategies.death": ("death_histories", "deaths", "x_deaths"),
+            "simulator.testing.strategies.documents": ("definitions_document",),
+            "simulator.testing.strategies.history": ("histories",),
+            "simulator.testing.strategies.log": ("log_rows",),
+            "simulator.testing.strategies.message": ("messages", "properties"),
+            "simulator.testing.strategies.parts": ("bindings", "exchanges", "queues"),
+            "simulator.testing.strategies.policy": ("policies",),
+            "simulator.testing.strategies.retry": ("retry_plans",),
+            "simulator.testing.strategies.setting": ("settings",),
+            "simulator.testing.strategies.topology": ("definitions", "topologies"),
+        },
+        load=importing("testing"),
+    )
 
 __all__ = [
     "bindings",
@@ -91,13 +89,3 @@ __all__ = [
     "topologies",
     "x_deaths",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'simulator.testing.strategies' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"simulator.testing.strategies.{_HOME[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

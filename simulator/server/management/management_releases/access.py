@@ -16,7 +16,7 @@ class Access:
             "3.13": ("not_authorized", "Not_Authorized"),
         },
         before=("not_authorised", "Login failed"),
-        meaning="error and reason when user and password do not fit.",
+        meaning="The error and reason when user and password do not match.",
         evidence="live; rabbit_web_dispatch_access_control.erl not_authenticated (3.13.7)",
     )
     login_refusal_challenges: bool = changed(
@@ -26,15 +26,12 @@ class Access:
     )
     hidden_vhost: Literal["refused", "not found"] = since(
         "4.3", "not found", before="refused",
-        meaning="A virtual host that the user may not enter: 401, or 404 as if it did not exist.",
+        meaning="How a virtual host that the user may not enter is answered: 401, or 404 as if it did not exist.",
         evidence="live; rabbit_web_dispatch_access_control.erl user_matches_vhost",
     )
     user_tags: Literal["string", "list"] = since(
         "3.10", "list", before="string",
-        meaning=(
-            "Tags of users in answers: one string with commas, or a list. Until 3.8 a list is not understood in"
-            " requests."
-        ),
+        meaning="User tags in answers are one string with commas, or a list. Until 3.8 a request cannot give a list.",
         evidence="live",
     )
     user_limits: bool = since(
@@ -49,7 +46,7 @@ class Access:
     )
     unknown_user_in_bulk_delete: Literal["refused", "ignored"] = since(
         "3.13", "ignored", before="refused",
-        meaning="bulk-delete of users with a name that does not exist.",
+        meaning="How bulk-delete of users treats a name that does not exist.",
         evidence="live; rabbit_auth_backend_internal.erl delete_user (3.13.7)",
     )
     auth_settings: dict[str, Any] | None = changed(
@@ -58,11 +55,11 @@ class Access:
             "4.3": None,
         },
         before={"enable_uaa": False, "uaa_client_id": "", "uaa_location": ""},
-        meaning="What GET /api/auth answers; 4.3 has no such resource.",
+        meaning="The answer to GET /api/auth; 4.3 has no such resource.",
         evidence="live; rabbit_mgmt_wm_auth.erl authSettings (3.13.7)",
     )
     hash_password_endpoint: bool = since(
         "3.13", True, before=False,
-        meaning="GET /api/auth/hash_password.",
+        meaning="There is GET /api/auth/hash_password.",
         evidence="live",
     )

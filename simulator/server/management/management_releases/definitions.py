@@ -16,17 +16,17 @@ class Definitions:
 
     whole_import_refusals: Literal["terms", "texts"] = since(
         "3.13", "texts", before="terms",
-        meaning="What is said of a refused import that is not into one virtual host: Erlang terms as JSON, or texts.",
+        meaning="How an import for the whole broker is refused: with Erlang terms as JSON, or with texts.",
         evidence="live; rabbit_definitions.erl apply_defs (3.13.7)",
     )
     definitions_say_of_what: bool = since(
         "4.0", True, before=False,
-        meaning="Exports say what they are of: rabbitmq_definition_format, original_cluster_name and so on.",
+        meaning="An export says what it is an export of: rabbitmq_definition_format, original_cluster_name and so on.",
         evidence="live; rabbit_mgmt_wm_definitions.erl",
     )
     definitions_vhost_fields: tuple[str, ...] = changed(
         {"3.13": _VHOST_FIELDS, "4.3": ("name", "metadata", "limits")}, before=("name",),
-        meaning="What an export says of a virtual host.",
+        meaning="The fields of a virtual host in an export.",
         evidence="live; rabbit_mgmt_wm_definitions.erl rw_state (3.13.7)",
     )
     definitions_internal_exchanges: bool = since(
@@ -41,12 +41,12 @@ class Definitions:
     )
     single_vhost_definitions_name_it: bool = since(
         "3.13", False, before=True,
-        meaning="The export of one virtual host names it in policies and parameters all the same.",
+        meaning="The export of one virtual host still names it in policies and parameters.",
         evidence="live; rabbit_mgmt_wm_definitions.erl strip_vhost (3.13.7)",
     )
     single_vhost_definitions_no_limits: list[Any] | dict[str, Any] = since(
         "4.3", _MAP, before=_LIST,
-        meaning="The limits in the export of one virtual host that has none.",
+        meaning="The limits in the export of a virtual host that has none.",
         evidence="live for 4.0 and 4.3; older exports have no limits",
     )
     single_vhost_definitions_default_queue_type: bool = changed(

@@ -17,20 +17,21 @@ class Fields:
     timestamps: Literal["local", "RFC 3339"] = since(
         "3.10", "RFC 3339", before="local",
         meaning=(
-            "Points in time: '2026-11-21 9:59:09' (in traces '2026-11-21 9:59:09:027'), or RFC 3339 with"
+            "The form of timestamps: '2026-11-21 9:59:09' (in traces '2026-11-21 9:59:09:027'), or RFC 3339 with"
             " milliseconds."
         ),
         evidence="live",
     )
     trace_key_order: Literal["alphabetical", "of the map"] = since(
         "4.0", "of the map", before="alphabetical",
-        meaning="Order of the keys in a JSON trace log.",
+        meaning="The order of the keys in a JSON trace log.",
         evidence="live; OTP 26 changed the order of small maps, 3.13 may run on either",
     )
     vhost_default_queue_type: Literal["not shown", "undefined", "shown"] = changed(
         {"3.10": "undefined", "4.0": "shown"}, before="not shown",
         meaning=(
-            'Virtual hosts show their default queue type: not, "undefined" where none is set, or the one in force.'
+            'Whether virtual hosts show their default queue type: not at all; with "undefined" where none is set; or'
+            " the type in force."
         ),
         evidence="live; rabbit_vhost.erl info (3.13.7)",
     )
@@ -41,7 +42,7 @@ class Fields:
     )
     state_without_stats: Literal["live", "running"] = since(
         "3.13", "running", before="live",
-        meaning="A queue's state with disable_stats=true.",
+        meaning="A queue's state in answers with disable_stats=true.",
         evidence="live; rabbit_classic_queue.erl format (3.13.7)",
     )
     policies_without_stats: bool = since(
@@ -76,7 +77,7 @@ class Fields:
     )
     idle_consumer_utilisation: int | None = since(
         "3.10", 0, before=None,
-        meaning="consumer_utilisation of a classic queue without consumers.",
+        meaning="The consumer_utilisation of a classic queue without consumers.",
         evidence="live",
     )
     quorum_single_active_consumer: str = since(
@@ -132,17 +133,17 @@ class Fields:
             "4.3": {**_OVERVIEW_40, "crypto_lib_version": "none", "require_definition_json_extension": False},
         },
         before={},
-        meaning="What the overview says besides, which is the same for all fresh nodes.",
+        meaning="Fields of the overview that are the same for all fresh nodes.",
         evidence="live; rabbit_mgmt_wm_overview.erl to_json (3.13.7)",
     )
     listener_fields: dict[str, Any] = since(
         "4.3", {"tls": False}, before={},
-        meaning="Listeners say whether they use TLS.",
+        meaning="Fields of a listener that say whether it uses TLS.",
         evidence="live",
     )
     node_versions: frozenset[str] = since(
         "4.3", frozenset({"rabbitmq_version", "erlang_version", "erlang_full_version"}), before=frozenset(),
-        meaning="Nodes tell their versions.",
+        meaning="The versions that a node tells.",
         evidence="live",
     )
     nodes_can_be_drained: bool = since(
@@ -152,6 +153,6 @@ class Fields:
     )
     initial_global_parameters: dict[str, Any] = since(
         "4.0", {"cluster_tags": []}, before={},
-        meaning="Global parameters that a fresh node has.",
+        meaning="The global parameters of a fresh node.",
         evidence="live",
     )

@@ -1,0 +1,69 @@
+"""The packages whose names are loaded on first use: what they say they have, they have."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+from importlib import import_module
+from types import ModuleType
+
+import pytest
+
+FACES = (
+    "dlx",
+    "simulator",
+    "simulator.capture",
+    "simulator.replay",
+    "simulator.testing",
+    "simulator.testing.strategies",
+)
+faces = pytest.mark.parametrize("face", FACES)
+
+
+def fresh(face: str, expression: str) -> set[str]:
+    """What an expression of names has right after the import, when none of them was used."""
+    code = f"import {face} as face; print(*{expression})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    return set(done.stdout.split())
+
+
+@faces
+def test_dir_shows_the_names_before_they_are_used(face: str) -> None:
+    assert set(import_module(face).__all__) <= fresh(face, "dir(face)")
+
+
+@faces
+def test_every_name_is_there(face: str) -> None:
+    package = import_module(face)
+    for name in package.__all__:
+        assert getattr(package, name) is not None
+
+
+@faces
+def test_an_unknown_name_is_an_attribute_error(face: str) -> None:
+    with pytest.raises(AttributeError, match=rf"module '{face}' has no attribute 'nothing'"):
+        _ = import_module(face).nothing
+
+
+@faces
+def test_type_checkers_see_the_names_that_are_loaded(face: str) -> None:
+    package = import_module(face)
+    for_checkers, at_run_time = _homes(package)
+    assert at_run_time == for_checkers
+    assert set(for_checkers) <= set(package.__all__)
+
+
+def _homes(package: ModuleType) -> tuple[dict[str, str], dict[str, str]]:
+    """The module of each name: as imported for type checkers, and as given to ``lazy``."""
+    tree = ast.parse(inspect.getsource(package))
+    (branch,) = (each for each in tree.body if isinstance(each, ast.If))
+    imports = [each for each in branch.body if isinstance(each, ast.ImportFrom)]
+    (given,) = (each for each in ast.walk(branch) if isinstance(each, ast.Dict))
+    homes = ast.literal_eval(given)
+    return (
+        {alias.name: str(each.module) for each in imports for alias in each.names},
+        {name: module for module, names in homes.items() for name in names},
+    )
