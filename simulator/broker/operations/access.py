@@ -53,7 +53,7 @@ def expand_queue(channel: Channel, name: str) -> str:
     if name:
         return name
     if not channel.last_queue:
-        raise amqp_errors.Refusal(404, "no previously declared queue")
+        raise amqp_errors.no_previous_queue()
     return channel.last_queue
 
 

@@ -58,7 +58,7 @@ def recover(node: NodeState, command: Recover) -> None:
     """basic.recover: all unacknowledged deliveries of the channel come back to their queues."""
     channel = node.channel(command.channel)
     if not command.requeue:
-        raise amqp_errors.Refusal(540, "requeue=false")
+        raise amqp_errors.recover_without_requeue()
     # The channel itself reads on in streams before it answers.
     _apply(node, channel, Settling("recover", True, _take(channel, from_streams=True)))
     node.out.append(Done(channel.id, "basic.recover-ok"))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlx import policy_validation
+from dlx import amqp_errors, policy_validation
 from dlx.erlang_printing import Atom
 from dlx.policy_validation import PolicyRefusedError, pattern_error
 from dlx.settings import AT_LEAST_ONCE, effective_settings
@@ -23,7 +23,6 @@ from simulator.broker.commands import (
     ClearPermissions,
     ClearPolicy,
     ClearTopicPermissions,
-    CloseConnection,
     DeleteUser,
     DeleteVhost,
     SetPermissions,
@@ -40,7 +39,6 @@ from simulator.broker.operations import (
     queues,
 )
 from simulator.broker.operator_errors import OperatorError, refused
-from simulator.broker.replies import ConnectionClosed
 from simulator.broker.state import NodeState, Permissions, QueueState, User, VirtualHost
 
 # Virtual hosts and users
@@ -63,9 +61,7 @@ def delete_vhost(node: NodeState, command: DeleteVhost) -> None:
     """Delete a virtual host with all that is in it; its connections are closed."""
     vhost = _vhost(node, command.name)
     for connection in [c for c in node.connections.values() if c.vhost is vhost]:
-        text = f"CONNECTION_FORCED - vhost '{vhost.name}' is deleted"
-        node.out.append(ConnectionClosed(connection.id, 320, text))
-        connections.close_connection(node, CloseConnection(connection.id))
+        connections.force_close(node, connection, amqp_errors.vhost_deleted(vhost.name))
     for queue in list(vhost.queues.values()):
         queue_lifecycle.delete(node, queue)
     del node.vhosts[command.name]
@@ -86,9 +82,7 @@ def delete_user(node: NodeState, command: DeleteUser) -> None:
     if node.users.pop(command.name, None) is None:
         raise OperatorError(f"Object Not Found: user '{command.name}'", 404)
     for connection in [c for c in node.connections.values() if c.user.name == command.name]:
-        text = f"CONNECTION_FORCED - user '{command.name}' was deleted"
-        node.out.append(ConnectionClosed(connection.id, 320, text))
-        connections.close_connection(node, CloseConnection(connection.id))
+        connections.force_close(node, connection, amqp_errors.user_deleted(command.name))
 
 
 def set_permissions(node: NodeState, command: SetPermissions) -> None:

@@ -18,7 +18,7 @@ from simulator.broker.commands import (
     ResumeDeliveries,
 )
 from simulator.broker.operations import acknowledgements, consuming, queue_lifecycle, queues
-from simulator.broker.replies import Done
+from simulator.broker.replies import ConnectionClosed, Done
 from simulator.broker.state import Channel, Connection, NodeState
 
 
@@ -29,9 +29,9 @@ def open_connection(node: NodeState, command: OpenConnection) -> None:
     """
     vhost, user = node.vhosts.get(command.vhost), node.users.get(command.user)
     if vhost is None:
-        raise amqp_errors.Refusal(530, f"vhost {command.vhost} not found")
+        raise amqp_errors.no_vhost(command.vhost)
     if user is None or command.vhost not in user.permissions:
-        raise amqp_errors.Refusal(530, f"access to vhost '{command.vhost}' refused for user '{command.user}'")
+        raise amqp_errors.vhost_refused(command.vhost, command.user)
     if command.connection in node.connections:
         raise ValueError(f"there is a connection {command.connection!r}: the identity of a connection must be its own")
     node.connections[command.connection] = Connection(
@@ -50,13 +50,19 @@ def close_connection(node: NodeState, command: CloseConnection) -> None:
         queue_lifecycle.delete(node, queue)
 
 
+def force_close(node: NodeState, connection: Connection, reason: amqp_errors.Refusal) -> None:
+    """Close a connection because of what an operator did; its client is told why."""
+    node.out.append(ConnectionClosed(connection.id, reason.code, reason.text))
+    close_connection(node, CloseConnection(connection.id))
+
+
 def open_channel(node: NodeState, command: OpenChannel) -> None:
     """channel.open."""
     connection = node.connections.get(command.channel[0])
     if connection is None:
-        raise amqp_errors.Refusal(504, "no such connection")
+        raise amqp_errors.no_connection()
     if command.channel in node.channels:
-        raise amqp_errors.Refusal(504, "second 'channel.open' seen")
+        raise amqp_errors.channel_open_already()
     channel = Channel(command.channel, connection, node.next_serial(), node.now_us)
     node.channels[command.channel] = connection.channels[channel.number] = channel
     node.out.append(Done(channel.id, "channel.open-ok"))

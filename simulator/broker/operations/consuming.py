@@ -199,7 +199,7 @@ def qos(node: NodeState, command: Qos) -> None:
     """basic.qos: for each new consumer of the channel, or for all of the channel together."""
     channel = node.channel(command.channel)
     if command.prefetch_size:
-        raise amqp_errors.Refusal(540, f"prefetch_size!=0 ({command.prefetch_size})")
+        raise amqp_errors.prefetch_size(command.prefetch_size)
     if command.global_ and node.release.global_qos:
         if not channel.global_prefetch:  # what basic.get took counts too, and never stops counting
             channel.global_unacked = len(channel.unacked)
@@ -227,7 +227,7 @@ def set_flow(node: NodeState, command: SetFlow) -> None:
     """channel.flow: RabbitMQ lets nobody stop its deliveries this way."""
     channel = node.channel(command.channel)
     if not command.active:
-        raise amqp_errors.Refusal(540, "active=false")
+        raise amqp_errors.channel_flow()
     node.out.append(Done(channel.id, "channel.flow-ok"))
 
 

@@ -79,10 +79,10 @@ def delete_exchange(node: NodeState, command: DeleteExchange) -> None:
     vhost, name = channel.connection.vhost, command.exchange.translate(_NO_BREAKS)
     exchange_declarations.check_not_default(name)
     if name.startswith("amq."):
-        raise amqp_errors.Refusal(403, f"deletion of system exchange '{name}' in vhost '{vhost.name}' not allowed")
+        raise amqp_errors.system_exchange(name, vhost.name)
     access.check(node, channel, "configure", "exchange", name)
     if command.if_unused and vhost.bindings.get(name):
-        raise amqp_errors.Refusal(406, f"exchange '{name}' in vhost '{vhost.name}' in use")
+        raise amqp_errors.exchange_in_use(name, vhost.name)
     if name in vhost.exchanges:
         exchanges.remove_exchange(vhost, name)
     node.out.append(Done(channel.id, "exchange.delete-ok"))

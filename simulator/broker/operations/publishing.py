@@ -15,8 +15,7 @@ from typing import Any
 import msgspec
 
 from dlx import amqp_errors
-from dlx.erlang_printing import Atom, printed
-from dlx.message import Message, PublishRefusedError, published
+from dlx.message import Message, published
 from dlx.releases import Release
 from dlx.routing import route
 from dlx.topology import QUORUM, Exchange
@@ -109,22 +108,19 @@ def _checked(node: NodeState, channel: Channel, command: Publish) -> Route:
 
 def _message(node: NodeState, exchange: Exchange, routing_key: str, properties: Mapping[str, Any]) -> Message:
     own = {name: value for name, value in properties.items() if name not in ("headers", "expiration")}
-    try:
-        return published(
-            exchange.name,
-            routing_key,
-            headers=properties.get("headers"),
-            properties=own,
-            expiration=properties.get("expiration"),
-            release=node.release,
-        )
-    except PublishRefusedError as refused:
-        raise amqp_errors.Refusal(refused.code, str(refused)) from refused
+    return published(
+        exchange.name,
+        routing_key,
+        headers=properties.get("headers"),
+        properties=own,
+        expiration=properties.get("expiration"),
+        release=node.release,
+    )
 
 
 def _check_delivery_mode(mode: Any, release: Release) -> None:
     if release.delivery_mode_checked and mode not in (None, 1, 2):
-        raise amqp_errors.Refusal(406, f"invalid message: {{delivery_mode_unknown,{mode}}}")
+        raise amqp_errors.unknown_delivery_mode(mode)
 
 
 def _check_user(channel: Channel, properties: Mapping[str, Any]) -> None:
@@ -166,7 +162,7 @@ def _unroutable(node: NodeState, channel: Channel, route: Route, body: bytes, ui
     vhost, message = channel.connection.vhost, route.message
     if mandatory:
         route.counters.return_unroutable += 1
-        node.out.append(Returned(channel.id, 312, "NO_ROUTE", message, body))
+        node.out.append(Returned(channel.id, *amqp_errors.NO_ROUTE, message, body))
     else:
         route.counters.drop_unroutable += 1
     event = Event.RETURNED if mandatory else Event.UNROUTABLE
@@ -182,7 +178,7 @@ def select_confirms(node: NodeState, command: SelectConfirms) -> None:
     """confirm.select."""
     channel = node.channel(command.channel)
     if channel.transactional:
-        raise amqp_errors.Refusal(406, "cannot switch from tx to confirm mode")
+        raise amqp_errors.confirms_after_transactions()
     channel.confirms = True
     node.out.append(Done(channel.id, "confirm.select-ok"))
 
@@ -191,7 +187,7 @@ def select_transactions(node: NodeState, command: SelectTransactions) -> None:
     """tx.select."""
     channel = node.channel(command.channel)
     if channel.confirms:
-        raise amqp_errors.Refusal(406, "cannot switch from confirm to tx mode")
+        raise amqp_errors.transactions_after_confirms()
     channel.transactional = True
     node.out.append(Done(channel.id, "tx.select-ok"))
 
@@ -208,7 +204,7 @@ def commit(node: NodeState, command: Commit) -> None:
         refused |= _distribute(node, channel, item.route, item.body, item.uid, item.mandatory, unheard)
     acknowledgements.commit(node, channel)
     if refused:
-        raise amqp_errors.Refusal(406, "partial tx completion")
+        raise amqp_errors.partial_commit()
     node.out.append(Done(channel.id, "tx.commit-ok"))
 
 
@@ -218,12 +214,9 @@ def _check_targets(node: NodeState, channel: Channel, publishings: list[Publishi
     vhost = channel.connection.vhost
     for name in [name for item in publishings for name in item.route.queues if name not in vhost.queues]:
         if minds == "ends the connection":
-            octets = name.encode(errors="surrogatepass")
-            term = (Atom("not_found"), (Atom("resource"), vhost.name.encode(), Atom("queue"), octets))
-            text = "failed to deliver message: "
-            raise amqp_errors.Refusal(506, text + printed(term, len(text)))
+            raise amqp_errors.commit_to_deleted_queue(name, vhost.name)
         if minds == "fails":
-            raise amqp_errors.Refusal(406, "partial tx completion")
+            raise amqp_errors.partial_commit()
 
 
 def _unheard(channel: Channel, publishings: list[Publishing]) -> set[str]:
@@ -251,7 +244,7 @@ def rollback(node: NodeState, command: Rollback) -> None:
 def _transactional(node: NodeState, command: Commit | Rollback) -> Channel:
     channel = node.channel(command.channel)
     if not channel.transactional:
-        raise amqp_errors.Refusal(406, "channel is not transactional")
+        raise amqp_errors.not_transactional()
     return channel
 
 

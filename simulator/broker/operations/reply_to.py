@@ -32,9 +32,9 @@ def consume(node: NodeState, channel: Channel, command: Consume) -> None:
     if command.consumer_tag in channel.consumers:
         raise amqp_errors.consumer_tag_in_use(command.consumer_tag)
     if not command.no_ack:
-        raise amqp_errors.Refusal(406, "reply consumer cannot acknowledge")
+        raise amqp_errors.reply_consumer_with_acknowledgements()
     if channel.reply_consumer is not None:
-        raise amqp_errors.Refusal(406, "reply consumer already set")
+        raise amqp_errors.second_reply_consumer()
     channel.reply_consumer = command.consumer_tag or node.generated_name("amq.ctag")
     node.reply_keys.pop(channel.reply_key, None)
     channel.reply_key = node.generated_name(f"{NAME}.g1h")
@@ -47,7 +47,7 @@ def resolved(channel: Channel, properties: Mapping[str, Any]) -> Mapping[str, An
     if properties.get("reply_to") != NAME:
         return properties
     if channel.reply_consumer is None:
-        raise amqp_errors.Refusal(406, "fast reply consumer does not exist")
+        raise amqp_errors.no_reply_consumer()
     return {**properties, "reply_to": channel.reply_key}
 
 
@@ -83,14 +83,14 @@ def check_binding(binding: Binding, release: Release) -> None:
     """The queue of an answer cannot be bound; where there is none, nothing is said of it here."""
     refused = binding.destination_type == "queue" and release.direct_replies_taken_by == "volatile queue"
     if refused and binding.destination.startswith(f"{NAME}."):
-        raise amqp_errors.Refusal(403, "cannot bind or unbind to a volatile (direct reply-to) queue")
+        raise amqp_errors.binding_of_volatile_queue()
 
 
 def check_use(node: NodeState, channel: Channel, name: str, method: str) -> None:
     """What a volatile queue says to those who take it for one of the others."""
     if node.release.direct_replies_taken_by != "volatile queue" or _waiting(node, name) is None:
         return
-    named = amqp_errors.resource("queue", name, channel.connection.vhost.name)
+    vhost = channel.connection.vhost.name
     if method == "basic.get":
-        raise amqp_errors.Refusal(540, f"basic.get not supported by volatile {named}")
-    raise amqp_errors.Refusal(406, f"only creator channel may consume from {named}")
+        raise amqp_errors.get_from_volatile_queue(name, vhost)
+    raise amqp_errors.volatile_queue_of_another_channel(name, vhost)

@@ -139,7 +139,7 @@ class NodeState:
         """The open channel; a method on one that is not open ends the connection."""
         found = self.channels.get(key)
         if found is None:
-            raise amqp_errors.Refusal(504, "expected 'channel.open'")
+            raise amqp_errors.channel_not_open()
         return found
 
     def queue(self, vhost: str, name: str) -> QueueState | None:
