@@ -18,7 +18,18 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 # A room is a folder of simulator/, a module beside those folders, or all of dlx. These serve all rooms of simulator.
-TOOLS = {"clock", "definitions", "events", "extras", "files", "json_values", "nearest_names", "simulator", "systems"}
+TOOLS = {
+    "clock",
+    "definitions",
+    "events",
+    "extras",
+    "files",
+    "json_reading",
+    "json_values",
+    "nearest_names",
+    "simulator",
+    "systems",
+}
 # For each other room the rooms that it may import, besides dlx and the tools.
 BELOW: dict[str, set[str]] = {
     "broker": set(),

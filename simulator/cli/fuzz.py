@@ -19,6 +19,7 @@ from simulator.broker.operator_errors import OperatorError
 from simulator.cli.exit_errors import DataError
 from simulator.cli.given_files import DEFINITIONS
 from simulator.cli.given_history import GivenHistory, read_history
+from simulator.cli.given_release import RELEASE
 from simulator.cli.help_examples import example
 from simulator.cli.progress import countdown
 from simulator.definitions import DefinitionsError
@@ -50,9 +51,7 @@ EXIT_BROKEN, EXIT_FAULT = 1, 70
     show_default=True,
     help="Property to break.",
 )
-@click.option(
-    "--release", type=click.Choice(RELEASES), default=DEFAULT, show_default=True, help="RabbitMQ release to simulate."
-)
+@click.option("--release", type=RELEASE, default=DEFAULT, show_default=True, help="RabbitMQ release to simulate.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the random histories.")
 @click.option(
     "--steps",
