@@ -245,12 +245,56 @@ def wrong_sender_selected_type(header: str, type_name: str) -> Refusal:
     return Refusal(406, f"invalid message: {printed(term, len('invalid message: '))}")
 
 
+def unknown_delivery_mode(mode: object) -> Refusal:
+    """A publish with a ``delivery_mode`` that is neither 1 nor 2, where the release looks at it."""
+    return Refusal(406, f"invalid message: {{delivery_mode_unknown,{mode}}}")
+
+
 def no_reply_consumer() -> Refusal:
     """A publish that asks for direct replies on a channel that does not consume them."""
     return Refusal(406, "fast reply consumer does not exist")
 
 
+# Direct replies
+
+
+def reply_consumer_with_acknowledgements() -> Refusal:
+    """basic.consume of ``amq.rabbitmq.reply-to`` without no-ack."""
+    return Refusal(406, "reply consumer cannot acknowledge")
+
+
+def second_reply_consumer() -> Refusal:
+    return Refusal(406, "reply consumer already set")
+
+
+def binding_of_volatile_queue() -> Refusal:
+    return Refusal(403, "cannot bind or unbind to a volatile (direct reply-to) queue")
+
+
+def get_from_volatile_queue(name: str, vhost: str) -> Refusal:
+    return Refusal(540, f"basic.get not supported by volatile {resource('queue', name, vhost)}")
+
+
+def volatile_queue_of_another_channel(name: str, vhost: str) -> Refusal:
+    return Refusal(406, f"only creator channel may consume from {resource('queue', name, vhost)}")
+
+
 # Transactions and confirms
+
+
+def partial_commit() -> Refusal:
+    """tx.commit, when a queue refused a publish or is gone."""
+    return Refusal(406, "partial tx completion")
+
+
+def commit_to_deleted_queue(name: str, vhost: str) -> Refusal:
+    """tx.commit of a publish to a queue that is gone, where the release takes that for an error of the server."""
+    term = (
+        Atom("not_found"),
+        (Atom("resource"), vhost.encode(), Atom("queue"), name.encode(errors="surrogatepass")),
+    )
+    text = "failed to deliver message: "
+    return Refusal(506, text + printed(term, len(text)))
 
 
 def not_transactional() -> Refusal:
@@ -266,6 +310,30 @@ def confirms_after_transactions() -> Refusal:
 
 
 # Connections and channels
+
+
+def channel_not_open() -> Refusal:
+    """A method on a channel that is not open."""
+    return Refusal(504, "expected 'channel.open'")
+
+
+def channel_open_already() -> Refusal:
+    return Refusal(504, "second 'channel.open' seen")
+
+
+def no_connection() -> Refusal:
+    """channel.open without a connection: only a driver in the process can ask for that."""
+    return Refusal(504, "no such connection")
+
+
+def vhost_deleted(vhost: str) -> Refusal:
+    """An operator deleted the connection's virtual host."""
+    return Refusal(320, f"vhost '{vhost}' is deleted")
+
+
+def user_deleted(user: str) -> Refusal:
+    """An operator deleted the connection's user."""
+    return Refusal(320, f"user '{user}' was deleted")
 
 
 def channel_flow() -> Refusal:

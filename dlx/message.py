@@ -7,17 +7,20 @@ from typing import Any
 
 import msgspec
 
+from dlx.amqp_errors import Refusal, wrong_sender_selected_type
 from dlx.deaths import Death, DeathPoint, deaths_in_header
 from dlx.erlang_printing import Atom, printed
+from dlx.field_values import type_name
 from dlx.releases import Release
 
 Headers = Mapping[str, Any]
 
 
-class PublishRefusedError(ValueError):
-    """RabbitMQ closes the channel with 406 PRECONDITION_FAILED and this text."""
+class PublishRefusedError(Refusal, ValueError):
+    """A publish that RabbitMQ refuses: it closes the channel with 406 PRECONDITION_FAILED and this text."""
 
-    code = 406
+    def __init__(self, explanation: str) -> None:
+        super().__init__(406, explanation)
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
@@ -92,7 +95,7 @@ def sender_selected_keys(headers: Headers | None, name: str) -> tuple[str, ...]:
         return ()
     value = headers[name]
     if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
-        raise PublishRefusedError(f'invalid message: {{unacceptable_type_in_header,"{name}",{_amqp_type(value)}}}')
+        raise PublishRefusedError(wrong_sender_selected_type(name, type_name(value)).explanation)
     return tuple(key for key in value if isinstance(key, str))
 
 
@@ -151,14 +154,3 @@ def _leading_integer(text: str) -> tuple[int | None, str]:
     if digits == end:
         return None, text
     return int(text[:digits]), text[digits:]
-
-
-def _amqp_type(value: Any) -> str:
-    if isinstance(value, bool):
-        return "bool"
-    if value is None:
-        return "void"
-    for kind, name in ((str, "longstr"), (int, "signedint"), (float, "double"), (dict, "table")):
-        if isinstance(value, kind):
-            return name
-    return "longstr" if isinstance(value, bytes) else "timestamp"

@@ -14,10 +14,9 @@ from typing import Any
 
 import msgspec
 
+from dlx.message import Message
 from dlx.releases import Release
 from simulator.broker.broker import Broker
-from simulator.broker.copies import Copy
-from simulator.broker.state import QueueState, VirtualHost
 from simulator.events import LOSSES, Event, Happened, copies_added, losses
 from simulator.message_location import whereabouts
 
@@ -149,23 +148,21 @@ class MessageHistories:
         self._kept: OrderedDict[int, _Kept] = OrderedDict()
         self._omitted: Counter[int] = Counter()
 
-    def keep(
-        self, event: Event, where: QueueState | VirtualHost, copy: Copy, time_us: int, reason: str | None, detail: str
-    ) -> None:
-        """Keep what happened to a copy. Messages that the firehose publishes are left out."""
-        kept = self._kept.get(copy.uid)
+    def keep(self, happened: Happened, message: Message) -> None:
+        """Keep what happened to a copy of a message. Messages that the firehose publishes are left out."""
+        kept = self._kept.get(happened.uid)
         if kept is None:
-            if copy.message.exchange == _FIREHOSE:
+            if message.exchange == _FIREHOSE:
                 return
-            kept = self._begin(copy.uid, where)
+            kept = self._begin(happened.uid, happened.vhost)
+        event = happened.event
         if len(kept) < _FULL or (len(kept) < _FULL_OF_LOSSES and event in _MAY_LOSE):
-            queue = where.definition.name if isinstance(where, QueueState) else None
-            kept += (event, copy.message, time_us, queue, reason, detail)
+            kept += (event, message, happened.time_us, happened.queue, happened.reason, happened.detail)
         else:
-            self._omitted[copy.uid] += 1
+            self._omitted[happened.uid] += 1
 
-    def _begin(self, uid: int, where: QueueState | VirtualHost) -> _Kept:
-        self._kept[uid] = kept = [(where.vhost if isinstance(where, QueueState) else where).name]
+    def _begin(self, uid: int, vhost: str) -> _Kept:
+        self._kept[uid] = kept = [vhost]
         if len(self._kept) > self._limit:
             self._omitted.pop(self._kept.popitem(last=False)[0], None)
         return kept
@@ -246,7 +243,6 @@ class RecordingBroker(Broker):
 
     Attributes:
         histories: the histories of the last messages.
-        asked: the events to report besides; all are watched.
     """
 
     def __init__(
@@ -257,27 +253,21 @@ class RecordingBroker(Broker):
         node: str = "rabbit@localhost",
         histories: MessageHistories | None = None,
     ) -> None:
-        super().__init__(of, watch=watch, node=node)
-        self._record(MessageHistories() if histories is None else histories)
+        self.histories = MessageHistories() if histories is None else histories
+        super().__init__(of, watch=watch, node=node, observer=self._record)
 
     @classmethod
     def taking_over(cls, broker: Broker) -> RecordingBroker:
         """The broker, recording from now on; go on with the one that is returned, and with it alone."""
         if isinstance(broker, cls):
             return broker
-        recording = cls.__new__(cls)
-        vars(recording).update(vars(broker))
-        recording._record(MessageHistories())
+        recording = cls.over(broker.state)
+        recording.histories = MessageHistories()
+        recording.observe(recording._record)
         return recording
 
-    def _record(self, histories: MessageHistories) -> None:
-        self.histories = histories
-        self.asked = self.watched
-        self.watched = frozenset(Event)
-
-    def watch(self, events: Iterable[Event]) -> None:
-        """Report these events, too."""
-        self.asked = self.asked | frozenset(events)
+    def _record(self, happened: Happened, message: Message) -> None:
+        self.histories.keep(happened, message)
 
     def explain(self, uid: int) -> list[str]:
         """Tell the history of one message and where it is now; return an empty list if there is none."""
@@ -290,14 +280,6 @@ class RecordingBroker(Broker):
         host = self.vhosts.get(history.vhost)  # a copy may be where no event that was kept tells
         found = [] if host is None else whereabouts(self, uid, history.vhost, host.queues)
         return [*history.story(), *(found or [_GONE])]
-
-    def happened(
-        self, event: Event, where: QueueState | VirtualHost, copy: Copy, *, reason: str | None = None, detail: str = ""
-    ) -> None:
-        """Keep what happened to a copy, and report it where it was asked for."""
-        self.histories.keep(event, where, copy, self.now_us, reason, detail)
-        if event in self.asked:
-            super().happened(event, where, copy, reason=reason, detail=detail)
 
 
 def _sentence(event: Happened) -> str:

@@ -8,7 +8,6 @@ from dlx.dead_lettering import closes_cycle
 from dlx.routing import route
 from dlx.topology import STREAM
 from simulator.broker.broker import Broker
-from simulator.broker.operations.acknowledgements import uncommitted
 from simulator.broker.state import Channel, Pending, QueueState, Unacked
 
 
@@ -49,7 +48,7 @@ def _unacknowledged(channel: Channel, queue: QueueState, uid: int) -> Iterator[s
     for unacked in filter(ours, channel.unacked.values()):
         who = "basic.get" if unacked.consumer is None else f"the consumer '{unacked.consumer.tag}'"
         yield f"It is in the queue '{queue.name}', not yet acknowledged by {who} {where}."
-    for _, unacked in uncommitted(channel):
+    for _, unacked in channel.uncommitted():
         if ours(unacked):
             yield f"It is in the queue '{queue.name}', settled in a transaction {where} that is not committed."
 

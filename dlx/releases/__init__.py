@@ -31,6 +31,7 @@ from dlx.releases.versions import (
     ReleaseName,
     StandInRelease,
     UnknownReleaseError,
+    known_release,
     neighbours,
 )
 
@@ -47,6 +48,7 @@ __all__ = [
     "StandInRelease",
     "UnknownReleaseError",
     "differing_behaviours",
+    "known_release",
     "neighbours",
     "release",
     "rules_of",

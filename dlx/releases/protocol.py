@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from dlx.releases.rows import since
+from dlx.releases.rows import changed, since
 
 
 class Protocol:
@@ -47,6 +47,20 @@ class Protocol:
         "4.0", False, before=True,
         meaning="A client that asks for AMQP 0-8 is served AMQP 0-9-1.",
         evidence="live; rabbit_reader.erl handshake",
+    )
+    sasl_mechanisms: tuple[str, ...] = changed(
+        {
+            "3.10": ("AMQPLAIN", "PLAIN"),
+            "3.13": ("PLAIN", "AMQPLAIN"),
+            "4.0": ("PLAIN", "AMQPLAIN", "ANONYMOUS"),
+            "4.3": ("PLAIN", "ANONYMOUS", "AMQPLAIN"),
+        },
+        before=("PLAIN", "AMQPLAIN"),
+        meaning=(
+            "The mechanisms by which a client may log in, in the order in which the server offers them. ANONYMOUS logs"
+            " in as guest."
+        ),
+        evidence="live; rabbit_auth_mechanism_anonymous.erl (4.0 on)",
     )
     error_text_encoding: Literal["bytes", "UTF-8"] = since(
         "3.13", "UTF-8", before="bytes",

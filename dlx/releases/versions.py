@@ -19,7 +19,7 @@ VERSIONS: dict[str, str] = {
 RELEASES = tuple(VERSIONS)
 DEFAULT = "4.3"
 
-_NUMBERS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})*")
+_VERSION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})*)(?:(?:[-+~]|\.(?![0-9])).*)?")
 
 
 class UnknownReleaseError(ValueError):
@@ -31,9 +31,9 @@ class StandInRelease(UserWarning):
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers that a version begins with, by which versions are compared: (4, 3, 6) of ``4.3.6-rc.1``."""
-    found = _NUMBERS.match(version)
-    return tuple(map(int, found[0].split("."))) if found else ()
+    """Return the numbers by which versions are compared, (4, 3, 6) for ``4.3.6-rc.1``; () for what is no version."""
+    found = _VERSION.fullmatch(version)
+    return tuple(map(int, found[1].split("."))) if found else ()
 
 
 def known_release(version: str) -> str | None:
@@ -43,7 +43,7 @@ def known_release(version: str) -> str | None:
 
 
 def neighbours(version: str) -> tuple[str | None, str | None]:
-    """Return the nearest releases below and above a version; both ``None`` where it begins with no number."""
+    """Return the nearest releases below and above a version; both ``None`` for what is no version."""
     asked = numbers(version)
     if not asked:
         return None, None

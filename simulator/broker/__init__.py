@@ -1,12 +1,15 @@
 """RabbitMQ as a state machine: ``Broker`` takes commands and the time, and gives events.
 
 ``commands`` are what can be asked, ``replies`` what is answered on channels,
-``simulator.events`` what happens to messages. From the outside in: ``broker``
-dispatches; ``connections``, ``declaring``, ``publishing``, ``consuming``, ``settling``,
-``operators`` and ``importing`` carry commands out, within ``access``, ``serving`` and
-``ack_timeouts``; ``queues`` and ``dead_letters`` are the life of messages; ``classic``,
-``quorum`` and ``stream`` hold them; ``state`` is all there is to know, and ``snapshots``
-saves it.
+``simulator.events`` what happens to messages. From the outside in: ``broker`` is the
+face; ``dispatch`` finds the operation for a command, ``agenda`` the one for an effect
+or a deadline; ``operations`` change ``state``, which is all there is to know, and put
+``effects`` on the agenda; ``stores`` hold the messages of queues; ``snapshots`` saves it all.
+
+A rejected message passes ``dispatch``, ``operations.acknowledgements`` (which
+deliveries, and which queues they came from), ``operations.queues`` (they die there),
+``operations.dead_letters`` (where the dead letter goes, and why), and ``agenda``, which
+has it arrive.
 """
 
 from simulator.broker.broker import Broker

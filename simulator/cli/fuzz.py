@@ -19,6 +19,7 @@ from simulator.broker.operator_errors import OperatorError
 from simulator.cli.exit_errors import DataError
 from simulator.cli.given_files import DEFINITIONS
 from simulator.cli.given_history import GivenHistory, read_history
+from simulator.cli.given_release import RELEASE
 from simulator.cli.help_examples import example
 from simulator.cli.progress import countdown
 from simulator.definitions import DefinitionsError
@@ -31,6 +32,12 @@ from simulator.testing.search.systematic_search import Search
 SECONDS, SECONDS_MAX = 12.0, 7 * 86_400.0
 STEPS = 40
 SHORTEST = "The shortest history found"
+NOTHING_FOUND = {
+    "lossless": "No loss found",
+    "settles": "No loop found",
+    "punctual": "No delay found",
+    "accepts": "No refusal found",
+}
 EXIT_BROKEN, EXIT_FAULT = 1, 70
 
 
@@ -44,9 +51,7 @@ EXIT_BROKEN, EXIT_FAULT = 1, 70
     show_default=True,
     help="Property to break.",
 )
-@click.option(
-    "--release", type=click.Choice(RELEASES), default=DEFAULT, show_default=True, help="RabbitMQ release to simulate."
-)
+@click.option("--release", type=RELEASE, default=DEFAULT, show_default=True, help="RabbitMQ release to simulate.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the random histories.")
 @click.option(
     "--steps",
@@ -227,7 +232,8 @@ def _say_held(search: Search, one_history: bool) -> None:
     if one_history:
         click.echo(f"This history does not break '{search.property.name}'.")
         return
-    click.echo(f"{search.property.promise}. The search tried {search.tried:,} histories.")
+    nothing = NOTHING_FOUND.get(search.property.name, "No fault found")
+    click.echo(f"{nothing}: {search.property.promise}. The search tried {search.tried:,} histories.")
     if not search.publishes:
         click.echo("No message can get into any queue, so nothing was published.")
     for each in search.untried:

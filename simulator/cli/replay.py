@@ -10,9 +10,10 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from dlx.releases import DEFAULT, RELEASES, TABLE
+from dlx.releases import DEFAULT, TABLE, release
 from simulator.cli.exit_errors import DataError
 from simulator.cli.given_files import DEFINITIONS, LOG
+from simulator.cli.given_release import RELEASE
 from simulator.cli.help_examples import example
 from simulator.cli.progress import progress
 from simulator.cli.spark_job import run_on_spark
@@ -38,7 +39,7 @@ SHORT = 60
 @click.option(
     "--release",
     "rules",
-    type=click.Choice(RELEASES),
+    type=RELEASE,
     default=DEFAULT,
     show_default=True,
     help="RabbitMQ release whose rules make the predictions.",
@@ -72,16 +73,14 @@ def replay(
 def _replayed(logs: tuple[Path, ...], definitions_path: Path, rules: str, master: str, out: Path | None) -> Result:
     from simulator.capture import CaptureError
     from simulator.definitions import DefinitionsError, read_definitions
-    from simulator.replay.definitions import exporting_release
+    from simulator.replay.definitions import version_note
     from simulator.replay.run import prepare, run_replay, workplace
     from simulator.replay.summary import MatchesNothingError
 
     try:
         definitions = read_definitions(definitions_path)
-        exporter = exporting_release(definitions)
-        if exporter is not None and exporter.name != rules:
-            version = definitions.rabbitmq_version
-            click.echo(f"note: RabbitMQ {version} exported the definitions; the rules are those of {rules}", err=True)
+        if note := version_note(definitions, release(rules)):
+            click.echo(f"note: {note}", err=True)
         for log in logs:
             if not log.is_file():
                 raise DataError(f"{log}: no such file" if not log.exists() else f"{log}: not a file")

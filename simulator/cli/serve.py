@@ -11,10 +11,11 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from dlx.releases import DEFAULT, RELEASES
+from dlx.releases import DEFAULT
 from simulator.bootstrap import start_broker
 from simulator.cli.exit_errors import DataError, Unavailable
 from simulator.cli.given_files import DEFINITIONS
+from simulator.cli.given_release import RELEASE
 from simulator.cli.help_examples import example
 from simulator.clock import Clock, VirtualClock, WallClock
 from simulator.definitions import DefinitionsError
@@ -72,9 +73,7 @@ _ZAQARS = ("redis", "spec", "mongodb", "swift")
     help="Port of the management API; 0 picks a free one.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option(
-    "--release", type=click.Choice(RELEASES), default=DEFAULT, show_default=True, help="RabbitMQ release to simulate."
-)
+@click.option("--release", type=RELEASE, default=DEFAULT, show_default=True, help="RabbitMQ release to simulate.")
 @click.option("--definitions", type=DEFINITIONS, help="Definitions file to load at the start.")
 @click.option(
     "--clock",

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dlx.policies import PolicyChoice, pattern_found
-from dlx.releases import DEFAULT, RELEASES, Release, release
+from dlx.releases import DEFAULT, Release, release
 from dlx.settings import (
     DEAD_LETTER_STRATEGY,
     DELIVERY_LIMIT,
@@ -24,6 +24,7 @@ from dlx.settings import (
 from dlx.topology import STREAM, Policy, Topology
 from simulator.cli.exit_errors import DataError
 from simulator.cli.given_files import DEFINITIONS
+from simulator.cli.given_release import RELEASE
 from simulator.cli.help_examples import example
 from simulator.definitions import Definitions, DefinitionsError, read_definitions
 from simulator.nearest_names import suggestion
@@ -42,7 +43,7 @@ _WHY = {
 @click.option(
     "--release",
     "rules",
-    type=click.Choice(RELEASES),
+    type=RELEASE,
     default=DEFAULT,
     show_default=True,
     help="RabbitMQ release whose rules apply.",

@@ -17,10 +17,9 @@ from dlx.topology import Topology
 from simulator.bootstrap import DefinitionsSource, import_definitions
 from simulator.broker import Broker
 from simulator.broker.copies import Copy
-from simulator.broker.operations import acknowledgements
 from simulator.broker.operator_errors import OperatorError
-from simulator.broker.state import QueueState, VirtualHost
-from simulator.events import Event, Happened
+from simulator.broker.state import QueueState
+from simulator.events import Happened
 from simulator.scenario import steps
 from simulator.scenario.clients import Clients
 from simulator.scenario.steps import AnyStep
@@ -29,23 +28,6 @@ START_US = 1_767_225_600_000_000  # 2026-01-01: the same for every player, so th
 
 Seen = tuple[Happened, Message]
 """An event, and the message as it was then."""
-
-
-class Observed(Broker):
-    """A broker that shows, with each event, the message as it was then."""
-
-    def __init__(self, of: str) -> None:
-        self.seen: list[Seen] = []
-        super().__init__(of, watch=Event)
-
-    def happened(
-        self, event: Event, where: QueueState | VirtualHost, copy: Copy, *, reason: str | None = None, detail: str = ""
-    ) -> None:
-        """Note the event."""
-        super().happened(event, where, copy, reason=reason, detail=detail)
-        happened = self.out.pop()
-        assert isinstance(happened, Happened)
-        self.seen.append((happened, copy.message))
 
 
 class Player:
@@ -67,7 +49,8 @@ class Player:
 
     def __init__(self, definitions: DefinitionsSource, *, release: str = DEFAULT) -> None:
         self.definitions, self.release = definitions, release
-        self.broker = Observed(release)
+        self._seen: list[Seen] = []
+        self.broker = Broker(release, observer=self._observe)
         self.history: list[AnyStep] = []
         self.events: list[Seen] = []
         import_definitions(self.broker, definitions, START_US)
@@ -104,8 +87,11 @@ class Player:
             return
         for _ in range(getattr(step, "times", 1) if not isinstance(step, steps.Hold) else 1):
             self._clients.act(step)
-            seen, self.broker.seen = self.broker.seen, []
+            seen, self._seen = self._seen, []
             self.acted(seen)
+
+    def _observe(self, happened: Happened, message: Message) -> None:
+        self._seen.append((happened, message))
 
     def acted(self, seen: Sequence[Seen]) -> None:
         """Note what happened in one action: a step has as many of them as its ``times`` say."""
@@ -135,7 +121,7 @@ class Player:
             for pending in (*queue.in_hand, *queue.discards):
                 yield queue, pending.copy
         for channel in self.broker.channels.values():
-            for _, unacked in (*channel.unacked.items(), *acknowledgements.uncommitted(channel)):
+            for _, unacked in (*channel.unacked.items(), *channel.uncommitted()):
                 if not unacked.timed_out and not unacked.queue.deleted:
                     yield unacked.queue, unacked.copy
 

@@ -9,6 +9,7 @@ nothing but pytest; the rest is loaded when a test asks for it.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -127,14 +128,19 @@ def _release(config: pytest.Config) -> str | None:
 
 def _named(config: pytest.Config, name: str) -> Backend:
     """The broker that an option names. The configuration's release is for the simulator alone."""
-    from dlx.releases import UnknownReleaseError
+    from dlx.releases import StandInRelease, UnknownReleaseError, stand_in_remark
     from simulator.testing.brokers.backends import backend
     from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
 
+    source = "--dlx-release" if config.getoption("dlx_release") else "dlx_release in the configuration"
+    wanted = _release(config) if name == "simulator" else config.getoption("dlx_release")
     try:
-        found = backend(name, _release(config) if name == "simulator" else config.getoption("dlx_release"))
-    except UnknownReleaseError as error:
-        source = "--dlx-release" if config.getoption("dlx_release") else "dlx_release in the configuration"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", StandInRelease)
+            found = backend(name, wanted)
+        if name == "simulator" and wanted and (remark := stand_in_remark(wanted)):
+            config.issue_config_time_warning(StandInRelease(remark), stacklevel=2)
+    except (StandInRelease, UnknownReleaseError) as error:
         raise pytest.UsageError(f"{source}: {error}") from error
     except ModuleNotFoundError as error:
         raise pytest.UsageError(_needed(error)) from error

@@ -14,8 +14,8 @@ from dlx.settings import DROP_HEAD
 from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.broker import Broker
 from simulator.broker.copies import Copy
-from simulator.broker.operations import ack_timeouts, acknowledgements, consumer_selection, reply_to
-from simulator.broker.operations.dead_letters import WORKER_PREFETCH
+from simulator.broker.operations import ack_deadlines, consumer_selection, reply_to
+from simulator.broker.operations.dead_letter_worker import WORKER_PREFETCH
 from simulator.broker.replies import Reply
 from simulator.broker.state import Channel, Connection, Consumer, QueueState, Unacked, VirtualHost
 from simulator.broker.stores.classic import ClassicStore
@@ -28,7 +28,7 @@ from simulator.scenario.properties import conservation
 
 def check(broker: Broker) -> None:
     """Assert that all the broker remembers fits together."""
-    timers = {(due_us, kind, _name(subject)) for due_us, _, kind, subject in broker.timers._heap}
+    timers = {(due_us, kind, _name(subject)) for due_us, _, kind, subject in broker.state.timers._heap}
     waiting = list(_waiting(broker))
     for connection in broker.connections.values():
         _check_connection(broker, connection)
@@ -41,14 +41,14 @@ def check(broker: Broker) -> None:
             _check_deliveries(queue, [unacked for _, unacked in waiting if unacked.queue is queue])
             _check_store(queue)
             _check_timers(broker, queue, timers)
-            if not broker.agenda:
+            if not broker.state.agenda:
                 _check_nothing_left_to_do(broker, queue)
-    for key, channel_id in broker.reply_keys.items():
+    for key, channel_id in broker.state.reply_keys.items():
         assert key.startswith(reply_to.NAME)
         assert broker.channels[channel_id].reply_key == key, "a reply key outlived its channel"
     due_us = broker.next_due()
     assert due_us is None or due_us >= broker.now_us, "something was due and not done"
-    assert not broker.agenda or due_us is not None, "the agenda is forgotten"
+    assert not broker.state.agenda or due_us is not None, "the agenda is forgotten"
 
 
 def _name(subject: Any) -> Any:
@@ -58,7 +58,7 @@ def _name(subject: Any) -> Any:
 def _waiting(broker: Broker) -> Iterator[tuple[Channel, Unacked]]:
     """Deliveries that their queues wait for, those settled in open transactions among them."""
     for channel in broker.channels.values():
-        for _, unacked in (*channel.unacked.items(), *acknowledgements.uncommitted(channel)):
+        for _, unacked in (*channel.unacked.items(), *channel.uncommitted()):
             if not unacked.timed_out:
                 yield channel, unacked
 
@@ -79,7 +79,7 @@ def _check_channel(broker: Broker, channel: Channel, timers: set[Any]) -> None:
     assert connection.channels[channel.number] is channel
     tags = list(channel.unacked)
     assert tags == sorted(tags), "deliveries are not in order"
-    assert not set(tags) & {tag for tag, _ in acknowledgements.uncommitted(channel)}
+    assert not set(tags) & {tag for tag, _ in channel.uncommitted()}
     assert not tags or tags[-1] < channel.next_delivery_tag
     for tag, consumer in channel.consumers.items():
         assert consumer.tag == tag
@@ -92,9 +92,9 @@ def _check_channel(broker: Broker, channel: Channel, timers: set[Any]) -> None:
             assert unacked.consumer.timed_out >= late[unacked.consumer]
     if channel.timeout_due_us is not None:
         assert (channel.timeout_due_us, "acknowledgement", channel.id) in timers
-    next_tick_us = ack_timeouts._noticed_us(broker, channel, broker.now_us + 1)
+    next_tick_us = ack_deadlines.noticed_us(broker.state, channel, broker.now_us + 1)
     for unacked in channel.unacked.values():
-        due_us = None if unacked.timed_out else ack_timeouts._due_us(broker, channel, unacked)
+        due_us = None if unacked.timed_out else ack_deadlines.late_us(broker.state, channel, unacked)
         if due_us is not None:
             assert channel.timeout_due_us is not None, "nobody will notice that a delivery times out"
             assert channel.timeout_due_us <= max(due_us, next_tick_us), "a timeout will be noticed late"

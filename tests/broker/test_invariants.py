@@ -13,8 +13,7 @@ import pytest
 
 from dlx.releases import RELEASES
 from dlx.topology import Policy
-from simulator.broker import Broker, commands
-from simulator.broker import broker as broker_module
+from simulator.broker import Broker, agenda, commands
 from simulator.broker.operator_errors import OperatorError
 from simulator.broker.replies import Delivered
 from simulator.events import Event
@@ -117,7 +116,7 @@ class Players:
         channel = self._channel(broker)
         if "reply_to" in properties and not (channel in broker.channels and broker.channels[channel].reply_consumer):
             properties = {}
-        keys = [*(self._queue(broker) for _ in range(6)), "no such queue", *broker.reply_keys]
+        keys = [*(self._queue(broker) for _ in range(6)), "no such queue", *broker.state.reply_keys]
         body = b"m" * self.random.choice([0, 1, 10, 100])
         return commands.Publish(channel, exchange, self.random.choice(keys), properties, body, self._chance(0.2))
 
@@ -335,7 +334,7 @@ def play(release: str, seed: int, count: int = COMMANDS) -> None:
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_is_lost_miscounted_or_left_undone(release: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broker_module, "STEPS_IN_ONE_INSTANT", 300)
+    monkeypatch.setattr(agenda, "STEPS_IN_ONE_INSTANT", 300)
     play(release, seed)
 
 
@@ -558,11 +557,11 @@ def test_using_a_queue_leaves_no_deadlines_behind() -> None:
     for number in range(100):
         bench.do(commands.Get(ONE, "q"), after_ms=1)
         bench.publish("q", expiration=str(100_000 + number))
-    assert len(bench.broker.timers._heap) < 5
+    assert len(bench.broker.state.timers._heap) < 5
 
 
 def test_a_loop_without_end_costs_each_call_a_bounded_number_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broker_module, "STEPS_IN_ONE_INSTANT", 100)
+    monkeypatch.setattr(agenda, "STEPS_IN_ONE_INSTANT", 100)
     bench = Bench("3.10")  # where a rejection in the history shields a loop of expiring queues
     for name, to in (("a", "b"), ("b", "c"), ("c", "b")):
         ttl: dict[str, Any] = {} if name == "a" else {"message_ttl": 0}

@@ -48,7 +48,7 @@ def test_another_release_differs_and_says_why(capsys):
     code, out, err = run(capsys, LOG, "--definitions", DEFINITIONS, "--release", "3.10")
     assert code == 1
     assert "note: RabbitMQ 4.3.6 exported the definitions; the rules are those of 3.10" in err
-    assert "last_death_headers: x-last-death-reason" in out
+    assert "last_death_headers: Every death writes x-last-death-reason" in out
     assert "[death_order]" in out
 
 

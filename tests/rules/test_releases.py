@@ -1,44 +1,156 @@
-"""The release table is complete, and its rows are what tells releases apart."""
+"""The release table is complete, its rows are what tells releases apart, and every row is read."""
 
 from __future__ import annotations
 
+import ast
+from itertools import pairwise
+from pathlib import Path
+from typing import get_args
+
+import msgspec
 import pytest
 
 from dlx.releases import (
     DEFAULT,
+    MESSAGE_ROWS,
     RELEASES,
+    SUBJECTS,
     TABLE,
     VERSIONS,
     Release,
+    ReleaseName,
+    Row,
+    StandInRelease,
     UnknownReleaseError,
     differing_behaviours,
     release,
+    rules_of,
 )
+from dlx.releases.versions import numbers
+from simulator.broker import Broker
+from simulator.server.amqp.server_properties import server_properties
+from simulator.server.management import management_releases
+from simulator.server.management.management_releases import api_of
+
+ROOT = Path(__file__).parent.parent.parent
+ROWS = (*TABLE, *management_releases.TABLE)
+every_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 
 
-def test_every_behaviour_has_a_row_and_every_row_a_behaviour():
+def test_a_release_has_the_behaviours_of_all_subjects():
     assert [row.name for row in TABLE] == [
         name for name in Release.__struct_fields__ if name not in ("name", "version")
     ]
+    assert len({row.name for row in TABLE}) == len(TABLE), "two subjects have a row of the same name"
+    assert set(MESSAGE_ROWS) < set(TABLE)
+    assert [each.__name__ for each in SUBJECTS][:2] == ["Messages", "Routing"]
+    assert release("4.0").client_deaths_continued is False
+    assert release("3.13").client_deaths_continued is True
+    assert [release(name).quorum_requeue_without_limit for name in RELEASES] == [
+        "front", "back", "back", "back", "front",
+    ]  # fmt: skip
 
 
-@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
-def test_a_row_says_what_it_means_and_how_it_is_known(row):
-    assert len(row.values) == len(RELEASES)
-    assert len(set(map(str, row.values))) > 1, "a row is a difference"
+def test_the_names_for_type_checkers_are_the_releases():
+    assert get_args(ReleaseName) == RELEASES
+    assert tuple(VERSIONS) == RELEASES
+    assert sorted(RELEASES, key=numbers) == list(RELEASES)
+    assert all(version.startswith(f"{name}.") for name, version in VERSIONS.items())
+
+
+@every_row
+def test_a_row_says_what_it_decides_and_how_that_is_known(row: Row):
+    dates = [numbers(date) for date, _ in row.changes]
+    assert dates == sorted(set(dates))
+    assert dates
+    assert all(dates), "a date is a version"
+    values = [row.before, *(value for _, value in row.changes)]
+    assert all(one != next_one for one, next_one in pairwise(values)), "a change changes something"
+    assert len(set(map(str, row.values))) > 1, "a row is a difference between releases"
     assert row.meaning.endswith((".", ")"))
     assert row.evidence
 
 
-def test_a_full_version_finds_its_release():
-    assert release("4.0.5") == release("4.0")
+def test_every_row_is_read_by_code_outside_the_table():
+    read = set()
+    for package in ("dlx", "simulator"):
+        for path in (ROOT / package).rglob("*.py"):
+            if path.parent.name not in ("releases", "management_releases"):
+                read |= {
+                    node.attr
+                    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+                    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+                }
+    assert [row.name for row in ROWS if row.name not in read] == []
+
+
+# A further release
+
+
+def test_a_further_release_behaves_as_the_one_before_it_where_no_row_says_otherwise():
+    further = rules_of("5.0", "5.0.2")
+    assert further == msgspec.structs.replace(release("4.3"), name="5.0", version="5.0.2")
+    assert rules_of("4.0", "4.0.9") == msgspec.structs.replace(release("4.0"), version="4.0.9")
+    assert api_of("5.0.2") == msgspec.structs.replace(api_of("4.3.6"), version="5.0.2")
+    assert Broker(further).release is further
+    properties = server_properties(further, "rabbit@host")
+    assert properties == server_properties(release("4.3"), "rabbit@host") | {"version": "5.0.2"}
+
+
+def test_a_release_between_two_has_the_changes_that_are_dated_exactly():
+    between = differing_behaviours(rules_of("4.2", "4.2.1"), release("4.0"))
+    assert [row.name for row in between] == ["quorum_drop_head_order"]
+    assert rules_of("4.3", "4.3.4").topic_hash_wildcards_max is None
+    assert rules_of("4.3", "4.3.5").topic_hash_wildcards_max == 2
+
+
+# The release of a name or version
+
+
+def test_exact_versions_find_their_release():
+    for name, version in VERSIONS.items():
+        assert release(version) is release(name)
+        assert release(name).version == version
     assert release().name == DEFAULT == "4.3"
-    assert {release(name).version for name in RELEASES} == set(VERSIONS.values())
 
 
-def test_an_unknown_release_names_the_known_ones():
-    with pytest.raises(UnknownReleaseError, match=r"no release '2\.8': known are 3\.8, 3\.10, 3\.13, 4\.0, 4\.3"):
-        release("2.8")
+@pytest.mark.parametrize(
+    ("asked", "found", "remark"),
+    [
+        ("3.13.0", "3.13", "the rules of RabbitMQ 3.13.7 stand in for those of 3.13.0: death_order changed in 3.13.3"),
+        ("3.13.3", "3.13", "the rules of RabbitMQ 3.13.7 stand in for those of 3.13.3"),
+        ("4.3.0-rc.1", "4.3", "the rules of RabbitMQ 4.3.6 stand in for those of 4.3.0-rc.1:"
+         " topic_hash_wildcards_max changed in 4.3.5"),
+        ("4.3.5", "4.3", "the rules of RabbitMQ 4.3.6 stand in for those of 4.3.5"),
+        ("4.0.9", "4.0", "the rules of RabbitMQ 4.0.5 stand in for those of 4.0.9"),
+    ],
+)  # fmt: skip
+def test_another_version_of_a_release_is_taken_with_a_warning(asked: str, found: str, remark: str):
+    with pytest.warns(StandInRelease) as warned:
+        assert release(asked) is release(found)
+    assert [str(each.message) for each in warned] == [remark]
+    assert warned[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("asked", "nearest"),
+    [
+        ("2.8", "; the nearest is 3.8"),
+        ("3.9", "; the nearest are 3.8 and 3.10"),
+        ("3.11.28", "; the nearest are 3.10 and 3.13"),
+        ("3.12", "; the nearest are 3.10 and 3.13"),
+        ("4", "; the nearest are 3.13 and 4.0"),
+        ("4.1.0", "; the nearest are 4.0 and 4.3"),
+        ("4.30", "; the nearest is 4.3"),
+        ("4.3x", ""),
+        ("latest", ""),
+        ("", ""),
+    ],
+)
+def test_an_unknown_release_is_refused_with_the_nearest(asked: str, nearest: str):
+    with pytest.raises(UnknownReleaseError) as refused:
+        release(asked)
+    assert str(refused.value) == f"no release {asked!r}: known are 3.8, 3.10, 3.13, 4.0, 4.3{nearest}"
 
 
 def test_releases_differ_in_table_order():
@@ -46,3 +158,14 @@ def test_releases_differ_in_table_order():
     assert "client_deaths_continued" not in names
     assert "quorum_acquired_count_header" in names
     assert names == [row.name for row in TABLE if row.name in names]
+
+
+def test_a_release_is_immutable_and_hashed_by_its_name():
+    rules = release("4.0")
+    with pytest.raises(AttributeError):
+        rules.death_order = "recency"  # type: ignore[misc]
+    assert hash(rules) == hash("4.0")
+    assert repr(rules) == "dlx.release('4.0')"
+    other = msgspec.structs.replace(rules, client_deaths_continued=True)
+    assert other != rules
+    assert "client_deaths_continued=True" in repr(other)

@@ -24,7 +24,7 @@ def test_each_release_introduces_itself(name: str) -> None:
     assert fields["server_properties"]["version"] == release(name).version
     assert fields["server_properties"]["product"] == "RabbitMQ"
     assert fields["server_properties"]["cluster_name"] == "rabbit@test"
-    assert {"PLAIN", "AMQPLAIN"} <= set(fields["mechanisms"].decode().split())
+    assert fields["mechanisms"].decode().split() == list(release(name).sasl_mechanisms)
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def test_another_protocol_is_offered_ours(name: str, header: bytes, offered: tup
     assert peer.connection.ending == RESET
 
 
-def login(mechanism: str, response: bytes, **capabilities: bool) -> tuple[Peer, list[Any]]:
-    peer = Peer()
+def login(mechanism: str, response: bytes, name: str = "4.3", **capabilities: bool) -> tuple[Peer, list[Any]]:
+    peer = Peer(name)
     peer.says(HELLO)
     properties = {"capabilities": capabilities}
     fields = {"mechanism": mechanism, "response": response, "client_properties": properties}
@@ -62,6 +62,13 @@ def test_who_logs_in_is_offered_rabbitmqs_terms(mechanism: str, response: bytes)
     peer, answer = login(mechanism, response)
     assert answer == [(0, "connection.tune", {"channel_max": 2047, "frame_max": 131072, "heartbeat": 60})]
     assert peer.connection.user == "guest"
+
+
+@pytest.mark.parametrize(("name", "taken"), [("3.8", False), ("3.13", False), ("4.0", True), ("4.3", True)])
+def test_anonymous_is_a_mechanism_from_4_0(name: str, taken: bool) -> None:
+    peer, answer = login("ANONYMOUS", b"", name)
+    assert names(answer) == (["connection.tune"] if taken else [])
+    assert (peer.connection.user, peer.connection.ending) == (("guest", "") if taken else ("", SILENT))
 
 
 def test_a_wrong_password_is_told_to_those_who_want_to_know() -> None:

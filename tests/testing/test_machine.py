@@ -15,10 +15,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import initialize, invariant, rule, run_state_machine_as_test
 
-from simulator.broker import Broker
 from simulator.broker.copies import Copy
 from simulator.broker.operations import queues
-from simulator.broker.state import QueueState
+from simulator.broker.state import NodeState, QueueState
 from simulator.cli.main import main
 from simulator.definitions import DefinitionsError
 from simulator.scenario.steps import AnyStep, Publish, Reject, Repeat, Wait
@@ -410,8 +409,8 @@ def test_a_broker_that_forgets_messages_is_found_out(monkeypatch: pytest.MonkeyP
     """Conservation: the queue loses its head without an event."""
     right = queues.requeue
 
-    def forgetful(broker: Broker, queue: QueueState, copies: list[Copy], *rest: Any) -> None:
-        right(broker, queue, copies[1:], *rest)
+    def forgetful(node: NodeState, queue: QueueState, copies: list[Copy], *rest: Any) -> None:
+        right(node, queue, copies[1:], *rest)
 
     monkeypatch.setattr(queues, "requeue", forgetful)
 

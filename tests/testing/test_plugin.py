@@ -407,6 +407,20 @@ def test_the_release_is_chosen(
     inner.runpytest(*(["--dlx-release", option] if option else [])).assert_outcomes(passed=1)
 
 
+def test_a_version_that_another_stands_in_for_is_a_warning_of_the_run(inner: pytest.Pytester) -> None:
+    inner.makepyfile("""
+        def test_it(dlx_broker):
+            assert dlx_broker.api("GET", "overview")["rabbitmq_version"] == "3.13.7"
+    """)
+    result = inner.runpytest("--dlx-release", "3.13.0")
+    result.assert_outcomes(passed=1)
+    remark = "the rules of RabbitMQ 3.13.7 stand in for those of 3.13.0: death_order changed in 3.13.3"
+    result.stdout.fnmatch_lines([f"*StandInRelease: {remark}"])
+    strict = inner.runpytest("--dlx-release", "3.13.0", "-W", "error::dlx.releases.StandInRelease")
+    assert strict.ret == pytest.ExitCode.USAGE_ERROR
+    strict.stderr.fnmatch_lines([f"ERROR: --dlx-release: {remark}"])
+
+
 # Brokers
 
 
@@ -470,7 +484,8 @@ def test_what_a_server_refuses_is_told(inner: pytest.Pytester, server: str) -> N
          "https://127.0.0.1:10001/ *"),
         (["--dlx-broker", "WRONG"], "ERROR: --dlx-broker: the management API at http://127.0.0.1:*/ refuses the user "
          "'guest': *; is the password right, and has the user the tag 'management'?"),
-        (["--dlx-release", "2.0"], "ERROR: --dlx-release: no release '2.0': known are 3.8, 3.10, 3.13, 4.0, 4.3"),
+        (["--dlx-release", "2.0"], "ERROR: --dlx-release: no release '2.0': known are 3.8, 3.10, 3.13, 4.0, 4.3; "
+         "the nearest is 3.8"),
         (["--dlx-release", "4.0", "--dlx-broker", "SERVER"], "ERROR: --dlx-broker: the server at * is RabbitMQ 4.3.6, "
          "not 4.0"),
     ],

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from simulator.events import Event
+from dlx.message import Message
+from simulator.events import Event, Happened
 from simulator.scenario import steps
-from simulator.scenario.player import Observed
+from simulator.scenario.player import Player
 from simulator.scenario.trial import Trial
 from simulator.testing.search.random_search import search_at_random
 from simulator.testing.search.systematic_search import Search
@@ -53,13 +54,13 @@ def test_seeds_differ(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_fault_of_the_simulator_is_told_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    happened = Observed.happened
+    observe = Player._observe
 
-    def forgetful(broker: Observed, event: Event, *arguments: Any, **named: Any) -> None:
-        if event != Event.ACKED:
-            happened(broker, event, *arguments, **named)
+    def forgetful(player: Player, happened: Happened, message: Message) -> None:
+        if happened.event != Event.ACKED:
+            observe(player, happened, message)
 
-    monkeypatch.setattr(Observed, "happened", forgetful)
+    monkeypatch.setattr(Player, "_observe", forgetful)
     counterexample, _ = searched(0, 400, topology([queue("q")]))
     assert counterexample is not None
     assert counterexample.broken.property == "conservation"

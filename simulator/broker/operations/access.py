@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dlx import amqp_errors, permissions
 from dlx.topology import Exchange
-from simulator.broker.state import Channel, Connection, QueueState
-
-if TYPE_CHECKING:
-    from simulator.broker.broker import Broker
+from simulator.broker.state import Channel, Connection, NodeState, QueueState
 
 
-def check(broker: Broker, channel: Channel, what: str, kind: str, name: str) -> None:
+def check(node: NodeState, channel: Channel, what: str, kind: str, name: str) -> None:
     """Raise ``Refusal`` 403 unless the user may ``configure``, ``write`` or ``read`` the queue or exchange."""
     key = (what, kind, name)
     if key in channel.allowed:
         return
     vhost, user = channel.connection.vhost.name, channel.connection.user
     granted = user.permissions.get(vhost)
-    permissions.check(granted, what, kind, name, vhost=vhost, user=user.name, release=broker.release)
+    permissions.check(granted, what, kind, name, vhost=vhost, user=user.name, release=node.release)
     if len(channel.allowed) > 1_000:
         channel.allowed.clear()
     channel.allowed.add(key)
 
 
-def check_any(broker: Broker, channel: Channel, kind: str, name: str) -> None:
+def check_any(node: NodeState, channel: Channel, kind: str, name: str) -> None:
     """Passive declares: nothing, or any permission at all."""
-    if broker.release.passive_declare_needs == "nothing":
+    if node.release.passive_declare_needs == "nothing":
         return
     for what in ("read", "write"):
         try:
-            check(broker, channel, what, kind, name)
+            check(node, channel, what, kind, name)
         except amqp_errors.Refusal:
             continue
         return
-    check(broker, channel, "configure", kind, name)
+    check(node, channel, "configure", kind, name)
 
 
-def check_topic(broker: Broker, channel: Channel, what: str, exchange: Exchange, keys: tuple[str, ...]) -> None:
+def check_topic(node: NodeState, channel: Channel, what: str, exchange: Exchange, keys: tuple[str, ...]) -> None:
     """Topic permissions: of a topic exchange, by routing key."""
     user = channel.connection.user
     if exchange.type != "topic" or not user.topic_permissions:
@@ -46,10 +41,10 @@ def check_topic(broker: Broker, channel: Channel, what: str, exchange: Exchange,
     vhost = channel.connection.vhost.name
     granted = user.topic_permissions.get((vhost, exchange.name))
     if granted is not None:
-        checked = keys[:1] if broker.release.topic_permission_keys == "first" else keys
+        checked = keys[:1] if node.release.topic_permission_keys == "first" else keys
         for key in checked:
             permissions.check_topic(
-                granted, what, exchange.name, key, vhost=vhost, user=user.name, release=broker.release
+                granted, what, exchange.name, key, vhost=vhost, user=user.name, release=node.release
             )
 
 
@@ -58,7 +53,7 @@ def expand_queue(channel: Channel, name: str) -> str:
     if name:
         return name
     if not channel.last_queue:
-        raise amqp_errors.Refusal(404, "no previously declared queue")
+        raise amqp_errors.no_previous_queue()
     return channel.last_queue
 
 
@@ -66,3 +61,13 @@ def check_exclusive(queue: QueueState, connection: Connection) -> None:
     """An exclusive queue is its connection's alone."""
     if queue.owner is not None and queue.owner is not connection:
         raise amqp_errors.locked_queue(queue.name, queue.vhost.name)
+
+
+def queue(channel: Channel, name: str) -> QueueState:
+    """The queue, if it exists and is no other connection's."""
+    vhost = channel.connection.vhost
+    found = vhost.queues.get(name)
+    if found is None:
+        raise amqp_errors.no_queue(name, vhost.name)
+    check_exclusive(found, channel.connection)
+    return found

@@ -11,66 +11,58 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby, takewhile
 from operator import itemgetter
-from typing import TYPE_CHECKING
-
-import msgspec
 
 from dlx import amqp_errors
 from dlx.delivery_counts import Return
 from dlx.releases import Release
 from dlx.topology import QUORUM, STREAM
 from simulator.broker.commands import Ack, Nack, Recover, Reject
-from simulator.broker.operations import ack_timeouts, consumer_selection, consuming, queues, stream_consumers
+from simulator.broker.operations import (
+    ack_deadlines,
+    consumer_selection,
+    consuming,
+    deliveries,
+    queues,
+    stream_consumers,
+)
 from simulator.broker.replies import Done
-from simulator.broker.state import Channel, QueueState, Unacked
+from simulator.broker.state import Channel, NodeState, QueueState, Unacked
+from simulator.broker.state.transactions import Settled, Settling
 from simulator.events import Event
 
-if TYPE_CHECKING:
-    from simulator.broker.broker import Broker
 
-Settled = tuple[int, Unacked]
-
-
-class Settling(msgspec.Struct):
-    """Deliveries settled in a transaction that is not committed; ``how`` is ``ack`` or a kind of return."""
-
-    how: str
-    requeue: bool
-    settled: list[Settled]
-
-
-def ack(broker: Broker, command: Ack) -> None:
+def ack(node: NodeState, command: Ack) -> None:
     """basic.ack."""
-    channel = broker.channel(command.channel)
+    channel = node.channel(command.channel)
     settled = _collect(channel, command.delivery_tag, command.multiple)
-    _settle(broker, channel, Settling("ack", False, settled))
+    _settle(node, channel, Settling("ack", False, settled))
 
 
-def nack(broker: Broker, command: Nack) -> None:
+def nack(node: NodeState, command: Nack) -> None:
     """basic.nack."""
-    channel = broker.channel(command.channel)
+    channel = node.channel(command.channel)
     settled = _collect(channel, command.delivery_tag, command.multiple)
     how = "nack" if command.requeue else "final nack"
-    _settle(broker, channel, Settling(how, command.requeue, settled))
+    _settle(node, channel, Settling(how, command.requeue, settled))
 
 
-def reject(broker: Broker, command: Reject) -> None:
+def reject(node: NodeState, command: Reject) -> None:
     """basic.reject."""
-    channel = broker.channel(command.channel)
+    channel = node.channel(command.channel)
     settled = _collect(channel, command.delivery_tag, False)
     how = "reject" if command.requeue else "final reject"
-    _settle(broker, channel, Settling(how, command.requeue, settled))
+    _settle(node, channel, Settling(how, command.requeue, settled))
 
 
-def recover(broker: Broker, command: Recover) -> None:
+def recover(node: NodeState, command: Recover) -> None:
     """basic.recover: all unacknowledged deliveries of the channel come back to their queues."""
-    channel = broker.channel(command.channel)
+    channel = node.channel(command.channel)
     if not command.requeue:
-        raise amqp_errors.Refusal(540, "requeue=false")
+        raise amqp_errors.recover_without_requeue()
     # The channel itself reads on in streams before it answers.
-    _apply(broker, channel, Settling("recover", True, _take(channel, from_streams=True)))
-    broker.out.append(Done(channel.id, "basic.recover-ok"))
-    _apply(broker, channel, Settling("recover", True, _take(channel, from_streams=False)))
+    _apply(node, channel, Settling("recover", True, _take(channel, from_streams=True)))
+    node.out.append(Done(channel.id, "basic.recover-ok"))
+    _apply(node, channel, Settling("recover", True, _take(channel, from_streams=False)))
 
 
 def _take(channel: Channel, *, from_streams: bool) -> list[Settled]:
@@ -81,37 +73,33 @@ def _take(channel: Channel, *, from_streams: bool) -> list[Settled]:
     return taken
 
 
-def channel_lost(broker: Broker, channel: Channel) -> None:
+def channel_lost(node: NodeState, channel: Channel) -> None:
     """The channel is gone: what it has not acknowledged comes back."""
-    settled = sorted((*channel.unacked.items(), *uncommitted(channel)), key=itemgetter(0))
+    settled = sorted((*channel.unacked.items(), *channel.uncommitted()), key=itemgetter(0))
     channel.pending_tx.clear()
     channel.unacked.clear()
-    _apply(broker, channel, Settling("lost channel", True, settled))
+    _apply(node, channel, Settling("lost channel", True, settled))
 
 
-def uncommitted(channel: Channel) -> list[Settled]:
-    """The deliveries that are settled in the channel's open transaction."""
-    return [item for pending in channel.pending_tx if isinstance(pending, Settling) for item in pending.settled]
-
-
-def commit(broker: Broker, channel: Channel) -> None:
+def commit(node: NodeState, channel: Channel) -> None:
     """The transaction's acknowledgements take effect in their order, those of one kind in a row as one.
 
     They stay with the channel until it is their turn, where a channel that is lost halfway finds them.
     """
-    for (how, requeue), run in groupby(list(channel.pending_tx), key=lambda settling: (settling.how, settling.requeue)):
+    settlings = [item for item in channel.pending_tx if isinstance(item, Settling)]
+    for (how, requeue), run in groupby(settlings, key=lambda settling: (settling.how, settling.requeue)):
         alike = list(run)
         del channel.pending_tx[: len(alike)]
         together = sorted((item for settling in alike for item in settling.settled), key=itemgetter(0))
-        _apply(broker, channel, Settling(how, requeue, together))
+        _apply(node, channel, Settling(how, requeue, together))
 
 
-def roll_back(broker: Broker, channel: Channel, settlings: Iterable[Settling]) -> None:
+def roll_back(node: NodeState, channel: Channel, settlings: Iterable[Settling]) -> None:
     """The deliveries wait for their acknowledgement again."""
     for settling in settlings:
         channel.unacked.update(settling.settled)
         for _, unacked in settling.settled:
-            ack_timeouts.watch(broker, channel, unacked)
+            ack_deadlines.watch(node, channel, unacked)
     channel.unacked = dict(sorted(channel.unacked.items()))
 
 
@@ -129,37 +117,47 @@ def _collect(channel: Channel, tag: int, multiple: bool) -> list[Settled]:
     return [(t, unacked.pop(t)) for t in tags]
 
 
-def _settle(broker: Broker, channel: Channel, settling: Settling) -> None:
+def _settle(node: NodeState, channel: Channel, settling: Settling) -> None:
     if channel.transactional:
         channel.pending_tx.append(settling)
     else:
-        _apply(broker, channel, settling)
+        _apply(node, channel, settling)
 
 
-def _apply(broker: Broker, channel: Channel, settling: Settling) -> None:
+def _apply(node: NodeState, channel: Channel, settling: Settling) -> None:
     settled = settling.settled
     if any(unacked.timed_out for _, unacked in settled):
         for _, unacked in settled:
             if unacked.timed_out:
-                ack_timeouts.settled(broker, unacked, settling.how)
+                _settle_late(node, unacked, settling.how)
         settled = [item for item in settled if not item[1].timed_out]
     if settling.how == "lost channel":
-        groups = _by_queue(settled, broker.release)
+        groups = _by_queue(settled, node.release)
     else:
         groups = _by_queue_and_consumer(settled)
     for place, group in enumerate(groups):
         queue = group[0].queue
-        queues.release(broker, queue, group)
+        deliveries.settle(node, queue, group)
         if queue.deleted:
             continue
         try:
-            _tell_queue(broker, channel, queue, group, settling)
+            _tell_queue(node, channel, queue, group, settling)
         except amqp_errors.Refusal:  # the channel is lost, and with it what the other queues have not been told
             untold = {id(unacked) for group in groups[place + 1 :] for unacked in group}
             channel.unacked.update(item for item in settled if id(item[1]) in untold)
             raise
     if channel.global_prefetch:
-        consuming.resume(broker, channel)
+        consuming.resume(node, channel)
+
+
+def _settle_late(node: NodeState, unacked: Unacked, how: str) -> None:
+    """A delivery that had timed out is settled: only an acknowledgement brings its consumer back."""
+    consumer = unacked.consumer
+    if consumer is not None and how == "ack":
+        consumer.timed_out -= 1
+        if not consumer.timed_out and not consumer.queue.deleted:
+            consumer_selection.unblock(consumer.queue, consumer.channel)
+            queues.settled(node, consumer.queue)
 
 
 def _by_queue_and_consumer(settled: list[Settled]) -> list[list[Unacked]]:
@@ -208,25 +206,25 @@ def _octets(name: str) -> bytes:
     return name.encode(errors="surrogatepass")  # some releases take names that encode surrogates
 
 
-def _tell_queue(broker: Broker, channel: Channel, queue: QueueState, group: list[Unacked], settling: Settling) -> None:
+def _tell_queue(node: NodeState, channel: Channel, queue: QueueState, group: list[Unacked], settling: Settling) -> None:
     copies = [unacked.copy for unacked in group]
     how = settling.how
     if queue.definition.type == STREAM:
-        stream_consumers.settled(broker, queue, group, how)
+        stream_consumers.settled(node, queue, group, how)
         return
     freed = False
     if not channel.global_prefetch:  # else all its queues are told below, in turns
         freed = consumer_selection.unblock(queue, channel) or _is_single_active(queue, group)
     if how == "ack":
-        _acknowledged(broker, queue, group)
+        _acknowledged(node, queue, group)
     elif settling.requeue:
-        queues.requeue(broker, queue, copies, _as_return(how), group[0].consumer)
+        queues.requeue(node, queue, copies, _as_return(how), group[0].consumer)
     else:
-        if queue.definition.type == QUORUM and broker.release.quorum_rejection_order == "newest first":
+        if queue.definition.type == QUORUM and node.release.quorum_rejection_order == "newest first":
             copies.reverse()
-        queues.reject(broker, queue, copies, _as_return(how))
+        queues.reject(node, queue, copies, _as_return(how))
     if freed or queue.definition.type == QUORUM:
-        queues.settled(broker, queue)
+        queues.settled(node, queue)
 
 
 def _is_single_active(queue: QueueState, group: list[Unacked]) -> bool:
@@ -237,8 +235,8 @@ def _as_return(how: str) -> Return:
     return how  # type: ignore[return-value]
 
 
-def _acknowledged(broker: Broker, queue: QueueState, group: list[Unacked]) -> None:
+def _acknowledged(node: NodeState, queue: QueueState, group: list[Unacked]) -> None:
     queue.counters.ack += len(group)
-    if Event.ACKED in broker.watched:
+    if Event.ACKED in node.watched:
         for unacked in group:
-            broker.happened(Event.ACKED, queue, unacked.copy)
+            node.happened(Event.ACKED, queue, unacked.copy)

@@ -3,25 +3,26 @@
 Policies act on live queues at once: settings are resolved anew, limits applied, and
 what at-least-once dead-lettering holds is tried again.
 
-Source: rabbit_vhost.erl, rabbit_auth_backend_internal.erl, rabbit_policy.erl. Definitions documents: importing.py.
+Definitions documents are imported in ``definitions_import``.
+
+Source: rabbit_vhost.erl, rabbit_auth_backend_internal.erl, rabbit_policy.erl.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dlx import policy_validation
+from dlx import amqp_errors, policy_validation
 from dlx.erlang_printing import Atom
 from dlx.policy_validation import PolicyRefusedError, pattern_error
 from dlx.settings import AT_LEAST_ONCE, effective_settings
-from dlx.topology import CLASSIC, STOCK_EXCHANGES, Policy, Topology
+from dlx.topology import CLASSIC, STOCK_EXCHANGES, Policy
 from simulator.broker.commands import (
     AddUser,
     AddVhost,
     ClearPermissions,
     ClearPolicy,
     ClearTopicPermissions,
-    CloseConnection,
     DeleteUser,
     DeleteVhost,
     SetPermissions,
@@ -29,129 +30,127 @@ from simulator.broker.commands import (
     SetTopicPermissions,
     SetTracing,
 )
-from simulator.broker.operations import ack_timeouts, dead_letters, queues
+from simulator.broker.operations import (
+    ack_deadlines,
+    connections,
+    dead_letter_worker,
+    dead_letters,
+    queue_lifecycle,
+    queues,
+)
 from simulator.broker.operator_errors import OperatorError, refused
-from simulator.broker.replies import ConnectionClosed
-from simulator.broker.state import Permissions, QueueState, User, VirtualHost
-
-if TYPE_CHECKING:
-    from simulator.broker.broker import Broker
-
+from simulator.broker.state import NodeState, Permissions, QueueState, User, VirtualHost
 
 # Virtual hosts and users
 
 
-def add_vhost(broker: Broker, command: AddVhost) -> None:
+def add_vhost(node: NodeState, command: AddVhost) -> None:
     """Create a virtual host with the exchanges that every one has; an existing one only changes its metadata."""
-    vhost = broker.vhosts.get(command.name)
+    vhost = node.vhosts.get(command.name)
     if vhost is None:
         vhost = VirtualHost(command.name)
         vhost.exchanges = {exchange.name: exchange for exchange in STOCK_EXCHANGES}
-        retopologise(vhost)
-        broker.vhosts[command.name] = vhost
+        vhost.show_policies()
+        node.vhosts[command.name] = vhost
     kind = command.default_queue_type
-    vhost.default_queue_type = None if kind in broker.release.queue_types_meaning_default else kind
+    vhost.default_queue_type = None if kind in node.release.queue_types_meaning_default else kind
     vhost.description, vhost.tags = command.description, command.tags
 
 
-def delete_vhost(broker: Broker, command: DeleteVhost) -> None:
+def delete_vhost(node: NodeState, command: DeleteVhost) -> None:
     """Delete a virtual host with all that is in it; its connections are closed."""
-    vhost = _vhost(broker, command.name)
-    for connection in [c for c in broker.connections.values() if c.vhost is vhost]:
-        text = f"CONNECTION_FORCED - vhost '{vhost.name}' is deleted"
-        broker.out.append(ConnectionClosed(connection.id, 320, text))
-        broker.act(CloseConnection(connection.id))
+    vhost = _vhost(node, command.name)
+    for connection in [c for c in node.connections.values() if c.vhost is vhost]:
+        connections.force_close(node, connection, amqp_errors.vhost_deleted(vhost.name))
     for queue in list(vhost.queues.values()):
-        broker.delete_queue(queue)
-    del broker.vhosts[command.name]
-    for user in broker.users.values():
+        queue_lifecycle.delete(node, queue)
+    del node.vhosts[command.name]
+    for user in node.users.values():
         user.permissions.pop(command.name, None)
         for key in [key for key in user.topic_permissions if key[0] == command.name]:
             del user.topic_permissions[key]
 
 
-def add_user(broker: Broker, command: AddUser) -> None:
+def add_user(node: NodeState, command: AddUser) -> None:
     """Create a user, or change password and tags of one that exists."""
-    user = broker.users.setdefault(command.name, User(command.name, command.password))
+    user = node.users.setdefault(command.name, User(command.name, command.password))
     user.password, user.tags = command.password, command.tags
 
 
-def delete_user(broker: Broker, command: DeleteUser) -> None:
+def delete_user(node: NodeState, command: DeleteUser) -> None:
     """Delete a user; its connections are closed."""
-    if broker.users.pop(command.name, None) is None:
+    if node.users.pop(command.name, None) is None:
         raise OperatorError(f"Object Not Found: user '{command.name}'", 404)
-    for connection in [c for c in broker.connections.values() if c.user.name == command.name]:
-        text = f"CONNECTION_FORCED - user '{command.name}' was deleted"
-        broker.out.append(ConnectionClosed(connection.id, 320, text))
-        broker.act(CloseConnection(connection.id))
+    for connection in [c for c in node.connections.values() if c.user.name == command.name]:
+        connections.force_close(node, connection, amqp_errors.user_deleted(command.name))
 
 
-def set_permissions(broker: Broker, command: SetPermissions) -> None:
+def set_permissions(node: NodeState, command: SetPermissions) -> None:
     """What a user may do in a virtual host; known to its channels at once."""
-    _vhost(broker, command.vhost)
+    _vhost(node, command.vhost)
     for pattern in (command.configure, command.write, command.read):
-        _check_pattern(pattern, list(map(ord, pattern)), broker)
+        _check_pattern(pattern, list(map(ord, pattern)), node)
     granted = Permissions(command.configure, command.write, command.read)
-    _user(broker, command.user).permissions[command.vhost] = granted
-    _forget_allowed(broker)
+    _user(node, command.user).permissions[command.vhost] = granted
+    _forget_allowed(node)
 
 
-def clear_permissions(broker: Broker, command: ClearPermissions) -> None:
+def clear_permissions(node: NodeState, command: ClearPermissions) -> None:
     """Take a user's permissions in a virtual host away."""
-    _user(broker, command.user).permissions.pop(command.vhost, None)
-    _forget_allowed(broker)
+    _user(node, command.user).permissions.pop(command.vhost, None)
+    _forget_allowed(node)
 
 
-def set_topic_permissions(broker: Broker, command: SetTopicPermissions) -> None:
+def set_topic_permissions(node: NodeState, command: SetTopicPermissions) -> None:
     """What a user may publish to and bind in a topic exchange, by routing key."""
     for pattern in (command.write, command.read):
-        _check_pattern(pattern, pattern.encode(), broker)
-    missing = command.exchange not in _vhost(broker, command.vhost).exchanges
-    if missing and broker.release.topic_permissions_need_exchange:
+        _check_pattern(pattern, pattern.encode(), node)
+    missing = command.exchange not in _vhost(node, command.vhost).exchanges
+    if missing and node.release.topic_permissions_need_exchange:
         raise refused((Atom("no_such_exchange"), command.exchange.encode()))
     key = (command.vhost, command.exchange)
-    _user(broker, command.user).topic_permissions[key] = (command.write, command.read)
-    _forget_allowed(broker)
+    _user(node, command.user).topic_permissions[key] = (command.write, command.read)
+    _forget_allowed(node)
 
 
-def clear_topic_permissions(broker: Broker, command: ClearTopicPermissions) -> None:
+def clear_topic_permissions(node: NodeState, command: ClearTopicPermissions) -> None:
     """Take topic permissions away: of one exchange, or all of the virtual host."""
-    granted = _user(broker, command.user).topic_permissions
+    granted = _user(node, command.user).topic_permissions
     for vhost, exchange in list(granted):
         if vhost == command.vhost and command.exchange in (None, exchange):
             del granted[vhost, exchange]
-    _forget_allowed(broker)
+    _forget_allowed(node)
 
 
-def _check_pattern(pattern: str, shown: Any, broker: Broker) -> None:
-    error = pattern_error(pattern, broker.release)
+def _check_pattern(pattern: str, shown: Any, node: NodeState) -> None:
+    error = pattern_error(pattern, node.release)
     if error is not None:
         raise refused((Atom("invalid_regexp"), shown, error))
 
 
-def _forget_allowed(broker: Broker) -> None:
-    for channel in broker.channels.values():
+def _forget_allowed(node: NodeState) -> None:
+    for channel in node.channels.values():
         channel.allowed.clear()
         channel.publishes.clear()
 
 
-def set_tracing(broker: Broker, command: SetTracing) -> None:
+def set_tracing(node: NodeState, command: SetTracing) -> None:
     """Turn the firehose of a virtual host on or off."""
-    _vhost(broker, command.vhost).tracing = command.active
+    _vhost(node, command.vhost).tracing = command.active
 
 
 # Policies
 
 
-def set_policy(broker: Broker, command: SetPolicy) -> None:
+def set_policy(node: NodeState, command: SetPolicy) -> None:
     """Set a policy or operator policy."""
-    vhost, policy = _vhost(broker, command.vhost), command.policy
-    check_policy(broker, policy, operator=command.operator)
+    vhost, policy = _vhost(node, command.vhost), command.policy
+    check_policy(node, policy, operator=command.operator)
     _policies(vhost, command.operator)[policy.name] = policy
-    apply_policies(broker, vhost)
+    apply_policies(node, vhost)
 
 
-def check_policy(broker: Broker, policy: Policy, *, operator: bool) -> None:
+def check_policy(node: NodeState, policy: Policy, *, operator: bool) -> None:
     """Raises ``OperatorError`` for a policy that the release does not take."""
     try:
         policy_validation.check_policy(
@@ -161,74 +160,62 @@ def check_policy(broker: Broker, policy: Policy, *, operator: bool) -> None:
             policy.apply_to,
             policy.priority,
             operator=operator,
-            release=broker.release,
+            release=node.release,
         )
     except PolicyRefusedError as error:
         raise OperatorError(f"Validation failed\n\n{error}\n", error.status) from error
 
 
-def clear_policy(broker: Broker, command: ClearPolicy) -> None:
+def clear_policy(node: NodeState, command: ClearPolicy) -> None:
     """Remove a policy or operator policy."""
-    vhost = _vhost(broker, command.vhost)
+    vhost = _vhost(node, command.vhost)
     if _policies(vhost, command.operator).pop(command.name, None) is None:
         raise OperatorError("Object Not Found", 404)
-    apply_policies(broker, vhost)
+    apply_policies(node, vhost)
 
 
 def _policies(vhost: VirtualHost, operator: bool) -> dict[str, Policy]:
     return vhost.operator_policies if operator else vhost.policies
 
 
-def retopologise(vhost: VirtualHost) -> None:
-    """Show the rules the policies as they are now; everything else they see as it changes."""
-    vhost.topology = Topology(
-        exchanges=vhost.exchanges,
-        queues=vhost.definitions,
-        bindings=vhost.bindings,
-        policies=tuple(vhost.policies.values()),
-        operator_policies=tuple(vhost.operator_policies.values()),
-    )
-    vhost.generation += 1
-
-
-def apply_policies(broker: Broker, vhost: VirtualHost) -> None:
+def apply_policies(node: NodeState, vhost: VirtualHost) -> None:
     """Resolve every queue's settings anew."""
-    retopologise(vhost)
+    vhost.show_policies()
     affected = list(vhost.queues.values())
     timeouts_ms = [queue.settings.consumer_timeout_ms for queue in affected]
     for queue in affected:
-        _reconfigure(broker, queue)
+        _reconfigure(node, queue)
     if timeouts_ms != [queue.settings.consumer_timeout_ms for queue in affected]:
-        ack_timeouts.reconsider(broker, vhost)
+        ack_deadlines.reconsider(node, vhost)
 
 
-def _reconfigure(broker: Broker, queue: QueueState) -> None:
+def _reconfigure(node: NodeState, queue: QueueState) -> None:
     old = queue.settings
-    new = effective_settings(queue.definition, queue.vhost.topology, broker.release)
+    new = effective_settings(queue.definition, queue.vhost.topology, node.release)
     if new == old:
         return
     queue.settings = new
     queue.store.configure(new)
     if old.dead_letter_strategy == AT_LEAST_ONCE and new.dead_letter_strategy != AT_LEAST_ONCE:
-        dead_letters.abandon(broker, queue, "the queue no longer dead-letters at least once")
+        dead_letters.abandon(node, queue, "the queue no longer dead-letters at least once")
     if queue.definition.type != CLASSIC and queue.in_hand:
-        dead_letters.retry(broker, queue)
-    queues.evaluate(broker, queue)
-    if queue.definition.type == CLASSIC or broker.release.quorum_policy_restarts_expiry:
-        broker.used(queue)
+        dead_letter_worker.retry(node, queue)
+    queues.evaluate(node, queue)
+    if queue.definition.type == CLASSIC or node.release.quorum_policy_restarts_expiry:
+        node.used(queue)
     else:
-        broker.expire_unused(queue)
+        node.expire_unused(queue)
 
 
-def _vhost(broker: Broker, name: str) -> VirtualHost:
-    vhost = broker.vhosts.get(name)
+def _vhost(node: NodeState, name: str) -> VirtualHost:
+    vhost = node.vhosts.get(name)
     if vhost is None:
         raise OperatorError(f"vhost '{name}' not found", 404)
     return vhost
 
 
-def _user(broker: Broker, name: str) -> User:
-    user = broker.users.get(name)
+def _user(node: NodeState, name: str) -> User:
+    user = node.users.get(name)
     if user is None:
         raise OperatorError(f"user '{name}' not found", 404)
     return user

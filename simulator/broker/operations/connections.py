@@ -8,8 +8,6 @@ Source: rabbit_reader.erl, rabbit_channel.erl terminate, rabbit_amqqueue_process
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dlx import amqp_errors
 from simulator.broker.commands import (
     CloseChannel,
@@ -19,95 +17,98 @@ from simulator.broker.commands import (
     PauseDeliveries,
     ResumeDeliveries,
 )
-from simulator.broker.operations import acknowledgements, consuming, queues
-from simulator.broker.replies import Done
-from simulator.broker.state import Channel, Connection
-
-if TYPE_CHECKING:
-    from simulator.broker.broker import Broker
+from simulator.broker.operations import acknowledgements, consuming, queue_lifecycle, queues
+from simulator.broker.replies import ConnectionClosed, Done
+from simulator.broker.state import Channel, Connection, NodeState
 
 
-def open_connection(broker: Broker, command: OpenConnection) -> None:
+def open_connection(node: NodeState, command: OpenConnection) -> None:
     """connection.open: the virtual host must exist and the user be allowed into it.
 
     Raises ``ValueError`` for the identity of a connection that is open.
     """
-    vhost, user = broker.vhosts.get(command.vhost), broker.users.get(command.user)
+    vhost, user = node.vhosts.get(command.vhost), node.users.get(command.user)
     if vhost is None:
-        raise amqp_errors.Refusal(530, f"vhost {command.vhost} not found")
+        raise amqp_errors.no_vhost(command.vhost)
     if user is None or command.vhost not in user.permissions:
-        raise amqp_errors.Refusal(530, f"access to vhost '{command.vhost}' refused for user '{command.user}'")
-    if command.connection in broker.connections:
+        raise amqp_errors.vhost_refused(command.vhost, command.user)
+    if command.connection in node.connections:
         raise ValueError(f"there is a connection {command.connection!r}: the identity of a connection must be its own")
-    broker.connections[command.connection] = Connection(
-        command.connection, vhost, user, command.name, command.client_properties, broker.now_us
+    node.connections[command.connection] = Connection(
+        command.connection, vhost, user, command.name, command.client_properties, node.now_us
     )
 
 
-def close_connection(broker: Broker, command: CloseConnection) -> None:
+def close_connection(node: NodeState, command: CloseConnection) -> None:
     """The connection is gone, and with it its channels and its exclusive queues."""
-    connection = broker.connections.pop(command.connection, None)
+    connection = node.connections.pop(command.connection, None)
     if connection is None:
         return
     for channel in list(connection.channels.values()):
-        lose_channel(broker, channel)
+        lose_channel(node, channel)
     for queue in list(connection.exclusive_queues.values()):
-        broker.delete_queue(queue)
+        queue_lifecycle.delete(node, queue)
 
 
-def open_channel(broker: Broker, command: OpenChannel) -> None:
+def force_close(node: NodeState, connection: Connection, reason: amqp_errors.Refusal) -> None:
+    """Close a connection because of what an operator did; its client is told why."""
+    node.out.append(ConnectionClosed(connection.id, reason.code, reason.text))
+    close_connection(node, CloseConnection(connection.id))
+
+
+def open_channel(node: NodeState, command: OpenChannel) -> None:
     """channel.open."""
-    connection = broker.connections.get(command.channel[0])
+    connection = node.connections.get(command.channel[0])
     if connection is None:
-        raise amqp_errors.Refusal(504, "no such connection")
-    if command.channel in broker.channels:
-        raise amqp_errors.Refusal(504, "second 'channel.open' seen")
-    channel = Channel(command.channel, connection, broker.next_serial(), broker.now_us)
-    broker.channels[command.channel] = connection.channels[channel.number] = channel
-    broker.out.append(Done(channel.id, "channel.open-ok"))
+        raise amqp_errors.no_connection()
+    if command.channel in node.channels:
+        raise amqp_errors.channel_open_already()
+    channel = Channel(command.channel, connection, node.next_serial(), node.now_us)
+    node.channels[command.channel] = connection.channels[channel.number] = channel
+    node.out.append(Done(channel.id, "channel.open-ok"))
 
 
-def close_channel(broker: Broker, command: CloseChannel) -> None:
+def close_channel(node: NodeState, command: CloseChannel) -> None:
     """channel.close."""
-    channel = broker.channels.get(command.channel)
+    channel = node.channels.get(command.channel)
     if channel is not None:
-        lose_channel(broker, channel)
-    broker.out.append(Done(command.channel, "channel.close-ok"))
+        lose_channel(node, channel)
+    node.out.append(Done(command.channel, "channel.close-ok"))
 
 
-def lose_channel(broker: Broker, channel: Channel) -> None:
+def lose_channel(node: NodeState, channel: Channel) -> None:
     """The channel ended: its consumers leave, then its deliveries come back."""
-    broker.channels.pop(channel.id, None)
+    node.channels.pop(channel.id, None)
     channel.connection.channels.pop(channel.number, None)
-    broker.reply_keys.pop(channel.reply_key, None)
+    node.reply_keys.pop(channel.reply_key, None)
     consumers = list(channel.consumers.values())
     channel.consumers.clear()
     channel.reply_consumer = None
     for consumer in consumers:
-        consuming.withdraw(broker, consumer)
-    acknowledgements.channel_lost(broker, channel)
+        consuming.withdraw(node, consumer)
+    acknowledgements.channel_lost(node, channel)
     for queue in channel.connection.vhost.queues.values():
         queue.store.forget(channel.serial)
     for queue in {id(c.queue): c.queue for c in consumers}.values():
         if queue.deleted:
             continue
         if not queue.consumers:
-            consuming.unused(broker, queue)
+            consuming.unused(node, queue)
         else:
-            queues.settled(broker, queue)
+            queues.settled(node, queue)
 
 
-def pause(broker: Broker, command: PauseDeliveries) -> None:
+def pause(node: NodeState, command: PauseDeliveries) -> None:
     """The client does not read: its consumers take nothing."""
-    connection = broker.connections.get(command.connection)
+    connection = node.connections.get(command.connection)
     if connection is not None:
         connection.paused = True
 
 
-def resume(broker: Broker, command: ResumeDeliveries) -> None:
+def resume(node: NodeState, command: ResumeDeliveries) -> None:
     """The client reads again."""
-    connection = broker.connections.get(command.connection)
+    connection = node.connections.get(command.connection)
     if connection is not None and connection.paused:
         connection.paused = False
         for channel in list(connection.channels.values()):
-            consuming.resume(broker, channel)
+            consuming.resume(node, channel)

@@ -7,86 +7,90 @@ rabbit_quorum_queue.erl consume, dequeue.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dlx import amqp_errors
 from dlx.consumer_arguments import check_consumer_arguments
 from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.broker.commands import Cancel, Consume, Get, Qos, SetFlow
-from simulator.broker.operations import access, ack_timeouts, consumer_selection, queues, reply_to, stream_consumers
-from simulator.broker.replies import Cancelled, ConsumerCancelled, Consuming, Done, Got, GotNothing
-from simulator.broker.state import Channel, Consumer, QueueState, Unacked
-
-if TYPE_CHECKING:
-    from simulator.broker.broker import Broker
+from simulator.broker.operations import (
+    access,
+    ack_deadlines,
+    consumer_selection,
+    deliveries,
+    queue_lifecycle,
+    queues,
+    reply_to,
+    stream_consumers,
+)
+from simulator.broker.replies import Cancelled, Consuming, Done, Got, GotNothing
+from simulator.broker.state import Channel, Consumer, NodeState, QueueState, Unacked
 
 QUORUM_DEFAULT_PREFETCH = 2_000  # rabbit_quorum_queue.erl, for a consumer without prefetch
 
 
-def consume(broker: Broker, command: Consume) -> None:
+def consume(node: NodeState, command: Consume) -> None:
     """basic.consume."""
-    channel = broker.channel(command.channel)
+    channel = node.channel(command.channel)
     if command.queue == reply_to.NAME:
-        reply_to.consume(broker, channel, command)
+        reply_to.consume(node, channel, command)
         return
     name = _named(channel, command.queue)
     if command.consumer_tag in channel.consumers:
         raise amqp_errors.consumer_tag_in_use(command.consumer_tag)
-    access.check(broker, channel, "read", "queue", name)
-    reply_to.check_use(broker, channel, name, "basic.consume")
-    queue = broker.queue(channel, name)
-    _check_consume(broker, channel, queue, command)
-    consumer = _consumer(broker, channel, queue, command)
-    if queue.cancelled and queue.definition.type == QUORUM and broker.release.quorum_consumer_continues:
+    access.check(node, channel, "read", "queue", name)
+    reply_to.check_use(node, channel, name, "basic.consume")
+    queue = access.queue(channel, name)
+    _check_consume(node, channel, queue, command)
+    consumer = _consumer(node, channel, queue, command)
+    if queue.cancelled and queue.definition.type == QUORUM and node.release.quorum_consumer_continues:
         _continue(queue, consumer)
     channel.consumers[consumer.tag] = consumer
-    broker.out.append(Consuming(channel.id, consumer.tag))
-    start(broker, queue, consumer)
+    node.out.append(Consuming(channel.id, consumer.tag))
+    start(node, queue, consumer)
 
 
-def start(broker: Broker, queue: QueueState, consumer: Consumer) -> None:
+def start(node: NodeState, queue: QueueState, consumer: Consumer) -> None:
     """The consumer takes its place, and what the queue has for it."""
     consumer_selection.subscribe(queue, consumer)
     if consumer.exclusive and queue.definition.type == CLASSIC:
         queue.exclusive_consumer = consumer
-    consumer_selection.choose_single_active(queue, broker.release)
+    consumer_selection.choose_single_active(queue, node.release)
     if queue.definition.type == STREAM:
-        stream_consumers.run(broker, queue)
+        stream_consumers.run(node, queue)
     else:
-        queues.evaluate(broker, queue)
+        queues.evaluate(node, queue)
 
 
-def _check_consume(broker: Broker, channel: Channel, queue: QueueState, command: Consume) -> None:
-    check_consumer_arguments(queue.definition, command.arguments, vhost=queue.vhost.name, release=broker.release)
+def _check_consume(node: NodeState, channel: Channel, queue: QueueState, command: Consume) -> None:
+    check_consumer_arguments(queue.definition, command.arguments, vhost=queue.vhost.name, release=node.release)
     alone = command.exclusive and (queue.consumers or queue.single_active)
     if queue.definition.type == CLASSIC and (queue.exclusive_consumer is not None or alone):
         raise amqp_errors.exclusive_consumer(queue.name, queue.vhost.name)
     if queue.definition.type == QUORUM and channel.global_prefetch:
         raise amqp_errors.global_qos(queue.name, queue.vhost.name)
     if queue.definition.type == STREAM:
-        stream_consumers.check(broker, channel, queue, command)
+        stream_consumers.check(node, channel, queue, command)
 
 
-def _consumer(broker: Broker, channel: Channel, queue: QueueState, command: Consume) -> Consumer:
+def _consumer(node: NodeState, channel: Channel, queue: QueueState, command: Consume) -> Consumer:
     prefetch = channel.prefetch
     if queue.definition.type == QUORUM and not prefetch:
         prefetch = QUORUM_DEFAULT_PREFETCH
     priority = command.arguments.get("x-priority", 0)
     consumer = Consumer(
-        tag=command.consumer_tag or broker.generated_name("amq.ctag"),
+        tag=command.consumer_tag or node.generated_name("amq.ctag"),
         channel=channel,
         queue=queue,
-        serial=broker.next_serial(),
+        serial=node.next_serial(),
         no_ack=command.no_ack,
         exclusive=command.exclusive,
         prefetch=prefetch,
-        priority=priority if queue.definition.type != QUORUM or broker.release.quorum_consumer_priorities else 0,
+        priority=priority if queue.definition.type != QUORUM or node.release.quorum_consumer_priorities else 0,
         arguments=command.arguments,
-        timeout_ms=ack_timeouts.timeout_ms(broker.release, queue, command.arguments),
+        timeout_ms=ack_deadlines.timeout_ms(node.release, queue, command.arguments),
     )
     if queue.definition.type == STREAM:
         asked = command.arguments.get(stream_consumers.OFFSET_HEADER)
-        consumer.offset = stream_consumers.log(queue).start_offset(asked, broker.now_us)
+        consumer.offset = stream_consumers.log(queue).start_offset(asked, node.now_us)
     return consumer
 
 
@@ -103,85 +107,73 @@ def _continue(queue: QueueState, consumer: Consumer) -> None:
             unacked.consumer = consumer
 
 
-def cancel(broker: Broker, command: Cancel) -> None:
+def cancel(node: NodeState, command: Cancel) -> None:
     """basic.cancel: what the consumer has not acknowledged stays with its channel."""
-    channel = broker.channel(command.channel)
+    channel = node.channel(command.channel)
     consumer = channel.consumers.pop(command.consumer_tag, None)
     if channel.reply_consumer == command.consumer_tag:
         channel.reply_consumer = None
-    broker.out.append(Cancelled(channel.id, command.consumer_tag))
+    node.out.append(Cancelled(channel.id, command.consumer_tag))
     if consumer is not None:
-        leave(broker, consumer)
+        leave(node, consumer)
 
 
-def leave(broker: Broker, consumer: Consumer) -> None:
+def leave(node: NodeState, consumer: Consumer) -> None:
     """The consumer is gone from its queue, which may now be unused."""
     queue = consumer.queue
-    withdraw(broker, consumer)
+    withdraw(node, consumer)
     if consumer.unacked:
         queue.cancelled.add(consumer)
     if not queue.consumers:
-        unused(broker, queue)
+        unused(node, queue)
     elif queue.definition.type == QUORUM or (
-        queue.definition.type == CLASSIC and broker.release.classic_single_active_served_after_cancel
+        queue.definition.type == CLASSIC and node.release.classic_single_active_served_after_cancel
     ):
-        queues.settled(broker, queue)
+        queues.settled(node, queue)
 
 
-def withdraw(broker: Broker, consumer: Consumer) -> None:
+def withdraw(node: NodeState, consumer: Consumer) -> None:
     """Take the consumer off its queue; where it was the single active one, the next in line is."""
     queue = consumer.queue
     consumer_selection.unsubscribe(queue, consumer)
     if queue.active_single is consumer:
         queue.active_single = None
-        consumer_selection.choose_single_active(queue, broker.release)
+        consumer_selection.choose_single_active(queue, node.release)
 
 
-def unused(broker: Broker, queue: QueueState) -> None:
+def unused(node: NodeState, queue: QueueState) -> None:
     """The last consumer left: an auto-delete queue goes, x-expires starts to count."""
     if queue.definition.auto_delete and queue.had_consumers:
-        broker.delete_queue(queue)
+        queue_lifecycle.delete(node, queue)
         return
-    broker.used(queue)
+    node.used(queue)
 
 
-def notify_gone(broker: Broker, queue: QueueState) -> None:
-    """The queue was deleted: its consumers are told, each channel's by their tags, if they understand it."""
-    for consumer in sorted(queue.consumers, key=lambda consumer: consumer.tag.encode(errors="surrogatepass")):
-        channel = consumer.channel
-        channel.consumers.pop(consumer.tag, None)
-        if consumer_selection.understands_cancel(channel):
-            broker.out.append(ConsumerCancelled(channel.id, consumer.tag))
-    queue.consumers.clear()
-    queue.active.clear()
-    queue.blocked.clear()
-
-
-def get(broker: Broker, command: Get) -> None:
+def get(node: NodeState, command: Get) -> None:
     """basic.get."""
-    channel = broker.channel(command.channel)
+    channel = node.channel(command.channel)
     name = _named(channel, command.queue)
-    access.check(broker, channel, "read", "queue", name)
-    reply_to.check_use(broker, channel, name, "basic.get")
-    queue = broker.queue(channel, name)
-    _check_get(broker, queue)
-    broker.used(queue)
+    access.check(node, channel, "read", "queue", name)
+    reply_to.check_use(node, channel, name, "basic.get")
+    queue = access.queue(channel, name)
+    _check_get(node, queue)
+    node.used(queue)
     if not queue.store.ready:
         queue.counters.get_empty += 1
-        broker.out.append(GotNothing(channel.id))
+        node.out.append(GotNothing(channel.id))
         return
-    _hand_over(broker, channel, queue, command.no_ack)
+    _hand_over(node, channel, queue, command.no_ack)
 
 
-def _check_get(broker: Broker, queue: QueueState) -> None:
+def _check_get(node: NodeState, queue: QueueState) -> None:
     kind, name, vhost = queue.definition.type, queue.name, queue.vhost.name
     if kind == STREAM:
         raise amqp_errors.get_from_stream(name, vhost)
     if kind == QUORUM and queue.single_active:
-        raise amqp_errors.get_from_single_active(name, vhost, broker.release)
+        raise amqp_errors.get_from_single_active(name, vhost, node.release)
 
 
-def _hand_over(broker: Broker, channel: Channel, queue: QueueState, no_ack: bool) -> None:
+def _hand_over(node: NodeState, channel: Channel, queue: QueueState, no_ack: bool) -> None:
     copy = queue.store.take()
     tag = channel.next_delivery_tag
     channel.next_delivery_tag = tag + 1
@@ -189,54 +181,54 @@ def _hand_over(broker: Broker, channel: Channel, queue: QueueState, no_ack: bool
         queue.counters.get_no_ack += 1
     else:
         queue.counters.get += 1
-        timeout_ms = ack_timeouts.timeout_ms(broker.release, queue, {})
-        channel.unacked[tag] = unacked = Unacked(copy, queue, None, broker.now_us, timeout_ms)
+        timeout_ms = ack_deadlines.timeout_ms(node.release, queue, {})
+        channel.unacked[tag] = unacked = Unacked(copy, queue, None, node.now_us, timeout_ms)
         queue.unacked += 1
         queue.unacked_gets += 1
         queue.unacked_bytes += len(copy.body)
-        ack_timeouts.watch(broker, channel, unacked)
-    added = queues.delivery_headers(broker, queue, copy, first_get=copy.acquired is None)
+        ack_deadlines.watch(node, channel, unacked)
+    added = deliveries.delivery_headers(node, queue, copy, first_get=copy.acquired is None)
     if queue.definition.type == CLASSIC or no_ack:
-        queues.expire(broker, queue)  # and get-ok tells how many are left then
-    broker.out.append(Got(channel.id, tag, copy.redelivered, queue.store.ready, copy.message, copy.body, added))
-    queues.handed_out(broker, queue, copy, channel, added, no_ack=no_ack)
-    queues.expire(broker, queue)
+        queues.expire(node, queue)  # and get-ok tells how many are left then
+    node.out.append(Got(channel.id, tag, copy.redelivered, queue.store.ready, copy.message, copy.body, added))
+    deliveries.handed_out(node, queue, copy, channel, added, no_ack=no_ack)
+    queues.expire(node, queue)
 
 
-def qos(broker: Broker, command: Qos) -> None:
+def qos(node: NodeState, command: Qos) -> None:
     """basic.qos: for each new consumer of the channel, or for all of the channel together."""
-    channel = broker.channel(command.channel)
+    channel = node.channel(command.channel)
     if command.prefetch_size:
-        raise amqp_errors.Refusal(540, f"prefetch_size!=0 ({command.prefetch_size})")
-    if command.global_ and broker.release.global_qos:
+        raise amqp_errors.prefetch_size(command.prefetch_size)
+    if command.global_ and node.release.global_qos:
         if not channel.global_prefetch:  # what basic.get took counts too, and never stops counting
             channel.global_unacked = len(channel.unacked)
         channel.global_prefetch = command.prefetch_count
     else:
         channel.prefetch = command.prefetch_count
         channel.global_prefetch = 0
-    broker.out.append(Done(channel.id, "basic.qos-ok"))
-    resume(broker, channel)
+    node.out.append(Done(channel.id, "basic.qos-ok"))
+    resume(node, channel)
 
 
-def resume(broker: Broker, channel: Channel) -> None:
+def resume(node: NodeState, channel: Channel) -> None:
     """Whatever held the channel's consumers back may be gone: its queues take turns at being the first to go on."""
     own = list({id(c.queue): c.queue for c in channel.consumers.values()}.values())
     first = channel.turn % len(own) if own else 0
     channel.turn += 1
     for queue in (*own[first:], *own[:first]):
         if queue.definition.type == STREAM:
-            stream_consumers.run(broker, queue)
+            stream_consumers.run(node, queue)
         elif consumer_selection.unblock(queue, channel) or queue.single_active:
-            queues.run(broker, queue)
+            queues.run(node, queue)
 
 
-def set_flow(broker: Broker, command: SetFlow) -> None:
+def set_flow(node: NodeState, command: SetFlow) -> None:
     """channel.flow: RabbitMQ lets nobody stop its deliveries this way."""
-    channel = broker.channel(command.channel)
+    channel = node.channel(command.channel)
     if not command.active:
-        raise amqp_errors.Refusal(540, "active=false")
-    broker.out.append(Done(channel.id, "channel.flow-ok"))
+        raise amqp_errors.channel_flow()
+    node.out.append(Done(channel.id, "channel.flow-ok"))
 
 
 def _named(channel: Channel, name: str) -> str:

@@ -13,7 +13,7 @@ import base64
 import binascii
 from collections.abc import Callable
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dlx import bindings, declarations, exchange_declarations
 from dlx.amqp_errors import NAMES, Refusal
@@ -27,14 +27,11 @@ from simulator.broker.commands import (
     SetTopicPermissions,
     SetTracing,
 )
-from simulator.broker.operations import administration, declaring
+from simulator.broker.operations import administration, exchanges, queue_lifecycle
 from simulator.broker.operator_errors import OperatorError, refused
-from simulator.broker.state import VirtualHost
+from simulator.broker.state import NodeState, VirtualHost
 from simulator.definitions import Definitions, DefinitionsError
 from simulator.json_values import NoFieldValueError, field_value
-
-if TYPE_CHECKING:
-    from simulator.broker.broker import Broker
 
 Item = dict[str, Any]
 _OF_A_VHOST = frozenset({"parameters", "policies", "queues", "exchanges", "bindings"})
@@ -44,24 +41,24 @@ _ONE_BY_ONE = ("policies", "parameters")
 _UNHEEDED_COMPONENTS = frozenset({"vhost-limits", "shovel", "federation-upstream", "federation-upstream-set"})
 
 
-def import_definitions(broker: Broker, command: ImportDefinitions) -> None:
+def import_definitions(node: NodeState, command: ImportDefinitions) -> None:
     """Add what a definitions document describes; what exists already is left as it is.
 
     Raises ``OperatorError``.
     """
     document = dict(command.document)
     if command.vhost is not None:
-        _vhost(broker, command.vhost)
+        _vhost(node, command.vhost)
         document = _of_one_vhost(document)
     elif any("vhost" not in item for name in _NAMING_THEIR_VHOST for item in _objects(document, name)):
-        status = 500 if broker.release.definitions_without_vhost == "crash" else 400
+        status = 500 if node.release.definitions_without_vhost == "crash" else 400
         raise _no_such_vhost(None, status)
     try:
         Definitions(document, "definitions", command.vhost)  # refuses what has a wrong type
     except DefinitionsError as error:
         raise OperatorError(str(error)) from error
-    for section in _sections(broker, whole=command.vhost is None):
-        _import_section(broker, section, _objects(document, section), command.vhost)
+    for section in _sections(node, whole=command.vhost is None):
+        _import_section(node, section, _objects(document, section), command.vhost)
 
 
 def _of_one_vhost(document: Item) -> Item:
@@ -82,8 +79,8 @@ def _objects(document: Item, section: str) -> list[Item]:
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
-def _sections(broker: Broker, *, whole: bool) -> list[str]:
-    order = list(broker.release.definitions_order)
+def _sections(node: NodeState, *, whole: bool) -> list[str]:
+    order = list(node.release.definitions_order)
     if whole:
         return order
     order.remove("parameters")  # into one virtual host they come before policies, in every release
@@ -91,18 +88,18 @@ def _sections(broker: Broker, *, whole: bool) -> list[str]:
     return [section for section in order if section in _OF_A_VHOST]
 
 
-def _import_section(broker: Broker, section: str, items: list[Item], only: str | None) -> None:
+def _import_section(node: NodeState, section: str, items: list[Item], only: str | None) -> None:
     first: OperatorError | None = None
     for item in items:
         try:
-            _IMPORTERS[section](broker, item.get("vhost") if only is None else only, item)
+            _IMPORTERS[section](node, item.get("vhost") if only is None else only, item)
         except (Refusal, NoFieldValueError, OperatorError) as error:
             first = first or _as_operator_error(error)
             if section in _ONE_BY_ONE:
                 break
     if section in _ONE_BY_ONE and items:
-        for vhost in broker.vhosts.values():
-            administration.apply_policies(broker, vhost)
+        for vhost in node.vhosts.values():
+            administration.apply_policies(node, vhost)
     if first is not None:
         raise first
 
@@ -110,7 +107,7 @@ def _import_section(broker: Broker, section: str, items: list[Item], only: str |
 # Who may do what
 
 
-def _add_user(broker: Broker, _vhost_name: str | None, item: Item) -> None:
+def _add_user(node: NodeState, _vhost_name: str | None, item: Item) -> None:
     """Exported passwords are hashes, which say nothing here: a user that is new gets its name as password."""
     tags = item.get("tags")
     if "name" not in item:
@@ -121,9 +118,9 @@ def _add_user(broker: Broker, _vhost_name: str | None, item: Item) -> None:
     if isinstance(hashed, str) and not _is_base64(hashed):
         raise refused((Atom("not_base64"), hashed.encode()))
     name = _text(item, "name")
-    known = broker.users.get(name)
+    known = node.users.get(name)
     password = item.get("password") or (known.password if known else name)
-    broker.act(AddUser(name, str(password), _tags(tags)))
+    administration.add_user(node, AddUser(name, str(password), _tags(tags)))
 
 
 def _is_base64(text: str) -> bool:
@@ -141,57 +138,61 @@ def _tags(given: Any) -> tuple[str, ...]:
     return tuple(tag.strip() for tag in tags if tag.strip())
 
 
-def _add_vhost(broker: Broker, _vhost_name: str | None, item: Item) -> None:
+def _add_vhost(node: NodeState, _vhost_name: str | None, item: Item) -> None:
     """What the document does not say of a virtual host that exists stays as it is."""
     name = _text(item, "name")
-    known = broker.vhosts.get(name) or VirtualHost(name)
+    known = node.vhosts.get(name) or VirtualHost(name)
     said = {**(item.get("metadata") or {}), **item}
     kind = said.get("default_queue_type", known.default_queue_type)
     tags = _tags(said["tags"]) if "tags" in said else known.tags
     description = str(said.get("description", known.description) or "")
-    broker.act(AddVhost(name, None if kind == "undefined" else kind, description, tags))
+    administration.add_vhost(node, AddVhost(name, None if kind == "undefined" else kind, description, tags))
     if isinstance(item.get("tracing"), bool):
-        broker.act(SetTracing(name, item["tracing"]))
+        administration.set_tracing(node, SetTracing(name, item["tracing"]))
 
 
-def _add_permission(broker: Broker, vhost_name: str | None, item: Item) -> None:
-    user, vhost = _user_and_vhost(broker, vhost_name, item)
-    broker.act(SetPermissions(user, vhost, *(_text(item, name) for name in ("configure", "write", "read"))))
+def _add_permission(node: NodeState, vhost_name: str | None, item: Item) -> None:
+    user, vhost = _user_and_vhost(node, vhost_name, item)
+    administration.set_permissions(
+        node, SetPermissions(user, vhost, *(_text(item, name) for name in ("configure", "write", "read")))
+    )
 
 
-def _add_topic_permission(broker: Broker, vhost_name: str | None, item: Item) -> None:
-    user, vhost = _user_and_vhost(broker, vhost_name, item)
-    broker.act(SetTopicPermissions(user, vhost, *(_text(item, name) for name in ("exchange", "write", "read"))))
+def _add_topic_permission(node: NodeState, vhost_name: str | None, item: Item) -> None:
+    user, vhost = _user_and_vhost(node, vhost_name, item)
+    administration.set_topic_permissions(
+        node, SetTopicPermissions(user, vhost, *(_text(item, name) for name in ("exchange", "write", "read")))
+    )
 
 
-def _user_and_vhost(broker: Broker, vhost_name: str | None, item: Item) -> tuple[str, str]:
+def _user_and_vhost(node: NodeState, vhost_name: str | None, item: Item) -> tuple[str, str]:
     user = _text(item, "user")
-    if user not in broker.users:
+    if user not in node.users:
         raise refused((Atom("no_such_user"), user.encode()))
-    return user, _vhost(broker, vhost_name).name
+    return user, _vhost(node, vhost_name).name
 
 
 # Policies and parameters
 
 
-def _add_policy(broker: Broker, vhost_name: str | None, item: Item) -> None:
-    vhost, name = _vhost(broker, vhost_name), item["name"]
+def _add_policy(node: NodeState, vhost_name: str | None, item: Item) -> None:
+    vhost, name = _vhost(node, vhost_name), item["name"]
     policy = _policy(name, item)
-    _check_policy(broker, policy, _place(broker, vhost, key=name), operator=False)
+    _check_policy(node, policy, _place(node, vhost, key=name), operator=False)
     vhost.policies[name] = policy
 
 
-def _add_parameter(broker: Broker, vhost_name: str | None, item: Item) -> None:
-    vhost, component, name = _vhost(broker, vhost_name), _text(item, "component"), _text(item, "name")
-    place = _place(broker, vhost, component=component, key=name)
+def _add_parameter(node: NodeState, vhost_name: str | None, item: Item) -> None:
+    vhost, component, name = _vhost(node, vhost_name), _text(item, "component"), _text(item, "name")
+    place = _place(node, vhost, component=component, key=name)
     if component == "policy":
-        raise _told(broker, f"policies may not be set using this method{place}")
+        raise _told(node, f"policies may not be set using this method{place}")
     if component == "operator_policy":
         policy = _policy(name, item["value"])
-        _check_policy(broker, policy, place, operator=True)
+        _check_policy(node, policy, place, operator=True)
         vhost.operator_policies[name] = policy
     elif component not in _UNHEEDED_COMPONENTS:
-        raise _told(broker, f"Validation failed\n\ncomponent {component} not found\n{place}")
+        raise _told(node, f"Validation failed\n\ncomponent {component} not found\n{place}")
 
 
 def _policy(name: str, item: Item) -> Policy:
@@ -205,24 +206,24 @@ def _policy(name: str, item: Item) -> Policy:
     )
 
 
-def _check_policy(broker: Broker, policy: Policy, place: str, *, operator: bool) -> None:
+def _check_policy(node: NodeState, policy: Policy, place: str, *, operator: bool) -> None:
     try:
-        administration.check_policy(broker, policy, operator=operator)
+        administration.check_policy(node, policy, operator=operator)
     except OperatorError as error:
-        raise _told(broker, error.text + place) from error
+        raise _told(node, error.text + place) from error
 
 
-def _place(broker: Broker, vhost: VirtualHost, **names: str) -> str:
+def _place(node: NodeState, vhost: VirtualHost, **names: str) -> str:
     """Where a refused policy or parameter stands, as its refusal ends."""
-    if broker.release.definitions_refusal_texts == "printed":
+    if node.release.definitions_refusal_texts == "printed":
         return f" ({'/'.join((vhost.name, *names.values()))})"
     between = " / " if "component" in names else " "
     named = {"vhost": vhost.name, **names}
     return " (" + between.join(f'{kind}: "{name}"' for kind, name in named.items()) + ")"
 
 
-def _told(broker: Broker, text: str) -> OperatorError:
-    if broker.release.definitions_refusal_texts == "plain":
+def _told(node: NodeState, text: str) -> OperatorError:
+    if node.release.definitions_refusal_texts == "plain":
         return OperatorError(text)
     term = escape(text, quote=False).encode()
     return OperatorError(printed(term), term=term)
@@ -231,8 +232,8 @@ def _told(broker: Broker, text: str) -> OperatorError:
 # Queues, exchanges, bindings
 
 
-def _add_queue(broker: Broker, vhost_name: str | None, item: Item) -> None:
-    vhost, name, release = _vhost(broker, vhost_name), item["name"], broker.release
+def _add_queue(node: NodeState, vhost_name: str | None, item: Item) -> None:
+    vhost, name, release = _vhost(node, vhost_name), item["name"], node.release
     exists = name in vhost.queues
     if name.startswith("amq.") or (exists and release.definitions_existing == "skipped"):
         return
@@ -246,15 +247,15 @@ def _add_queue(broker: Broker, vhost_name: str | None, item: Item) -> None:
         default_queue_type=vhost.default_queue_type,
     )
     if queue is not None and not exists:
-        broker.add_queue(vhost, queue, None)
+        queue_lifecycle.add(node, vhost, queue, None)
 
 
-def _add_exchange(broker: Broker, vhost_name: str | None, item: Item) -> None:
-    vhost, name, kind = _vhost(broker, vhost_name), item["name"], item.get("type", "undefined")
+def _add_exchange(node: NodeState, vhost_name: str | None, item: Item) -> None:
+    vhost, name, kind = _vhost(node, vhost_name), item["name"], item.get("type", "undefined")
     exists = name in vhost.exchanges
-    if not name or name.startswith("amq.") or (exists and broker.release.definitions_existing == "skipped"):
+    if not name or name.startswith("amq.") or (exists and node.release.definitions_existing == "skipped"):
         return
-    exchange_declarations.check_type(kind, broker.release)
+    exchange_declarations.check_type(kind, node.release)
     exchange = Exchange(
         name=name,
         type=kind,
@@ -264,10 +265,10 @@ def _add_exchange(broker: Broker, vhost_name: str | None, item: Item) -> None:
         arguments=_arguments(item),
     )
     if not exists:
-        declaring.add_exchange(vhost, exchange)
+        exchanges.add_exchange(vhost, exchange)
 
 
-def _add_binding(broker: Broker, vhost_name: str | None, item: Item) -> None:
+def _add_binding(node: NodeState, vhost_name: str | None, item: Item) -> None:
     binding = Binding(
         source=item["source"],
         destination=item["destination"],
@@ -278,16 +279,16 @@ def _add_binding(broker: Broker, vhost_name: str | None, item: Item) -> None:
     if not binding.source:  # every queue has one from the default exchange
         return
     try:
-        _check_binding(broker, vhost_name, binding)
+        _check_binding(node, vhost_name, binding)
     except OperatorError:
-        if broker.release.definitions_impossible_bindings == "refused":
+        if node.release.definitions_impossible_bindings == "refused":
             raise
         return
-    declaring.add_binding(broker.vhosts[str(vhost_name)], binding)
+    exchanges.add_binding(node.vhosts[str(vhost_name)], binding)
 
 
-def _check_binding(broker: Broker, vhost_name: str | None, binding: Binding) -> None:
-    vhost = broker.vhosts.get(str(vhost_name)) or VirtualHost(str(vhost_name))
+def _check_binding(node: NodeState, vhost_name: str | None, binding: Binding) -> None:
+    vhost = node.vhosts.get(str(vhost_name)) or VirtualHost(str(vhost_name))
     destinations = vhost.definitions if binding.destination_type == "queue" else vhost.exchanges
     ends = (
         ("exchange", binding.source, vhost.exchanges),
@@ -299,7 +300,7 @@ def _check_binding(broker: Broker, vhost_name: str | None, binding: Binding) -> 
     source, destination = vhost.exchanges[binding.source], destinations[binding.destination]
     try:
         bindings.check_binding(
-            source, binding.routing_key, binding.arguments, destination=destination, release=broker.release
+            source, binding.routing_key, binding.arguments, destination=destination, release=node.release
         )
     except bindings.BindingRefusal as refusal:
         words = list(map(ord, refusal.words))
@@ -321,8 +322,8 @@ def _arguments(item: Item) -> dict[str, Any]:
 # What all items share
 
 
-def _vhost(broker: Broker, name: str | None) -> VirtualHost:
-    vhost = broker.vhosts.get(name) if isinstance(name, str) else None
+def _vhost(node: NodeState, name: str | None) -> VirtualHost:
+    vhost = node.vhosts.get(name) if isinstance(name, str) else None
     if vhost is None:
         raise _no_such_vhost(name)
     return vhost
@@ -355,7 +356,7 @@ def _as_operator_error(error: Refusal | NoFieldValueError | OperatorError) -> Op
     return OperatorError(f"{name}: {explanation}", term=term)
 
 
-_IMPORTERS: dict[str, Callable[[Broker, str | None, Item], None]] = {
+_IMPORTERS: dict[str, Callable[[NodeState, str | None, Item], None]] = {
     "users": _add_user,
     "vhosts": _add_vhost,
     "permissions": _add_permission,
@@ -365,5 +366,5 @@ _IMPORTERS: dict[str, Callable[[Broker, str | None, Item], None]] = {
     "queues": _add_queue,
     "exchanges": _add_exchange,
     "bindings": _add_binding,
-    "global_parameters": lambda broker, vhost_name, item: None,  # the management API keeps them
+    "global_parameters": lambda node, vhost_name, item: None,  # the management API keeps them
 }

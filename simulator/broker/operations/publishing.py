@@ -10,60 +10,39 @@ Source: rabbit_channel.erl handle_method basic.publish, deliver_to_queues, tx.*.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from dlx import amqp_errors
-from dlx.erlang_printing import Atom, printed
-from dlx.message import Message, PublishRefusedError, published
+from dlx.message import Message, published
 from dlx.releases import Release
 from dlx.routing import route
 from dlx.topology import QUORUM, Exchange
 from simulator.broker.commands import Commit, Publish, Rollback, SelectConfirms, SelectTransactions
 from simulator.broker.copies import Copy
+from simulator.broker.effects import Traced
 from simulator.broker.operations import access, acknowledgements, queues, reply_to, tracing
 from simulator.broker.replies import Confirmed, Done, Refused, Returned
-from simulator.broker.state import Channel, VirtualHost
+from simulator.broker.state import Channel, NodeState, VirtualHost
+from simulator.broker.state.transactions import Publishing, Route
 from simulator.events import Event
-
-if TYPE_CHECKING:
-    from simulator.broker.broker import Broker
 
 _REMEMBERED = 10_000
 
 
-class Route(msgspec.Struct, gc=False):
-    """A checked publish: the message and the queues it goes to; ``properties`` keeps its identity alive."""
-
-    generation: int
-    properties: Mapping[str, Any]
-    message: Message
-    queues: tuple[str, ...]
-    counters: Any
-
-
-class Publishing(msgspec.Struct):
-    """One publish on its way to its queues: at once, or when its transaction commits."""
-
-    route: Route
-    body: bytes
-    uid: int
-    mandatory: bool
-
-
-def publish(broker: Broker, command: Publish) -> None:
+def publish(node: NodeState, command: Publish) -> None:
     """basic.publish."""
-    channel = broker.channel(command.channel)
+    channel = node.channel(command.channel)
     if command.immediate:
         raise amqp_errors.immediate()
-    if len(command.body) > broker.max_message_size:
-        raise amqp_errors.message_too_large(len(command.body), broker.max_message_size)
+    if len(command.body) > node.max_message_size:
+        raise amqp_errors.message_too_large(len(command.body), node.max_message_size)
     vhost = channel.connection.vhost
     key = (command.exchange, command.routing_key, id(command.properties))
     found = channel.publishes.get(key)
     if found is None or found.generation != vhost.generation:
-        found = _alike(channel, command, vhost) or _checked(broker, channel, command)
+        found = _alike(channel, command, vhost) or _checked(node, channel, command)
         if len(channel.publishes) >= _REMEMBERED:
             channel.publishes.clear()
         if not vhost.routes_at_random:
@@ -71,24 +50,24 @@ def publish(broker: Broker, command: Publish) -> None:
             by_value = _by_value(command)
             if by_value is not None:
                 channel.publishes[by_value] = found
-    broker.last_uid = uid = broker.last_uid + 1
+    node.last_uid = uid = node.last_uid + 1
     number = 0
     if channel.confirms:
         number = channel.next_publish
         channel.next_publish = number + 1
-    if Event.PUBLISHED in broker.watched:
-        broker.happened(Event.PUBLISHED, vhost, Copy(uid, found.message, command.body))
+    if Event.PUBLISHED in node.watched:
+        node.happened(Event.PUBLISHED, vhost, Copy(uid, found.message, command.body))
     if vhost.tracing:
-        tracing.published(broker, channel, found.message, command.body, found.queues, command.exchange)
+        tracing.published(node, channel, found.message, command.body, found.queues, command.exchange)
     if channel.transactional:
         channel.pending_tx.append(Publishing(found, command.body, uid, command.mandatory))
         return
-    refused = _distribute(broker, channel, found, command.body, uid, command.mandatory)
+    refused = _distribute(node, channel, found, command.body, uid, command.mandatory)
     if number:
         found.counters.confirm += not refused
         # RabbitMQ says "multiple" even for a single refusal.
         answer = Refused(channel.id, number, True) if refused else Confirmed(channel.id, number)
-        broker.out.append(answer)
+        node.out.append(answer)
 
 
 def _by_value(command: Publish) -> tuple[Any, ...] | None:
@@ -108,43 +87,40 @@ def _alike(channel: Channel, command: Publish, vhost: VirtualHost) -> Route | No
     return route
 
 
-def _checked(broker: Broker, channel: Channel, command: Publish) -> Route:
+def _checked(node: NodeState, channel: Channel, command: Publish) -> Route:
     """All that RabbitMQ checks of a publish, in its order; the message and where it goes."""
     vhost = channel.connection.vhost
-    access.check(broker, channel, "write", "exchange", command.exchange)
+    access.check(node, channel, "write", "exchange", command.exchange)
     exchange = vhost.exchanges.get(command.exchange)
     if exchange is None:
         raise amqp_errors.no_exchange(command.exchange, vhost.name)
     if exchange.internal:
         raise amqp_errors.internal_exchange(command.exchange, vhost.name)
     properties = reply_to.resolved(channel, command.properties)
-    _check_delivery_mode(properties.get("delivery_mode"), broker.release)
-    message = _message(broker, exchange, command.routing_key, properties)
-    access.check_topic(broker, channel, "write", exchange, message.routing_keys)
+    _check_delivery_mode(properties.get("delivery_mode"), node.release)
+    message = _message(node, exchange, command.routing_key, properties)
+    access.check_topic(node, channel, "write", exchange, message.routing_keys)
     _check_user(channel, properties)
-    counters = broker.exchange_counters(vhost, command.exchange)
-    reached = route(message, vhost.topology, broker.release, broker.choose)
+    counters = vhost.counters_of(command.exchange)
+    reached = route(message, vhost.topology, node.release, node.choose)
     return Route(vhost.generation, command.properties, message, reached, counters)
 
 
-def _message(broker: Broker, exchange: Exchange, routing_key: str, properties: Mapping[str, Any]) -> Message:
+def _message(node: NodeState, exchange: Exchange, routing_key: str, properties: Mapping[str, Any]) -> Message:
     own = {name: value for name, value in properties.items() if name not in ("headers", "expiration")}
-    try:
-        return published(
-            exchange.name,
-            routing_key,
-            headers=properties.get("headers"),
-            properties=own,
-            expiration=properties.get("expiration"),
-            release=broker.release,
-        )
-    except PublishRefusedError as refused:
-        raise amqp_errors.Refusal(refused.code, str(refused)) from refused
+    return published(
+        exchange.name,
+        routing_key,
+        headers=properties.get("headers"),
+        properties=own,
+        expiration=properties.get("expiration"),
+        release=node.release,
+    )
 
 
 def _check_delivery_mode(mode: Any, release: Release) -> None:
     if release.delivery_mode_checked and mode not in (None, 1, 2):
-        raise amqp_errors.Refusal(406, f"invalid message: {{delivery_mode_unknown,{mode}}}")
+        raise amqp_errors.unknown_delivery_mode(mode)
 
 
 def _check_user(channel: Channel, properties: Mapping[str, Any]) -> None:
@@ -154,7 +130,7 @@ def _check_user(channel: Channel, properties: Mapping[str, Any]) -> None:
 
 
 def _distribute(
-    broker: Broker,
+    node: NodeState,
     channel: Channel,
     route: Route,
     body: bytes,
@@ -176,74 +152,71 @@ def _distribute(
             queue.counters.publish += 1
             route.counters.publish_out += 1
             publisher = None if name in unheard else channel.serial
-            refused |= not queues.enter(broker, queue, message, body, uid, publisher)
-    if not reached and not reply_to.deliver(broker, vhost, message, body):
-        _unroutable(broker, channel, route, body, uid, mandatory)
+            refused |= not queues.enter(node, queue, message, body, uid, publisher)
+    if not reached and not reply_to.deliver(node, vhost, message, body):
+        _unroutable(node, channel, route, body, uid, mandatory)
     return refused
 
 
-def _unroutable(broker: Broker, channel: Channel, route: Route, body: bytes, uid: int, mandatory: bool) -> None:
+def _unroutable(node: NodeState, channel: Channel, route: Route, body: bytes, uid: int, mandatory: bool) -> None:
     vhost, message = channel.connection.vhost, route.message
     if mandatory:
         route.counters.return_unroutable += 1
-        broker.out.append(Returned(channel.id, 312, "NO_ROUTE", message, body))
+        node.out.append(Returned(channel.id, *amqp_errors.NO_ROUTE, message, body))
     else:
         route.counters.drop_unroutable += 1
     event = Event.RETURNED if mandatory else Event.UNROUTABLE
-    if event in broker.watched:
+    if event in node.watched:
         detail = f"exchange '{message.exchange}' routes {list(message.routing_keys)} to no queue"
-        broker.happened(event, vhost, Copy(uid, message, body), detail=detail)
+        node.happened(event, vhost, Copy(uid, message, body), detail=detail)
 
 
 # Confirms and transactions
 
 
-def select_confirms(broker: Broker, command: SelectConfirms) -> None:
+def select_confirms(node: NodeState, command: SelectConfirms) -> None:
     """confirm.select."""
-    channel = broker.channel(command.channel)
+    channel = node.channel(command.channel)
     if channel.transactional:
-        raise amqp_errors.Refusal(406, "cannot switch from tx to confirm mode")
+        raise amqp_errors.confirms_after_transactions()
     channel.confirms = True
-    broker.out.append(Done(channel.id, "confirm.select-ok"))
+    node.out.append(Done(channel.id, "confirm.select-ok"))
 
 
-def select_transactions(broker: Broker, command: SelectTransactions) -> None:
+def select_transactions(node: NodeState, command: SelectTransactions) -> None:
     """tx.select."""
-    channel = broker.channel(command.channel)
+    channel = node.channel(command.channel)
     if channel.confirms:
-        raise amqp_errors.Refusal(406, "cannot switch from confirm to tx mode")
+        raise amqp_errors.transactions_after_confirms()
     channel.transactional = True
-    broker.out.append(Done(channel.id, "tx.select-ok"))
+    node.out.append(Done(channel.id, "tx.select-ok"))
 
 
-def commit(broker: Broker, command: Commit) -> None:
+def commit(node: NodeState, command: Commit) -> None:
     """tx.commit: first the publishes, then the acknowledgements, each in their order."""
-    channel = _transactional(broker, command)
+    channel = _transactional(node, command)
     publishings = [item for item in channel.pending_tx if isinstance(item, Publishing)]
-    _check_targets(broker, channel, publishings)
+    _check_targets(node, channel, publishings)
     unheard = _unheard(channel, publishings)
     refused = False
     channel.pending_tx = [item for item in channel.pending_tx if not isinstance(item, Publishing)]
     for item in publishings:
-        refused |= _distribute(broker, channel, item.route, item.body, item.uid, item.mandatory, unheard)
-    acknowledgements.commit(broker, channel)
+        refused |= _distribute(node, channel, item.route, item.body, item.uid, item.mandatory, unheard)
+    acknowledgements.commit(node, channel)
     if refused:
-        raise amqp_errors.Refusal(406, "partial tx completion")
-    broker.out.append(Done(channel.id, "tx.commit-ok"))
+        raise amqp_errors.partial_commit()
+    node.out.append(Done(channel.id, "tx.commit-ok"))
 
 
-def _check_targets(broker: Broker, channel: Channel, publishings: list[Publishing]) -> None:
+def _check_targets(node: NodeState, channel: Channel, publishings: list[Publishing]) -> None:
     """Releases that look queues up when a message is published mind that one is gone at the commit."""
-    minds = broker.release.commit_to_deleted_queue
+    minds = node.release.commit_to_deleted_queue
     vhost = channel.connection.vhost
     for name in [name for item in publishings for name in item.route.queues if name not in vhost.queues]:
         if minds == "ends the connection":
-            octets = name.encode(errors="surrogatepass")
-            term = (Atom("not_found"), (Atom("resource"), vhost.name.encode(), Atom("queue"), octets))
-            text = "failed to deliver message: "
-            raise amqp_errors.Refusal(506, text + printed(term, len(text)))
+            raise amqp_errors.commit_to_deleted_queue(name, vhost.name)
         if minds == "fails":
-            raise amqp_errors.Refusal(406, "partial tx completion")
+            raise amqp_errors.partial_commit()
 
 
 def _unheard(channel: Channel, publishings: list[Publishing]) -> set[str]:
@@ -260,27 +233,28 @@ def _unheard(channel: Channel, publishings: list[Publishing]) -> set[str]:
     return unheard
 
 
-def rollback(broker: Broker, command: Rollback) -> None:
+def rollback(node: NodeState, command: Rollback) -> None:
     """tx.rollback: publishes are forgotten, acknowledged deliveries wait again."""
-    channel = _transactional(broker, command)
+    channel = _transactional(node, command)
     pending, channel.pending_tx = channel.pending_tx, []
-    acknowledgements.roll_back(broker, channel, [item for item in pending if not isinstance(item, Publishing)])
-    broker.out.append(Done(channel.id, "tx.rollback-ok"))
+    acknowledgements.roll_back(node, channel, [item for item in pending if not isinstance(item, Publishing)])
+    node.out.append(Done(channel.id, "tx.rollback-ok"))
 
 
-def _transactional(broker: Broker, command: Commit | Rollback) -> Channel:
-    channel = broker.channel(command.channel)
+def _transactional(node: NodeState, command: Commit | Rollback) -> Channel:
+    channel = node.channel(command.channel)
     if not channel.transactional:
-        raise amqp_errors.Refusal(406, "channel is not transactional")
+        raise amqp_errors.not_transactional()
     return channel
 
 
-def publish_internally(
-    broker: Broker, vhost: VirtualHost, message: Message, body: bytes, *, but_not: str | None = None
-) -> None:
-    """The broker's own publish, such as a trace: no checks, no confirms."""
-    for name in route(message, vhost.topology, broker.release, broker.choose):
+def publish_trace(node: NodeState, effect: Traced) -> None:
+    """The firehose publishes a trace: nothing is checked or confirmed."""
+    vhost = node.vhosts.get(effect.vhost)
+    if vhost is None:
+        return
+    for name in route(effect.trace, vhost.topology, node.release, node.choose):
         queue = vhost.queues.get(name)
-        if queue is not None and name != but_not:
-            broker.last_uid += 1
-            queues.enter(broker, queue, message, body, broker.last_uid)
+        if queue is not None:
+            node.last_uid += 1
+            queues.enter(node, queue, effect.trace, effect.body, node.last_uid)

@@ -9,7 +9,7 @@ Source: rabbit_channel.erl, rabbit_volatile_queue.erl, rabbit_direct_reply_to.er
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dlx import amqp_errors
 from dlx.message import Message
@@ -17,10 +17,7 @@ from dlx.releases import Release
 from dlx.topology import Binding
 from simulator.broker.commands import Consume
 from simulator.broker.replies import Consuming, Delivered, QueueDeclared
-from simulator.broker.state import Channel, VirtualHost
-
-if TYPE_CHECKING:
-    from simulator.broker.broker import Broker
+from simulator.broker.state import Channel, NodeState, VirtualHost
 
 NAME = "amq.rabbitmq.reply-to"
 
@@ -30,19 +27,19 @@ def is_reply_queue(name: str) -> bool:
     return name.startswith(NAME)
 
 
-def consume(broker: Broker, channel: Channel, command: Consume) -> None:
+def consume(node: NodeState, channel: Channel, command: Consume) -> None:
     """A channel asks for answers; one consumer for each channel, without acknowledgements."""
     if command.consumer_tag in channel.consumers:
         raise amqp_errors.consumer_tag_in_use(command.consumer_tag)
     if not command.no_ack:
-        raise amqp_errors.Refusal(406, "reply consumer cannot acknowledge")
+        raise amqp_errors.reply_consumer_with_acknowledgements()
     if channel.reply_consumer is not None:
-        raise amqp_errors.Refusal(406, "reply consumer already set")
-    channel.reply_consumer = command.consumer_tag or broker.generated_name("amq.ctag")
-    broker.reply_keys.pop(channel.reply_key, None)
-    channel.reply_key = broker.generated_name(f"{NAME}.g1h")
-    broker.reply_keys[channel.reply_key] = channel.id
-    broker.out.append(Consuming(channel.id, channel.reply_consumer))
+        raise amqp_errors.second_reply_consumer()
+    channel.reply_consumer = command.consumer_tag or node.generated_name("amq.ctag")
+    node.reply_keys.pop(channel.reply_key, None)
+    channel.reply_key = node.generated_name(f"{NAME}.g1h")
+    node.reply_keys[channel.reply_key] = channel.id
+    node.out.append(Consuming(channel.id, channel.reply_consumer))
 
 
 def resolved(channel: Channel, properties: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -50,50 +47,50 @@ def resolved(channel: Channel, properties: Mapping[str, Any]) -> Mapping[str, An
     if properties.get("reply_to") != NAME:
         return properties
     if channel.reply_consumer is None:
-        raise amqp_errors.Refusal(406, "fast reply consumer does not exist")
+        raise amqp_errors.no_reply_consumer()
     return {**properties, "reply_to": channel.reply_key}
 
 
-def deliver(broker: Broker, vhost: VirtualHost, message: Message, body: bytes) -> bool:
+def deliver(node: NodeState, vhost: VirtualHost, message: Message, body: bytes) -> bool:
     """Hand an answer to the channel that its key leads to; whether it counts as routed."""
     key = next((key for key in message.routing_keys if key.startswith(f"{NAME}.")), None)
     if message.exchange or key is None:
         return False
-    channel = _waiting(broker, key)
-    by_queue = broker.release.direct_replies_taken_by == "volatile queue"
+    channel = _waiting(node, key)
+    by_queue = node.release.direct_replies_taken_by == "volatile queue"
     if channel is not None and channel.connection.vhost is vhost and channel.reply_consumer is not None:
         tag = channel.next_delivery_tag
         channel.next_delivery_tag = tag + by_queue
-        broker.out.append(Delivered(channel.id, channel.reply_consumer, tag, False, message, body))
+        node.out.append(Delivered(channel.id, channel.reply_consumer, tag, False, message, body))
     return by_queue
 
 
-def _waiting(broker: Broker, key: str) -> Channel | None:
+def _waiting(node: NodeState, key: str) -> Channel | None:
     """The channel that takes answers under this key."""
-    channel = broker.channels.get(broker.reply_keys.get(key, (None, 0)))
+    channel = node.channels.get(node.reply_keys.get(key, (None, 0)))
     return channel if channel is not None and channel.reply_key == key and channel.reply_consumer else None
 
 
-def declare(broker: Broker, channel: Channel, name: str) -> None:
+def declare(node: NodeState, channel: Channel, name: str) -> None:
     """queue.declare of an answer's key tells whether somebody still waits for it."""
-    if name != NAME and _waiting(broker, name) is None:
+    if name != NAME and _waiting(node, name) is None:
         raise amqp_errors.no_queue(name, channel.connection.vhost.name)
     channel.last_queue = name
-    broker.out.append(QueueDeclared(channel.id, name, 0, 1))
+    node.out.append(QueueDeclared(channel.id, name, 0, 1))
 
 
 def check_binding(binding: Binding, release: Release) -> None:
     """The queue of an answer cannot be bound; where there is none, nothing is said of it here."""
     refused = binding.destination_type == "queue" and release.direct_replies_taken_by == "volatile queue"
     if refused and binding.destination.startswith(f"{NAME}."):
-        raise amqp_errors.Refusal(403, "cannot bind or unbind to a volatile (direct reply-to) queue")
+        raise amqp_errors.binding_of_volatile_queue()
 
 
-def check_use(broker: Broker, channel: Channel, name: str, method: str) -> None:
+def check_use(node: NodeState, channel: Channel, name: str, method: str) -> None:
     """What a volatile queue says to those who take it for one of the others."""
-    if broker.release.direct_replies_taken_by != "volatile queue" or _waiting(broker, name) is None:
+    if node.release.direct_replies_taken_by != "volatile queue" or _waiting(node, name) is None:
         return
-    named = amqp_errors.resource("queue", name, channel.connection.vhost.name)
+    vhost = channel.connection.vhost.name
     if method == "basic.get":
-        raise amqp_errors.Refusal(540, f"basic.get not supported by volatile {named}")
-    raise amqp_errors.Refusal(406, f"only creator channel may consume from {named}")
+        raise amqp_errors.get_from_volatile_queue(name, vhost)
+    raise amqp_errors.volatile_queue_of_another_channel(name, vhost)

@@ -5,20 +5,15 @@ Source: rabbit_stream_queue.erl consume, stream_entries, settle.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dlx import amqp_errors
 from dlx.field_values import Long
 from simulator.broker.commands import Consume
 from simulator.broker.copies import Copy
-from simulator.broker.operations import ack_timeouts, queues
+from simulator.broker.operations import ack_deadlines, deliveries
 from simulator.broker.replies import Delivered
-from simulator.broker.state import Channel, Consumer, QueueState, Unacked
+from simulator.broker.state import Channel, Consumer, NodeState, QueueState, Unacked
 from simulator.broker.stores.stream import StreamStore
 from simulator.broker.stores.stream_filters import wanted
-
-if TYPE_CHECKING:
-    from simulator.broker.broker import Broker
 
 OFFSET_HEADER = "x-stream-offset"
 
@@ -29,66 +24,66 @@ def log(queue: QueueState) -> StreamStore:
     return queue.store
 
 
-def check(broker: Broker, channel: Channel, queue: QueueState, command: Consume) -> None:
+def check(node: NodeState, channel: Channel, queue: QueueState, command: Consume) -> None:
     """What a stream asks of its consumers: a prefetch, acknowledgements and no global prefetch, in this order."""
     name, vhost = queue.name, queue.vhost.name
     if not channel.prefetch:
-        raise amqp_errors.stream_without_prefetch(name, vhost, broker.release)
+        raise amqp_errors.stream_without_prefetch(name, vhost, node.release)
     if command.no_ack:
-        raise amqp_errors.stream_without_acknowledgements(name, vhost, broker.release)
+        raise amqp_errors.stream_without_acknowledgements(name, vhost, node.release)
     if channel.global_prefetch:
         raise amqp_errors.global_qos(name, vhost)
-    wanted(command.arguments, broker.release)
+    wanted(command.arguments, node.release)
 
 
-def run(broker: Broker, queue: QueueState) -> None:
+def run(node: NodeState, queue: QueueState) -> None:
     """Hand every consumer what it has not read, as far as its prefetch allows.
 
     The server asks the consumers of a channel from the last tag to the first.
     """
     for consumer in sorted(queue.consumers, key=_tag_bytes, reverse=True):
-        _read_on(broker, queue, consumer)
+        _read_on(node, queue, consumer)
 
 
-def _read_on(broker: Broker, queue: QueueState, consumer: Consumer) -> None:
+def _read_on(node: NodeState, queue: QueueState, consumer: Consumer) -> None:
     store = log(queue)
     room = 0 if consumer.channel.connection.paused else consumer.prefetch - consumer.unacked
     if room <= 0 or consumer.offset == store.next_offset:
         return
-    copies, consumer.offset = store.read(consumer.offset, room, wanted(consumer.arguments, broker.release))
+    copies, consumer.offset = store.read(consumer.offset, room, wanted(consumer.arguments, node.release))
     for copy in copies:
-        _deliver(broker, queue, consumer, copy)
+        _deliver(node, queue, consumer, copy)
 
 
-def _deliver(broker: Broker, queue: QueueState, consumer: Consumer, copy: Copy) -> None:
+def _deliver(node: NodeState, queue: QueueState, consumer: Consumer, copy: Copy) -> None:
     channel = consumer.channel
     tag = channel.next_delivery_tag
     channel.next_delivery_tag = tag + 1
-    channel.unacked[tag] = unacked = Unacked(copy, queue, consumer, broker.now_us, None)
+    channel.unacked[tag] = unacked = Unacked(copy, queue, consumer, node.now_us, None)
     consumer.unacked += 1
     queue.unacked += 1
     queue.unacked_bytes += copy.size
     queue.counters.deliver += 1
-    if ack_timeouts.needs_watch(broker, consumer):
-        ack_timeouts.watch(broker, channel, unacked)
+    if ack_deadlines.needs_watch(node, consumer):
+        ack_deadlines.watch(node, channel, unacked)
     added: dict[str, int] = {OFFSET_HEADER: Long(copy.position)}
-    broker.out.append(Delivered(channel.id, consumer.tag, tag, False, copy.message, copy.body, added))
-    if broker.watched or queue.vhost.tracing:
-        queues.handed_out(broker, queue, copy, channel, added, no_ack=False)
+    node.out.append(Delivered(channel.id, consumer.tag, tag, False, copy.message, copy.body, added))
+    if node.watched or queue.vhost.tracing:
+        deliveries.handed_out(node, queue, copy, channel, added, no_ack=False)
 
 
-def settled(broker: Broker, queue: QueueState, group: list[Unacked], how: str) -> None:
+def settled(node: NodeState, queue: QueueState, group: list[Unacked], how: str) -> None:
     """An acknowledgement of any kind gives the consumer room to read on; the stream keeps its messages."""
     if how == "lost channel":
         return
-    if how != "ack" and not broker.release.stream_takes_rejections:
+    if how != "ack" and not node.release.stream_takes_rejections:
         if how == "recover":
             raise amqp_errors.internal_error()
         raise amqp_errors.rejection_of_stream(queue.name, queue.vhost.name)
     queue.counters.ack += len(group)
     for consumer in dict.fromkeys(unacked.consumer for unacked in group):
         if consumer is not None and consumer in queue.consumers:
-            _read_on(broker, queue, consumer)
+            _read_on(node, queue, consumer)
 
 
 def _tag_bytes(consumer: Consumer) -> bytes:

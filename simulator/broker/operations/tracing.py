@@ -10,17 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dlx.deaths import seconds
 from dlx.message import Message
 from simulator.broker.copies import Copy
-from simulator.broker.operations import publishing
+from simulator.broker.effects import Traced
 from simulator.broker.operations.content import delivered_properties
-from simulator.broker.state import Channel, QueueState
-
-if TYPE_CHECKING:
-    from simulator.broker.broker import Broker
+from simulator.broker.state import Channel, NodeState, QueueState
 
 EXCHANGE = "amq.rabbitmq.trace"
 # The order in which the firehose lists properties: that of the protocol, backwards.
@@ -31,25 +28,27 @@ _PROPERTIES = (
 
 
 def published(
-    broker: Broker, channel: Channel, message: Message, body: bytes, queues: tuple[str, ...], exchange: str
+    node: NodeState, channel: Channel, message: Message, body: bytes, queues: tuple[str, ...], exchange: str
 ) -> None:
     """A publish, with the queues it was routed to."""
     if exchange == EXCHANGE:
         return
     if not exchange:  # the default exchange reports its routing key, whether or not there is such a queue
         queues = tuple(dict.fromkeys(message.routing_keys))
-    _emit(broker, channel, message, body, f"publish.{exchange}", {"routed_queues": list(queues)}, None)
+    _emit(node, channel, message, body, f"publish.{exchange}", {"routed_queues": list(queues)}, None)
 
 
-def delivered(broker: Broker, queue: QueueState, copy: Copy, channel: Channel, added: Mapping[str, Any] | None) -> None:
+def delivered(
+    node: NodeState, queue: QueueState, copy: Copy, channel: Channel, added: Mapping[str, Any] | None
+) -> None:
     """A delivery to a consumer or to basic.get. Those of traces themselves are not traced."""
     if copy.message.exchange != EXCHANGE:
         extra = {"redelivered": int(copy.redelivered)}
-        _emit(broker, channel, copy.message, copy.body, f"deliver.{queue.name}", extra, added)
+        _emit(node, channel, copy.message, copy.body, f"deliver.{queue.name}", extra, added)
 
 
 def _emit(
-    broker: Broker,
+    node: NodeState,
     channel: Channel,
     message: Message,
     body: bytes,
@@ -61,8 +60,8 @@ def _emit(
     headers: dict[str, Any] = {
         "exchange_name": message.exchange,
         "routing_keys": list(message.routing_keys),
-        "properties": _table(delivered_properties(message, broker.release, added)),
-        "node": broker.node,
+        "properties": _table(delivered_properties(message, node.release, added)),
+        "node": node.name,
         **({} if "routed_queues" in extra else extra),
         "vhost": vhost.name,
         "connection": channel.connection.name,
@@ -71,13 +70,7 @@ def _emit(
         **(extra if "routed_queues" in extra else {}),
     }
     trace = Message(exchange=EXCHANGE, routing_keys=(key,), headers=headers)
-    broker.agenda.append((_publish, (vhost.name, trace, body)))
-
-
-def _publish(broker: Broker, vhost: str, trace: Message, body: bytes) -> None:
-    host = broker.vhosts.get(vhost)
-    if host is not None:
-        publishing.publish_internally(broker, host, trace, body)
+    node.agenda.append(Traced(vhost.name, trace, body))
 
 
 def _table(properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from dlx.releases import RELEASES, TABLE, VERSIONS, Row
+from dlx.releases import RELEASES, TABLE, VERSIONS, Row, known_release, stand_in_remark
 from simulator.replay.report.data import Example, FieldDiffers, ReportData
 from simulator.replay.report.markup import Html, details, element, join, number, plural, section, table
 from simulator.replay.report.pictures import several_vhosts
@@ -42,8 +42,9 @@ def _upgrade(data: ReportData) -> str:
     captured = data.captured_on
     if captured is None:
         return "The definitions do not say which release the log is of."
-    if captured.split(".")[:2] == VERSIONS[data.rules].split(".")[:2]:
-        return f"The log is of RabbitMQ {captured}, the release whose rules were used."
+    if known_release(captured) == data.rules:
+        remark = stand_in_remark(captured)
+        return f"The log is of RabbitMQ {captured}" + (f"; {remark}." if remark else ", whose rules were used.")
     return (
         f"The log is of RabbitMQ {captured} and was replayed under the rules of {data.rules}:"
         " what has its cause in the release table changes between the two."

@@ -42,7 +42,7 @@ class Lossless(Property):
     """
 
     name = "lossless"
-    promise = "No loss found: every routed message was acknowledged or is still in a queue"
+    promise = "every routed message was acknowledged or is still in a queue"
     policies_change = False
 
     def __init__(self) -> None:
@@ -77,12 +77,12 @@ class ComesToRest(Property):
     """Cycle detection keeps dead letters from going round by themselves."""
 
     name = "rest"
-    promise = "The broker comes to rest: left alone, it has nothing more to do at any instant"
+    promise = "left alone, the broker came to rest"
     policies_change = True
 
     def check(self, trial: Trial) -> None:
         """Look for something that the broker still has to do by itself."""
-        if trial.broker.agenda:
+        if trial.broker.state.agenda:
             raise self.broken("the broker sends dead letters in a circle and does not come to rest")
 
 
@@ -94,7 +94,7 @@ class Settles(ComesToRest):
     """
 
     name = "settles"
-    promise = "No loop found: no message returned to a queue over and over at one instant"
+    promise = "no message returned to a queue over and over at one instant"
     policies_change = False
 
     def __init__(self) -> None:
@@ -148,7 +148,7 @@ class Punctual(Property):
     """Queues expire messages at their head only: one that lives longer keeps those behind it."""
 
     name = "punctual"
-    promise = "No delay found: every message left its queue when its time to live ended"
+    promise = "every message left its queue when its time to live ended"
     policies_change = False
     expirations_ms = (60_000, 1_000)
 
@@ -169,7 +169,7 @@ class Accepts(Property):
     """A publisher without confirms never learns that a queue refused its message."""
 
     name = "accepts"
-    promise = "No refusal found: every queue accepted every publish"
+    promise = "every queue accepted every publish"
     policies_change = False
 
     def observe(self, trial: Trial, event: Happened, message: Message) -> None:
@@ -182,7 +182,7 @@ class Conservation(Property):
     """Every message is in a queue, acknowledged, or gone with a named reason."""
 
     name = "conservation"
-    promise = "Conservation holds: every message is in a queue, acknowledged, or gone with a named reason"
+    promise = "every message is in a queue, acknowledged, or gone with a named reason"
     policies_change = True
 
     def __init__(self) -> None:
@@ -209,7 +209,7 @@ class DeathCounts(Property):
     """A dead letter's ``x-death`` is that of the message that died, and one death more, at the front."""
 
     name = "x-death"
-    promise = "x-death is right: it is well-formed, and every death adds one to its counts"
+    promise = "x-death is well-formed, and every death added one to its counts"
     policies_change = True
 
     def __init__(self) -> None:
@@ -256,7 +256,7 @@ class SettingsFixpoint(Property):
     """Live queues have the settings that the rules make of their arguments and the policies."""
 
     name = "settings"
-    promise = "Settings are right: every queue has those that its arguments and the policies give it"
+    promise = "every queue has the settings that its arguments and the policies give it"
     policies_change = True
 
     def __init__(self) -> None:

@@ -42,7 +42,7 @@ class Property:
 
     Attributes:
         name: its name.
-        promise: tells people that no history broke the property; a sentence without its full stop.
+        promise: what holds after every history that keeps the property, as a clause.
         expirations_ms: the expirations that publishers set when this is tried; ``None`` stands for no expiration.
         policies_change: whether it may be asked for while operators change policies.
     """

@@ -242,7 +242,7 @@ class Connection:
 
     def _start_ok(self, fields: Mapping[str, Any]) -> None:
         mechanism = fields["mechanism"]
-        if mechanism not in server_properties.mechanisms(self._terms.release):
+        if mechanism not in self._terms.release.sasl_mechanisms:
             raise fault(503, f"unknown authentication mechanism '{mechanism}'")
         self.client_properties = fields["client_properties"]
         capabilities = self.client_properties.get("capabilities")

@@ -5,37 +5,40 @@ None of this decides anything, so it is here and not in the table of releases.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from dlx.releases import Release
+from dlx.releases.rows import changed, rows_of
 from simulator.server.amqp.methods import encode_method
 
 
-class Greeting(NamedTuple):
-    """What ``connection.start`` says that differs. ``mechanisms`` are in the order in which they are offered."""
+class Introduction:
+    """The server properties that differ between releases."""
 
-    platform: str
-    copyright: str
-    mechanisms: str
+    copyright: str = changed(
+        {
+            "3.10": "Copyright (c) 2007-2022 VMware, Inc. or its affiliates.",
+            "3.13": "Copyright (c) 2007-2024 Broadcom Inc and/or its subsidiaries",
+            "4.3": "Copyright (c) 2007-2026 Broadcom Inc and/or its subsidiaries",
+        },
+        before="Copyright (c) 2007-2020 VMware, Inc. or its affiliates.",
+        meaning="Whose RabbitMQ it is.",
+        evidence="live",
+    )
+    platform: str = changed(
+        {
+            "3.10": "Erlang/OTP 25.2.3",
+            "3.13": "Erlang/OTP 26.2.5",
+            "4.0": "Erlang/OTP 27.3.4.1",
+            "4.3": "Erlang/OTP 29.1.2",
+        },
+        before="Erlang/OTP 23.2.6",
+        meaning="The Erlang/OTP that the server runs on.",
+        evidence="live",
+    )
 
 
-_GREETINGS = {
-    "3.8": Greeting("Erlang/OTP 23.2.6", "Copyright (c) 2007-2020 VMware, Inc. or its affiliates.", "PLAIN AMQPLAIN"),
-    "3.10": Greeting("Erlang/OTP 25.2.3", "Copyright (c) 2007-2022 VMware, Inc. or its affiliates.", "AMQPLAIN PLAIN"),
-    "3.13": Greeting(
-        "Erlang/OTP 26.2.5", "Copyright (c) 2007-2024 Broadcom Inc and/or its subsidiaries", "PLAIN AMQPLAIN"
-    ),
-    "4.0": Greeting(
-        "Erlang/OTP 27.3.4.1",
-        "Copyright (c) 2007-2024 Broadcom Inc and/or its subsidiaries",
-        "PLAIN AMQPLAIN ANONYMOUS",
-    ),
-    "4.3": Greeting(
-        "Erlang/OTP 29.1.2",
-        "Copyright (c) 2007-2026 Broadcom Inc and/or its subsidiaries",
-        "PLAIN ANONYMOUS AMQPLAIN",
-    ),
-}
+_DIFFERING = rows_of(Introduction)
 _CAPABILITIES = (
     "publisher_confirms",
     "exchange_exchange_bindings",
@@ -49,23 +52,17 @@ _CAPABILITIES = (
 )
 
 
-def mechanisms(release: Release) -> list[str]:
-    """The authentication mechanisms that a release offers."""
-    return _GREETINGS[release.name].mechanisms.split()
-
-
 def server_properties(release: Release, cluster_name: str) -> dict[str, Any]:
-    """What the server says of itself."""
-    greeting = _GREETINGS[release.name]
-    return {
+    """Return what the server of a release says of itself in ``connection.start``."""
+    properties = {
         "capabilities": dict.fromkeys(_CAPABILITIES, True),
         "cluster_name": cluster_name,
-        "copyright": greeting.copyright,
         "information": "Licensed under the MPL 2.0. Website: https://rabbitmq.com",
-        "platform": greeting.platform,
         "product": "RabbitMQ",
         "version": release.version,
+        **{row.name: row.value_in(release.version) for row in _DIFFERING},
     }
+    return dict(sorted(properties.items()))
 
 
 def start(release: Release, cluster_name: str) -> bytes:
@@ -74,7 +71,7 @@ def start(release: Release, cluster_name: str) -> bytes:
         "version_major": 0,
         "version_minor": 9,
         "server_properties": server_properties(release, cluster_name),
-        "mechanisms": " ".join(mechanisms(release)),
+        "mechanisms": " ".join(release.sasl_mechanisms),
         "locales": "en_US",
     }
     return encode_method("connection.start", fields)

@@ -1,0 +1,70 @@
+"""What happens by itself: effects, as soon as the step that set them off is done, and deadlines, when they are due.
+
+Two tables say which operation carries out which effect and which deadline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from simulator.broker.effects import DeadLettered, Effect, Held, Traced
+from simulator.broker.operations import ack_timeouts, dead_letter_worker, publishing, queue_lifecycle, queues
+from simulator.broker.state import NodeState
+
+# A loop of dead letters must not hang the caller: what is left of so many steps waits for the next millisecond,
+# and what has gone on through so many milliseconds waits for the next call.
+STEPS_IN_ONE_INSTANT = 100_000
+STEPS_FOR_EACH = 10  # where more than that many messages die at once
+INSTANTS_IN_ONE_CALL = 3
+
+_EFFECTS: dict[type[Effect], Callable[[NodeState, Any], None]] = {
+    DeadLettered: queues.arrive,
+    Held: dead_letter_worker.held,
+    Traced: publishing.publish_trace,
+}
+
+
+def work_off(node: NodeState) -> None:
+    """Carry out what is on the agenda, first come, first served, until it is empty or there is too much of it."""
+    agenda = node.agenda
+    if node.resting:
+        return
+    enough = 0 if node.overruns else STEPS_FOR_EACH * len(agenda)  # a loop that multiplies must not set it
+    for _ in range(max(STEPS_IN_ONE_INSTANT, enough)):
+        if not agenda:
+            node.overruns = 0
+            return
+        effect = agenda.popleft()
+        _EFFECTS[type(effect)](node, effect)
+    node.cut_short = True
+    node.overruns += 1
+    since_us = node.now_us if node.overruns < INSTANTS_IN_ONE_CALL else max(node.now_us, node.until_us)
+    node.resting = True
+    node.timers.set(since_us + 1_000, "agenda", None)
+
+
+def catch_up(node: NodeState) -> None:
+    """Do all that is due until ``node.until_us``, each thing at its own time."""
+    timers, until_us = node.timers, node.until_us
+    while node.handed_out < node.hand_out_max and (deadline := timers.pop(until_us)) is not None:
+        due_us, _, kind, subject = deadline
+        if due_us > node.now_us:
+            node.now_us = due_us
+        _DEADLINES[kind](node, due_us, subject)
+        if node.agenda:
+            work_off(node)
+
+
+def _rested(node: NodeState, _due_us: int, _subject: None) -> None:
+    """What was left over is worked off after this."""
+    node.resting = False
+
+
+_DEADLINES: dict[str, Callable[[NodeState, int, Any], None]] = {
+    "queue": queues.due,
+    "unused": queue_lifecycle.unused_due,
+    "retry": dead_letter_worker.due,
+    "acknowledgement": ack_timeouts.due,
+    "agenda": _rested,
+}

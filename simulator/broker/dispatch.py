@@ -1,0 +1,126 @@
+"""Which operation carries out which command, and what becomes of a command that is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dlx import amqp_errors
+from simulator.broker import commands
+from simulator.broker.operations import (
+    acknowledgements,
+    administration,
+    connections,
+    consuming,
+    declaring,
+    definitions_import,
+    publishing,
+)
+from simulator.broker.replies import ChannelClosed, ConnectionClosed
+from simulator.broker.state import NodeState
+
+
+def carry_out(node: NodeState, command: commands.Command) -> None:
+    """Do what a client or an operator asks; a client's command that is refused ends its channel or connection.
+
+    Raises ``simulator.broker.operator_errors.OperatorError`` for an operator's command that is refused.
+    """
+    try:
+        _OPERATIONS[type(command)](node, command)
+    except amqp_errors.Refusal as refusal:
+        _refuse(node, command, refusal)
+
+
+def _refuse(node: NodeState, command: Any, refusal: amqp_errors.Refusal) -> None:
+    # An internal error is a crash: by then nobody knows the method any more.
+    method = "" if refusal.code == 541 else _METHODS.get(type(command), "")
+    if isinstance(command, commands.OpenConnection):
+        node.out.append(ConnectionClosed(command.connection, refusal.code, refusal.text, method))
+        return
+    connection, number = command.channel
+    channel = node.channels.get(command.channel)
+    if refusal.ends_connection or channel is None:
+        node.out.append(ConnectionClosed(connection, refusal.code, refusal.text, method, number))
+        connections.close_connection(node, commands.CloseConnection(connection))
+    else:
+        node.out.append(ChannelClosed(channel.id, refusal.code, refusal.text, method))
+        connections.lose_channel(node, channel)
+
+
+def _pass_time(_node: NodeState, _command: commands.PassTime) -> None:
+    """What was due has happened before any command."""
+
+
+_OPERATIONS: dict[type, Callable[[NodeState, Any], None]] = {
+    commands.Publish: publishing.publish,
+    commands.Ack: acknowledgements.ack,
+    commands.Nack: acknowledgements.nack,
+    commands.Reject: acknowledgements.reject,
+    commands.Recover: acknowledgements.recover,
+    commands.Get: consuming.get,
+    commands.Consume: consuming.consume,
+    commands.Cancel: consuming.cancel,
+    commands.Qos: consuming.qos,
+    commands.SetFlow: consuming.set_flow,
+    commands.SelectConfirms: publishing.select_confirms,
+    commands.SelectTransactions: publishing.select_transactions,
+    commands.Commit: publishing.commit,
+    commands.Rollback: publishing.rollback,
+    commands.DeclareExchange: declaring.declare_exchange,
+    commands.DeleteExchange: declaring.delete_exchange,
+    commands.BindExchange: declaring.bind_exchange,
+    commands.UnbindExchange: declaring.unbind_exchange,
+    commands.DeclareQueue: declaring.declare_queue,
+    commands.BindQueue: declaring.bind_queue,
+    commands.UnbindQueue: declaring.unbind_queue,
+    commands.PurgeQueue: declaring.purge_queue,
+    commands.DeleteQueue: declaring.delete_queue,
+    commands.OpenConnection: connections.open_connection,
+    commands.CloseConnection: connections.close_connection,
+    commands.OpenChannel: connections.open_channel,
+    commands.CloseChannel: connections.close_channel,
+    commands.PauseDeliveries: connections.pause,
+    commands.ResumeDeliveries: connections.resume,
+    commands.AddVhost: administration.add_vhost,
+    commands.DeleteVhost: administration.delete_vhost,
+    commands.AddUser: administration.add_user,
+    commands.DeleteUser: administration.delete_user,
+    commands.SetPermissions: administration.set_permissions,
+    commands.ClearPermissions: administration.clear_permissions,
+    commands.SetTopicPermissions: administration.set_topic_permissions,
+    commands.ClearTopicPermissions: administration.clear_topic_permissions,
+    commands.SetPolicy: administration.set_policy,
+    commands.ClearPolicy: administration.clear_policy,
+    commands.ImportDefinitions: definitions_import.import_definitions,
+    commands.SetTracing: administration.set_tracing,
+    commands.PassTime: _pass_time,
+}
+
+# The protocol's name of the method behind a command, as errors name it.
+_METHODS: dict[type, str] = {
+    commands.Publish: "basic.publish",
+    commands.Ack: "basic.ack",
+    commands.Nack: "basic.nack",
+    commands.Reject: "basic.reject",
+    commands.Recover: "basic.recover",
+    commands.Get: "basic.get",
+    commands.Consume: "basic.consume",
+    commands.Cancel: "basic.cancel",
+    commands.Qos: "basic.qos",
+    commands.SetFlow: "channel.flow",
+    commands.SelectConfirms: "confirm.select",
+    commands.SelectTransactions: "tx.select",
+    commands.Commit: "tx.commit",
+    commands.Rollback: "tx.rollback",
+    commands.DeclareExchange: "exchange.declare",
+    commands.DeleteExchange: "exchange.delete",
+    commands.BindExchange: "exchange.bind",
+    commands.UnbindExchange: "exchange.unbind",
+    commands.DeclareQueue: "queue.declare",
+    commands.BindQueue: "queue.bind",
+    commands.UnbindQueue: "queue.unbind",
+    commands.PurgeQueue: "queue.purge",
+    commands.DeleteQueue: "queue.delete",
+    commands.OpenConnection: "connection.open",
+    commands.OpenChannel: "channel.open",
+}

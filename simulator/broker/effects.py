@@ -1,0 +1,41 @@
+"""What an operation sets off: it happens after the command, first come, first served.
+
+RabbitMQ's queues are processes that send each other messages; what one sets off at
+another waits until the step that sent it is done. Here it waits on the agenda
+(``NodeState.agenda``) as one of these values, which name queues and hold none, for a
+queue may be gone by then. ``simulator.broker.agenda`` carries them out.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from dlx.message import Message
+
+
+class Effect(msgspec.Struct, gc=False):
+    """The base of all effects; each belongs to one virtual host."""
+
+    vhost: str
+
+
+class DeadLettered(Effect, gc=False):
+    """A dead letter is on its way to one of the queues that it was routed to."""
+
+    queue: str
+    letter: Message
+    body: bytes
+    uid: int
+
+
+class Held(Effect, gc=False):
+    """A queue holds a dead message that its at-least-once worker has not taken in hand."""
+
+    queue: str
+
+
+class Traced(Effect, gc=False):
+    """The firehose made a trace of a publish or a delivery."""
+
+    trace: Message
+    body: bytes

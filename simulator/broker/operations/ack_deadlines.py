@@ -1,0 +1,91 @@
+"""How long a delivery may stay unacknowledged, and when somebody notices that it is late.
+
+Until 4.2 the channel looks at its oldest delivery once a minute. From 4.3 on only
+quorum queues care, each delivery to the millisecond. What happens then is in ``ack_timeouts``.
+
+Source: rabbit_channel.erl evaluate_consumer_timeout (4.0.5); rabbit_fifo.erl evaluate_consumer_timeout (4.3.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dlx.releases import Release
+from dlx.topology import QUORUM
+from simulator.broker.state import Channel, Consumer, NodeState, QueueState, Unacked, VirtualHost
+
+TICK_US = 60_000_000  # channel_tick_interval
+
+
+def watch(node: NodeState, channel: Channel, unacked: Unacked) -> None:
+    """A delivery went out: look at the channel again when it times out."""
+    due_us = late_us(node, channel, unacked)
+    if due_us is not None:
+        look_again(node, channel, due_us)
+
+
+def needs_watch(node: NodeState, consumer: Consumer) -> bool:
+    """Whether a delivery may time out before its channel is looked at anyway; most have the default timeout."""
+    return consumer.channel.timeout_due_us is None or consumer.timeout_ms != node.release.consumer_timeout_ms
+
+
+def look_again(node: NodeState, channel: Channel, due_us: int) -> None:
+    """Look at the channel then, or before: never later than what is delivered now would time out by default."""
+    by_default_us = node.now_us + (node.release.consumer_timeout_ms or 0) * 1_000
+    due_us = min(due_us, noticed_us(node, channel, by_default_us))
+    due_us = max(due_us, noticed_us(node, channel, node.now_us))
+    if channel.timeout_due_us is None or due_us < channel.timeout_due_us:
+        channel.timeout_due_us = due_us
+        node.timers.set(due_us, "acknowledgement", channel.id)  # not the channel, which may be gone long before
+
+
+def reconsider(node: NodeState, vhost: VirtualHost) -> None:
+    """A policy changed timeouts: channels that look at their queues' own see it at their next tick."""
+    if node.release.consumer_timeout_enforced_by == "channel":
+        for queue in vhost.queues.values():
+            for consumer in queue.consumers:
+                consumer.timeout_ms = timeout_ms(node.release, queue, {})
+        for channel in node.channels.values():
+            if channel.unacked and channel.connection.vhost is vhost:
+                look_again(node, channel, noticed_us(node, channel, node.now_us + 1))
+
+
+def timeout_ms(release: Release, queue: QueueState, arguments: Mapping[str, Any]) -> int | None:
+    """How long deliveries from the queue to a consumer with these arguments may stay unacknowledged."""
+    by = release.consumer_timeout_enforced_by
+    if by == "nobody" or (by == "queue" and queue.definition.type != QUORUM):
+        return None
+    own = arguments.get("x-consumer-timeout") if by == "queue" else None
+    if isinstance(own, int):
+        return own
+    configured = queue.settings.consumer_timeout_ms
+    return release.consumer_timeout_ms if configured is None else configured
+
+
+def is_late(node: NodeState, channel: Channel, unacked: Unacked) -> bool:
+    due_us = None if unacked.timed_out else late_us(node, channel, unacked)
+    return due_us is not None and due_us <= node.now_us
+
+
+def late_us(node: NodeState, channel: Channel, unacked: Unacked) -> int | None:
+    """When somebody notices that the delivery is late."""
+    timeout = timeout_of(node.release, unacked)
+    if timeout is None:
+        return None
+    return noticed_us(node, channel, unacked.delivered_us + timeout * 1_000)
+
+
+def noticed_us(node: NodeState, channel: Channel, time_us: int) -> int:
+    """When what is so from ``time_us`` on is noticed: by a queue at once, by a channel at its next tick."""
+    if node.release.consumer_timeout_enforced_by == "queue":
+        return time_us
+    ticks = -((channel.opened_us - time_us) // TICK_US)
+    return channel.opened_us + ticks * TICK_US
+
+
+def timeout_of(release: Release, unacked: Unacked) -> int | None:
+    """A quorum queue keeps to what was so when the consumer came, a channel looks at the policies now."""
+    if release.consumer_timeout_enforced_by == "queue":
+        return None if unacked.queue.deleted else unacked.timeout_ms
+    return timeout_ms(release, unacked.queue, {})

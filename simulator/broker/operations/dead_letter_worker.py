@@ -1,0 +1,109 @@
+"""At-least-once dead-lettering: a worker for each quorum queue republishes what the queue holds.
+
+It has 32 messages in hand at most, and republishes each until every queue that it is
+routed to has taken it. What found no queue or was refused is tried again after three
+minutes, and when a policy changes.
+
+Source: rabbit_fifo_dlx.erl, rabbit_fifo_dlx_worker.erl.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from dlx.dead_lettering import closes_cycle, readdressed, record_death
+from dlx.death_headers import QueueCrashError
+from dlx.routing import route
+from simulator.broker.effects import Held
+from simulator.broker.operations import dead_letters, queues
+from simulator.broker.state import NodeState, Pending, QueueState
+from simulator.events import Event
+
+WORKER_PREFETCH = 32  # dead_letter_worker_consumer_prefetch
+RETRY_US = 180_000_000  # dead_letter_worker_publisher_confirm_timeout
+
+
+def held(node: NodeState, effect: Held) -> None:
+    """A queue holds one more message: its worker takes it in hand if it may."""
+    queue = node.queue(effect.vhost, effect.queue)
+    if queue is not None:
+        _work(node, queue)
+
+
+def due(node: NodeState, _due_us: int, queue: QueueState) -> None:
+    """The worker has waited long enough."""
+    queue.retrying = False
+    if not queue.deleted:
+        retry(node, queue)
+
+
+def _work(node: NodeState, queue: QueueState) -> None:
+    """The worker takes messages in hand for as long as it may, and republishes each."""
+    while queue.discards and len(queue.in_hand) < WORKER_PREFETCH:
+        pending = queue.discards.popleft()
+        time_s = node.now_us // 1_000_000
+        pending.keys = pending.letter.routing_keys
+        try:
+            pending.letter = record_death(pending.letter, queue.name, pending.reason, node.release, time_s=time_s)
+        except QueueCrashError as error:
+            dead_letters.count_held(queue, pending.copy, -1)
+            why = f"the dead-letter worker crashed: {error}"
+            dead_letters.ended(node, queue, pending.copy, pending.reason, "no dead-letter exchange", why)
+            continue
+        queue.in_hand.append(pending)
+        _forward(node, queue, pending)
+    if queue.in_hand and not queue.retrying:
+        queue.retrying = True
+        node.timers.set(node.now_us + RETRY_US, "retry", queue)
+
+
+def retry(node: NodeState, queue: QueueState) -> None:
+    """Try again what found no queue, and what was refused long enough ago."""
+    for pending in list(queue.in_hand):
+        published = pending.published_us
+        if published is None or published + RETRY_US <= node.now_us:
+            _forward(node, queue, pending)
+    _work(node, queue)
+
+
+def _forward(node: NodeState, queue: QueueState, pending: Pending) -> None:
+    """Publish a held message to the queues that do not have it yet; it is done when all have.
+
+    RabbitMQ keeps a message that some queues have when those that refused it are no
+    longer bound and the others are, and lets it go when none is.
+    """
+    topology, settings = queue.vhost.topology, queue.settings
+    original = msgspec.structs.replace(pending.letter, routing_keys=pending.keys)
+    pending.letter = letter = readdressed(original, settings, node.release)
+    if settings.dead_letter_exchange not in topology.exchanges:
+        return
+    routed = route(letter, topology, node.release)
+    if pending.reached and not routed:
+        _settled(node, queue, pending)
+        return
+    waiting = [name for name in routed if name not in pending.reached]
+    targets = [name for name in waiting if not closes_cycle(name, pending.reason, letter, node.release)]
+    if targets and _publish(node, queue, pending, targets):
+        _settled(node, queue, pending)
+
+
+def _publish(node: NodeState, queue: QueueState, pending: Pending, targets: list[str]) -> bool:
+    """Whether all the queues took the message."""
+    pending.published_us = node.now_us
+    copy, taken = pending.copy, True
+    for name in targets:
+        target = queue.vhost.queues[name]
+        if queues.enter(node, target, pending.letter, copy.body, copy.uid, dead_letters.worker_name(queue), held=True):
+            pending.reached.add(name)
+        else:
+            taken = False
+    return taken
+
+
+def _settled(node: NodeState, queue: QueueState, pending: Pending) -> None:
+    queue.in_hand.remove(pending)
+    if pending.counted:
+        dead_letters.count_held(queue, pending.copy, -1)
+    if Event.DEAD_LETTERED in node.watched:
+        detail = f"to {', '.join(sorted(pending.reached))}"
+        node.happened(Event.DEAD_LETTERED, queue, pending.copy, reason=pending.reason, detail=detail)

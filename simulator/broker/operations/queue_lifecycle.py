@@ -1,0 +1,77 @@
+"""Queues come and go: they are created, and deleted by clients, with their connection, or unused for too long.
+
+Source: rabbit_amqqueue.erl declare, delete, notify_queue_deleted; rabbit_amqqueue_process.erl maybe_expire.
+"""
+
+from __future__ import annotations
+
+from dlx.settings import Settings, effective_settings
+from dlx.topology import QUORUM, STREAM, Queue
+from simulator.broker.operations import consumer_selection, exchanges, queues
+from simulator.broker.replies import ConsumerCancelled
+from simulator.broker.state import Connection, NodeState, QueueState, VirtualHost
+from simulator.broker.stores.classic import ClassicStore
+from simulator.broker.stores.quorum import QuorumStore
+from simulator.broker.stores.store import Store
+from simulator.broker.stores.stream import StreamStore
+
+
+def add(node: NodeState, vhost: VirtualHost, definition: Queue, owner: Connection | None) -> QueueState:
+    """Create a queue; its settings follow from arguments and policies."""
+    vhost.definitions[definition.name] = definition
+    settings = effective_settings(definition, vhost.topology, node.release)
+    queue = QueueState(definition, vhost, settings, _store(settings), owner)
+    queue.single_active = definition.arguments.get("x-single-active-consumer") is True
+    vhost.queues[definition.name] = queue
+    vhost.generation += 1
+    if owner is not None:
+        owner.exclusive_queues[definition.name] = queue
+    node.used(queue)
+    return queue
+
+
+def _store(settings: Settings) -> Store:
+    kinds: dict[str, type] = {QUORUM: QuorumStore, STREAM: StreamStore}
+    store: Store = kinds.get(settings.queue.type, ClassicStore)(settings)
+    return store
+
+
+def delete(node: NodeState, queue: QueueState) -> None:
+    """Delete a queue with all that is in it; nothing of that is dead-lettered."""
+    vhost = queue.vhost
+    if queue.deleted:
+        return
+    queue.deleted = True
+    del vhost.queues[queue.name], vhost.definitions[queue.name]
+    if queue.owner is not None:
+        queue.owner.exclusive_queues.pop(queue.name, None)
+    exchanges.forget_queue(vhost, queue.name)
+    _notify_consumers(node, queue)
+    if queue.definition.type != STREAM:
+        queues.lose(node, queue, "the queue was deleted")
+
+
+def unused_due(node: NodeState, due_us: int, queue: QueueState) -> None:
+    """The time has come at which the queue may have been unused for too long."""
+    if queue.unused_due_us != due_us:
+        return
+    queue.unused_due_us = None
+    expires_ms = queue.settings.expires_ms
+    if queue.deleted or queue.in_use or expires_ms is None:
+        return
+    if queue.unused_since_us + expires_ms * 1_000 <= due_us:
+        delete(node, queue)
+    else:
+        node.expire_unused(queue)
+
+
+def _notify_consumers(node: NodeState, queue: QueueState) -> None:
+    """The queue was deleted: its consumers are told, each channel's by their tags, if they understand it."""
+    for consumer in sorted(queue.consumers, key=lambda consumer: consumer.tag.encode(errors="surrogatepass")):
+        channel = consumer.channel
+        channel.consumers.pop(consumer.tag, None)
+        if consumer_selection.understands_cancel(channel):
+            node.out.append(ConsumerCancelled(channel.id, consumer.tag))
+    queue.consumers.clear()
+    queue.active.clear()
+    queue.blocked.clear()

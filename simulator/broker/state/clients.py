@@ -1,0 +1,117 @@
+"""Clients: their connections, channels, consumers, and the deliveries that they have not acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from simulator.broker.commands import ChannelId
+from simulator.broker.copies import Copy
+from simulator.broker.state.transactions import Publishing, Settling
+
+if TYPE_CHECKING:
+    from simulator.broker.state.queues import QueueState
+    from simulator.broker.state.transactions import Settled
+    from simulator.broker.state.users import User
+    from simulator.broker.state.virtual_hosts import VirtualHost
+
+
+@dataclass(slots=True, eq=False)
+class Connection:
+    """One connection. ``paused``: the client does not read, so its consumers get nothing."""
+
+    id: Hashable
+    vhost: VirtualHost
+    user: User
+    name: str
+    client_properties: Mapping[str, Any]
+    connected_us: int
+    channels: dict[int, Channel] = field(default_factory=dict)
+    exclusive_queues: dict[str, QueueState] = field(default_factory=dict)
+    paused: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Channel:
+    """One channel.
+
+    ``unacked`` are its deliveries by tag, ascending; ``pending_tx`` what a commit
+    will do. ``allowed`` remembers which permissions were checked, ``publishes`` what
+    became of publishes that looked alike.
+    """
+
+    id: ChannelId
+    connection: Connection
+    serial: int
+    opened_us: int
+    next_delivery_tag: int = 1
+    unacked: dict[int, Unacked] = field(default_factory=dict)
+    consumers: dict[str, Consumer] = field(default_factory=dict)
+    prefetch: int = 0
+    global_prefetch: int = 0
+    global_unacked: int = 0
+    turn: int = 0
+    confirms: bool = False
+    next_publish: int = 1
+    transactional: bool = False
+    pending_tx: list[Publishing | Settling] = field(default_factory=list)
+    last_queue: str = ""
+    reply_consumer: str | None = None
+    reply_key: str = ""
+    allowed: set[tuple[str, str, str]] = field(default_factory=set)
+    publishes: dict[Any, Any] = field(default_factory=dict)
+    timeout_due_us: int | None = None
+
+    @property
+    def number(self) -> int:
+        """The channel's number in its connection."""
+        return self.id[1]
+
+    def uncommitted(self) -> list[Settled]:
+        """Return the deliveries that are settled in the open transaction."""
+        return [item for pending in self.pending_tx if isinstance(pending, Settling) for item in pending.settled]
+
+
+@dataclass(slots=True, eq=False)
+class Consumer:
+    """A subscription of a channel to a queue.
+
+    ``serial`` ascends with subscriptions; ``unacked`` counts its own deliveries.
+    ``extra_prefetch``: how many more than its prefetch it may have for now;
+    ``timeout_ms``: how long its acknowledgements are waited for;
+    ``quiescing``: a single active consumer that another replaces once it has none;
+    ``timed_out``: how many of its deliveries went back to the queue for want of an
+    acknowledgement; ``offset``: of the next message of a stream.
+    """
+
+    tag: str
+    channel: Channel
+    queue: QueueState
+    serial: int = 0
+    no_ack: bool = False
+    exclusive: bool = False
+    prefetch: int = 0
+    extra_prefetch: int = 0
+    priority: int = 0
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    timeout_ms: int | None = None
+    unacked: int = 0
+    quiescing: bool = False
+    timed_out: int = 0
+    offset: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Unacked:
+    """A delivery that waits for its acknowledgement; ``consumer`` is ``None`` for basic.get.
+
+    ``timeout_ms``: how long its queue waits, where queues do.
+    """
+
+    copy: Copy
+    queue: QueueState
+    consumer: Consumer | None
+    delivered_us: int
+    timeout_ms: int | None
+    timed_out: bool = False

@@ -1,0 +1,154 @@
+"""One node as a value: what it remembers, what waits to be done, and what it has to say.
+
+The methods touch nothing but this state: they number and name things, look them up,
+set deadlines and note what happened. What follows from a command is in ``operations``.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+import random
+from collections import deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+
+from dlx import amqp_errors
+from dlx.message import Message
+from dlx.releases import Release
+from simulator.broker.commands import ChannelId
+from simulator.broker.copies import Copy
+from simulator.broker.effects import Effect
+from simulator.broker.replies import Reply
+from simulator.broker.state.clients import Channel, Connection
+from simulator.broker.state.queues import QueueState
+from simulator.broker.state.timers import Timers
+from simulator.broker.state.users import Permissions, User
+from simulator.broker.state.virtual_hosts import VirtualHost
+from simulator.events import Event, Happened
+
+Observer = Callable[[Happened, Message], None]
+"""Takes each event as it comes, with the message as it was then."""
+
+
+@dataclass(slots=True, eq=False)
+class NodeState:
+    """All that one RabbitMQ node remembers.
+
+    ``agenda`` is what operations set off and nobody has done yet, ``timers`` what will
+    be due; ``out`` is what ``handle`` will return. ``watched`` are the events that
+    anybody wants, ``reported`` those that go to ``out``. ``until_us`` is how far the
+    driver lets time go; ``overruns`` counts the instants in a row that had too much
+    to do, ``resting`` says that the rest waits for its deadline.
+    """
+
+    release: Release
+    name: str
+    max_message_size: int
+    now_us: int = 0
+    vhosts: dict[str, VirtualHost] = field(default_factory=dict)
+    users: dict[str, User] = field(default_factory=dict)
+    connections: dict[Hashable, Connection] = field(default_factory=dict)
+    channels: dict[ChannelId, Channel] = field(default_factory=dict)
+    reply_keys: dict[str, ChannelId] = field(default_factory=dict)
+    timers: Timers = field(default_factory=Timers)
+    agenda: deque[Effect] = field(default_factory=deque)
+    out: list[Reply | Happened] = field(default_factory=list)
+    watched: frozenset[Event] = frozenset()
+    reported: frozenset[Event] = frozenset()
+    observer: Observer | None = None
+    hand_out_max: float = math.inf
+    handed_out: int = 0
+    until_us: int = 0
+    overruns: int = 0
+    resting: bool = False
+    cut_short: bool = False
+    last_uid: int = 0
+    last_serial: int = 0
+    last_name: int = 0
+    random: random.Random = field(default_factory=lambda: random.Random(0))
+
+    # What happened
+
+    def happened(
+        self, event: Event, where: QueueState | VirtualHost, copy: Copy, *, reason: str | None = None, detail: str = ""
+    ) -> None:
+        """Tell what happened to a copy. Ask ``watched`` first: most events nobody wants."""
+        queue = where if isinstance(where, QueueState) else None
+        message = copy.message
+        happened = Happened(
+            event=event,
+            time_us=self.now_us,
+            vhost=where.name if queue is None else queue.vhost.name,
+            uid=copy.uid,
+            queue=None if queue is None else queue.name,
+            exchange=message.exchange,
+            routing_keys=message.routing_keys,
+            reason=reason,
+            detail=detail,
+        )
+        if self.observer is not None:
+            self.observer(happened, message)
+        if event in self.reported:
+            self.out.append(happened)
+
+    # Deadlines
+
+    def used(self, queue: QueueState) -> None:
+        """The queue was used: x-expires counts from now, unless there are consumers."""
+        queue.unused_since_us = self.now_us
+        self.expire_unused(queue)
+
+    def expire_unused(self, queue: QueueState) -> None:
+        """Have the queue deleted when it has been unused for as long as x-expires says."""
+        expires_ms = queue.settings.expires_ms
+        if expires_ms is not None and not queue.in_use and not queue.deleted:
+            due_us = max(queue.unused_since_us + expires_ms * 1_000, self.now_us)
+            if queue.unused_due_us is None or due_us < queue.unused_due_us:
+                queue.unused_due_us = due_us
+                self.timers.set(due_us, "unused", queue)
+
+    def look_after(self, queue: QueueState) -> None:
+        """See to it that the queue is looked after when its next message expires or wakes."""
+        due_us = queue.store.due_us()
+        if due_us is not None and (queue.due_us is None or due_us < queue.due_us):
+            queue.due_us = due_us = max(due_us, self.now_us)
+            self.timers.set(due_us, "queue", queue)
+
+    # Names and numbers
+
+    def choose(self, count: int) -> int:
+        """One of so many, at random; the same ones in every run."""
+        return self.random.randrange(count)
+
+    def next_serial(self) -> int:
+        """A number for a channel or consumer; later ones are larger."""
+        self.last_serial += 1
+        return self.last_serial
+
+    def generated_name(self, prefix: str) -> str:
+        """A name such as ``amq.gen-JzTY20BRgKO-HjmUJj0wLg``; the same ones in every run."""
+        self.last_name += 1
+        digest = hashlib.blake2b(f"{prefix}{self.last_name}".encode(), digest_size=16).digest()
+        return f"{prefix}-{base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
+
+    # Who and where
+
+    def channel(self, key: ChannelId) -> Channel:
+        """The open channel; a method on one that is not open ends the connection."""
+        found = self.channels.get(key)
+        if found is None:
+            raise amqp_errors.channel_not_open()
+        return found
+
+    def queue(self, vhost: str, name: str) -> QueueState | None:
+        """The queue of that name, if there still is one."""
+        host = self.vhosts.get(vhost)
+        return None if host is None else host.queues.get(name)
+
+    def grant_everything(self, vhost: str) -> None:
+        """Let the administrators into a virtual host that has just come to be."""
+        for user in self.users.values():
+            if "administrator" in user.tags:
+                user.permissions[vhost] = Permissions(".*", ".*", ".*")

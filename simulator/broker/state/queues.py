@@ -1,0 +1,100 @@
+"""Queues: the declaration, the messages, the consumers and the dead messages that wait."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dlx.dead_lettering import DeadLetter
+from dlx.message import Message
+from dlx.settings import Settings
+from dlx.topology import QUORUM, STREAM, Queue
+from simulator.broker.copies import Copy
+from simulator.broker.state.virtual_hosts import Counters
+from simulator.broker.stores.store import Store
+
+if TYPE_CHECKING:
+    from simulator.broker.state.clients import Connection, Consumer
+    from simulator.broker.state.virtual_hosts import VirtualHost
+
+
+@dataclass(slots=True, eq=False)
+class Pending:
+    """A dead message held until every queue it is for has taken it; ``reached`` have already.
+
+    ``letter`` becomes the dead letter when the worker takes it in hand, and keeps the
+    routing ``keys`` it died with. Purged ones are no longer ``counted``.
+    """
+
+    copy: Copy
+    reason: str
+    letter: Message
+    keys: tuple[str, ...] = ()
+    reached: set[str] = field(default_factory=set)
+    published_us: int | None = None
+    counted: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class QueueState:
+    """One queue: its declaration, its effective settings, its ready messages and its consumers.
+
+    ``consumers`` are all, in order of subscription; ``active`` those that may take a
+    message, in the order in which they are served, ``blocked`` those whose prefetch
+    is used up, ``cancelled`` those that are gone but for their deliveries. ``unacked``
+    counts deliveries that wait, ``unacked_gets`` those to basic.get. ``discards`` are
+    dead messages that at-least-once dead-lettering holds, ``in_hand`` those that its
+    worker has taken. ``due_us`` is when the store is looked after next,
+    ``unused_due_us`` when it is looked whether the queue has been unused too long;
+    ``letters`` remembers the dead letters of messages that look alike.
+    """
+
+    definition: Queue
+    vhost: VirtualHost
+    settings: Settings
+    store: Store
+    owner: Connection | None = None
+    consumers: list[Consumer] = field(default_factory=list)
+    active: deque[Consumer] = field(default_factory=deque)
+    single_active: bool = False
+    active_single: Consumer | None = None
+    exclusive_consumer: Consumer | None = None
+    blocked: list[Consumer] = field(default_factory=list)
+    unacked: int = 0
+    unacked_gets: int = 0
+    cancelled: set[Consumer] = field(default_factory=set)
+    unacked_bytes: int = 0
+    discards: deque[Pending] = field(default_factory=deque)
+    in_hand: list[Pending] = field(default_factory=list)
+    retrying: bool = False
+    had_consumers: bool = False
+    unused_since_us: int = 0
+    unused_due_us: int | None = None
+    due_us: int | None = None
+    deleted: bool = False
+    letters: dict[Any, tuple[Message, DeadLetter]] = field(default_factory=dict)
+    counters: Counters = field(default_factory=Counters)
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return self.definition.name
+
+    @property
+    def messages_ready(self) -> int:
+        """How many messages may be delivered."""
+        return self.store.ready
+
+    @property
+    def in_use(self) -> bool:
+        """Whether x-expires has to wait; a quorum queue also waits for deliveries that nobody consumes any more."""
+        lingering = self.definition.type == QUORUM and (self.unacked_gets or self.cancelled)
+        return bool(self.consumers or lingering)
+
+    @property
+    def messages(self) -> int:
+        """Ready, unacknowledged, delayed and pending ones together."""
+        if self.definition.type == STREAM:
+            return self.store.total
+        return self.store.total + self.unacked + self.store.pending

@@ -1,0 +1,74 @@
+"""Virtual hosts: exchanges, bindings, queues, policies, and the counters that management shows of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dlx.topology import Binding, Exchange, Policy, Queue, Topology
+
+if TYPE_CHECKING:
+    from simulator.broker.state.queues import QueueState
+
+
+@dataclass(slots=True)
+class Counters:
+    """What the management API calls message_stats, since the broker started.
+
+    ``publish_out`` is an exchange's: how many times a publish to it entered a queue.
+    """
+
+    publish: int = 0
+    publish_out: int = 0
+    deliver: int = 0
+    deliver_no_ack: int = 0
+    get: int = 0
+    get_no_ack: int = 0
+    get_empty: int = 0
+    ack: int = 0
+    redeliver: int = 0
+    confirm: int = 0
+    return_unroutable: int = 0
+    drop_unroutable: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class VirtualHost:
+    """One virtual host.
+
+    ``topology`` shows the rules the same dictionaries (``definitions`` are its queues);
+    ``show_policies`` renews it. ``generation`` counts what changes routes,
+    settings or permissions, so that whoever remembers a result knows it is stale.
+    """
+
+    name: str
+    default_queue_type: str | None = None
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    exchanges: dict[str, Exchange] = field(default_factory=dict)
+    bindings: dict[str, tuple[Binding, ...]] = field(default_factory=dict)
+    queues: dict[str, QueueState] = field(default_factory=dict)
+    policies: dict[str, Policy] = field(default_factory=dict)
+    operator_policies: dict[str, Policy] = field(default_factory=dict)
+    parameters: list[dict[str, Any]] = field(default_factory=list)
+    tracing: bool = False
+    routes_at_random: bool = False
+    definitions: dict[str, Queue] = field(default_factory=dict)
+    topology: Topology = field(default_factory=Topology)
+    generation: int = 0
+    exchange_counters: dict[str, Counters] = field(default_factory=dict)
+
+    def show_policies(self) -> None:
+        """Show the rules the policies as they are now; everything else they see as it changes."""
+        self.topology = Topology(
+            exchanges=self.exchanges,
+            queues=self.definitions,
+            bindings=self.bindings,
+            policies=tuple(self.policies.values()),
+            operator_policies=tuple(self.operator_policies.values()),
+        )
+        self.generation += 1
+
+    def counters_of(self, exchange: str) -> Counters:
+        """Return the counters of an exchange."""
+        return self.exchange_counters.setdefault(exchange, Counters())
