@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dlx.death_headers import QueueCrashError
     from dlx.deaths import Death, DeathPoint
     from dlx.message import Message, PublishRefusedError, published
-    from dlx.releases import Release, UnknownReleaseError, release
+    from dlx.releases import Release, ReleaseName, StandInRelease, UnknownReleaseError, release
     from dlx.retries import Decision, GiveUp, Park, Retry, RetryPlan, exponential_delays_ms, republish_headers
     from dlx.routing import UnknownExchangeTypeError, route
     from dlx.settings import Settings, effective_settings
@@ -30,7 +30,7 @@ else:
             "dlx.death_headers": ("QueueCrashError",),
             "dlx.deaths": ("Death", "DeathPoint"),
             "dlx.message": ("Message", "PublishRefusedError", "published"),
-            "dlx.releases": ("Release", "UnknownReleaseError", "release"),
+            "dlx.releases": ("Release", "ReleaseName", "StandInRelease", "UnknownReleaseError", "release"),
             "dlx.retries": (
                 "Decision",
                 "GiveUp",
@@ -64,9 +64,11 @@ __all__ = [
     "Queue",
     "QueueCrashError",
     "Release",
+    "ReleaseName",
     "Retry",
     "RetryPlan",
     "Settings",
+    "StandInRelease",
     "Topology",
     "UnknownExchangeTypeError",
     "UnknownReleaseError",

@@ -27,7 +27,6 @@ def missing(error: ModuleNotFoundError, extra: str | None = None) -> str | None:
     having = [name for name, libraries in EXTRAS.items() if library in libraries]
     if not having:
         return None
-    # The package index knows another project by the name of this one.
     return f"this needs {library}: pip install '.[{extra if extra in having else having[0]}]' in a checkout of dlx"
 
 

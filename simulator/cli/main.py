@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import click
 from click.shell_completion import CompletionItem, shell_complete
 
+import dlx
 from simulator.cli.help_examples import example
 from simulator.extras import missing
 
@@ -45,6 +46,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "simulate": ("simulator.cli.simulate:simulate", "Run a scenario under one system and print what happened."),
 }
 
+# The extra that brings all that a command needs; the others run without one.
+EXTRAS = {
+    "capture": "capture",
+    "convert": "capture",
+    "fuzz": "testing",
+    "replay": "replay",
+    "replay-histories": "replay",
+    "serve": "server",
+}
 
 EXAMPLE = example("dlx fuzz definitions.json")
 
@@ -75,7 +85,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXAMPLE)
-@click.version_option(package_name="dlx", prog_name="dlx")
+@click.version_option(dlx.__version__, prog_name="dlx")
 def cli() -> None:
     """Simulate RabbitMQ's dead-lettering, find topologies that lose messages, and replay captured logs."""
 
@@ -85,12 +95,13 @@ def main(args: Sequence[str] | None = None) -> int:
 
     With ``DLX_DEBUG=1`` in the environment an unexpected error is raised with its traceback.
     """
+    given = list(sys.argv[1:] if args is None else args)
     completion = os.environ.get(COMPLETE_VARIABLE) if args is None else None
     if completion:
         return shell_complete(cli, {}, "dlx", COMPLETE_VARIABLE, completion) and EXIT_USAGE
     try:
         # Not cli.main(): it ends a broken pipe with 1, which means findings here.
-        with cli.make_context("dlx", list(sys.argv[1:] if args is None else args)) as context:
+        with cli.make_context("dlx", given) as context:
             status = cli.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as end:
@@ -112,13 +123,14 @@ def main(args: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("DLX_DEBUG"):
             raise
-        return _unexpected(error)
+        return _unexpected(error, given)
     return status if isinstance(status, int) else 0
 
 
-def _unexpected(error: Exception) -> int:
+def _unexpected(error: Exception, args: Sequence[str]) -> int:
     """Report an error that no command expects in one line, and return the exit code."""
-    needed = missing(error) if isinstance(error, ModuleNotFoundError) else None
+    command = next((arg for arg in args if not arg.startswith("-")), "")
+    needed = missing(error, EXTRAS.get(command)) if isinstance(error, ModuleNotFoundError) else None
     if needed:
         click.echo(f"dlx: {needed}", err=True)
         return EXIT_UNAVAILABLE

@@ -97,7 +97,7 @@ def told(summary: Summary, verdict: Verdict) -> str:
     return f"{summary.agreement_percent} {verdict.name}"
 
 
-def known(name: str) -> dlx.Release:
+def known(name: dlx.ReleaseName) -> dlx.Release:
     try:
         return dlx.release(name)
     except dlx.UnknownReleaseError:
