@@ -17,6 +17,7 @@ import msgspec
 
 from dlx.topology import CLASSIC, QUORUM, STREAM, Binding, Exchange, Policy, Queue, Topology
 from simulator.files import write_whole
+from simulator.json_reading import NestedTooDeeplyError, read_json
 from simulator.nearest_names import suggestion
 
 # Sections whose items belong to one virtual host.
@@ -29,7 +30,7 @@ _NOT_AN_EXPORT = (
     "not a definitions export: it has none of queues, exchanges, bindings, policies, vhosts; "
     "write one with `rabbitmqctl export_definitions FILE` or GET /api/definitions"
 )
-_DEEPEST = 100
+_DEPTH_MAX = 100
 _TOO_DEEP = "not a definitions export: lists and objects are nested too deeply to be read"
 _NO_VHOST = (
     "missing; expected a string, the name of its virtual host "
@@ -146,13 +147,11 @@ def parse_definitions(data: bytes, source: str, vhost: str | None = None) -> Def
     """
     data = data.removeprefix(b"\xef\xbb\xbf")
     try:
-        document = msgspec.json.decode(data)
+        document = read_json(data, _DEPTH_MAX)
+    except NestedTooDeeplyError as error:
+        raise DefinitionsError(source, "", _TOO_DEEP) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DefinitionsError(source, _position(data, error), f"not JSON: {error}") from error
-    except RecursionError as error:
-        raise DefinitionsError(source, "", _TOO_DEEP) from error
-    if not _depth_fits(document):
-        raise DefinitionsError(source, "", _TOO_DEEP)
     if not isinstance(document, dict):
         raise DefinitionsError(source, "", f"not a definitions export: {_wrong(dict, document)}")
     if _KNOWN.isdisjoint(document):
@@ -299,15 +298,6 @@ class _Reader:
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             raise DefinitionsError(self.source, place, _wrong(kind, value))
         return value
-
-
-def _depth_fits(document: Any) -> bool:
-    """Whether lists and objects are in each other so few times that every reader of the document can follow."""
-    level = [document]
-    for _ in range(_DEEPEST):
-        within = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
-        level = [each for values in within for each in values]
-    return not level
 
 
 def _check_arguments(document: dict[str, Any], source: str) -> None:

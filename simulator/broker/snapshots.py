@@ -34,12 +34,12 @@ from simulator.broker.state import (
     User,
     VirtualHost,
 )
-from simulator.broker.state.timers import Timers
 from simulator.broker.state.transactions import Publishing, Route, Settling
 from simulator.broker.stores.classic import ClassicStore
 from simulator.broker.stores.priority_queues import Lanes, Levels
 from simulator.broker.stores.quorum import QuorumStore
 from simulator.broker.stores.stream import Segment, StreamStore
+from simulator.deadlines import Deadlines
 from simulator.events import Happened
 
 FORMAT = "dlx broker snapshot"
@@ -62,7 +62,7 @@ KINDS = (
     Kind.keeping("route", Route),
     Kind.keeping("publishing", Publishing),
     Kind.keeping("settling", Settling),
-    Kind.keeping("timers", Timers),
+    Kind("deadlines", Deadlines, ("_heap", "_count")),
     Kind.keeping("classic store", ClassicStore, but=("settings",)),
     Kind.keeping("quorum store", QuorumStore, but=("settings",)),
     Kind.keeping("stream store", StreamStore, but=("settings",)),

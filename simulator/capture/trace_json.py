@@ -14,7 +14,10 @@ from simulator.capture.schema import Observation
 from simulator.capture.sources import MAX_RECORD_BYTES, UNREADABLE, lines
 from simulator.capture.timestamps import parse_timestamp_us
 from simulator.events import Event
+from simulator.json_reading import DEPTH_MAX, NestedTooDeeplyError, is_too_deep
 
+# A whole line that is nested too deeply is longer: it closes what it opens, and names its fields.
+_DEEP_BYTES_MIN = 2 * DEPTH_MAX + 200
 Channel = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 
@@ -56,6 +59,8 @@ def read_trace_json(
                 on_broken(_too_long(file, number, line, limit))
                 continue
             try:
+                if len(line) > _DEEP_BYTES_MIN and is_too_deep(line):
+                    raise NestedTooDeeplyError(DEPTH_MAX)
                 seen = decode(line)
                 time_us = parse_timestamp_us(seen.timestamp)
                 was_published = seen.type == "published"
@@ -86,13 +91,13 @@ def _reason(line: bytes, error: Exception) -> str:
     text = str(error)
     if not line.lstrip().startswith(b"{"):
         return f"expected a JSON object, got {line.decode('utf-8', 'backslashreplace').strip()!r:.60}"
+    if is_too_deep(line):
+        return "properties: nested too deeply"
     if isinstance(error, msgspec.ValidationError):
         if field := re.search(r" - at `\$\.?([^`]*)`$", text):
             problem = text[: field.start()]
             return f"{field[1]}: {problem[0].lower()}{problem[1:]}"
         return text[0].lower() + text[1:]
-    if isinstance(error, RecursionError):
-        return "properties: nested too deeply"
     if not isinstance(error, msgspec.DecodeError | UnicodeDecodeError):
         return text
     if not line.endswith(b"\n"):

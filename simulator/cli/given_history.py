@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from simulator.cli.exit_errors import DataError
+from simulator.json_reading import NestedTooDeeplyError, read_json
 from simulator.scenario import steps
 
 ACTIONS_MAX = 10_000_000
@@ -33,7 +34,7 @@ def read_history(text: str) -> GivenHistory:
     """
     source = "--history" if text.lstrip().startswith(("[", "{")) else text
     try:
-        data: Any = msgspec.json.decode(text if source == "--history" else Path(text).read_bytes())
+        data: Any = read_json(text.encode() if source == "--history" else Path(text).read_bytes())
         if not (isinstance(data, dict) and "history" in data):
             given = GivenHistory(steps.from_builtins(data))
         else:
@@ -41,7 +42,7 @@ def read_history(text: str) -> GivenHistory:
             given = GivenHistory(steps.from_builtins(data["history"]), **told)
     except OSError as error:
         raise DataError(f"--history {text!r}: {error.strerror}; expected JSON, or a file that holds it") from error
-    except RecursionError:
+    except NestedTooDeeplyError:
         raise DataError(f"{source}: nested too deeply; expected a list of steps such as --json prints") from None
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise DataError(f"{source}: {error}; expected a list of steps such as --json prints") from error

@@ -25,10 +25,11 @@ from starlette.routing import Mount, Route
 from dlx.ironmq.fields import an_object
 from dlx.ironmq.refusals import Refusal, bad_request, unauthorized
 from simulator.clock import Clock, VirtualClock, WallClock, duration_us
+from simulator.events import Happened
 from simulator.ironmq import operations
 from simulator.ironmq.operations import Call, Operation
-from simulator.ironmq.project import MessageHappened
 from simulator.ironmq.service import Service
+from simulator.json_reading import read_json
 
 _QUEUE = "/queues/{queue}"
 _MESSAGE = _QUEUE + "/messages/{message}"
@@ -63,7 +64,7 @@ def app(
     clock: Clock | None = None,
     token: str | None = None,
     seed: int = 0,
-    tell: Callable[[MessageHappened], None] | None = None,
+    tell: Callable[[Happened], None] | None = None,
 ) -> Starlette:
     """An IronMQ without queues.
 
@@ -128,8 +129,8 @@ def _query(request: Request) -> dict[str, Any]:
 async def _body(request: Request) -> Mapping[str, Any]:
     sent = await request.body()
     try:
-        return an_object(msgspec.json.decode(sent) if sent.strip() else {}, "the body")
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return an_object(read_json(sent) if sent.strip() else {}, "the body")
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise bad_request(f"the body must be JSON: {error}") from error
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from dlx.field_values import plain
+from simulator.replay.row_codec import read_content
 from simulator.replay.states import Visible
 from simulator.replay.verdicts import Difference
 
@@ -44,9 +45,10 @@ def _weight(field: str) -> int:
 
 
 def content_differences(expected: str, seen: str) -> list[Difference]:
-    """The differences in properties and user headers, from two contents (``plan.content``)."""
+    """Return the differences in properties and user headers between two contents (``row_codec``)."""
     found: list[Difference] = []
-    for part, wanted, got in zip(("properties.", "headers."), expected.split("\n"), seen.split("\n"), strict=True):
+    parts = zip(("properties.", "headers."), read_content(expected), read_content(seen), strict=True)
+    for part, wanted, got in parts:
         if wanted != got:
             _compare_tables(part, msgspec.json.decode(wanted), msgspec.json.decode(got), found)
     return found

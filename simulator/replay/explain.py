@@ -27,6 +27,7 @@ from simulator.replay.graph import (
     headers_looked_at,
     with_stand_ins,
 )
+from simulator.replay.row_codec import read_content, write_content
 from simulator.replay.sources import Source
 from simulator.replay.states import X_STREAM_OFFSET, Row, Visible, message_of, publish_of
 from simulator.replay.verdicts import Difference
@@ -102,9 +103,9 @@ class Explainer:
         if known is None:
             if len(self._read_back) > CONTENTS_MAX:
                 self._read_back.clear()
-            properties, headers = map(msgspec.json.decode, content.split("\n"))
+            properties, headers = map(msgspec.json.decode, read_content(content))
             parts = (properties_kept(properties, self.release), headers_kept(headers, self.release))
-            known = self._read_back[content] = "\n".join(_encode(part).decode() for part in parts)
+            known = self._read_back[content] = write_content(*(_encode(part).decode() for part in parts))
         return known
 
     # -- what explains it --------------------------------------------------------

@@ -25,7 +25,8 @@ from simulator.events import Event
 from simulator.replay.attribution import BlamingLineage
 from simulator.replay.explain import Explainer
 from simulator.replay.message_rows import Lineage
-from simulator.replay.schema import LINEAGE, OUTPUT, verdict_array
+from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE, read_content
+from simulator.replay.schema import OUTPUT, verdict_array
 from simulator.replay.signatures import Ints, Signatures
 from simulator.replay.verdicts import Verdict
 
@@ -69,9 +70,9 @@ class Kernel:
         self._signatures.forget()
 
     def _batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        numbers = self._numbers(batch.column("signature"))
+        numbers = self._numbers(batch.column(SIGNATURE))
         templates = self._signatures.templates(numbers)
-        keys, contents = batch.column(LINEAGE), batch.column("content")
+        keys, contents = batch.column(LINEAGE), batch.column(CONTENT)
         starts = _starts(keys)
         ends = np.append(starts[1:], batch.num_rows)
         uniform = _uniform(contents, starts)
@@ -206,5 +207,5 @@ def _looked_at(content: str, explainer: Explainer | None) -> dict[str, Any]:
     """The user headers that the topology's headers exchanges compare."""
     if explainer is None or not explainer.headers_looked_at:
         return {}
-    headers = msgspec.json.decode(content.split("\n")[1])
+    headers = msgspec.json.decode(read_content(content)[1])
     return {name: headers[name] for name in explainer.headers_looked_at if name in headers}

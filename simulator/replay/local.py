@@ -1,23 +1,22 @@
-"""A replay without Spark, in this process: for logs that fit into memory, and for tests.
+"""Replays without Spark, in this process: for logs that fit into memory, and for tests.
 
 The kernel is the same, and so are the columns; only the sorting is done here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-import msgspec
 import pyarrow as pa
 
 from dlx.releases import DEFAULT, release
 from simulator.definitions import Definitions
 from simulator.replay.definitions import exporting_release, topologies
 from simulator.replay.kernel import Kernel
-from simulator.replay.schema import INPUT, LINEAGE, OUTPUT
+from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE, write_content, write_lineage, write_signatures
+from simulator.replay.schema import INPUT, OUTPUT
 
 _ORDER = [(name, "ascending") for name in (LINEAGE, "time_us", "file", "line")]
-_encode = msgspec.json.Encoder().encode
 
 
 def replay_table(captured: Iterable[pa.RecordBatch], definitions: Definitions, rules: str = DEFAULT) -> pa.Table:
@@ -28,33 +27,17 @@ def replay_table(captured: Iterable[pa.RecordBatch], definitions: Definitions, r
 
 
 def arranged_table(captured: Iterable[pa.RecordBatch]) -> pa.Table:
-    """What the kernel takes: as ``plan.arranged`` makes it, the rows of a message together and in order."""
+    """Return what the kernel takes, as ``plan.arranged`` does: the rows of a message together and in order."""
     arranged = [_arranged(batch) for batch in captured if batch.num_rows]
     return pa.Table.from_batches(arranged, schema=INPUT).sort_by(_ORDER).combine_chunks()
 
 
 def _arranged(batch: pa.RecordBatch) -> pa.RecordBatch:
-    columns = batch.to_pydict()
-    rows = range(batch.num_rows)
-    lineage = [f"{columns['vhost'][i]}\n{columns['message'][i]}" for i in rows]
-    signatures = [_signature(columns, i) for i in rows]
-    contents = [f"{columns['properties'][i]}\n{columns['headers'][i]}" for i in rows]
-    return pa.RecordBatch.from_pydict(
-        {
-            LINEAGE: lineage,
-            "time_us": batch.column("time_us"),
-            "file": batch.column("file"),
-            "line": batch.column("line"),
-            "signature": signatures,
-            "content": contents,
-        },
-        schema=INPUT,
-    )
+    def written(write: Callable[[str, str], str], one: str, other: str) -> list[str]:
+        return list(map(write, batch.column(one).to_pylist(), batch.column(other).to_pylist()))
 
-
-def _signature(columns: dict[str, list[object]], i: int) -> str:
-    """As ``plan.signature`` writes it."""
-    names = [columns[name][i] for name in ("vhost", "queue", "exchange", "expiration")]
-    keys = _encode(columns["routing_keys"][i]).decode()
-    rest = f"{columns['broker_headers'][i]}\n{columns['x_death'][i] or ''}"
-    return f"{columns['event'][i]}\n{_encode(names).decode()}\n{keys}\n{rest}"
+    columns = {name: batch.column(name) for name in ("time_us", "file", "line")}
+    columns[LINEAGE] = written(write_lineage, "vhost", "message")
+    columns[SIGNATURE] = write_signatures(batch)
+    columns[CONTENT] = written(write_content, "properties", "headers")
+    return pa.RecordBatch.from_pydict({field.name: columns[field.name] for field in INPUT}, schema=INPUT)

@@ -1,9 +1,9 @@
 """The Spark plan: a DataFrame of captured rows in, the same rows with verdicts out.
 
 Rows are brought together by message, sorted within their partition, and handed to
-the kernel as Arrow batches of six columns; no row of a message is looked at in
-Python that could be compared as a number. No RDD, no collect, no group per key:
-the plan runs locally, on a cluster and over Spark Connect.
+the kernel as Arrow batches of six columns; Python compares numbers and looks at few
+of the rows. Without RDDs, collects and groups per key, the plan runs locally, on a
+cluster and over Spark Connect.
 """
 
 from __future__ import annotations
@@ -13,15 +13,23 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import dlx
 import simulator
 from dlx.releases import DEFAULT, release
 from simulator.definitions import Definitions
-from simulator.replay.schema import LINEAGE, OUTPUT
+from simulator.replay.row_codec import (
+    CONTENT,
+    LINEAGE,
+    SIGNATURE,
+    content_column,
+    lineage_column,
+    message_column,
+    signature_column,
+)
+from simulator.replay.schema import OUTPUT
 from simulator.replay.spark_step import ReplayStep
 
 
@@ -34,39 +42,20 @@ def replay(captured: DataFrame, definitions: Definitions, rules: str = DEFAULT) 
     """
     step = ReplayStep(definitions, release(rules).name)
     replayed = arranged(captured).mapInArrow(step, from_arrow_schema(OUTPUT))
-    # By length: either may hold a line break.
-    message = F.expr(f"substring({LINEAGE}, length(vhost) + 2)")
-    return replayed.withColumn("message", message).drop(LINEAGE)
+    return replayed.withColumn("message", message_column()).drop(LINEAGE)
 
 
 def arranged(captured: DataFrame) -> DataFrame:
-    """The columns of ``schema.INPUT``, the rows of a message together and in order."""
+    """Return the columns of ``schema.INPUT``, the rows of a message together and in order."""
     chosen = captured.select(
-        F.concat("vhost", F.lit("\n"), "message").alias(LINEAGE),
+        lineage_column().alias(LINEAGE),
         "time_us",
         "file",
         "line",
-        signature().alias("signature"),
-        content().alias("content"),
+        signature_column().alias(SIGNATURE),
+        content_column().alias(CONTENT),
     )
     return chosen.repartition(LINEAGE).sortWithinPartitions(LINEAGE, "time_us", "file", "line")
-
-
-def signature() -> Column:
-    """All of a row that the rules look at, as one string of five lines (``states.row_of`` reads it)."""
-    return F.concat_ws(
-        "\n",
-        "event",
-        F.to_json(F.array("vhost", "queue", "exchange", "expiration")),
-        F.to_json("routing_keys"),
-        "broker_headers",
-        F.coalesce("x_death", F.lit("")),
-    )
-
-
-def content() -> Column:
-    """What no rule changes, as two lines: properties and user headers."""
-    return F.concat_ws("\n", "properties", "headers")
 
 
 def ship(spark: SparkSession) -> None:
@@ -82,7 +71,7 @@ def ship(spark: SparkSession) -> None:
 
 
 def scan(spark: SparkSession, paths: list[str]) -> DataFrame:
-    """Captured Parquet files as a DataFrame, only the columns that a replay needs."""
+    """Read captured Parquet files as a DataFrame with only the columns that a replay needs."""
     wanted: list[Any] = ["time_us", "file", "line", "event", "vhost", "exchange", "queue", "routing_keys"]
     wanted += ["message", "expiration", "properties", "headers", "broker_headers", "x_death"]
     return spark.read.parquet(*paths).select(*wanted)

@@ -10,10 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE
 from simulator.replay.verdicts import Verdict
-
-LINEAGE = "lineage"
-"""Virtual host and message identity in one column: what rows are brought together by."""
 
 INPUT = pa.schema(
     [
@@ -21,8 +19,8 @@ INPUT = pa.schema(
         pa.field("time_us", pa.int64(), nullable=False),
         pa.field("file", pa.string(), nullable=False),
         pa.field("line", pa.int64(), nullable=False),
-        pa.field("signature", pa.string(), nullable=False),
-        pa.field("content", pa.string(), nullable=False),
+        pa.field(SIGNATURE, pa.string(), nullable=False),
+        pa.field(CONTENT, pa.string(), nullable=False),
     ]
 )
 """The columns that go through the kernel."""
@@ -65,7 +63,7 @@ OUTPUT = pa.schema(
 
 
 def verdict_array(verdicts: Sequence[Verdict | None]) -> Any:
-    """A struct array of ``VERDICT``; rows without a verdict (publishes) are null."""
+    """Return a struct array of ``VERDICT``; rows without a verdict (publishes) are null."""
     return pa.array([None if verdict is None else _struct(verdict) for verdict in verdicts], VERDICT)
 
 

@@ -8,20 +8,18 @@ messages are alike when their templates are and their expirations repeat alike.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 
+from simulator.replay.row_codec import without_expirations
 from simulator.replay.states import Row, row_of
 
 SIGNATURES_MAX = 200_000
 """Signatures remembered between batches."""
 
 Ints = npt.NDArray[np.int32]
-# A number as brokers write it, of the names' line (its last element) or of an entry of x-death.
-_EXPIRATION = re.compile(r'(?<=")[1-9][0-9]{0,10}(?="\]\n)|(?<="original-expiration":")[1-9][0-9]{0,10}(?=")')
 
 
 class Signatures:
@@ -38,36 +36,36 @@ class Signatures:
         self._rows: dict[int, Row] = {}
 
     def numbers(self, signatures: Iterable[str]) -> Ints:
-        """The number of each signature; new ones get the next."""
+        """Return the number of each signature; new ones get the next."""
         known = self._numbers
         return np.array([known[text] if text in known else self._add(text) for text in signatures], np.int32)
 
     def templates(self, numbers: Ints) -> Ints:
-        """The template of each number."""
+        """Return the template of each number."""
         return np.array(self._template_of, dtype=np.int32)[numbers]
 
     def having_expirations(self, numbers: Ints) -> npt.NDArray[np.bool_]:
-        """Which of the numbers stand for a signature with an expiration."""
+        """Say which of the numbers stand for a signature with an expiration."""
         return np.array(self._has_expirations, dtype=bool)[numbers]
 
     def pattern(self, numbers: Ints) -> bytes:
-        """How the expirations repeat over the rows of one message."""
+        """Say how the expirations repeat over the rows of one message."""
         order: dict[str, int] = {}
         places = [order.setdefault(e, len(order)) for n in numbers.tolist() for e in self._expirations[n]]
         return np.array(places, dtype=np.int32).tobytes()
 
     def row(self, number: int) -> Row:
-        """The signature's row, decoded."""
+        """Return the signature's row."""
         if number not in self._rows:
             self._rows[number] = row_of(self._texts[number])
         return self._rows[number]
 
     def example_of(self, number: int) -> Row:
-        """The example of the signature's template."""
+        """Return the example of the signature's template."""
         return self._examples[self._template_of[number]]
 
     def example(self, template: int) -> Row:
-        """A row of that template; all of them have the same event, virtual host, queue and exchange."""
+        """Return a row of that template; all of them have the same event, virtual host, queue and exchange."""
         return self._examples[template]
 
     def forget(self) -> None:
@@ -86,8 +84,7 @@ class Signatures:
     def _add(self, text: str) -> int:
         number = self._numbers[text] = len(self._texts)
         self._texts.append(text)
-        expirations = tuple(_EXPIRATION.findall(text))
-        template = _EXPIRATION.sub("", text) if expirations else text
+        template, expirations = without_expirations(text)
         if template not in self._templates:
             self._templates[template] = len(self._examples)
             self._examples.append(row_of(text))

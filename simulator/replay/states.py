@@ -18,6 +18,7 @@ from dlx.delivery_counts import COUNT_HEADERS
 from dlx.delivery_headers import stored_headers
 from dlx.message import Message, published
 from dlx.releases import Release
+from simulator.replay.row_codec import read_signature
 
 X_STREAM_OFFSET = "x-stream-offset"
 _OF_A_DELIVERY = (*COUNT_HEADERS, X_STREAM_OFFSET)
@@ -51,20 +52,19 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def row_of(signature: str) -> Row:
-    """Decode a signature (``simulator.replay.plan.signature`` writes them)."""
-    event, names, keys, broker_headers, x_death = signature.split("\n")
-    vhost, queue, exchange, expiration = _decode(names)
-    headers = _decode(broker_headers)
-    if x_death:
-        headers[X_DEATH] = _with_times(_decode(x_death))
+    """Read a row from its signature."""
+    read = read_signature(signature)
+    headers = _decode(read.broker_headers)
+    if read.x_death is not None:
+        headers[X_DEATH] = _with_times(_decode(read.x_death))
     of_delivery = {name: headers[name] for name in _OF_A_DELIVERY if name in headers}
     shown = {name: headers[name] for name in _SHOWN if name in headers}
     return Row(
         signature=signature,
-        event=event,
-        vhost=vhost,
-        queue=queue,
-        visible=Visible(exchange, tuple(_decode(keys)), expiration, x_death or None, _encode(shown).decode()),
+        event=read.event,
+        vhost=read.vhost,
+        queue=read.queue,
+        visible=Visible(read.exchange, read.routing_keys, read.expiration, read.x_death, _encode(shown).decode()),
         headers=headers,
         of_delivery=of_delivery,
     )

@@ -45,7 +45,9 @@ def changed(**fields: Any) -> bytes:
         (changed(payload="*"), "payload: invalid base64 encoded string"),
         (changed(timestamp="yesterday"), "timestamp: expected one such as 2026-11-21T00:37:37.634+00:00"),
         (b'{"type":"published"}\n', "object missing required field `timestamp`"),
+        (b'{"properties":' + b'{"a":' * 400 + b"\n", "properties: nested too deeply"),
         (b'{"properties":' + b'{"a":' * 5000 + b"\n", "properties: nested too deeply"),
+        (b'{"properties":' + b'{"a":' * 5000 + b"1" + b"}" * 5001 + b"\n", "properties: nested too deeply"),
     ],
 )
 def test_a_broken_json_line_is_reported_with_its_reason(line: bytes, reason: str) -> None:

@@ -27,9 +27,21 @@ def test_bodies_have_a_limit(server: Simulated) -> None:
     assert (answer.status, answer.json["reason"]) == (400, "Exceeded HTTP request body size limit")
 
 
-def test_deep_json_is_refused(server: Simulated) -> None:
-    answer = server("PUT", "/api/queues/%2F/q", '{"arguments":' + "[" * 100_000 + "]" * 100_000 + "}")
-    assert answer.status == 400
+@pytest.mark.parametrize("depth", [600, 5_000, 100_000])
+def test_deep_json_is_refused(server: Simulated, depth: int) -> None:
+    deep = "[" * depth + "]" * depth
+    answer = server("PUT", "/api/queues/%2F/q", f'{{"arguments":{deep}}}')
+    assert (answer.status, answer.json["reason"]) == (400, "not_json")
+    answer = server("POST", "/api/definitions", f'{{"queues":[{{"arguments":{deep}}}]}}')
+    assert (answer.status, answer.json["reason"]) == (400, "failed_to_parse_json")
+
+
+def test_json_that_is_not_so_deep_is_taken(server: Simulated) -> None:
+    value = "[" * 399 + "]" * 399
+    assert server("PUT", "/api/global-parameters/deep", f'{{"value":{value}}}').status == 201
+    assert server("GET", "/api/global-parameters/deep").body == f'{{"value":{value},"name":"deep"}}'.encode()
+    arguments = '{"x-note":' + "[" * 398 + "]" * 398 + "}"
+    assert server("PUT", "/api/exchanges/%2F/x", f'{{"arguments":{arguments}}}').status == 201
 
 
 def test_integers_beyond_64_bits_are_refused(server: Simulated) -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from simulator.capture import convert, open_log
 from simulator.replay import findings, hops, replay, replay_table, scan, spark_session, summarize
+from simulator.replay.plan import arranged
+from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE, read_content, read_signature, write_lineage
 from tests.replay.logs import EXAMPLES, Log, definitions_of, example_definitions, write_log
+from tests.replay.odd_rows import captured as captured_rows
+from tests.replay.odd_rows import odd_rows, signature_of
 
 pytestmark = pytest.mark.spark
 
@@ -78,3 +84,15 @@ def test_a_message_id_may_hold_anything(spark, tmp_path):
     convert([write_log(tmp_path / "trace.log", log.records)], tmp_path / "odd.parquet")
     replayed = replay(scan(spark, [str(tmp_path / "odd.parquet")]), definitions_of({"work": {}}))
     assert [(row.message, row.verdict) for row in replayed.sort("line").collect()] == [(odd, None), (odd, "agree")]
+
+
+def test_what_spark_writes_of_a_row_is_read_back(spark, tmp_path):
+    rows = odd_rows()
+    path = tmp_path / "odd.parquet"
+    pq.write_table(pa.Table.from_batches([captured_rows(rows)]), path)
+    written = arranged(scan(spark, [str(path)])).toArrow().sort_by("line").to_pylist()
+    assert [read_signature(each[SIGNATURE]) for each in written] == [signature_of(row) for row in rows]
+    assert [read_content(each[CONTENT]) for each in written] == [(row["properties"], row["headers"]) for row in rows]
+    assert [each[LINEAGE] for each in written] == [write_lineage(row["vhost"], row["message"]) for row in rows]
+    replayed = replay(scan(spark, [str(path)]), DEFINITIONS).toArrow().sort_by("line").to_pylist()
+    assert [each["message"] for each in replayed] == [row["message"] for row in rows]

@@ -14,6 +14,7 @@ from dlx.topology import STOCK_EXCHANGES, Exchange
 from simulator.broker.commands import ImportDefinitions
 from simulator.broker.operator_errors import OperatorError
 from simulator.broker.state import QueueState, VirtualHost
+from simulator.json_reading import read_json
 from simulator.json_values import plain
 from simulator.server.management import access
 from simulator.server.management.bindings import all_bindings
@@ -159,8 +160,8 @@ def _binding_json(vhost: VirtualHost) -> list[dict[str, Any]]:
 def _import(request: Request) -> None:
     body = _uploaded(request) if "multipart/form-data" in request.headers.get("content-type", "") else request.body
     try:
-        document = msgspec.json.decode(body.removeprefix(_BOM)) if body else {}
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        document = read_json(body.removeprefix(_BOM)) if body else {}
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise bad_request("failed_to_parse_json") from error
     if not isinstance(document, dict):
         raise bad_request("failed_to_parse_json")

@@ -12,6 +12,7 @@ from dlx.erlang_printing import Atom, printed
 from simulator.broker.broker import Broker
 from simulator.broker.commands import Command
 from simulator.broker.state import User, VirtualHost
+from simulator.json_reading import read_json
 from simulator.server.management.http_errors import bad_request, not_found
 from simulator.server.management.management_releases import Api
 from simulator.server.management.management_state import ManagementState
@@ -127,8 +128,8 @@ class Request:
         if not self.body or self.body.decode("latin-1") in self.api.empty_bodies:
             return {}
         try:
-            document = msgspec.json.decode(self.body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            document = read_json(self.body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise bad_request("not_json") from error
         if isinstance(document, str):
             raise bad_request(_DOUBLY_ENCODED)

@@ -1,0 +1,45 @@
+"""Reads JSON from outside, with a limit of its own to how deeply lists and objects are nested.
+
+Python's limit differs by its version and by how deeply the reader itself was called.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import accumulate
+from typing import Any
+
+import msgspec
+
+DEPTH_MAX = 400
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+
+
+class NestedTooDeeplyError(msgspec.DecodeError):
+    """Lists and objects are nested more than ``depth_max`` deep."""
+
+    def __init__(self, depth_max: int) -> None:
+        super().__init__(f"nested more than {depth_max} deep")
+
+
+def read_json(data: bytes, depth_max: int = DEPTH_MAX) -> Any:
+    """Decode a JSON document.
+
+    Raises:
+        NestedTooDeeplyError: lists and objects are nested more than ``depth_max`` deep.
+        msgspec.DecodeError: ``data`` is not JSON.
+        UnicodeDecodeError: a string is not UTF-8.
+    """
+    if is_too_deep(data, depth_max):
+        raise NestedTooDeeplyError(depth_max)
+    return msgspec.json.decode(data)
+
+
+def is_too_deep(data: bytes, depth_max: int = DEPTH_MAX) -> bool:
+    """Return whether lists and objects in JSON, which may be broken, are nested more than ``depth_max`` deep."""
+    if data.count(b"[") + data.count(b"{") <= depth_max:
+        return False
+    brackets = _STRING.sub(b"", data).translate(None, _NO_BRACKETS)
+    return max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > depth_max

@@ -1,0 +1,131 @@
+"""The three strings that stand for a row of a capture in a replay: each is written and read in this file alone.
+
+- The *lineage* says whose row it is: the virtual host and the message's identity, a line
+  each. Either may hold line breaks; so it is taken apart by the length of the virtual host.
+- The *signature* is what the rules look at, on five lines: the event; virtual host, queue,
+  exchange and expiration as a JSON array; the routing keys as one; the broker's headers;
+  ``x-death``, or nothing. JSON escapes line breaks, so no line holds one.
+- The *content* is what no rule changes, on two lines: properties and user headers as JSON.
+
+Spark writes them in the JVM and ``replay.local`` in Python. Their JSON may differ in how
+it escapes a character; what is read back is the same.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column
+
+LINEAGE = "lineage"
+SIGNATURE = "signature"
+CONTENT = "content"
+"""The columns that hold them."""
+
+_encode = msgspec.json.Encoder().encode
+_names = msgspec.json.Decoder(tuple[str, str | None, str, str | None]).decode
+_keys = msgspec.json.Decoder(tuple[str, ...]).decode
+# A number as brokers write it: the expiration of the message itself, which ends the second line, or of a death.
+_OWN_EXPIRATION = re.compile(r'[^\n]*\n[^\n]*,"([1-9][0-9]{0,10})"\]\n')
+_EXPIRATION_OF_DEATH = re.compile(r'(?<="original-expiration":")[1-9][0-9]{0,10}(?=")')
+
+
+class Signature(msgspec.Struct, frozen=True):
+    """What the rules look at in a row, by the names of the capture's columns.
+
+    ``broker_headers`` and ``x_death`` are the capture's canonical JSON.
+    """
+
+    event: str
+    vhost: str
+    queue: str | None
+    exchange: str
+    expiration: str | None
+    routing_keys: tuple[str, ...]
+    broker_headers: str
+    x_death: str | None
+
+
+def read_signature(text: str) -> Signature:
+    """Read a signature back."""
+    event, names, keys, broker_headers, x_death = text.split("\n")
+    return Signature(event, *_names(names), _keys(keys), broker_headers, x_death or None)
+
+
+def write_signatures(batch: pa.RecordBatch) -> list[str]:
+    """Write the signature of each row of a captured batch."""
+    names = zip(*_columns(batch, "vhost", "queue", "exchange", "expiration"), strict=True)
+    rest = _columns(batch, "event", "routing_keys", "broker_headers", "x_death")
+    return [
+        f"{event}\n{_encode(named).decode()}\n{_encode(keys).decode()}\n{broker_headers}\n{x_death or ''}"
+        for named, event, keys, broker_headers, x_death in zip(names, *rest, strict=True)
+    ]
+
+
+def signature_column() -> Column:
+    """Return the Spark column that holds the signature of each captured row."""
+    from pyspark.sql import functions as F
+
+    names = F.to_json(F.array("vhost", "queue", "exchange", "expiration"))
+    x_death = F.coalesce("x_death", F.lit(""))
+    return F.concat_ws("\n", "event", names, F.to_json("routing_keys"), "broker_headers", x_death)
+
+
+def without_expirations(signature: str) -> tuple[str, tuple[str, ...]]:
+    """Return the signature without the milliseconds of its expirations, and these in the order in which they stood."""
+    own = _OWN_EXPIRATION.match(signature)
+    if own is None:
+        expirations: tuple[str, ...] = ()
+    else:
+        expirations = (own[1],)
+        signature = signature[: own.start(1)] + signature[own.end(1) :]
+    if '"original-expiration"' in signature:
+        expirations += tuple(_EXPIRATION_OF_DEATH.findall(signature))
+        signature = _EXPIRATION_OF_DEATH.sub("", signature)
+    return signature, expirations
+
+
+def read_content(text: str) -> tuple[str, str]:
+    """Read the content back: properties and user headers, each as JSON."""
+    properties, headers = text.split("\n")
+    return properties, headers
+
+
+def write_content(properties: str, headers: str) -> str:
+    """Write the content of a row from its properties and user headers as JSON."""
+    return f"{properties}\n{headers}"
+
+
+def content_column() -> Column:
+    """Return the Spark column that holds the content of each captured row."""
+    from pyspark.sql import functions as F
+
+    return F.concat_ws("\n", "properties", "headers")
+
+
+def write_lineage(vhost: str, message: str) -> str:
+    """Write whose row it is."""
+    return f"{vhost}\n{message}"
+
+
+def lineage_column() -> Column:
+    """Return the Spark column that holds the lineage of each captured row."""
+    from pyspark.sql import functions as F
+
+    return F.concat("vhost", F.lit("\n"), "message")
+
+
+def message_column() -> Column:
+    """Return the Spark column that holds the message's identity again, of rows with a lineage and their ``vhost``."""
+    from pyspark.sql import functions as F
+
+    return F.expr(f"substring({LINEAGE}, length(vhost) + 2)")
+
+
+def _columns(batch: pa.RecordBatch, *names: str) -> list[list[Any]]:
+    return [batch.column(name).to_pylist() for name in names]
