@@ -1,4 +1,4 @@
-"""The one vocabulary of events: what a broker does, what a capture holds, what a replay reads.
+"""The events of all systems: a broker does them, a capture holds them, a replay reads them.
 
 A captured trace holds only ``PUBLISHED`` and ``DELIVERED``, a recorded consumer adds
 ``ACKED``, ``REJECTED`` and ``REQUEUED``; the others happen inside the broker and are
@@ -7,8 +7,9 @@ simulated or inferred.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -48,22 +49,33 @@ class Event(StrEnum):
 
 
 class Happened(msgspec.Struct, gc=False, kw_only=True):
-    """One thing that happened to one message, or to one copy of it in one queue.
+    """One thing that happened to one message, or to one copy of it in one queue, in any of the systems.
 
-    ``time_us`` is microseconds since 1970; ``uid`` the number of the published
-    message, which all its copies and dead letters share. ``reason`` is a reason of
-    death (``expired``) where there is one; ``detail`` says the rest in words.
+    Attributes:
+        event: what happened.
+        time_us: microseconds since 1970, or since the start of a scenario that has no date.
+        vhost: the virtual host; of IronMQ and Zaqar the project. Empty in a system that has neither.
+        uid: the number of the published message, which all its copies and dead letters share; 0 in a system that does
+            not number messages.
+        message: the message's id or name, in a system that gives it one.
+        queue: the queue; ``None`` for a message that no queue holds.
+        exchange, routing_keys: where the message was published to, in RabbitMQ.
+        reason: the reason of death (``expired``), if there is one.
+        detail: the rest, in words.
+        more: what only this system tells, by its name in the system's trace.
     """
 
     event: Event
     time_us: int
-    vhost: str
-    uid: int
+    vhost: str = ""
+    uid: int = 0
+    message: str = ""
     queue: str | None = None
     exchange: str | None = None
     routing_keys: tuple[str, ...] = ()
     reason: str | None = None
     detail: str = ""
+    more: Mapping[str, Any] | None = None
 
 
 DEATHS = frozenset({Event.REJECTED, Event.EXPIRED, Event.LENGTH_DROPPED, Event.LIMIT_DROPPED})

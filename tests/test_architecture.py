@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 # A room is a folder of simulator/, a module beside those folders, or all of dlx. These serve all rooms of simulator.
 TOOLS = {
     "clock",
+    "deadlines",
     "definitions",
     "events",
     "extras",
@@ -54,7 +55,7 @@ BELOW = {room: below | TOOLS | {"dlx"} for room, below in BELOW.items()}
 BELOW |= {tool: TOOLS | {"dlx"} for tool in TOOLS} | {"dlx": set()}
 
 # Rooms whose answers depend on their arguments alone: no sockets, threads or clocks.
-WITHOUT_IO = {"dlx", "broker", "scenario", "activemq", "ibm_mq", "definitions", "events", "json_values"}
+WITHOUT_IO = {"dlx", "broker", "scenario", "activemq", "ibm_mq", "deadlines", "definitions", "events", "json_values"}
 IO = {"asyncio", "http", "pika", "select", "socket", "ssl", "starlette", "subprocess", "threading", "time", "uvicorn"}
 
 # Rooms that have no circle even when imports for type hints count.

@@ -24,10 +24,10 @@ from dlx.activemq.messages import Message, dead_letter, expiry_cause, reschedule
 from dlx.activemq.profiles import Profile
 from dlx.activemq.redelivery_policy import RedeliveryPolicy, delay_by_counter_ms
 from dlx.activemq.settings import DEFAULT_STRATEGY, BrokerSettings, DestinationPolicy
-from simulator.activemq.agenda import Agenda
 from simulator.activemq.audit import Audit
 from simulator.activemq.stores import Attached, Held, Receiver, Store
 from simulator.activemq.trace import Trace
+from simulator.deadlines import Deadlines
 from simulator.events import Event
 
 EXPIRED = "expired"
@@ -36,6 +36,10 @@ LAST_UNKNOWN = None
 """The consumer vanished: nobody says what it delivered."""
 LAST_NONE = -1
 """The consumer went away and had delivered nothing."""
+
+
+Action = Callable[[], None]
+"""What happens at a deadline."""
 
 
 class UncorrelatedError(Exception):
@@ -48,16 +52,16 @@ class Broker:
     Args:
         settings: its configuration.
         profile: which ActiveMQ it is.
-        agenda: where it puts what is to happen later.
+        deadlines: what will happen later, by milliseconds.
         trace: where it notes what happens; it has the time.
         random: for the collision avoidance of the redelivery plugin.
     """
 
     def __init__(
-        self, settings: BrokerSettings, profile: Profile, agenda: Agenda, trace: Trace, random: Random
+        self, settings: BrokerSettings, profile: Profile, deadlines: Deadlines[Action], trace: Trace, random: Random
     ) -> None:
         self.settings, self.profile = settings, profile
-        self._agenda, self._trace, self._random = agenda, trace, random
+        self._deadlines, self._trace, self._random = deadlines, trace, random
         self.queues: dict[Destination, Store] = {}
         self.subscriptions: list[Store] = []
         self._on_patterns: list[Receiver] = []
@@ -181,7 +185,7 @@ class Broker:
                 return
             delay_ms = delay_by_counter_ms(policy, held.counter, self._shares(policy, held.counter))
             self._trace.add(Event.REQUEUED, held.message, delay_ms=delay_ms, consumer=receiver.name)
-            self._agenda.add(self._trace.now_ms + delay_ms, partial(self._wait, held, store))
+            self._deadlines.set(self._trace.now_ms + delay_ms, partial(self._wait, held, store))
 
     def browse(self, destination: Destination) -> list[Held]:
         """Look at a queue; what has expired in it is found out by that."""
@@ -328,7 +332,7 @@ class Broker:
         due_ms = store.created_ms + ((earliest_ms - store.created_ms) // period_ms + 1) * period_ms
         if store.sweep_due_ms is None or due_ms < store.sweep_due_ms:
             store.sweep_due_ms = due_ms
-            self._agenda.add(due_ms, lambda: self._regular_sweep(store))
+            self._deadlines.set(due_ms, partial(self._regular_sweep, store))
 
     def _regular_sweep(self, store: Store) -> None:
         store.sweep_due_ms = None
@@ -398,10 +402,10 @@ class Broker:
         copy = rescheduled(message, counter=again.counter, delay_ms=delay_ms)
         job = f"ID:broker-1:1:1:1:{next(self._jobs)}"
         self._trace.add(Event.REQUEUED, message, detail="redeliveryPlugin", delay_ms=delay_ms)
-        self._agenda.add(
-            self._trace.now_ms + delay_ms,
-            lambda: self._enter(sent_by_scheduler(copy, job, self._trace.now_ms)),
-        )
+        self._deadlines.set(self._trace.now_ms + delay_ms, partial(self._send_scheduled, copy, job))
+
+    def _send_scheduled(self, copy: Message, job: str) -> None:
+        self._enter(sent_by_scheduler(copy, job, self._trace.now_ms))
 
     def _shares(self, policy: RedeliveryPolicy, counter: int) -> tuple[float, ...]:
         drawn = counter - 1 if policy.use_collision_avoidance else 0

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Literal
 
@@ -27,10 +28,10 @@ from dlx.activemq.redelivery_policy import (
     dispatch_exceeds,
     next_delay_ms,
 )
-from simulator.activemq.agenda import Agenda
-from simulator.activemq.broker import LAST_NONE, LAST_UNKNOWN, Broker, UncorrelatedError, draw_share
+from simulator.activemq.broker import LAST_NONE, LAST_UNKNOWN, Action, Broker, UncorrelatedError, draw_share
 from simulator.activemq.stores import Held, Store
 from simulator.activemq.trace import Trace
+from simulator.deadlines import Deadlines
 from simulator.events import Event
 
 Mode = Literal["transacted", "auto", "client", "dups_ok", "individual"]
@@ -61,7 +62,7 @@ class World(msgspec.Struct, frozen=True):
 
     broker: Broker
     profile: Profile
-    agenda: Agenda
+    deadlines: Deadlines[Action]
     trace: Trace
     random: Random
 
@@ -352,7 +353,7 @@ class Consumer:
         if blocking and delay_ms <= 0 and self.listener is None:
             self._deliver_again(batch)
         else:
-            self.world.agenda.add(self.world.trace.now_ms + max(delay_ms, 0), lambda: self._deliver_again(batch))
+            self.world.deadlines.set(self.world.trace.now_ms + max(delay_ms, 0), partial(self._deliver_again, batch))
 
     def _deliver_again(self, batch: list[Delivery]) -> None:
         """Blocking, the messages come first, as they did before; else last, behind what came meanwhile."""

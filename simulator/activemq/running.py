@@ -11,10 +11,10 @@ from dlx.activemq.destinations import Destination
 from dlx.activemq.messages import Message
 from dlx.activemq.profiles import PROFILES
 from simulator.activemq import activemq_scenario as form
-from simulator.activemq.agenda import Agenda
-from simulator.activemq.broker import Broker
+from simulator.activemq.broker import Action, Broker
 from simulator.activemq.client import Connection, Consumer, Delivery, Listener, Session, World
 from simulator.activemq.trace import Trace, described
+from simulator.deadlines import Deadlines
 from simulator.events import Event
 from simulator.scenario.scenario_errors import ScenarioError
 
@@ -29,11 +29,11 @@ class Run:
 
     def __init__(self, scenario: form.Scenario, random: Random | None = None) -> None:
         self._scenario = scenario
-        self._trace, self._agenda = Trace(scenario.start_ms), Agenda()
+        self._trace, self._deadlines = Trace(scenario.start_ms), Deadlines[Action]()
         random = random or Random(scenario.seed)
         profile, settings = PROFILES[scenario.profile], form.settings(scenario.broker)
-        self._broker = Broker(settings, profile, self._agenda, self._trace, random)
-        self._world = World(self._broker, profile, self._agenda, self._trace, random)
+        self._broker = Broker(settings, profile, self._deadlines, self._trace, random)
+        self._world = World(self._broker, profile, self._deadlines, self._trace, random)
         self._connections: dict[str, Connection] = {}
         self._sessions: dict[str, Session] = {}
         self._consumers: dict[str, Consumer] = {}
@@ -51,7 +51,7 @@ class Run:
         return {
             "system": "activemq",
             "profile": self._scenario.profile,
-            "events": self._trace.events,
+            "events": self._trace.told(),
             "outcomes": self._outcomes,
             "exceptions": self._trace.exceptions,
             "queues": self._contents(),
@@ -61,16 +61,17 @@ class Run:
 
     def _advance(self, until_ms: int) -> None:
         """Let time pass until then, with what falls due."""
-        while (due_ms := self._agenda.next_due_ms) is not None and due_ms <= until_ms:
+        while (deadline := self._deadlines.pop(until_ms)) is not None:
+            due_ms, _, act, _ = deadline
             self._trace.now_ms = max(self._trace.now_ms, due_ms)
-            self._agenda.pop()()
+            act()
         self._trace.now_ms = max(self._trace.now_ms, until_ms)
 
     def _wait_for(self, consumer: Consumer, timeout_ms: int) -> Delivery | None:
         """The next message of a consumer, when it comes in time."""
         deadline_ms = self._trace.now_ms + timeout_ms
         while (delivery := consumer.take()) is None:
-            due_ms = self._agenda.next_due_ms
+            due_ms = self._deadlines.next_due()
             if due_ms is None or due_ms > deadline_ms:
                 self._advance(deadline_ms)
                 return consumer.take()

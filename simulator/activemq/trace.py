@@ -1,4 +1,4 @@
-"""What happened in a simulation, in the vocabulary of events that all systems share, as JSON values."""
+"""Notes what happens in a simulation, in the events that all systems share, and tells it as JSON values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from dlx.activemq.destinations import Destination
 from dlx.activemq.messages import Message
-from simulator.events import Event
+from simulator.events import Event, Happened
 from simulator.scenario.scenario_errors import ScenarioError
 
 EVENTS_MAX = 200_000
@@ -26,7 +26,7 @@ class Trace:
     def __init__(self, start_ms: int) -> None:
         self.start_ms = self.now_ms = start_ms
         self.step = 0
-        self.events: list[dict[str, Any]] = []
+        self.events: list[Happened] = []
         self.exceptions: list[dict[str, Any]] = []
 
     @property
@@ -34,30 +34,65 @@ class Trace:
         """Milliseconds since the beginning."""
         return self.now_ms - self.start_ms
 
-    def add(self, event: Event, message: Message, queue: Destination | None = None, **more: Any) -> None:
+    def add(
+        self,
+        event: Event,
+        message: Message,
+        queue: Destination | None = None,
+        *,
+        reason: str | None = None,
+        detail: str | None = None,
+        **more: Any,
+    ) -> None:
         """Note what happened to a message, in ``queue`` where that is not its destination.
+
+        ``more`` is told under its names, without those that are ``None``.
 
         Raises ``ScenarioError`` for a scenario that has no end, such as one with unlimited redeliveries at once.
         """
         if len(self.events) >= EVENTS_MAX:
             raise ScenarioError(f"steps[{self.step}]", f"expected a scenario of at most {EVENTS_MAX:,} events")
         self.events.append(
-            {
-                "event": str(event),
-                "time_ms": self.time_ms,
-                "step": self.step,
-                "message": message.message_id,
-                "body": message.body,
-                "queue": str(queue or message.destination),
-                **{name: value for name, value in more.items() if value is not None},
-            }
+            Happened(
+                event=event,
+                time_us=self.now_ms * 1_000,
+                message=message.message_id,
+                queue=str(queue or message.destination),
+                reason=reason,
+                detail=detail or "",
+                more={"step": self.step, "body": message.body, **more},
+            )
         )
+
+    def told(self) -> list[dict[str, Any]]:
+        """Return the events as JSON values, in milliseconds since the beginning."""
+        return [_told(happened, self.start_ms) for happened in self.events]
 
     def exception(self, connection: str, text: str) -> None:
         """Note what an exception listener was told."""
         self.exceptions.append(
             {"time_ms": self.time_ms, "step": self.step, "connection": connection, "exception": text}
         )
+
+
+def _told(happened: Happened, start_ms: int) -> dict[str, Any]:
+    more = dict(happened.more or {})
+    told: dict[str, Any] = {
+        "event": str(happened.event),
+        "time_ms": happened.time_us // 1_000 - start_ms,
+        "step": more.pop("step"),
+        "message": happened.message,
+        "body": more.pop("body"),
+        "queue": happened.queue,
+    }
+    why = {"reason": happened.reason, "detail": happened.detail or None}
+    who = {name: value for name, value in more.items() if name not in _WHERE_TO}
+    where_to = {name: value for name, value in more.items() if name in _WHERE_TO}
+    told |= {**who, **why, **where_to} if any(why.values()) else more
+    return {name: value for name, value in told.items() if value is not None}
+
+
+_WHERE_TO = ("to", "delay_ms")
 
 
 def described(message: Message, counter: int, now_ms: int) -> dict[str, Any]:

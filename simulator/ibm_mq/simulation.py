@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -12,6 +10,7 @@ from typing import Any
 from dlx.ibm_mq.handling import Put
 from dlx.ibm_mq.invocation import input_queue
 from dlx.ibm_mq.message import DeadMessage
+from simulator.deadlines import Deadlines
 from simulator.ibm_mq.handler import OK, Handler, Visit
 from simulator.ibm_mq.ibm_mq_scenario import Outage, Scenario, read_message, read_result, read_scenario, read_table
 from simulator.ibm_mq.queue import DeadLetterQueue, Queued
@@ -59,8 +58,7 @@ class _Simulation:
         self._until_us = None if scenario.until_s is None else _us(scenario.until_s)
         self._now_us = self._steps = 0
         self._steps_max = max(STEPS_MAX, STEPS_PER_MESSAGE_MAX * len(scenario.messages))
-        # What happens of itself: when, in which order, and what.
-        self._agenda: list[tuple[int, int, Callable[[], None]]] = []
+        self._deadlines = Deadlines[Callable[[], None]]()
         self._names: dict[tuple[str, str], str] = {}
         self._plan()
         self._handler: Handler | None = None
@@ -80,11 +78,6 @@ class _Simulation:
         return self._told()
 
     def _plan(self) -> None:
-        order = itertools.count()
-
-        def add(time_s: float, act: Callable[[], None]) -> None:
-            heapq.heappush(self._agenda, (_us(time_s), next(order), act))
-
         names = set()
         for index, spec in enumerate(self._scenario.messages):
             name = spec.name or f"message {index + 1}"
@@ -93,18 +86,18 @@ class _Simulation:
             names.add(name)
             message = read_message(spec, index)
             self._names.setdefault(message.identity, name)
-            add(spec.time_s, partial(self._arrive, name, message))
+            self._deadlines.set(_us(spec.time_s), partial(self._arrive, name, message))
         for index, removal in enumerate(self._scenario.removals):
             if removal.message not in names:
                 problem = f"expected the name of a message, got {removal.message!r}"
                 raise ScenarioError(f"removals[{index}].message", problem)
-            add(removal.time_s, partial(self._remove, removal.message))
+            self._deadlines.set(_us(removal.time_s), partial(self._remove, removal.message))
         for time_s in self._scenario.restarts_s:
-            add(time_s, self._start)
+            self._deadlines.set(_us(time_s), self._start)
 
     def _next_us(self) -> int | None:
-        """When something happens next; ``None``: it is over."""
-        planned = self._agenda[0][0] if self._agenda else None
+        """Return when something happens next; ``None`` if nothing will."""
+        planned = self._deadlines.next_due()
         handler = self._handler
         if handler is None or handler.ended_us is not None or (planned is None and handler.is_settled):
             return planned
@@ -112,8 +105,9 @@ class _Simulation:
         return own if planned is None or (own is not None and own < planned) else planned
 
     def _happen(self) -> None:
-        while self._agenda and self._agenda[0][0] <= self._now_us:
-            heapq.heappop(self._agenda)[2]()
+        while (deadline := self._deadlines.pop(self._now_us)) is not None:
+            _, _, act, _ = deadline
+            act()
 
     def _start(self) -> None:
         self._trace.operator(STARTED, f"the handler starts to process {self._place[0]}", self._now_us)
@@ -185,7 +179,7 @@ class _Simulation:
         visits = {} if handler is None else handler.visits
         return {
             "system": "ibm_mq",
-            "events": self._trace.events,
+            "events": self._trace.told(),
             "visits": self._trace.visits,
             "operator_messages": self._trace.operator_messages,
             "warnings": [str(warning) for warning in self._parsed.warnings],

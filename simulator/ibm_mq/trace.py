@@ -9,7 +9,7 @@ from dlx.ibm_mq.handling import Put
 from dlx.ibm_mq.message import header_of
 from dlx.ibm_mq.mqdlh import MqdlhError
 from dlx.ibm_mq.rules_table import Action
-from simulator.events import Event
+from simulator.events import Event, Happened
 from simulator.ibm_mq.handler import Outcome, Visit
 from simulator.ibm_mq.queue import Queued
 
@@ -34,7 +34,7 @@ class Trace:
 
     def __init__(self, queue: str, rule_lines: tuple[int, ...]) -> None:
         self._queue, self._rule_lines = queue, rule_lines
-        self.events: list[dict[str, Any]] = []
+        self.events: list[Happened] = []
         self.visits: list[dict[str, Any]] = []
         self.operator_messages: list[dict[str, Any]] = []
 
@@ -84,8 +84,8 @@ class Trace:
             self._event(Event.DROPPED, name, time_us, self._queue, detail=str(Action.DISCARD))
         else:
             detail = "with MQDLH" if visit.put.with_header else "without MQDLH"
-            self._event(Event.ROUTED, name, time_us, visit.put.queue, detail=detail)
-            self.events[-1]["queue_manager"] = visit.put.queue_manager
+            more = {"queue_manager": visit.put.queue_manager}
+            self._event(Event.ROUTED, name, time_us, visit.put.queue, detail=detail, more=more)
             self._event(Event.ACKED, name, time_us, self._queue)
 
     def _rule(self, visit: Visit) -> str:
@@ -109,15 +109,26 @@ class Trace:
         told["outcome"] = str(visit.outcome)
         return told
 
-    def _event(
-        self, event: Event, message: str, time_us: int, queue: str, reason: str | None = None, detail: str = ""
-    ) -> None:
-        told: dict[str, Any] = {"event": str(event), "time_ms": _ms(time_us), "message": message, "queue": queue}
-        if reason is not None:
-            told["reason"] = reason
-        if detail:
-            told["detail"] = detail
-        self.events.append(told)
+    def _event(self, event: Event, message: str, time_us: int, queue: str, **more: Any) -> None:
+        self.events.append(Happened(event=event, time_us=time_us, message=message, queue=queue, **more))
+
+    def told(self) -> list[dict[str, Any]]:
+        """Return the events as JSON values."""
+        return [_told(happened) for happened in self.events]
+
+
+def _told(happened: Happened) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "event": str(happened.event),
+        "time_ms": _ms(happened.time_us),
+        "message": happened.message,
+        "queue": happened.queue,
+    }
+    if happened.reason is not None:
+        told["reason"] = happened.reason
+    if happened.detail:
+        told["detail"] = happened.detail
+    return told | dict(happened.more or {})
 
 
 def _put(put: Put) -> dict[str, Any]:

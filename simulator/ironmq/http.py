@@ -25,9 +25,9 @@ from starlette.routing import Mount, Route
 from dlx.ironmq.fields import an_object
 from dlx.ironmq.refusals import Refusal, bad_request, unauthorized
 from simulator.clock import Clock, VirtualClock, WallClock, duration_us
+from simulator.events import Happened
 from simulator.ironmq import operations
 from simulator.ironmq.operations import Call, Operation
-from simulator.ironmq.project import MessageHappened
 from simulator.ironmq.service import Service
 from simulator.json_reading import read_json
 
@@ -64,7 +64,7 @@ def app(
     clock: Clock | None = None,
     token: str | None = None,
     seed: int = 0,
-    tell: Callable[[MessageHappened], None] | None = None,
+    tell: Callable[[Happened], None] | None = None,
 ) -> Starlette:
     """An IronMQ without queues.
 

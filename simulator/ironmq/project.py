@@ -29,20 +29,10 @@ from simulator.events import Event, Happened
 from simulator.ironmq.queues import Queue, Stored
 from simulator.ironmq.timers import Then, Timers
 
+RESERVED_COUNT = "reserved_count"
+"""Tells, with each event, the message's count after it."""
 _US = 1_000_000
 _FIRST_ID = 6_000_000_000_000_000_000  # ids have the length of IronMQ's
-
-
-class MessageHappened(Happened):
-    """What happened to a message of IronMQ. Its ``vhost`` is the project.
-
-    Attributes:
-        message_id: its id.
-        reserved_count: its count after what happened.
-    """
-
-    message_id: str
-    reserved_count: int
 
 
 class Project:
@@ -51,14 +41,14 @@ class Project:
     Args:
         name: the project's id.
         seed: of the reservation ids, the only thing that is random.
-        tell: is called with everything that happens to a message.
+        tell: is called with everything that happens to a message; the ``vhost`` of an event is the project.
 
     Attributes:
         name: as given.
         queues: by name.
     """
 
-    def __init__(self, name: str, *, seed: int = 0, tell: Callable[[MessageHappened], None] | None = None) -> None:
+    def __init__(self, name: str, *, seed: int = 0, tell: Callable[[Happened], None] | None = None) -> None:
         self.name = name
         self.queues: dict[str, Queue] = {}
         self._random = random.Random(seed)
@@ -78,7 +68,7 @@ class Project:
 
     def next_due_us(self) -> int | None:
         """When something next happens by itself; ``None``: nothing will."""
-        return self._timers.next_us()
+        return self._timers.next_due_us()
 
     def _expire(self, queue: Queue, stored: Stored, time_us: int) -> None:
         queue.remove(stored)
@@ -276,7 +266,7 @@ class Project:
     ) -> None:
         if self._hear is not None:
             self._hear(
-                MessageHappened(
+                Happened(
                     event=event,
                     time_us=time_us,
                     vhost=self.name,
@@ -284,8 +274,8 @@ class Project:
                     queue=queue.name,
                     reason=reason,
                     detail=detail,
-                    message_id=stored.message.id,
-                    reserved_count=stored.message.reserved_count,
+                    message=stored.message.id,
+                    more={RESERVED_COUNT: stored.message.reserved_count},
                 )
             )
 

@@ -15,9 +15,10 @@ from msgspec.structs import replace
 from dlx.ironmq import requests
 from dlx.ironmq.refusals import Refusal
 from simulator.clock import Clock, VirtualClock
+from simulator.events import Happened
 from simulator.ironmq import operations
 from simulator.ironmq.operations import Answer, Call, Operation
-from simulator.ironmq.project import MessageHappened, Project
+from simulator.ironmq.project import Project
 
 _US = 1_000_000
 
@@ -42,7 +43,7 @@ class Service:
         clock: as given.
     """
 
-    def __init__(self, clock: Clock, *, seed: int = 0, tell: Callable[[MessageHappened], None] | None = None) -> None:
+    def __init__(self, clock: Clock, *, seed: int = 0, tell: Callable[[Happened], None] | None = None) -> None:
         self.clock = clock
         self._seed = seed
         self._tell = tell

@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 
 from dlx.ironmq.refusals import Refusal
+from simulator.events import Happened
 from simulator.ironmq import ironmq_scenario as form
 from simulator.ironmq import operations
 from simulator.ironmq.operations import Answer, Call, Operation
-from simulator.ironmq.project import MessageHappened, Project
+from simulator.ironmq.project import Project
 from simulator.ironmq.queues import Queue, Stored
 from simulator.scenario.scenario_errors import ScenarioError
 
@@ -51,7 +52,7 @@ class _Run:
 
     def __init__(self, scenario: form.Scenario) -> None:
         self._scenario = scenario
-        self._events: list[MessageHappened] = []
+        self._events: list[Happened] = []
         self._project = Project(scenario.project, seed=scenario.seed, tell=self._events.append)
         self._ids: dict[str, str] = {}
         self._reservations: dict[str, list[str]] = {}
@@ -72,7 +73,7 @@ class _Run:
         names = {message_id: name for name, message_id in self._ids.items()}
         return {
             "system": "ironmq",
-            "events": [_event(event, names[event.message_id]) for event in self._events],
+            "events": [_event(event, names[event.message]) for event in self._events],
             "answers": self._answers,
             "queues": {name: _left(queue, names) for name, queue in sorted(self._project.queues.items())},
         }
@@ -175,13 +176,13 @@ def _doing(step: form.AnyStep) -> str:
     return str(type(step).__struct_config__.tag)
 
 
-def _event(event: MessageHappened, name: str) -> dict[str, Any]:
+def _event(event: Happened, name: str) -> dict[str, Any]:
     told = {
         "event": str(event.event),
         "time_ms": event.time_us // _MS,
         "message": name,
         "queue": event.queue,
-        "reserved_count": event.reserved_count,
+        **(event.more or {}),
     }
     said = {"reason": event.reason, "detail": event.detail}
     return told | {field: text for field, text in said.items() if text}

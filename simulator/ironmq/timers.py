@@ -1,13 +1,13 @@
-"""What will happen to messages by itself: reservations and delays end, lives run out."""
+"""Ends reservations, delays and lives of messages at their time."""
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator
 from enum import IntEnum
 from itertools import count
 from typing import NamedTuple
 
+from simulator.deadlines import Deadline, Deadlines
 from simulator.ironmq.queues import Queue, Stored
 
 
@@ -19,12 +19,11 @@ class Then(IntEnum):
     TO_END = 2
 
 
-class Due(NamedTuple):
+class Ended(NamedTuple):
     """A timer that has ended."""
 
     time_us: int
     then: Then
-    rank: int
     queue: Queue
     stored: Stored
 
@@ -33,7 +32,7 @@ class Timers:
     """All timers of a project. Those of messages that have gone elsewhere since count for nothing."""
 
     def __init__(self) -> None:
-        self._heap: list[Due] = []
+        self._deadlines = Deadlines[Then]()
         self._numbers = count(1)
 
     def start(self, time_us: int, then: Then, queue: Queue, stored: Stored) -> None:
@@ -42,19 +41,22 @@ class Timers:
         if then != Then.EXPIRE:
             stored.timer = number
         # Messages that go to the front at one moment go there last first, which keeps their order.
-        heapq.heappush(self._heap, Due(time_us, then, -number if then == Then.TO_FRONT else number, queue, stored))
+        rank = (then, -number if then == Then.TO_FRONT else number)
+        self._deadlines.set(time_us, then, (queue, stored, number), rank)
 
-    def next_us(self) -> int | None:
-        """When the next timer ends; ``None``: there is none."""
-        while self._heap and not _counts(self._heap[0]):
-            heapq.heappop(self._heap)
-        return self._heap[0].time_us if self._heap else None
+    def next_due_us(self) -> int | None:
+        """Return when the next timer ends, or ``None`` if no timer runs."""
+        while (first := self._deadlines.first()) is not None and not _counts(first):
+            self._deadlines.pop(first[0])
+        return self._deadlines.next_due()
 
-    def ended(self, now_us: int) -> Iterator[Due]:
-        """The timers that have ended by now, in order of time."""
-        while (time_us := self.next_us()) is not None and time_us <= now_us:
-            yield heapq.heappop(self._heap)
+    def ended(self, now_us: int) -> Iterator[Ended]:
+        """Yield the timers that have ended by now, in order of time."""
+        while self.next_due_us() is not None and (deadline := self._deadlines.pop(now_us)) is not None:
+            time_us, _, then, (queue, stored, _) = deadline
+            yield Ended(time_us, then, queue, stored)
 
 
-def _counts(due: Due) -> bool:
-    return due.queue.holds(due.stored) and (due.then == Then.EXPIRE or abs(due.rank) == due.stored.timer)
+def _counts(deadline: Deadline[Then]) -> bool:
+    _, _, then, (queue, stored, number) = deadline
+    return bool(queue.holds(stored) and (then == Then.EXPIRE or number == stored.timer))

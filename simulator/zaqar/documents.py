@@ -18,8 +18,8 @@ from msgspec.structs import replace
 from dlx.zaqar import Message, Profile, Terms, claims
 from dlx.zaqar.metadata import DeadLettering, dead_lettering
 from simulator.events import Event
+from simulator.zaqar.endings import Ending, Ends
 from simulator.zaqar.ids import Ids
-from simulator.zaqar.journal import Deadline, Ends
 from simulator.zaqar.store import SECOND_US, Draft, Page, Shown, Store, created, shown, still_holds
 from simulator.zaqar.store_errors import Claimed, NotClaimed, no_claim, no_message, no_queue
 
@@ -159,7 +159,7 @@ class DocumentStore(Store):
             self._keep(stored, claims.held(stored.message, claim_id, terms, now_s, self.profile))
         if found:
             self._claims[claim_id] = _Claim(project, queue, now_s, terms.ttl_s, now_s + terms.ttl_s)
-            self._deadlines.add(Deadline((now_s + terms.ttl_s) * SECOND_US, Ends.CLAIM, claim_id))
+            self._endings.add(Ending((now_s + terms.ttl_s) * SECOND_US, Ends.CLAIM, claim_id))
         handed = [
             stored for stored, was in zip(found, before, strict=True) if self._hands_out(stored, was, rule, now_us)
         ]
@@ -182,7 +182,7 @@ class DocumentStore(Store):
         for stored in self._of_claim(project, queue, claim_id):
             self._keep(stored, claims.renewed(stored.message, claim_id, terms, now_s, self.profile))
         claim.since_s, claim.ttl_s, claim.expires_s = now_s, terms.ttl_s, now_s + terms.ttl_s
-        self._deadlines.add(Deadline(claim.expires_s * SECOND_US, Ends.CLAIM, claim_id))
+        self._endings.add(Ending(claim.expires_s * SECOND_US, Ends.CLAIM, claim_id))
 
     def release(self, project: str, queue: str, claim_id: str, now_us: int) -> None:
         now_s = now_us // SECOND_US
@@ -231,21 +231,21 @@ class DocumentStore(Store):
 
     # How it is done
 
-    def _message_ends(self, deadline: Deadline) -> None:
-        stored = self._all.get(deadline.id)
-        if stored is not None and stored.message.expires_s * SECOND_US == deadline.at_us:
+    def _message_ends(self, ending: Ending) -> None:
+        stored = self._all.get(ending.id)
+        if stored is not None and stored.message.expires_s * SECOND_US == ending.at_us:
             self._take_out(stored)
-            self._tell(Event.EXPIRED, deadline.at_us, stored.project, deadline.id, stored.queue)
+            self._tell(Event.EXPIRED, ending.at_us, stored.project, ending.id, stored.queue)
 
-    def _hold_ends(self, deadline: Deadline) -> None:
-        stored = self._all.get(deadline.id)
-        if stored is not None and still_holds(stored.message, deadline):
-            self._freed(stored, deadline.at_us, "the claim ran out")
+    def _hold_ends(self, ending: Ending) -> None:
+        stored = self._all.get(ending.id)
+        if stored is not None and still_holds(stored.message, ending):
+            self._freed(stored, ending.at_us, "the claim ran out")
 
-    def _claim_ends(self, deadline: Deadline) -> None:
-        claim = self._claims.get(deadline.id)
-        if claim is not None and claim.expires_s * SECOND_US == deadline.at_us:
-            del self._claims[deadline.id]
+    def _claim_ends(self, ending: Ending) -> None:
+        claim = self._claims.get(ending.id)
+        if claim is not None and claim.expires_s * SECOND_US == ending.at_us:
+            del self._claims[ending.id]
 
     def _in(self, project: str, queue: str) -> list[_Stored]:
         there = self._places.get((project, queue), {}).values()
@@ -272,10 +272,10 @@ class DocumentStore(Store):
     def _keep(self, stored: _Stored, message: Message) -> None:
         """Store a message as it is now, and remember when it ends and when it is free."""
         stored.message = message
-        self._deadlines.add(Deadline(message.expires_s * SECOND_US, Ends.MESSAGE, message.id))
+        self._endings.add(Ending(message.expires_s * SECOND_US, Ends.MESSAGE, message.id))
         free_us = message.claim_expires_s * SECOND_US
-        if message.claim_id is not None and free_us > self._deadlines.passed_us:  # a dead letter may be free at once
-            self._deadlines.add(Deadline(free_us, Ends.HOLD, message.id, message.claim_id))
+        if message.claim_id is not None and free_us > self._endings.passed_us:  # a dead letter may be free at once
+            self._endings.add(Ending(free_us, Ends.HOLD, message.id, message.claim_id))
 
     def _take_out(self, stored: _Stored) -> None:
         del self._places[stored.project, stored.queue][stored.message.id], self._all[stored.message.id]

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from simulator.clock import Clock, VirtualClock, WallClock, duration_us
-from simulator.zaqar.journal import Entry
+from simulator.events import Happened
 from simulator.zaqar.requests import Answer, Refused, Request, bad_api, read_json
 from simulator.zaqar.service import Zaqar
 
@@ -30,7 +30,7 @@ def app(
     profile: str = "redis",
     clock: Clock | None = None,
     seed: int = 0,
-    tell: Callable[[Entry], None] | None = None,
+    tell: Callable[[Happened], None] | None = None,
 ) -> Starlette:
     """A Zaqar without queues.
 
@@ -94,10 +94,10 @@ def _response(answer: Answer) -> Response:
     return Response(content, answer.status, headers=headers, media_type=_MEDIA_TYPE)
 
 
-def _tell_all(zaqar: Zaqar, tell: Callable[[Entry], None] | None) -> None:
+def _tell_all(zaqar: Zaqar, tell: Callable[[Happened], None] | None) -> None:
     if tell is not None:
-        for entry in zaqar.store.journal:
-            tell(entry)
+        for happened in zaqar.store.journal:
+            tell(happened)
     zaqar.store.journal.clear()
 
 

@@ -23,8 +23,8 @@ from dlx.zaqar import Message, Terms, claims
 from dlx.zaqar.metadata import DeadLettering, dead_lettering
 from dlx.zaqar.profiles import REDIS
 from simulator.events import Event
+from simulator.zaqar.endings import Ending, Ends
 from simulator.zaqar.ids import Ids
-from simulator.zaqar.journal import Deadline, Ends
 from simulator.zaqar.store import SECOND_US, Draft, Page, Shown, Store, created, shown, still_holds
 from simulator.zaqar.store_errors import Claimed, Failed, NotClaimed, no_claim, no_message, no_queue
 
@@ -262,23 +262,23 @@ class RedisStore(Store):
 
     # How it is done
 
-    def _message_ends(self, deadline: Deadline) -> None:
-        stored = self._hashes.get(deadline.id)
-        if stored is None or stored.key_until_us != deadline.at_us:
+    def _message_ends(self, ending: Ending) -> None:
+        stored = self._hashes.get(ending.id)
+        if stored is None or stored.key_until_us != ending.at_us:
             return
-        del self._hashes[deadline.id]
+        del self._hashes[ending.id]
         if stored.queue is not None:
-            self._tell(Event.EXPIRED, deadline.at_us, stored.project, deadline.id, stored.queue)
+            self._tell(Event.EXPIRED, ending.at_us, stored.project, ending.id, stored.queue)
 
-    def _hold_ends(self, deadline: Deadline) -> None:
-        stored = self._hashes.get(deadline.id)
-        if stored is not None and still_holds(stored.message, deadline):
-            self._freed(stored, deadline.at_us, "the claim ran out")
+    def _hold_ends(self, ending: Ending) -> None:
+        stored = self._hashes.get(ending.id)
+        if stored is not None and still_holds(stored.message, ending):
+            self._freed(stored, ending.at_us, "the claim ran out")
 
-    def _claim_ends(self, deadline: Deadline) -> None:
-        claim = self._claims.get(deadline.id)
-        if claim is not None and claim.key_until_us == deadline.at_us:
-            del self._claims[deadline.id]
+    def _claim_ends(self, ending: Ending) -> None:
+        claim = self._claims.get(ending.id)
+        if claim is not None and claim.key_until_us == ending.at_us:
+            del self._claims[ending.id]
 
     def _index(self, key: str, message_id: str) -> None:
         ids = self._sets.setdefault(key, {})
@@ -288,11 +288,11 @@ class RedisStore(Store):
     def _live(self, stored: _Hash, now_us: int) -> None:
         """Let redis keep the key for the message's time to live from now."""
         stored.key_until_us = now_us + stored.message.ttl_s * SECOND_US
-        self._deadlines.add(Deadline(stored.key_until_us, Ends.MESSAGE, stored.message.id))
+        self._endings.add(Ending(stored.key_until_us, Ends.MESSAGE, stored.message.id))
 
     def _hold(self, stored: _Hash) -> None:
         message = stored.message
-        self._deadlines.add(Deadline(message.claim_expires_s * SECOND_US, Ends.HOLD, message.id, message.claim_id))
+        self._endings.add(Ending(message.claim_expires_s * SECOND_US, Ends.HOLD, message.id, message.claim_id))
 
     def _freed(self, stored: _Hash, now_us: int, why: str, claim_id: str | None = None) -> None:
         if stored.message.held((now_us - 1) // SECOND_US) and stored.queue is not None:
@@ -368,7 +368,7 @@ class RedisStore(Store):
     def _claim_lives(self, claim_id: str, now_us: int) -> None:
         claim = self._claims[claim_id]
         claim.key_until_us = now_us + claim.ttl_s * SECOND_US
-        self._deadlines.add(Deadline(claim.key_until_us, Ends.CLAIM, claim_id))
+        self._endings.add(Ending(claim.key_until_us, Ends.CLAIM, claim_id))
 
     def _of_claim(self, claim: _Claim) -> list[_Hash]:
         if any(id not in self._hashes for id in claim.messages):

@@ -16,12 +16,14 @@ import msgspec
 
 from dlx.zaqar import Message, Profile, Terms, messages
 from dlx.zaqar.limits import DEFAULT_ITEMS
-from simulator.events import Event
+from simulator.events import Event, Happened
+from simulator.zaqar.endings import Ending, Endings, Ends
 from simulator.zaqar.ids import Ids
-from simulator.zaqar.journal import Deadline, Deadlines, Ends, Entry
 from simulator.zaqar.store_errors import Missing, no_queue
 
 SECOND_US = 1_000_000
+CLAIM = "claim"
+"""Tells, with each event, the claim that it has to do with."""
 
 Shown = dict[str, Any]
 """A message as a driver hands it to the API: id, age, ttl, body, claim_id, claim_count."""
@@ -57,15 +59,16 @@ class Store(ABC):
 
     Attributes:
         profile: what this driver does differently.
-        journal: what happened so far; whoever reads it may empty it.
+        journal: what happened so far; whoever reads it may empty it. A claim is a delivery, a deletion an
+            acknowledgement, and a claim that is released or runs out a requeue. ``vhost`` is the project.
     """
 
     def __init__(self, profile: Profile, ids: Ids) -> None:
         self.profile = profile
-        self.journal: list[Entry] = []
+        self.journal: list[Happened] = []
         self._ids = ids
         self._queues: dict[tuple[str, str], dict[str, Any]] = {}
-        self._deadlines = Deadlines()
+        self._endings = Endings()
 
     # Queues
 
@@ -104,8 +107,8 @@ class Store(ABC):
     def pass_time(self, now_us: int) -> None:
         """Let happen what has become due by ``now_us``: messages expire, and claims run out."""
         ends = {Ends.MESSAGE: self._message_ends, Ends.HOLD: self._hold_ends, Ends.CLAIM: self._claim_ends}
-        for deadline in self._deadlines.due(now_us):
-            ends[deadline.ends](deadline)
+        for ending in self._endings.due(now_us):
+            ends[ending.ends](ending)
 
     # What each driver does in its own way
 
@@ -184,16 +187,16 @@ class Store(ABC):
         """Drop what is in a queue."""
 
     @abstractmethod
-    def _message_ends(self, deadline: Deadline) -> None:
-        """Drop a message that has expired, unless the deadline is overtaken."""
+    def _message_ends(self, ending: Ending) -> None:
+        """Drop a message that has expired, unless the ending is overtaken."""
 
     @abstractmethod
-    def _hold_ends(self, deadline: Deadline) -> None:
-        """Tell that a claim holds a message no longer, unless the deadline is overtaken."""
+    def _hold_ends(self, ending: Ending) -> None:
+        """Tell that a claim holds a message no longer, unless the ending is overtaken."""
 
     @abstractmethod
-    def _claim_ends(self, deadline: Deadline) -> None:
-        """Drop a claim that ran out, unless the deadline is overtaken."""
+    def _claim_ends(self, ending: Ending) -> None:
+        """Drop a claim that ran out, unless the ending is overtaken."""
 
     # What they share
 
@@ -218,21 +221,21 @@ class Store(ABC):
         detail: str = "",
     ) -> None:
         self.journal.append(
-            Entry(
+            Happened(
                 event=event,
                 time_us=now_us,
-                project=project,
+                vhost=project,
                 message=message_id,
                 queue=queue,
-                claim=claim,
                 detail=detail,
+                more={CLAIM: claim},
             )
         )
 
 
-def still_holds(message: Message, deadline: Deadline) -> bool:
-    """Whether it is still the claim of the deadline that holds the message until then."""
-    return message.claim_id == deadline.claim and message.claim_expires_s * SECOND_US == deadline.at_us
+def still_holds(message: Message, ending: Ending) -> bool:
+    """Whether it is still the claim of the ending that holds the message until then."""
+    return message.claim_id == ending.claim and message.claim_expires_s * SECOND_US == ending.at_us
 
 
 def shown(message: Message, age_s: float) -> Shown:

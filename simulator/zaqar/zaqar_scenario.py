@@ -14,8 +14,8 @@ from urllib.parse import unquote
 import msgspec
 
 from dlx.zaqar import PROFILES
+from simulator.events import Happened
 from simulator.scenario.scenario_errors import ScenarioError
-from simulator.zaqar.journal import Entry
 from simulator.zaqar.requests import Answer, Request
 from simulator.zaqar.service import Zaqar
 from simulator.zaqar.steps import AnyStep, Asked, Create, EndClaims, Look, Seconds, Wait
@@ -112,7 +112,7 @@ class _Run:
         return {
             "system": SYSTEM,
             "profile": self._scenario.profile,
-            "events": [self._told(entry) for entry in self._zaqar.store.journal],
+            "events": [self._told(happened) for happened in self._zaqar.store.journal],
             "answers": self._answers,
             "queues": {place.removeprefix(own): messages for place, messages in contents.items()},
         }
@@ -159,14 +159,14 @@ class _Run:
         with self._zaqar.ids.asked("message" if posts else "claim", asked.ids):
             return self._zaqar.handle(request, self._now_us)
 
-    def _told(self, entry: Entry) -> dict[str, Any]:
+    def _told(self, happened: Happened) -> dict[str, Any]:
         return {
-            "event": str(entry.event),
-            "time_ms": self._ms(entry.time_us),
-            "message": entry.message,
-            "queue": entry.queue,
-            "claim": entry.claim,
-            "detail": entry.detail,
+            "event": str(happened.event),
+            "time_ms": self._ms(happened.time_us),
+            "message": happened.message,
+            "queue": happened.queue,
+            **(happened.more or {}),
+            "detail": happened.detail,
         }
 
     def _ms(self, at_us: int) -> float | int:

@@ -23,9 +23,9 @@ from simulator.broker.effects import Effect
 from simulator.broker.replies import Reply
 from simulator.broker.state.clients import Channel, Connection
 from simulator.broker.state.queues import QueueState
-from simulator.broker.state.timers import Timers
 from simulator.broker.state.users import Permissions, User
 from simulator.broker.state.virtual_hosts import VirtualHost
+from simulator.deadlines import Deadlines
 from simulator.events import Event, Happened
 
 Observer = Callable[[Happened, Message], None]
@@ -52,7 +52,7 @@ class NodeState:
     connections: dict[Hashable, Connection] = field(default_factory=dict)
     channels: dict[ChannelId, Channel] = field(default_factory=dict)
     reply_keys: dict[str, ChannelId] = field(default_factory=dict)
-    timers: Timers = field(default_factory=Timers)
+    timers: Deadlines[str] = field(default_factory=Deadlines)
     agenda: deque[Effect] = field(default_factory=deque)
     out: list[Reply | Happened] = field(default_factory=list)
     watched: frozenset[Event] = frozenset()

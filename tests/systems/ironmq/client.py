@@ -10,8 +10,8 @@ from typing import Any
 from starlette.applications import Starlette
 
 from simulator.clock import VirtualClock
+from simulator.events import Happened
 from simulator.ironmq.http import app
-from simulator.ironmq.project import MessageHappened
 
 AUTHORIZED = {"authorization": "OAuth token"}
 
@@ -62,7 +62,7 @@ class Client:
 
     def __init__(self) -> None:
         self.clock = VirtualClock(start_us=0)
-        self.events: list[MessageHappened] = []
+        self.events: list[Happened] = []
         self.application = app(clock=self.clock, tell=self.events.append)
 
     def call(self, method: str, path: str, body: object = None) -> Answer:

@@ -237,7 +237,7 @@ def test_the_id_should_make_it_easy_to_correlate_events_across_the_queues(mq: Cl
     order, _ = mq.post("orders", "dies", "lives")
     mq.fail("orders", 1)
     mq.reserve("orders")
-    events = [(event.event, event.queue) for event in mq.events if event.message_id == order]
+    events = [(event.event, event.queue) for event in mq.events if event.message == order]
     assert events == [
         (Event.PUBLISHED, "orders"),
         (Event.ROUTED, "orders"),

@@ -12,8 +12,8 @@ import urllib.request
 import pytest
 
 from simulator.clock import VirtualClock
+from simulator.events import Happened
 from simulator.zaqar.http import app
-from simulator.zaqar.journal import Entry
 from tests.systems.zaqar import vectors
 from tests.systems.zaqar.client import HEADERS, Client
 from tests.systems.zaqar.live import Recorder
@@ -93,7 +93,7 @@ def test_what_cannot_be_purged(zaqar: Client, kinds: object) -> None:
 
 
 def test_a_test_moves_the_time() -> None:
-    told: list[Entry] = []
+    told: list[Happened] = []
     zaqar = Client(app(clock=VirtualClock(start_us=0), tell=told.append))
     zaqar.call("PUT", "/v2/queues/jobs", {"_max_claim_count": 1, "_dead_letter_queue": "dead"})
     zaqar.call("POST", "/v2/queues/jobs/messages", {"messages": [{"ttl": 600, "body": "a"}]})
