@@ -49,7 +49,8 @@ def serve(
         start_us: when virtual time begins, microseconds since 1970; by default now.
         snapshot: a state that ``server.snapshot()`` returned, to go on with, at its time; instead of release,
             definitions and users.
-        host, port: where AMQP listens; port 0 takes a free one.
+        host: the address where AMQP listens.
+        port: the port where AMQP listens; 0 takes a free one.
         management_port: where the management API listens, 0 for a free port; by default it does not. With it,
             what becomes of messages is recorded (``/api/lives``).
         memory_limit_bytes: what queues may hold before publishers are made to wait.
