@@ -135,11 +135,6 @@ def readdressed(message: Message, settings: Settings, release: Release) -> Messa
     )
 
 
-def closes_cycle(queue: str, reason: str, letter: Message, release: Release) -> bool:
-    """Tell whether the cycle rule keeps the dead letter out of ``queue``."""
-    return is_cycle(queue, reason, recorded_deaths(letter, release))
-
-
 def _loses(queue: str, topology: Topology, release: Release, held: bool) -> bool:
     is_stream = topology.queues[queue].type == STREAM
     return is_stream and not release.stream_takes_dead_letters and not held
@@ -164,7 +159,6 @@ def _judged(
 
 __all__ = [
     "DeadLetter",
-    "closes_cycle",
     "dead_letter",
     "forwarded",
     "readdressed",

@@ -122,10 +122,6 @@ class MessageFlow:
         """Tell whether the queue is a stream."""
         return self.topology.queues[queue].type == STREAM
 
-    def passes_on(self, queue: str) -> bool:
-        """Tell whether the queue sends its dead messages anywhere."""
-        return self.settings(queue).dead_letters and not self.is_stream(queue)
-
     def why_impossible(self, queue: str, reason: str, *, has_expiration: bool = False) -> str | None:
         """Tell why no message can die in the queue for that reason; ``None`` when one can.
 
@@ -168,7 +164,7 @@ class MessageFlow:
         ``None`` where it has no exchange to go to. It is for questions about addresses alone.
         """
         settings = self.settings(queue)
-        if settings.dead_letter_exchange not in self.topology.exchanges or self.is_stream(queue):
+        if settings.dead_letter_exchange not in self.topology.exchanges:
             return None
         return readdressed(message, settings, self.release)
 

@@ -1,18 +1,17 @@
-"""Where the copies of a message are now: ready at which place, with which consumer, or held, and why."""
+"""Tells where the copies of a message are now: ready at which place, with which consumer, or held, and why."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from dlx.dead_lettering import closes_cycle
-from dlx.routing import route
 from dlx.topology import STREAM
 from simulator.broker.broker import Broker
+from simulator.broker.operations.dead_letter_worker import dead_letter_of
 from simulator.broker.state import Channel, Pending, QueueState, Unacked
 
 
-def whereabouts(broker: Broker, uid: int, vhost: str, queues: Iterable[str]) -> list[str]:
-    """A sentence for each copy of the message in these queues of the virtual host."""
+def locations(broker: Broker, uid: int, vhost: str, queues: Iterable[str]) -> list[str]:
+    """Return a sentence for each copy of the message in these queues of the virtual host."""
     host = broker.vhosts.get(vhost)
     found = [] if host is None else [host.queues[name] for name in dict.fromkeys(queues) if name in host.queues]
     return [sentence for queue in found for sentence in _in_queue(broker, queue, uid)]
@@ -54,16 +53,16 @@ def _unacknowledged(channel: Channel, queue: QueueState, uid: int) -> Iterator[s
 
 
 def _why_held(broker: Broker, queue: QueueState, pending: Pending) -> str:
-    topology, exchange = queue.vhost.topology, queue.settings.dead_letter_exchange
     if pending not in queue.in_hand:
         return "others that died before it have not arrived either"
-    if exchange not in topology.exchanges:
+    letter = dead_letter_of(queue, pending, broker.release)
+    exchange = queue.settings.dead_letter_exchange
+    if letter.message is None:
         return f"its dead-letter exchange '{exchange}' does not exist"
-    routed = route(pending.letter, topology, broker.release)
-    if not routed:
-        keys = ", ".join(f"'{key}'" for key in pending.letter.routing_keys)
-        return f"the exchange '{exchange}' routes {keys} to no queue"
-    if all(closes_cycle(name, pending.reason, pending.letter, broker.release) for name in routed):
+    if letter.queues:
+        missing = ", ".join(f"'{name}'" for name in letter.queues if name not in pending.reached)
+        return f"its dead letter was refused by {missing}"
+    if letter.cycles:
         return "its dead letter would go in a circle"
-    missing = ", ".join(f"'{name}'" for name in routed if name not in pending.reached)
-    return f"its dead letter was refused by {missing}"
+    keys = ", ".join(f"'{key}'" for key in letter.message.routing_keys)
+    return f"the exchange '{exchange}' routes {keys} to no queue"

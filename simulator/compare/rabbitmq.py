@@ -11,6 +11,8 @@ from collections import deque
 from typing import Any
 
 from dlx.releases import DEFAULT, RELEASES, release
+from dlx.settings import expires_messages
+from dlx.topology import QUORUM
 from simulator.compare.consumer import consume
 from simulator.compare.history import History, Message
 from simulator.compare.outcome import Left, Ran, deliveries
@@ -63,7 +65,7 @@ def _notes(history: History, version: str) -> list[str]:
     if any(message.how == "hold" for message in history.messages) and not rules.consumer_timeout_setting:
         default = rules.consumer_timeout_ms
         notes.append(f"ack_timeout_ms: {'there is none' if default is None else f'{default} for all queues'}")
-    if any(message.time_to_live_ms for message in history.messages) and not rules.quorum_message_ttl:
+    if any(message.time_to_live_ms for message in history.messages) and not expires_messages(QUORUM, rules):
         notes.append("time_to_live_ms: quorum queues of this release have none")
     return notes
 

@@ -9,7 +9,8 @@ host under one release.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -57,11 +58,14 @@ class Target(NamedTuple):
     queue: str
     visible: Visible
 
-    def death_counts(self) -> dict[tuple[str, str], int]:
-        """The deaths that ``x-death`` of the row names."""
-        if self.visible.x_death is None:
-            return {}
-        return death_counts(deaths_in_x_death(msgspec.json.decode(self.visible.x_death)))
+    def death_counts(self) -> Mapping[tuple[str, str], int]:
+        """Return how often it died, by queue and reason, as ``x-death`` of the row says."""
+        return {} if self.visible.x_death is None else _death_counts(self.visible.x_death)
+
+
+@lru_cache(maxsize=10_000)
+def _death_counts(x_death: str) -> Mapping[tuple[str, str], int]:
+    return death_counts(deaths_in_x_death(msgspec.json.decode(x_death)))
 
 
 class Found(NamedTuple):

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import msgspec
 
-from dlx.dead_lettering import closes_cycle, readdressed, record_death
+from dlx.dead_lettering import DeadLetter, record_death
 from dlx.death_headers import QueueCrashError
-from dlx.routing import route
+from dlx.releases import Release
 from simulator.broker.effects import Held
 from simulator.broker.operations import dead_letters, queues
 from simulator.broker.state import NodeState, Pending, QueueState
@@ -72,19 +72,22 @@ def _forward(node: NodeState, queue: QueueState, pending: Pending) -> None:
     RabbitMQ keeps a message that some queues have when those that refused it are no
     longer bound and the others are, and lets it go when none is.
     """
-    topology, settings = queue.vhost.topology, queue.settings
-    original = msgspec.structs.replace(pending.letter, routing_keys=pending.keys)
-    pending.letter = letter = readdressed(original, settings, node.release)
-    if settings.dead_letter_exchange not in topology.exchanges:
+    letter = dead_letter_of(queue, pending, node.release)
+    if letter.message is None:
         return
-    routed = route(letter, topology, node.release)
-    if pending.reached and not routed:
+    pending.letter = letter.message
+    if pending.reached and not (letter.queues or letter.cycles):
         _settled(node, queue, pending)
         return
-    waiting = [name for name in routed if name not in pending.reached]
-    targets = [name for name in waiting if not closes_cycle(name, pending.reason, letter, node.release)]
+    targets = [name for name in letter.queues if name not in pending.reached]
     if targets and _publish(node, queue, pending, targets):
         _settled(node, queue, pending)
+
+
+def dead_letter_of(queue: QueueState, pending: Pending, release: Release) -> DeadLetter:
+    """Return where the worker sends a message that it has in hand, as things are now."""
+    died = msgspec.structs.replace(pending.letter, routing_keys=pending.keys)
+    return queue.vhost.flow(release).forwarded(queue.name, died, pending.reason)
 
 
 def _publish(node: NodeState, queue: QueueState, pending: Pending, targets: list[str]) -> bool:

@@ -1,6 +1,6 @@
 """A message dies: its dead letter is sent at most once, or its queue holds it until a worker has delivered it.
 
-The rules are ``dlx.dead_lettering``; this file carries out what they say. At most once: the
+``dlx.message_flow`` says where it goes; this file carries that out. At most once: the
 dead letter goes on the agenda for each queue it is routed to, and that is that. At
 least once (quorum queues): the message stays with its queue for ``dead_letter_worker``.
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import msgspec
 
-from dlx.dead_lettering import DeadLetter, dead_letter
+from dlx.dead_lettering import DeadLetter
 from dlx.death_headers import QueueCrashError
 from dlx.deaths import REJECTED
 from dlx.delivery_counts import Counts, carried
@@ -73,7 +73,7 @@ def _crashed(node: NodeState, queue: QueueState, copy: Copy, reason: str, error:
 
 
 def _letter(node: NodeState, queue: QueueState, copy: Copy, reason: str) -> DeadLetter:
-    """The rules' verdict, remembered for messages that look alike and die in the same second."""
+    """Return what the rules say, remembered for messages that look alike and die in the same second."""
     time_s = node.now_us // 1_000_000
     count = _taken_along(node, queue, copy)
     key = (id(copy.message), count, reason, time_s, queue.vhost.generation)
@@ -82,10 +82,10 @@ def _letter(node: NodeState, queue: QueueState, copy: Copy, reason: str) -> Dead
         return found[1]
     if len(queue.letters) >= _REMEMBERED:
         queue.letters.clear()
-    message, topology = _leaving(copy.message, count), queue.vhost.topology
-    verdict = dead_letter(message, reason, queue.settings, topology, node.release, time_s=time_s)
-    queue.letters[key] = (copy.message, verdict)
-    return verdict
+    flow, message = queue.vhost.flow(node.release), _leaving(copy.message, count)
+    letter = flow.dead_letter(queue.name, message, reason, time_s=time_s)
+    queue.letters[key] = (copy.message, letter)
+    return letter
 
 
 def _taken_along(node: NodeState, queue: QueueState, copy: Copy) -> int | None:

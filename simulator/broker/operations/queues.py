@@ -17,8 +17,8 @@ from collections.abc import Hashable, Iterator, Sequence
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from dlx.delivery_counts import Counts, Return, returned
 from dlx.message import Message
-from dlx.settings import AT_LEAST_ONCE, REJECT_PUBLISH_DLX
-from dlx.topology import CLASSIC, QUORUM, STREAM
+from dlx.settings import AT_LEAST_ONCE
+from dlx.topology import QUORUM, STREAM
 from simulator.broker.copies import Copy
 from simulator.broker.effects import DeadLettered
 from simulator.broker.operations import consumer_selection, dead_letters, deliveries, stream_consumers
@@ -230,7 +230,7 @@ def _refused(node: NodeState, queue: QueueState, copy: Copy, event: Event, *, de
     full = f"queue '{queue.name}' is full"
     if event in node.watched:
         node.happened(event, queue, copy, reason=MAXLEN if dead else None, detail=full)
-    if queue.definition.type == CLASSIC and queue.settings.overflow == REJECT_PUBLISH_DLX:
+    if queue.settings.dead_letters_refused:
         dead_letters.die(node, queue, copy, MAXLEN)
     elif dead and Event.DROPPED in node.watched:
         node.happened(Event.DROPPED, queue, copy, reason=MAXLEN, detail=full)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from dlx.message_flow import MessageFlow
 from dlx.topology import Binding, Exchange, Policy, Queue, Topology
 
 if TYPE_CHECKING:
+    from dlx.releases import Release
+    from dlx.settings import Settings
     from simulator.broker.state.queues import QueueState
 
 
@@ -68,6 +71,13 @@ class VirtualHost:
             operator_policies=tuple(self.operator_policies.values()),
         )
         self.generation += 1
+
+    def flow(self, release: Release) -> MessageFlow:
+        """Return what can become of messages here, as the virtual host is now: keep it for one question only."""
+        return MessageFlow(self.topology, release, settings_of=self._settings_of)
+
+    def _settings_of(self, queue: str) -> Settings:
+        return self.queues[queue].settings
 
     def counters_of(self, exchange: str) -> Counters:
         """Return the counters of an exchange."""

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable
 from math import inf
 
 from dlx.delivery_counts import Counts, Return, returned
-from dlx.settings import DROP_HEAD, Settings
+from dlx.settings import Settings
 from simulator.broker.copies import Copy
 from simulator.broker.stores.priority_queues import NOTHING, Levels, take_expired, time_to_live_us
 
@@ -65,8 +65,8 @@ class ClassicStore:
         max_length, max_bytes = settings.max_length, settings.max_length_bytes
         self._max_length = inf if max_length is None else max_length
         self._max_bytes = inf if max_bytes is None else max_bytes
-        self.limited = max_length is not None or max_bytes is not None
-        refuses = settings.overflow != DROP_HEAD
+        self.limited = settings.has_length_limit
+        refuses = settings.refuses_when_full
         self._drops_once = refuses and not self._refuses
         self._refuses = refuses
         self._ttl_ms = settings.message_ttl_ms

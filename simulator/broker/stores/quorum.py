@@ -19,7 +19,8 @@ from math import inf
 
 from dlx.delivery_counts import Counts, Return, limit_exceeded, returned
 from dlx.message import Message
-from dlx.settings import REJECT_PUBLISH, Settings
+from dlx.settings import Settings, expires_messages
+from dlx.topology import QUORUM
 from simulator.broker.copies import Copy
 from simulator.broker.stores.priority_queues import NOTHING, Lanes, Levels, take_expired, time_to_live_us
 from simulator.broker.stores.property_size import properties_size
@@ -59,7 +60,7 @@ class QuorumStore:
         self._refused: set[Hashable] = set()
         self._known: Message | None = None
         self._known_priority = self._known_size = 0
-        self._ttl_known = release.quorum_message_ttl
+        self._ttl_known = expires_messages(QUORUM, release)
         self._expires_each_priority = release.quorum_expiry_looks_at == "head of every priority"
         self._counted = release.delivery_count_carried != "never"
         self.configure(settings)
@@ -76,8 +77,8 @@ class QuorumStore:
         max_length, max_bytes = settings.max_length, settings.max_length_bytes
         self._max_length = inf if max_length is None else max_length
         self._max_bytes = inf if max_bytes is None else max_bytes
-        self._has_limits = max_length is not None or max_bytes is not None
-        self._rejects = self._has_limits and settings.overflow == REJECT_PUBLISH
+        self._has_limits = settings.has_length_limit
+        self._rejects = self._has_limits and settings.refuses_when_full
         if not self._has_limits and not release.quorum_refusal_outlives_limits:
             self._refused.clear()
         self.limited = self._has_limits or bool(self._refused)

@@ -15,7 +15,6 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from dlx.message import Message
-from dlx.routing import route
 from dlx.topology import STREAM
 from simulator.broker.state import QueueState, VirtualHost
 from simulator.clock import VirtualClock
@@ -132,19 +131,20 @@ def _limits(queue: QueueState) -> Iterator[str]:
 
 
 def _arrow(queue: QueueState, request: Request) -> str:
-    """Where a dead letter goes that was published straight to the queue."""
-    settings, vhost = queue.settings, queue.vhost
-    exchange, key = settings.dead_letter_exchange, settings.dead_letter_routing_key or queue.name
+    """Return where a dead letter goes that was published straight to the queue."""
     if queue.definition.type == STREAM:
         return ""
+    exchange = queue.settings.dead_letter_exchange
     if exchange is None:
         return '<span class="quiet">nowhere: they are dropped</span>'
-    if exchange not in vhost.exchanges:
+    flow = queue.vhost.flow(request.broker.release)
+    letter = flow.readdressed(queue.name, Message(exchange="", routing_keys=(queue.name,)))
+    if letter is None:
         return f'→ <span class="bad">exchange {_code(exchange)}, which does not exist</span>'
-    found = route(Message(exchange=exchange, routing_keys=(key,)), vhost.topology, request.broker.release)
-    links = (f'<a href="#{escape(quote(_anchor(vhost, name)))}">{escape(name)}</a>' for name in found)
+    found = flow.entries(letter)
+    links = (f'<a href="#{escape(quote(_anchor(queue.vhost, name)))}">{escape(name)}</a>' for name in found)
     named = ", ".join(links) or '<span class="bad">no queue</span>'
-    return f"→ exchange {_code(exchange or '(default)')}, key {_code(key)} → {named}"
+    return f"→ exchange {_code(exchange or '(default)')}, key {_code(letter.routing_key)} → {named}"
 
 
 def _code(text: str) -> str:

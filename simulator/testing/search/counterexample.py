@@ -11,10 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dlx.message import published
 from dlx.releases import DEFAULT
-from dlx.releases import release as rules
-from dlx.routing import route
 from simulator.bootstrap import DefinitionsSource
 from simulator.broker.operator_errors import OperatorError
 from simulator.definitions import read_definitions
@@ -27,7 +24,7 @@ from simulator.scenario.trial import Trial
 from simulator.testing.search.entries import Entries, entries
 from simulator.testing.search.failure_report import events_of
 from simulator.testing.search.limit_scaling import scaled, unscaled
-from simulator.testing.search.reachability import sliced
+from simulator.testing.search.reachability import flows_of, message_of, sliced
 from simulator.testing.search.shrinking import shorten
 
 INTO_MAX = 20
@@ -67,7 +64,7 @@ class Finder:
 
     Attributes:
         definitions, release: as given.
-        topologies: the virtual hosts by name.
+        topologies, flows: the virtual hosts by name, and what the rules say of messages in each.
         make: makes the property anew, for each trial.
         property: one of them.
         publishes: what publishers publish.
@@ -88,12 +85,11 @@ class Finder:
         self.make: Callable[[], Property] = (lambda: named(property)) if isinstance(property, str) else property
         self.property = self.make()
         document = definitions if isinstance(definitions, Mapping) else read_definitions(definitions).document
-        self._release = rules(release)
         self._true_document = document
         self._document: Mapping[str, Any]
         self._document, self._limits = scaled(document)
         trial = Trial(definitions, release=release)
-        self.topologies = {name: vhost.topology for name, vhost in trial.broker.vhosts.items()}
+        self.topologies, self.flows = trial.topologies(), flows_of(trial)
         self.expiries_ms = sorted({ms for ms in (queue.settings.expires_ms for queue in trial.queues()) if ms})
         self.publishes, self.left_out = entries(trial) if not publishes else Entries(list(publishes), [])
         self._whole = whole
@@ -148,9 +144,8 @@ class Finder:
     def first_queues(self, publish: Publish) -> tuple[str, ...]:
         """The queues that a publish gets into."""
         if repr(publish) not in self._routes:
-            headers = publish.headers or None
-            message = published(publish.exchange, publish.routing_key, headers=headers, release=self._release)
-            self._routes[repr(publish)] = route(message, self.topologies[publish.vhost], self._release)
+            flow = self.flows[publish.vhost]
+            self._routes[repr(publish)] = flow.entries(message_of(publish, flow.release))
         return self._routes[repr(publish)]
 
     def _in_time(self, history: History, until_s: float) -> Counterexample | None:
@@ -189,8 +184,7 @@ class Finder:
             return self._document
         ((kind, publish),) = kinds.items()
         if kind not in self._slices:
-            topology = self.topologies[publish.vhost]
-            self._slices[kind] = sliced(self._document, topology, publish, self._release)
+            self._slices[kind] = sliced(self._document, self.flows[publish.vhost], publish)
         return self._slices[kind]
 
 

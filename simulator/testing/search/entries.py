@@ -13,13 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice, product
 from typing import Any, NamedTuple
 
-from dlx.message import published
-from dlx.releases import Release
-from dlx.routing import route
+from dlx.message_flow import MessageFlow
 from dlx.topology import Binding, Exchange, Topology
 from simulator.scenario.steps import Publish
 from simulator.scenario.trial import Trial
-from simulator.testing.search.reachability import reached
+from simulator.testing.search.reachability import flows_of, message_of, reached
 from simulator.testing.search.routing_keys import Keys
 
 PUBLISHES_MAX = 600
@@ -38,13 +36,14 @@ def entries(trial: Trial) -> Entries:
     """The publishes to try in this topology, each once; all of them reach a queue."""
     found: dict[str, Publish] = {}
     left_out: list[str] = []
-    for name, vhost in trial.broker.vhosts.items():
-        for step in _of(vhost.topology, name, trial.broker.release, left_out):
+    for name, flow in flows_of(trial).items():
+        for step in _of(flow, name, left_out):
             found.setdefault(repr(step), step)
     return Entries(list(found.values()), left_out)
 
 
-def _of(topology: Topology, vhost: str, release: Release, left_out: list[str]) -> Iterator[Publish]:
+def _of(flow: MessageFlow, vhost: str, left_out: list[str]) -> Iterator[Publish]:
+    topology = flow.topology
     bound = {
         binding.destination
         for bindings in topology.bindings.values()
@@ -54,23 +53,24 @@ def _of(topology: Topology, vhost: str, release: Release, left_out: list[str]) -
     plain = [Publish("", name, vhost=vhost) for name in topology.queues if name not in bound]
     keys = Keys(topology)
     into = [
-        list(_into(exchange, topology, vhost, release, keys, left_out))
+        list(_into(exchange, flow, vhost, keys, left_out))
         for exchange in topology.exchanges.values()
         if exchange.name and not exchange.internal
     ]
     yield from plain
-    yield from _alone(topology, vhost, release, [*plain, *chain(*into)])
+    yield from _alone(flow, vhost, [*plain, *chain(*into)])
     yield from _in_turn(into)
 
 
-def _alone(topology: Topology, vhost: str, release: Release, others: list[Publish]) -> Iterator[Publish]:
-    """Publishes to queues that no other publish leads to, rather to those where messages do not pause."""
-    there, _ = reached(topology, others, release)
-    for name in sorted(topology.queues, key=lambda name: "x-message-ttl" in topology.queues[name].arguments):
+def _alone(flow: MessageFlow, vhost: str, others: list[Publish]) -> Iterator[Publish]:
+    """Yield publishes to queues that no other publish leads to, rather to those where messages do not pause."""
+    there, _ = reached(flow, others)
+    queues = flow.topology.queues
+    for name in sorted(queues, key=lambda name: "x-message-ttl" in queues[name].arguments):
         if name not in there:
             step = Publish("", name, vhost=vhost)
             yield step
-            there |= reached(topology, [step], release)[0]
+            there |= reached(flow, [step])[0]
 
 
 def _in_turn(lists: Iterable[list[Publish]]) -> Iterator[Publish]:
@@ -80,25 +80,19 @@ def _in_turn(lists: Iterable[list[Publish]]) -> Iterator[Publish]:
         yield from (each[place] for each in left if place < len(each))
 
 
-def _into(
-    exchange: Exchange, topology: Topology, vhost: str, release: Release, keys: Keys, left_out: list[str]
-) -> Iterator[Publish]:
-    """The publishes to one exchange that reach a queue."""
+def _into(exchange: Exchange, flow: MessageFlow, vhost: str, keys: Keys, left_out: list[str]) -> Iterator[Publish]:
+    """Yield the publishes to one exchange that reach a queue."""
+    topology = flow.topology
     bindings = [each for each in topology.bindings.get(exchange.name, ()) if each.source]
     first = list(dict.fromkeys(keys.first(exchange, bindings)))
     more = dict.fromkeys(chain(keys.more(exchange, bindings), keys.others()))
     headers = list(islice(_tables(exchange, bindings, topology), TABLES_MAX + 1))
     tried = chain(product(headers[:TABLES_MAX], first), product(headers[:1], (key for key in more if key not in first)))
     steps = (Publish(exchange.name, key, headers=table, vhost=vhost) for table, key in islice(tried, CANDIDATES_MAX))
-    found = list(islice((step for step in steps if _reaches(step, topology, release)), PUBLISHES_MAX + 1))
+    found = list(islice((step for step in steps if flow.entries(message_of(step, flow.release))), PUBLISHES_MAX + 1))
     yield from found[:PUBLISHES_MAX]
     if len(found) > PUBLISHES_MAX or len(headers) > TABLES_MAX or next(tried, None) is not None:
         left_out.append(f"some of the routing keys and headers that exchange '{exchange.name}' takes")
-
-
-def _reaches(step: Publish, topology: Topology, release: Release) -> bool:
-    message = published(step.exchange, step.routing_key, headers=step.headers or None, release=release)
-    return bool(route(message, topology, release))
 
 
 def _tables(exchange: Exchange, bindings: Iterable[Binding], topology: Topology) -> Iterator[dict[str, Any]]:

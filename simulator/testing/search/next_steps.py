@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from itertools import takewhile
+from collections.abc import Iterator
 
-from dlx.deaths import REJECTED, deaths_in_header
-from dlx.message import Message
-from dlx.releases import Release
 from dlx.topology import STREAM
-from simulator.broker.copies import Copy
 from simulator.broker.state import QueueState
 from simulator.events import Event
 from simulator.scenario import steps
@@ -20,31 +15,6 @@ from simulator.scenario.trial import Trial
 DEADLINES_MAX = 40
 CRASHES = 3
 YEAR_MS = 366 * 86_400_000
-
-
-def sends_on(queue: QueueState) -> bool:
-    return queue.settings.dead_letters and queue.definition.type != STREAM
-
-
-def situation(queue: QueueState, copy: Copy, release: Release) -> Hashable:
-    """All that decides what becomes of a message next, but for counts and times."""
-    message = copy.message
-    headers = repr(sorted((k, repr(v)) for k, v in (message.headers or {}).items() if not k.startswith("x-")))
-    keeps_keys = queue.settings.dead_letters and queue.settings.dead_letter_routing_key is None
-    keys = message.routing_keys if keeps_keys else None
-    return queue.vhost.name, queue.name, keys, _deaths(message, release), headers
-
-
-def _deaths(message: Message, release: Release) -> Hashable:
-    """The deaths that matter. Where the newest stands first, the cycle rule asks for those since the last rejection."""
-    entries = message.deaths
-    if entries is None:
-        entries = deaths_in_header(message.headers) or ()
-    if release.death_order == "recency":
-        since = takewhile(lambda death: death.reason != REJECTED, entries)
-        # Who sent it matters, too: a full queue tells publishes, dead letters, and those sent again from each other.
-        return entries[0].queue if entries else None, frozenset(death.queue for death in since)
-    return tuple((death.queue, death.reason) for death in entries)
 
 
 def failures(queue: QueueState) -> Iterator[History]:
@@ -116,7 +86,7 @@ def pause(trial: Trial) -> bool:
 
 def fail_all(trial: Trial) -> bool:
     """Reject a message in every queue that dead-letters one; whether there is any. Raises ``PropertyBroken``."""
-    there = {(queue.vhost.name, queue.name) for queue, _ in trial.copies() if sends_on(queue)}
+    there = {(queue.vhost.name, queue.name) for queue, _ in trial.copies() if queue.settings.dead_letters}
     for vhost, name in sorted(there):
         trial.do(steps.Reject(name, vhost=vhost))
     return bool(there)

@@ -1,4 +1,4 @@
-"""The part of a topology that one kind of message can come to: nothing else changes what becomes of it.
+"""Cut a topology down to the part that one kind of message can come to: nothing else changes what becomes of it.
 
 An export of thousands of queues is imported once to be looked at; a message is tried
 in the few queues that matter to it, as fast as if there were no others.
@@ -9,26 +9,37 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import msgspec
-
 from dlx.message import Message, published
+from dlx.message_flow import MessageFlow
 from dlx.releases import Release
-from dlx.routing import route
-from dlx.settings import alternate_exchange, effective_settings
+from dlx.settings import alternate_exchange
 from dlx.topology import Topology
+from simulator.scenario.player import Player
 from simulator.scenario.steps import Publish
 
 _AT_RANDOM = frozenset({"x-local-random", "x-modulus-hash", "x-consistent-hash", "x-random", "x-recent-history"})
 
 
-def sliced(document: Mapping[str, Any], topology: Topology, publish: Publish, release: Release) -> Mapping[str, Any]:
-    """The definitions without the queues, exchanges and bindings that a message cannot come to.
+def flows_of(player: Player) -> dict[str, MessageFlow]:
+    """Return what the rules say of each virtual host by name, as it is now."""
+    release = player.broker.release
+    return {name: MessageFlow(topology, release) for name, topology in player.topologies().items()}
 
-    All of them where exchanges choose at random, or by headers that only a dead letter has.
+
+def message_of(publish: Publish, release: Release) -> Message:
+    """Return the message that a publish makes, its expiration and body apart."""
+    return published(publish.exchange, publish.routing_key, headers=publish.headers or None, release=release)
+
+
+def sliced(document: Mapping[str, Any], flow: MessageFlow, publish: Publish) -> Mapping[str, Any]:
+    """Return the definitions without the queues, exchanges and bindings that a message cannot come to.
+
+    All of them stay where exchanges choose at random, or by headers that only a dead letter has.
     """
+    topology = flow.topology
     if any(exchange.type in _AT_RANDOM for exchange in topology.exchanges.values()) or _asks_for_deaths(topology):
         return document
-    queues, exchanges = reached(topology, [publish], release)
+    queues, exchanges = reached(flow, [publish])
 
     def here(item: Mapping[str, Any]) -> bool:
         return bool(item.get("vhost", publish.vhost) == publish.vhost)
@@ -51,26 +62,20 @@ def _asks_for_deaths(topology: Topology) -> bool:
     return any(str(binding.arguments.get("x-match", "")).endswith("with-x") for binding in bindings)
 
 
-def reached(topology: Topology, publishes: Iterable[Publish], release: Release) -> tuple[set[str], set[str]]:
-    """The queues that the messages and their dead letters can come to, and the exchanges on the way."""
-    ahead = [published(each.exchange, each.routing_key, headers=each.headers or None, release=release)
-             for each in publishes]  # fmt: skip
+def reached(flow: MessageFlow, publishes: Iterable[Publish]) -> tuple[set[str], set[str]]:
+    """Return the queues that the messages and their dead letters can come to, and the exchanges on the way."""
+    ahead = [message_of(each, flow.release) for each in publishes]
     queues: set[str] = set()
     seen = {_address(message) for message in ahead}
     while ahead:
         message = ahead.pop()
-        for name in route(message, topology, release):
+        for name in flow.entries(message):
             queues.add(name)
-            settings = effective_settings(topology.queues[name], topology, release)
-            if settings.dead_letter_exchange is None:
-                continue
-            key = settings.dead_letter_routing_key
-            keys = message.routing_keys if key is None else (key,)
-            letter = msgspec.structs.replace(message, exchange=settings.dead_letter_exchange, routing_keys=keys)
-            if _address(letter) not in seen:
+            letter = flow.readdressed(name, message)
+            if letter is not None and _address(letter) not in seen:
                 seen.add(_address(letter))
                 ahead.append(letter)
-    return queues, _passed(topology, {exchange for exchange, _, _ in seen}, release)
+    return queues, _passed(flow.topology, {exchange for exchange, _, _ in seen}, flow.release)
 
 
 def _address(message: Message) -> tuple[str, tuple[str, ...], str]:

@@ -33,8 +33,6 @@ from simulator.testing.search.next_steps import (
     failures,
     pause,
     pauses,
-    sends_on,
-    situation,
     too_many,
     with_body,
 )
@@ -163,7 +161,8 @@ class Search(Finder):
     def _note(self, history: History, queue: QueueState, copy: Copy, consumed: bool) -> None:
         waited = history[0] if isinstance(history[0], steps.Wait) else None
         at_once = not any(isinstance(step, steps.Wait) for step in history)  # only then it can be done again and again
-        found = situation(queue, copy, self._release), consumed, waited, at_once
+        situation = self.flows[queue.vhost.name].situation(queue.name, copy.message)
+        found = queue.vhost.name, situation, consumed, waited, at_once
         if found not in self._known and queue.definition.type != STREAM:
             self._known.add(found)
             self._later(steps.length(history), history, queue, None)
@@ -205,7 +204,7 @@ class Search(Finder):
             trial, history = self._trial(path), list(path)
             trial.play(path)
             for _ in range(3 * RETURNS_MAX * sum(1 for _ in trial.queues())):
-                sending = [queue for queue, _ in trial.copies() if sends_on(queue)]
+                sending = [queue for queue, _ in trial.copies() if queue.settings.dead_letters]
                 sending = sending[::-1] if pausing_first else sending
                 if not sending:
                     break

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from dlx.message import Message
+from dlx.message_flow import MessageFlow
 from dlx.releases import Release
-from dlx.routing import route
 from dlx.topology import Topology
 from simulator.broker.operations.content import delivered_properties
 from simulator.capture.observe import split_properties
@@ -75,7 +75,7 @@ def _observation(happened: Happened, message: Message, topology: Topology, relea
     is_publish = happened.event == Event.PUBLISHED
     # The firehose names every key of a publish to the default exchange, whether or not there is such a queue.
     keys = tuple(dict.fromkeys(message.routing_keys))
-    routed = route(message, topology, release) if message.exchange else keys
+    routed = MessageFlow(topology, release).entries(message) if message.exchange else keys
     shown = {**delivered_properties(message, release), "message_id": f"m{happened.uid}"}
     return _row(
         properties=plain(shown),
