@@ -62,9 +62,9 @@ def serve(
         UnknownReleaseError: there are no rules for that release.
         DefinitionsError: the definitions cannot be used.
         OSError: the port is taken, or the host not this machine's.
+        ValueError: the snapshot is none of this version of dlx.
     """
     from simulator.bootstrap import start_broker
-    from simulator.broker.broker import Broker
     from simulator.broker.commands import CloseConnection
     from simulator.clock import VirtualClock, WallClock
     from simulator.message_history import RecordingBroker
@@ -76,7 +76,7 @@ def serve(
     if snapshot is None:
         broker = start_broker(release, definitions=definitions, users=users, now_us=time.now_us())
     else:
-        broker = Broker.restore(snapshot)
+        broker = RecordingBroker.restore_any(snapshot)
         if isinstance(time, VirtualClock):
             time.jump(broker.now_us)
         for connection in list(broker.connections):  # their clients are not here
