@@ -18,7 +18,7 @@ from dlx.message import Message
 from dlx.releases import Release
 from simulator.broker.broker import Broker
 from simulator.events import LOSSES, Event, Happened, copies_added, losses
-from simulator.message_location import whereabouts
+from simulator.message_location import locations
 
 MESSAGES_MAX = 10_000
 EVENTS_PER_MESSAGE_MAX = 500
@@ -275,10 +275,10 @@ class RecordingBroker(Broker):
         if history is None:
             return []
         if not history.omitted:
-            found = whereabouts(self, uid, history.vhost, history.queues)
+            found = locations(self, uid, history.vhost, history.queues)
             return [*history.story(), *found] if found else history.sentences()
         host = self.vhosts.get(history.vhost)  # a copy may be where no event that was kept tells
-        found = [] if host is None else whereabouts(self, uid, history.vhost, host.queues)
+        found = [] if host is None else locations(self, uid, history.vhost, host.queues)
         return [*history.story(), *(found or [_GONE])]
 
 

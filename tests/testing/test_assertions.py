@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -624,23 +623,33 @@ def test_on_a_server_depths_are_watched(real: ServerBroker, channel: Any) -> Non
     assert_settles(real, within=5)
 
 
+class BusyTime(FakeTime):
+    """Time in which a client publishes again and again, and reading the depths takes long."""
+
+    def __init__(self, channel: Any) -> None:
+        channel.confirm_delivery()
+        self._channel = channel
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        self._channel.basic_publish("", "dead", b"x")
+
+    def read(self, inspection: inspect_server.ServerInspection, queues: list[str]) -> dict[str, int | None]:
+        self.now_s += 1
+        return DEPTHS(inspection, queues)
+
+
+DEPTHS = inspect_server.ServerInspection._depths
+
+
 @pytest.mark.parametrize("within", [0, 0.5])
-def test_on_a_server_depths_that_change_are_named(real: ServerBroker, channel: Any, within: float) -> None:
-    stop = threading.Event()
-
-    def publish() -> None:
-        with pika.BlockingConnection(pika.URLParameters(real.amqp_url)) as connection:
-            own = connection.channel()
-            while not stop.is_set():
-                own.basic_publish("", "dead", b"x")
-
-    publisher = threading.Thread(target=publish)
-    publisher.start()
-    try:
-        told = failure(assert_settles, real, within=within)
-    finally:
-        stop.set()
-        publisher.join()
+def test_on_a_server_depths_that_change_are_named(
+    real: ServerBroker, channel: Any, within: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = BusyTime(channel)
+    monkeypatch.setattr(inspect_server, "time", clock)
+    monkeypatch.setattr(inspect_server.ServerInspection, "_depths", lambda *args: clock.read(*args))
+    told = failure(assert_settles, real, within=within)
     assert told[0] == f"expected the broker to come to rest within {within:g} s, but then:"
     assert re.fullmatch(r"  dead: \d+ ready, then \d+", told[1])
     assert len(told) == 2

@@ -153,10 +153,10 @@ class ServerInspection:
         """Watch the depths until they stay the same, or the time is over; at least once more."""
         within_s = within_us / 1_000_000
         quiet_s = max(_POLL_S, min(QUIET_S, within_s))
-        start = since = time.monotonic()
+        start = time.monotonic()
         queues = [queue for queue in self.queues() if self._readable(queue)]
-        depths = self._depths(queues)
-        before = depths
+        before = depths = self._depths(queues)
+        since = time.monotonic()  # after reading, which may take a busy server longer than quiet_s
         while time.monotonic() - since < quiet_s:
             time.sleep(_POLL_S)
             now = self._depths(queues)
