@@ -12,6 +12,7 @@ Name = Literal["agree", "ambiguous", "differ", "unexplained"]
 PATH = "path"
 """The field of a difference in the way to the queue, not in the delivered message."""
 VERDICTS: tuple[Name, ...] = ("agree", "ambiguous", "differ", "unexplained")
+"""The names of all verdicts, best first."""
 
 
 class Difference(msgspec.Struct, frozen=True):
