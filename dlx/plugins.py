@@ -41,6 +41,9 @@ class Registry(Mapping[str, str]):
             return self.built_in[name]
         return self._plugins[name][0].value
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.built_in or name in self._plugins
+
     def __iter__(self) -> Iterator[str]:
         yield from self.built_in
         yield from self._plugins

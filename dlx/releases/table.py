@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import lru_cache
 
 import msgspec
 
@@ -119,6 +120,7 @@ def _added(name: str) -> Release:
     return found
 
 
+@lru_cache(maxsize=64)  # a consumer may name the release with every message
 def stand_in_remark(version: str) -> str | None:
     """Return what ``release`` warns of for a version; ``None`` where it is known exactly, or not at all."""
     known = known_release(version)

@@ -49,7 +49,8 @@ def serve(
         start_us: when virtual time begins, microseconds since 1970; by default now.
         snapshot: a state that ``server.snapshot()`` returned, to go on with, at its time; instead of release,
             definitions and users.
-        host, port: where AMQP listens; port 0 takes a free one.
+        host: the address where AMQP listens.
+        port: the port where AMQP listens; 0 takes a free one.
         management_port: where the management API listens, 0 for a free port; by default it does not. With it,
             what becomes of messages is recorded (``/api/lives``).
         memory_limit_bytes: what queues may hold before publishers are made to wait.
@@ -61,9 +62,9 @@ def serve(
         UnknownReleaseError: there are no rules for that release.
         DefinitionsError: the definitions cannot be used.
         OSError: the port is taken, or the host not this machine's.
+        ValueError: the snapshot is none of this version of dlx.
     """
     from simulator.bootstrap import start_broker
-    from simulator.broker.broker import Broker
     from simulator.broker.commands import CloseConnection
     from simulator.clock import VirtualClock, WallClock
     from simulator.message_history import RecordingBroker
@@ -75,7 +76,7 @@ def serve(
     if snapshot is None:
         broker = start_broker(release, definitions=definitions, users=users, now_us=time.now_us())
     else:
-        broker = Broker.restore(snapshot)
+        broker = RecordingBroker.restore_any(snapshot)
         if isinstance(time, VirtualClock):
             time.jump(broker.now_us)
         for connection in list(broker.connections):  # their clients are not here

@@ -10,23 +10,23 @@ from tests.mutants.trial import Result
 HEAD = """\
 # Deliberate faults
 
-Do the tests notice when a rule is wrong? Each fault below is a mistake that a maintainer could make. It is put into
-a copy of the tree, one at a time, and the tests are run there until one fails. A fault that no test notices is a
-hole in the tests.
+Do the tests notice when a rule is wrong? Each fault below is a mistake that a maintainer could make. The runner puts
+one fault at a time into a copy of the tree, and runs the tests there until one fails. A fault that no test notices is
+a hole in the tests.
 
     make mutants                                   # all, two at a time; five to ten minutes
     python -m tests.mutants cycle-by-reason        # one, by its name
     python -m tests.mutants --json                 # for machines
     python -m tests.mutants --write-docs           # all, and write this document
 
-First the tree is tried as it is: it has to pass the same tests, or a failure would say nothing. A fault's own tests
-come first, then all of `tests/rules`, the stores and the recorded answers of real servers. A run that does not end
-counts as caught only for a fault that says so. Exit codes: 0 all were caught, 1 some were not, 64 wrong usage,
-65 the list does not fit the tree, or the tree fails without a fault.
+First the tree must pass the same tests without a fault, or a failure would prove nothing. For each fault, its own
+tests run first, then all of `tests/rules`, the stores and the recorded answers of real servers. A run that does not
+end counts as caught only for a fault that says so. Exit codes: 0, all faults were caught; 1, some were not; 64, wrong
+usage; 65, the list does not fit the tree, or the tree fails without a fault.
 
-The list is `tests/mutants/faults/`, one file for each subject; write a new fault there. This document is made by the
-last command. `tests/mutants/test_list.py` checks that it names exactly the faults of the list, and that each of them
-still fits the tree.
+`tests/mutants/faults/` holds the list, one file for each subject; add new faults there. The last command writes this
+document. `tests/mutants/test_list.py` checks that it names exactly the faults of the list, and that each still fits
+the tree.
 """
 COLUMNS = ("Fault", "What is wrong then", "In", "Caught by")
 

@@ -19,6 +19,8 @@ from typing import Any
 
 from dlx.field_values import (
     Binary,
+    DeepArray,
+    DeepTable,
     Float32,
     Long,
     Short,
@@ -37,14 +39,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DATETIME_MAX = 253_402_300_799  # the last second of the year 9999
 _U32 = Struct(">L")
 _DECIMAL = Struct(">BL")
-
-
-class DeepTable(bytes):
-    """A table nested too deep to be looked at; it is handed on as it came."""
-
-
-class DeepArray(bytes):
-    """An array of the same kind."""
 
 
 def decode_table(data: bytes, depth: int = 0) -> dict[str, Any]:
