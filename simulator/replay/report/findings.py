@@ -44,8 +44,8 @@ def _upgrade(data: ReportData) -> str:
         return "The definitions do not say which release wrote the log."
     if known_release(captured) == data.rules:
         remark = stand_in_remark(captured)
-        return f"RabbitMQ {captured} wrote the log" + (
-            f"; {remark}." if remark else ", and its rules made the predictions."
+        return (
+            f"RabbitMQ {captured} wrote the log{f'; {remark}' if remark else ', and its rules made the predictions'}."
         )
     return (
         f"RabbitMQ {captured} wrote the log, and the rules of {data.rules} made the predictions."
@@ -172,7 +172,7 @@ def table_section(data: ReportData) -> Html:
         "The release table",
         element(
             "p",
-            "These behaviours cause the differences. The marked column is the release whose rules made the predictions.",
+            "These behaviours cause the differences. The marked column is the release whose rules were used.",
             class_="note",
         ),
         element(

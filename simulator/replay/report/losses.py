@@ -32,7 +32,7 @@ LETTERS_MAX = 20
 
 
 def find_losses(topologies: Mapping[str | None, Topology], release: Release) -> tuple[Loss, ...]:
-    """The queues that lose messages, by virtual host and name; a host without a name is ``""``."""
+    """Return the queues that lose messages, by virtual host and name; a host without a name is ``""``."""
     found: list[Loss] = []
     for vhost, topology in topologies.items():
         finder = _Finder(with_stand_ins(topology), release)
