@@ -37,7 +37,7 @@ demo: install java  ## replay a captured trace and write a report to out/demo
 	@echo "The report is in $(CURDIR)/out/demo:"; ls out/demo
 
 .PHONY: test
-test: install java lint test-fast test-slow test-spark test-cluster  ## every check there is
+test: install java lint docs test-fast test-slow test-spark test-cluster  ## every check there is
 	tests/live/broker run make --no-print-directory test-live vectors-check
 	make --no-print-directory test-container
 
@@ -45,6 +45,10 @@ test: install java lint test-fast test-slow test-spark test-cluster  ## every ch
 lint: install  ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+.PHONY: docs
+docs: install  ## the documents as a site in out/site, with a reference made from docstrings; a broken link fails
+	$(BIN)/python -m mkdocs build --strict
 
 .PHONY: format
 format: install  ## mend what ruff can mend

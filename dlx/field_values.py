@@ -19,6 +19,8 @@ from typing import Any
 
 __all__ = [
     "Binary",
+    "DeepArray",
+    "DeepTable",
     "Float32",
     "Long",
     "Short",
@@ -80,6 +82,14 @@ class Binary(bytes):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({super().__repr__()})"
+
+
+class DeepTable(bytes):
+    """``F`` nested too deep to be looked at; it is handed on as it came."""
+
+
+class DeepArray(bytes):
+    """``A`` of the same kind."""
 
 
 # Python class -> (tag on the wire, RabbitMQ's name for it). Looked up by the exact class first.

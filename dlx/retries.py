@@ -68,6 +68,7 @@ class GiveUp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Decision = Retry | Park | GiveUp
+"""What a ``RetryPlan`` decides on after a failed attempt."""
 
 
 class RetryPlan(msgspec.Struct, frozen=True, kw_only=True):

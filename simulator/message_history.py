@@ -8,17 +8,19 @@ letters, because they share the message's number.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
 from dlx.message import Message
 from dlx.releases import Release
+from simulator.broker import snapshots
 from simulator.broker.broker import Broker
+from simulator.broker.state import NodeState
 from simulator.events import LOSSES, Event, Happened, copies_added, losses
-from simulator.message_location import whereabouts
+from simulator.message_location import locations
 
 MESSAGES_MAX = 10_000
 EVENTS_PER_MESSAGE_MAX = 500
@@ -148,6 +150,18 @@ class MessageHistories:
         self._kept: OrderedDict[int, _Kept] = OrderedDict()
         self._omitted: Counter[int] = Counter()
 
+    def saved(self) -> dict[str, Any]:
+        """Return what is kept, for ``restored``."""
+        return {"limit": self._limit, "kept": dict(self._kept), "omitted": dict(self._omitted)}
+
+    @classmethod
+    def restored(cls, saved: Mapping[str, Any]) -> MessageHistories:
+        """Return what ``saved`` was told of."""
+        histories = cls(saved["limit"])
+        histories._kept.update(saved["kept"])
+        histories._omitted.update(saved["omitted"])
+        return histories
+
     def keep(self, happened: Happened, message: Message) -> None:
         """Keep what happened to a copy of a message. Messages that the firehose publishes are left out."""
         kept = self._kept.get(happened.uid)
@@ -257,14 +271,39 @@ class RecordingBroker(Broker):
         super().__init__(of, watch=watch, node=node, observer=self._record)
 
     @classmethod
-    def taking_over(cls, broker: Broker) -> RecordingBroker:
-        """The broker, recording from now on; go on with the one that is returned, and with it alone."""
-        if isinstance(broker, cls):
-            return broker
-        recording = cls.over(broker.state)
+    def over(cls, state: NodeState) -> Self:
+        """Return a broker that goes on with a state, which must be no other broker's from then on, and records."""
+        recording = super().over(state)
         recording.histories = MessageHistories()
         recording.observe(recording._record)
         return recording
+
+    @classmethod
+    def taking_over(cls, broker: Broker) -> RecordingBroker:
+        """Return the broker, recording from now on; go on with the one that is returned, and with it alone."""
+        return broker if isinstance(broker, cls) else cls.over(broker.state)
+
+    def snapshot(self) -> bytes:
+        """Return the whole state and the histories as bytes, for ``restore`` of the same version."""
+        return snapshots.dumped(self.state, self.histories.saved())
+
+    @classmethod
+    def restore(cls, snapshot: bytes) -> Self:
+        """Return a broker that goes on as the one did that ``snapshot`` was taken of, with its histories if it had any.
+
+        Raises ``ValueError`` for what is no snapshot of this version, or of a release that is not known.
+        """
+        state, saved = snapshots.loaded(snapshot)
+        recording = cls.over(state)
+        if saved is not None:
+            recording.histories = MessageHistories.restored(saved)
+        return recording
+
+    @classmethod
+    def restore_any(cls, snapshot: bytes) -> Broker:
+        """Return a recording broker where the snapshot was taken of one, else a plain one. Raises as ``restore``."""
+        state, saved = snapshots.loaded(snapshot)
+        return Broker.over(state) if saved is None else cls.restore(snapshot)
 
     def _record(self, happened: Happened, message: Message) -> None:
         self.histories.keep(happened, message)
@@ -275,10 +314,10 @@ class RecordingBroker(Broker):
         if history is None:
             return []
         if not history.omitted:
-            found = whereabouts(self, uid, history.vhost, history.queues)
+            found = locations(self, uid, history.vhost, history.queues)
             return [*history.story(), *found] if found else history.sentences()
         host = self.vhosts.get(history.vhost)  # a copy may be where no event that was kept tells
-        found = [] if host is None else whereabouts(self, uid, history.vhost, host.queues)
+        found = [] if host is None else locations(self, uid, history.vhost, host.queues)
         return [*history.story(), *(found or [_GONE])]
 
 

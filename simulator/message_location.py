@@ -1,4 +1,4 @@
-"""Where the copies of a message are now: ready at which place, with which consumer, or held, and why."""
+"""Tells where the copies of a message are now: ready at which place, with which consumer, or held, and why."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from simulator.broker.operations.dead_letter_worker import dead_letter_of
 from simulator.broker.state import Channel, Pending, QueueState, Unacked
 
 
-def whereabouts(broker: Broker, uid: int, vhost: str, queues: Iterable[str]) -> list[str]:
-    """A sentence for each copy of the message in these queues of the virtual host."""
+def locations(broker: Broker, uid: int, vhost: str, queues: Iterable[str]) -> list[str]:
+    """Return a sentence for each copy of the message in these queues of the virtual host."""
     host = broker.vhosts.get(vhost)
     found = [] if host is None else [host.queues[name] for name in dict.fromkeys(queues) if name in host.queues]
     return [sentence for queue in found for sentence in _in_queue(broker, queue, uid)]

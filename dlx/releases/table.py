@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import lru_cache
 
 import msgspec
 
@@ -95,6 +96,7 @@ def release(name: str = DEFAULT) -> Release:
     return _BY_NAME[known]
 
 
+@lru_cache(maxsize=64)  # a consumer may name the release with every message
 def stand_in_remark(version: str) -> str | None:
     """Return what ``release`` warns of for a version; ``None`` where it is known exactly, or not at all."""
     known = known_release(version)

@@ -20,8 +20,6 @@ from simulator.broker.replies import Reply
 from simulator.broker.state import Channel, Connection, NodeState, Observer, User, VirtualHost
 from simulator.events import Event, Happened
 
-_FORMAT = "dlx broker snapshot 2"
-
 
 class Broker:
     """One RabbitMQ node.
@@ -61,6 +59,7 @@ class Broker:
         """Return the broker that goes on with a state, which must be no other broker's from then on."""
         broker = cls.__new__(cls)
         broker.state = state
+        broker.observe(None)
         return broker
 
     # The state machine
@@ -97,27 +96,20 @@ class Broker:
     # Snapshots
 
     def snapshot(self) -> bytes:
-        """Return the whole state; opaque, for ``restore`` of the same version."""
-        for channel in self.channels.values():
-            channel.publishes.clear()
-        for vhost in self.vhosts.values():
-            for queue in vhost.queues.values():
-                queue.letters.clear()
-        return snapshots.dumped((_FORMAT, self))
+        """Return the whole state as bytes, for ``restore`` of the same version, in any process.
+
+        Raises ``TypeError`` for the identity of a connection that is neither text, a number nor a tuple of such.
+        """
+        return snapshots.dumped(self.state)
 
     @classmethod
-    def restore(cls, snapshot: bytes) -> Broker:
-        """The broker that ``snapshot`` was taken of. Restore only what you saved yourself (it is a pickle).
+    def restore(cls, snapshot: bytes) -> Self:
+        """Return a broker that goes on as the one did that ``snapshot`` was taken of; nobody observes it.
 
-        Raises ``ValueError`` for what is no snapshot of this version.
+        Raises ``ValueError`` for what is no snapshot of this version, or of a release that is not known.
         """
-        try:
-            form, broker = snapshots.loaded(snapshot)
-        except Exception as error:  # a pickle of anything raises anything
-            raise ValueError(f"no snapshot of this version: {error}") from error
-        if form != _FORMAT or not isinstance(broker, cls):
-            raise ValueError(f"no snapshot of this version: it is {form!r}, not {_FORMAT!r}")
-        return broker
+        state, _ = snapshots.loaded(snapshot)
+        return cls.over(state)
 
     # Those who drive it
 

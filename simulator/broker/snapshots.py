@@ -1,67 +1,217 @@
-"""A broker as bytes and back.
+"""A node's state as bytes and back: data, which names no class, and of one version.
 
-Queues, consumers, channels and connections refer to each other in circles and long
-chains, too long for a pickle that follows them. They are therefore pickled one by
-one, by number where others refer to them.
+A snapshot is refused rather than misread: it carries its version, the release whose
+rules it was made under, the fields of its records, and a checksum. What follows from
+the rest is not in it but made again: the settings of queues, and what is remembered
+only because it saves work.
 """
 
 from __future__ import annotations
 
-import io
-import pickle
-from dataclasses import fields
 from typing import Any
+from zlib import crc32
 
-from simulator.broker.state import Channel, Connection, Consumer, QueueState, VirtualHost
+import msgspec
 
-_NUMBERED: tuple[type, ...] = (VirtualHost, QueueState, Connection, Channel, Consumer)
-_FIELDS = {kind: tuple(field.name for field in fields(kind)) for kind in _NUMBERED}
+from dlx.deaths import Death, DeathPoint
+from dlx.message import Message
+from dlx.releases import RELEASES, Release, release
+from dlx.settings import DelayedRetry, effective_settings
+from dlx.topology import Binding, Exchange, Policy, Queue, Topology
+from simulator.broker import effects, replies
+from simulator.broker.copies import Copy
+from simulator.broker.object_graph import Decoder, Encoder, Kind
+from simulator.broker.state import (
+    Channel,
+    Connection,
+    Consumer,
+    Counters,
+    NodeState,
+    Pending,
+    Permissions,
+    QueueState,
+    Unacked,
+    User,
+    VirtualHost,
+)
+from simulator.broker.state.transactions import Publishing, Route, Settling
+from simulator.broker.stores.classic import ClassicStore
+from simulator.broker.stores.priority_queues import Lanes, Levels
+from simulator.broker.stores.quorum import QuorumStore
+from simulator.broker.stores.stream import Segment, StreamStore
+from simulator.deadlines import Deadlines
+from simulator.events import Happened
+
+FORMAT = "dlx broker snapshot"
+VERSION = 3
+_PICKLE = b"\x80"  # what versions 1 and 2 began with
+
+# Names are for good: another name, like another field, makes another version.
+KINDS = (
+    Kind.keeping("node", NodeState, but=("release", "observer", "watched")),
+    Kind.keeping("virtual host", VirtualHost, but=("topology",)),
+    Kind.keeping("user", User),
+    Kind.keeping("permissions", Permissions),
+    Kind.keeping("counters", Counters),
+    Kind.keeping("queue", QueueState, but=("settings", "letters")),
+    Kind.keeping("pending", Pending),
+    Kind.keeping("connection", Connection),
+    Kind.keeping("channel", Channel, but=("allowed", "publishes")),
+    Kind.keeping("consumer", Consumer),
+    Kind.keeping("unacked", Unacked),
+    Kind.keeping("route", Route),
+    Kind.keeping("publishing", Publishing),
+    Kind.keeping("settling", Settling),
+    Kind("deadlines", Deadlines, ("_heap", "_count")),
+    Kind.keeping("classic store", ClassicStore, but=("settings",)),
+    Kind.keeping("quorum store", QuorumStore, but=("settings",)),
+    Kind.keeping("stream store", StreamStore, but=("settings",)),
+    Kind.keeping("levels", Levels),
+    Kind.keeping("lanes", Lanes),
+    Kind.keeping("segment", Segment),
+    Kind.keeping("delayed retry", DelayedRetry),
+    Kind.keeping("copy", Copy),
+    Kind.keeping("message", Message),
+    Kind.keeping("death", Death),
+    Kind.keeping("death point", DeathPoint),
+    Kind.keeping("exchange", Exchange),
+    Kind.keeping("queue definition", Queue),
+    Kind.keeping("binding", Binding),
+    Kind.keeping("policy", Policy),
+    Kind.keeping("dead-lettered", effects.DeadLettered),
+    Kind.keeping("held", effects.Held),
+    Kind.keeping("traced", effects.Traced),
+    Kind.keeping("happened", Happened),
+    Kind.keeping("done", replies.Done),
+    Kind.keeping("queue declared", replies.QueueDeclared),
+    Kind.keeping("queue purged", replies.QueuePurged),
+    Kind.keeping("queue deleted", replies.QueueDeleted),
+    Kind.keeping("consuming", replies.Consuming),
+    Kind.keeping("cancelled", replies.Cancelled),
+    Kind.keeping("consumer cancelled", replies.ConsumerCancelled),
+    Kind.keeping("delivered", replies.Delivered),
+    Kind.keeping("got", replies.Got),
+    Kind.keeping("got nothing", replies.GotNothing),
+    Kind.keeping("returned", replies.Returned),
+    Kind.keeping("confirmed", replies.Confirmed),
+    Kind.keeping("refused", replies.Refused),
+    Kind.keeping("channel closed", replies.ChannelClosed),
+    Kind.keeping("connection closed", replies.ConnectionClosed),
+)
+_LAYOUTS = {kind.name: kind.fields for kind in KINDS}
 
 
-def dumped(root: Any) -> bytes:
-    """``root`` and all that it refers to."""
-    file = io.BytesIO()
-    pickler = _Pickler(file)
-    pickler.dump(root)
-    for found in pickler.found:  # which finds more
-        pickler.dump([getattr(found, name) for name in _FIELDS[type(found)]])
-    return file.getvalue()
+class _Head(msgspec.Struct):
+    """What every version begins with."""
+
+    format: str
+    version: int
 
 
-def loaded(data: bytes) -> Any:
-    """What ``dumped`` was given. Raises anything for what it did not make."""
-    unpickler = _Unpickler(io.BytesIO(data))
-    root = unpickler.load()
-    for shell in unpickler.found:
-        for name, value in zip(_FIELDS[type(shell)], unpickler.load(), strict=True):
-            setattr(shell, name, value)
-    return root
+class _Snapshot(_Head):
+    """``content`` is a ``_Content``, of which ``checksum`` is the CRC-32."""
+
+    release: str
+    layouts: dict[str, tuple[str, ...]]
+    checksum: int
+    content: bytes
 
 
-class _Pickler(pickle.Pickler):
-    def __init__(self, file: io.BytesIO) -> None:
-        super().__init__(file, pickle.HIGHEST_PROTOCOL)
-        self.found: list[Any] = []
-        self._numbers: dict[int, int] = {}
+class _Content(msgspec.Struct):
+    """``in_force`` are the policy and the operator policy of each deleted queue that something still refers to."""
 
-    def persistent_id(self, value: Any) -> tuple[int, int] | None:
-        """Which of the numbered ones it is: its kind and its number."""
-        if type(value) not in _FIELDS:
-            return None
-        number = self._numbers.setdefault(id(value), len(self.found))
-        if number == len(self.found):
-            self.found.append(value)
-        return _NUMBERED.index(type(value)), number
+    node: Any
+    more: Any
+    in_force: Any
+    objects: list[list[Any]]
 
 
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO) -> None:
-        super().__init__(file)
-        self.found: list[Any] = []
+def dumped(state: NodeState, more: Any = None) -> bytes:
+    """Return the state as bytes, with ``more``: values, lists and dictionaries that refer to the same messages.
 
-    def persistent_load(self, reference: tuple[int, int]) -> Any:
-        """The one of that number; they are met in the order of their numbers."""
-        kind, number = reference
-        if number == len(self.found):
-            self.found.append(object.__new__(_NUMBERED[kind]))
-        return self.found[number]
+    Raises:
+        TypeError: a connection's identity is neither text, a number nor a tuple of such, or a header has no AMQP type.
+        ValueError: the state goes by rules that are not those of a release.
+    """
+    name = state.release.name
+    if name not in RELEASES or release(name) != state.release:
+        raise ValueError(f"expected the rules of a release, found other rules under the name {name!r}")
+    encoder = Encoder(KINDS)
+    node, besides = encoder.encode(state), encoder.encode(more)
+    in_force = encoder.encode({queue: _in_force(queue) for queue in encoder.met(QueueState) if queue.deleted})
+    content = msgspec.msgpack.encode(_Content(node, besides, in_force, encoder.objects))
+    return msgspec.msgpack.encode(_Snapshot(FORMAT, VERSION, name, _LAYOUTS, crc32(content), content))
+
+
+def loaded(data: bytes) -> tuple[NodeState, Any]:
+    """Return what ``dumped`` was given. Raises ``ValueError`` for what is no snapshot of this version."""
+    snapshot = _checked(data)
+    try:
+        content = msgspec.msgpack.decode(snapshot.content, type=_Content)
+        decoder = Decoder(KINDS, content.objects)
+        state: NodeState = decoder.decode(content.node)
+        more, in_force = decoder.decode(content.more), decoder.decode(content.in_force)
+    except Exception as error:  # data of another's making may raise anything
+        raise ValueError(f"a damaged snapshot: {error}") from error
+    _complete(state, release(snapshot.release), decoder, in_force)
+    return state, more
+
+
+def _checked(data: bytes) -> _Snapshot:
+    expected = f"expected a {FORMAT} of version {VERSION}"
+    try:
+        head = msgspec.msgpack.decode(data, type=_Head)
+    except (msgspec.DecodeError, TypeError) as error:
+        found = "a pickle, as older versions made" if data[:1] == _PICKLE and len(data) > 1 else "bytes that are none"
+        raise ValueError(f"no snapshot of this version: {expected}, found {found}") from error
+    if (head.format, head.version) != (FORMAT, VERSION):
+        raise ValueError(
+            f"no snapshot of this version: {expected}, found a {head.format[:80]} of version {head.version}"
+        )
+    try:
+        snapshot = msgspec.msgpack.decode(data, type=_Snapshot)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"a damaged snapshot: {error}") from error
+    if snapshot.release not in RELEASES:
+        known = ", ".join(RELEASES)
+        raise ValueError(f"expected a snapshot of a release of {known}, found one of {snapshot.release[:80]!r}")
+    if snapshot.layouts != _LAYOUTS:
+        raise ValueError(f"no snapshot of this version: {_difference(snapshot.layouts)}")
+    if crc32(snapshot.content) != snapshot.checksum:
+        raise ValueError("a damaged snapshot: its checksum is another")
+    return snapshot
+
+
+def _difference(found: dict[str, tuple[str, ...]]) -> str:
+    for name in sorted(_LAYOUTS.keys() | found):
+        if found.get(name) != _LAYOUTS.get(name):
+            expected, other = (", ".join(layouts.get(name, ("no such record",))) for layouts in (_LAYOUTS, found))
+            return f"expected of each {name[:80]}: {expected}; found: {other[:1_000]}"
+    raise AssertionError("they are the same")
+
+
+def _in_force(queue: QueueState) -> list[Policy | None]:
+    """The policies that a deleted queue goes by: they may have changed since."""
+    return [queue.settings.policy.policy, queue.settings.operator_policy.policy]
+
+
+def _complete(state: NodeState, rules: Release, decoder: Decoder, in_force: dict[QueueState, list[Policy]]) -> None:
+    """Make what is not kept."""
+    state.release, state.observer, state.watched = rules, None, state.reported
+    for vhost in decoder.made(VirtualHost):
+        generation = vhost.generation
+        vhost.show_policies()
+        vhost.generation = generation
+    for channel in decoder.made(Channel):
+        channel.allowed, channel.publishes = set(), {}
+    for queue in decoder.made(QueueState):
+        topology = queue.vhost.topology
+        if queue in in_force:
+            own, operators = in_force[queue]
+            topology = Topology(policies=_those(own), operator_policies=_those(operators))
+        queue.letters = {}
+        queue.settings = queue.store.settings = effective_settings(queue.definition, topology, rules)
+
+
+def _those(policy: Policy | None) -> tuple[Policy, ...]:
+    return () if policy is None else (policy,)

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     SCHEMA: pa.Schema
+    """The schema of a capture: ``COLUMNS`` for Arrow, with their descriptions."""
 
 SCHEMA_VERSION = "1"
+"""The version of the form of captures; it stands in the metadata of each."""
 VERSION_KEY = b"dlx.capture.schema_version"
 
 COLUMNS: tuple[tuple[str, str, bool, str], ...] = (
@@ -47,6 +49,7 @@ COLUMNS: tuple[tuple[str, str, bool, str], ...] = (
     ("x_death_times", "list<int64>", True, "The times in x_death, by entry: seconds since 1970."),
     ("payload", "binary", False, "Message body, as far as the log holds it."),
 )
+"""The columns of a capture: name, Arrow type, whether it may be null, and what it holds."""
 
 BATCH_ROWS = 1_024  # as much as the processor's cache holds while rows become columns
 BATCH_PAYLOAD_BYTES = 64 * 1024 * 1024

@@ -66,7 +66,7 @@ def _counted(spark: SparkSession, logs: tuple[Path, ...], tolerance_ms: float, m
     from simulator.replay.histories import DIFFERS, UNREADABLE
     from simulator.replay.histories import replay_histories as run
     from simulator.replay.plan import ship
-    from simulator.replay.spark_session import is_local
+    from simulator.replay.spark_sessions import is_local
 
     if not is_local(master):
         ship(spark)

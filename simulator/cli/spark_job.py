@@ -74,7 +74,7 @@ def interruptible(work: Callable[[], T], cancel: Callable[[], None]) -> T:
 def _session(master: str, app_name: str) -> SparkSession:
     from pyspark.errors import PySparkRuntimeError
 
-    from simulator.replay.spark_session import spark_session
+    from simulator.replay.spark_sessions import spark_session
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -16,7 +16,7 @@ from simulator.extras import importing
 if TYPE_CHECKING:
     from simulator.replay.local import replay_table
     from simulator.replay.plan import replay, scan, ship
-    from simulator.replay.spark_session import spark_session
+    from simulator.replay.spark_sessions import spark_session
     from simulator.replay.summary import Finding, Summary, findings, hops, summarize
     from simulator.replay.verdicts import VERDICTS, Difference, Verdict
 else:
@@ -25,7 +25,7 @@ else:
         {
             "simulator.replay.local": ("replay_table",),
             "simulator.replay.plan": ("replay", "scan", "ship"),
-            "simulator.replay.spark_session": ("spark_session",),
+            "simulator.replay.spark_sessions": ("spark_session",),
             "simulator.replay.summary": ("Finding", "Summary", "findings", "hops", "summarize"),
             "simulator.replay.verdicts": ("VERDICTS", "Difference", "Verdict"),
         },

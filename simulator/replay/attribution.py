@@ -1,9 +1,9 @@
-"""Which row of the release table a difference comes from.
+"""Finds the rows of the release table that cause a difference between prediction and delivery.
 
-The message is replayed a second time under the release that captured the log (or
-any other that predicts what was delivered), and then once for each behaviour in
-which the two releases differ, with only that behaviour set back. A behaviour that
-brings the difference back is one that it comes from.
+The message is replayed a second time under the release that captured the log, or under
+any other release that predicts what was delivered. Then it is replayed once for each
+behaviour in which the two releases differ, with only that behaviour set back. The
+behaviours that bring the difference back are its causes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from simulator.replay.verdicts import PATH, Difference, Verdict, path_text
 
 Step = tuple[Row, str, Mapping[str, Any]]
 ROWS_MAX = 256
-"""Messages with more rows are not asked about."""
+"""A message with more rows is replayed without asking for causes."""
 
 
-class BlamingLineage(Lineage):
-    """A lineage whose differences name the behaviours that they come from."""
+class AttributingLineage(Lineage):
+    """Replays one message, and names the behaviours that cause each difference."""
 
     def __init__(self, explainer: Explainer, captured_on: Release | None) -> None:
         super().__init__(explainer)
@@ -35,16 +35,16 @@ class BlamingLineage(Lineage):
         self._shadows: dict[Release, _Shadow] = {}
 
     def step(self, row: Row, content: str, headers: Mapping[str, Any]) -> Verdict | None:
-        """As ``Lineage.step``."""
+        """Take the next row, as ``Lineage.step`` does."""
         verdict = super().step(row, content, headers)
         if len(self._steps) > ROWS_MAX:
             return verdict
         self._steps.append((row, content, headers))
         if verdict is None or verdict.name not in ("differ", "unexplained"):
             return verdict
-        return self._blamed(verdict)
+        return self._with_causes(verdict)
 
-    def _blamed(self, verdict: Verdict) -> Verdict:
+    def _with_causes(self, verdict: Verdict) -> Verdict:
         fields = _fields(verdict)
         for other in self._other_releases():
             elsewhere = self._under(other)
@@ -55,9 +55,9 @@ class BlamingLineage(Lineage):
         return verdict
 
     def _causes(self, other: Release, gone: set[str]) -> dict[str, tuple[str, ...]]:
-        """By field, the behaviours that bring the difference back to the other release.
+        """Return, by field, the behaviours that bring the difference back to the other release.
 
-        Where none does alone, those that take it away from this one.
+        If no behaviour does so alone, return those that take the difference away from this release.
         """
         own = self._explainer.release
         found: dict[str, list[str]] = {field: [] for field in gone}
@@ -72,7 +72,7 @@ class BlamingLineage(Lineage):
         return {field: tuple(names) for field, names in found.items()}
 
     def _under(self, rules: Release) -> Verdict:
-        """The verdict on the latest row under other rules."""
+        """Return the verdict on the latest row under other rules."""
         if rules not in self._shadows:
             self._shadows[rules] = _Shadow(Lineage(self._explainer.under(rules)))
         return self._shadows[rules].verdict(self._steps)
@@ -85,7 +85,7 @@ class BlamingLineage(Lineage):
 
 
 class _Shadow:
-    """A lineage under other rules that follows the main one when it is asked."""
+    """Replays the same message under other rules, up to the latest row whenever it is asked."""
 
     def __init__(self, lineage: Lineage) -> None:
         self._lineage = lineage
@@ -101,12 +101,12 @@ class _Shadow:
 
 
 def _with(rules: Release, row: Behaviour, other: Release) -> Release:
-    """The rules with one behaviour of another release."""
+    """Return the rules with one behaviour of another release."""
     return msgspec.structs.replace(rules, **{row.name: getattr(other, row.name)})
 
 
 def _fields(verdict: Verdict) -> set[str]:
-    """The fields in which it differs; a delivery without any explanation differs in its path."""
+    """Return the fields that differ; a delivery without any explanation differs in its path."""
     if verdict.name == "unexplained":
         return {PATH}
     return {difference.field for difference in verdict.differences}

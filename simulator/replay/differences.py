@@ -1,4 +1,4 @@
-"""Where a prediction and a delivery part: the differing fields, each with expected and seen."""
+"""Compares a predicted message with a delivered one, field by field."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MISSING = object()
 
 
 def visible_differences(expected: Visible, seen: Visible) -> list[Difference]:
-    """The fields in which a predicted and a delivered message differ."""
+    """Return the fields in which a predicted and a delivered message differ."""
     found: list[Difference] = []
     _compare("exchange", expected.exchange, seen.exchange, found)
     _compare("routing_keys", list(expected.routing_keys), list(seen.routing_keys), found)
@@ -31,7 +31,7 @@ def visible_differences(expected: Visible, seen: Visible) -> list[Difference]:
 
 
 def weight(differences: Sequence[Difference]) -> int:
-    """How far apart the two are: another way through the queues weighs more than another header."""
+    """Return how far apart the two are: another way through the queues weighs more than another header."""
     return sum(_weight(difference.field) for difference in differences)
 
 
@@ -55,7 +55,7 @@ def content_differences(expected: str, seen: str) -> list[Difference]:
 
 
 def _compare_deaths(expected: Any, seen: Any, found: list[Difference]) -> None:
-    """Entries in another order are one difference, not one for each field of each entry."""
+    """Report entries in another order as one difference, not as one for each field of each entry."""
     if isinstance(expected, list) and isinstance(seen, list):
         if sorted(map(_encode, expected)) == sorted(map(_encode, seen)):
             found.append(Difference("x-death order", _text(_keys(expected)), _text(_keys(seen))))

@@ -1,4 +1,4 @@
-"""The replay of column batches: rows in, the same rows with a verdict out.
+"""Replays column batches: rows in, the same rows with a verdict out.
 
 The rows of a message must follow each other, in order, within one partition
 (``simulator.replay.plan`` sees to it). What a row shows is one string, its
@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from dlx.releases import Release
 from dlx.topology import Topology
 from simulator.events import Event
-from simulator.replay.attribution import BlamingLineage
+from simulator.replay.attribution import AttributingLineage
 from simulator.replay.explain import Explainer
 from simulator.replay.message_rows import Lineage
 from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE, read_content
@@ -33,13 +33,13 @@ from simulator.replay.verdicts import Verdict
 REMEMBERED_ROWS_MAX = 256
 """Messages with more rows are stepped, not remembered."""
 REMEMBERED_MAX = 200_000
-"""Sequences, templates and states kept; past that they are worked out again."""
+"""How many sequences, templates and states are kept; beyond that they are worked out again."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class Kernel:
-    """Replays batches of one partition. Keeps what it worked out from batch to batch."""
+    """Replays the batches of one partition, and keeps what it has worked out from batch to batch."""
 
     def __init__(self, topologies: Mapping[str | None, Topology], rules: Release, captured_on: Release | None) -> None:
         self._topologies = topologies
@@ -56,7 +56,7 @@ class Kernel:
         self._remembered: dict[bytes, Ints] = {}
 
     def replay(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One output batch for each input batch."""
+        """Yield one output batch for each input batch."""
         for batch in batches:
             if batch.num_rows:
                 self._forget()
@@ -95,14 +95,14 @@ class Kernel:
         return self._output(batch, templates, verdicts, is_first)
 
     def _numbers(self, column: Any) -> Ints:
-        """A number for each row's signature."""
+        """Return a number for the signature of each row."""
         encoded = pc.dictionary_encode(column)
         known = self._signatures.numbers(encoded.dictionary.to_pylist())
         numbers: Ints = known[encoded.indices.to_numpy(zero_copy_only=False)]
         return numbers
 
     def _sequence(self, key: bytes, numbers: Ints, contents: list[str], varied: bool) -> Ints:
-        """The verdicts on a whole message; one content stands for all of its rows."""
+        """Return the verdicts on a whole message; a single content stands for all of its rows."""
         explainer = self._explainer(self._signatures.example_of(int(numbers[0])).vhost)
         if len(contents) > 1:
             order: dict[str, int] = {}
@@ -125,13 +125,13 @@ class Kernel:
         return found
 
     def _tells_values(self, number: int, varied: bool, several: bool) -> bool:
-        """Whether a verdict shows values that another message of the same pattern does not have."""
+        """Tell whether a verdict shows values that another message of the same pattern does not have."""
         fields = [difference.field for difference in self._verdicts[number].differences]
         shows_content = any(field.startswith(("properties.", "headers.")) for field in fields)
         return bool(varied and fields) or (several and shows_content)
 
     def _stepped(self, numbers: Ints, keys: Any, contents: Any, start: int, end: int) -> list[int]:
-        """The verdicts on a message that is long, changes its content, or may go on in the next batch."""
+        """Return the verdicts on a message that is long, changes its content, or may go on in the next batch."""
         key = keys[start].as_py()
         explainer = self._explainer(self._signatures.row(int(numbers[start])).vhost)
         if self._open is None or self._open[0] != key:
@@ -169,7 +169,7 @@ class Kernel:
         return self._explainers[vhost]
 
     def _lineage(self, explainer: Explainer) -> Lineage:
-        return BlamingLineage(explainer, self._captured_on)
+        return AttributingLineage(explainer, self._captured_on)
 
     def _output(self, batch: pa.RecordBatch, templates: Ints, verdicts: Ints, is_first: Any) -> pa.RecordBatch:
         used_verdicts, verdict_index = np.unique(verdicts, return_inverse=True)
@@ -188,13 +188,13 @@ class Kernel:
 
 
 def _starts(keys: Any) -> npt.NDArray[np.int64]:
-    """Where the rows of each message start."""
+    """Return the index at which the rows of each message start."""
     changed = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1)).to_numpy(zero_copy_only=False)
     return np.concatenate(([0], np.flatnonzero(changed) + 1))
 
 
 def _uniform(contents: Any, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """For each message, whether all its rows have the same content."""
+    """Tell for each message whether all its rows have the same content."""
     changed = np.zeros(len(contents), dtype=bool)
     if len(contents) > 1:
         other = pc.not_equal(contents.slice(1), contents.slice(0, len(contents) - 1))
@@ -204,7 +204,7 @@ def _uniform(contents: Any, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.boo
 
 
 def _looked_at(content: str, explainer: Explainer | None) -> dict[str, Any]:
-    """The user headers that the topology's headers exchanges compare."""
+    """Return the user headers that the topology's headers exchanges compare."""
     if explainer is None or not explainer.headers_looked_at:
         return {}
     headers = msgspec.json.decode(read_content(content)[1])

@@ -17,7 +17,7 @@ from simulator.capture import CaptureError, FileReport, convert, read_capture
 from simulator.capture.parquet import MAGIC
 from simulator.definitions import Definitions
 from simulator.replay.plan import replay, scan, ship
-from simulator.replay.spark_session import is_local
+from simulator.replay.spark_sessions import is_local
 from simulator.replay.summary import Finding, Summary, findings, hops, summarize
 
 Progress = Callable[[str, int], None]

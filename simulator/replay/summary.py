@@ -1,4 +1,4 @@
-"""The totals of a replay, and what it found worth showing first."""
+"""Sums up a replay: its totals, and the differences that occur most often."""
 
 from __future__ import annotations
 
@@ -17,7 +17,14 @@ FINDINGS_MAX = 20
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """The totals. ``deliveries`` is the sum of the four verdicts, ``dead_letters`` the hops reconstructed."""
+    """The totals of a replay.
+
+    Attributes:
+        messages, deliveries: how many there were; each delivery has one of the four verdicts.
+        dead_letters: how many deaths were reconstructed.
+        agree, differ, ambiguous, unexplained: how many deliveries have that verdict.
+        broken_lines: how many lines of the log could not be read.
+    """
 
     messages: int
     deliveries: int
@@ -30,17 +37,25 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def explained(self) -> bool:
-        """Whether simulator and broker agree on everything that was observed."""
+        """Whether the rules explain every delivery."""
         return self.differ + self.unexplained == 0
 
     @property
     def agreement_percent(self) -> float:
-        """The share of deliveries that agree, rounded down to 0.01; 100.0 for a log without any."""
+        """The share of deliveries that agree, rounded down to 0.01; 100.0 for a log without deliveries."""
         return self.agree * 10_000 // self.deliveries / 100 if self.deliveries else 100.0
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Deliveries that differ or are unexplained in the same way: how many, in how many queues, the first."""
+    """Deliveries that differ, or are unexplained, in the same way.
+
+    Attributes:
+        verdict: ``differ`` or ``unexplained``.
+        what: the field that differs, or why the delivery is unexplained.
+        behaviours: the rows of the release table that cause it.
+        count, queues: how many such differences there are, in how many queues.
+        queue, message, file, line, expected, seen: the first of them.
+    """
 
     verdict: str
     what: str
@@ -56,11 +71,15 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MatchesNothingError(ValueError):
-    """Definitions and log have nothing in common; the text says what each has."""
+    """The definitions and the log have nothing in common; the text says what each has."""
 
 
 def summarize(replayed: DataFrame, definitions: Definitions, broken_lines: int = 0) -> Summary:
-    """The totals of ``replay``'s result. Raises ``MatchesNothingError``."""
+    """Return the totals of ``replay``'s result.
+
+    Raises:
+        MatchesNothingError: the definitions are those of other virtual hosts or queues.
+    """
     parts = (
         replayed.groupBy("vhost", "queue", "verdict")
         .agg(
@@ -109,7 +128,7 @@ def _names(names: Iterable[str]) -> str:
 
 
 def findings(replayed: DataFrame, most: int = FINDINGS_MAX) -> list[Finding]:
-    """What differs or is unexplained, by field and cause, the most frequent first."""
+    """Return what differs or is unexplained, by field and cause, the most frequent first."""
     bad = replayed.where(F.col("verdict").isin("differ", "unexplained"))
     one = F.explode_outer("differences").alias("difference")
     grouped = (
@@ -148,11 +167,10 @@ def _finding(row: dict[str, Any]) -> Finding:
 
 
 def hops(replayed: DataFrame) -> DataFrame:
-    """The copies of dead letters reconstructed, a row each.
+    """Return the dead letters that were reconstructed, one row for each copy.
 
-    A death that put copies into several queues has a row for each; the column
-    ``first_copy`` is true in one of them. ``time_us`` is when the next delivery
-    showed it.
+    A death that put copies into several queues has a row for each; ``first_copy`` is true
+    in one of them. ``time_us`` is the time of the delivery that showed the death.
     """
     new = F.expr("slice(hops, -new_hops, new_hops)")
     first_copy = (F.col("step") > 0) | (F.col("new_deaths") == F.col("new_hops"))

@@ -1,4 +1,4 @@
-"""What a replay says about one delivery."""
+"""The verdict of a replay on one delivery."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from dlx.message_flow import Hop
 
 Name = Literal["agree", "ambiguous", "differ", "unexplained"]
 PATH = "path"
-"""The field of a difference that is about the way to the queue, not about what was delivered."""
+"""The field of a difference in the way to the queue, not in the delivered message."""
 VERDICTS: tuple[Name, ...] = ("agree", "ambiguous", "differ", "unexplained")
+"""The names of all verdicts, best first."""
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """One field that the broker delivered otherwise than predicted.
+    """One field of a delivery that is not as predicted.
 
-    ``field`` is a path such as ``x-death[0].count``; ``expected`` and ``seen`` are
-    JSON texts, ``absent`` for what is not there. ``behaviours`` are the rows of the
-    release table that the difference comes from, where a release explains it.
+    Attributes:
+        field: its path, such as ``x-death[0].count``.
+        expected, seen: its values as JSON; ``absent`` where the field is missing.
+        behaviours: the rows of the release table that cause it, where another release explains it.
     """
 
     field: str
@@ -31,11 +33,14 @@ class Difference(msgspec.Struct, frozen=True):
 class Verdict(msgspec.Struct, frozen=True):
     """The verdict on one delivery.
 
-    ``hops`` are the deaths since the last observed state of that copy. The last
-    ``new_hops`` of them were on no other delivery's path before; ``new_deaths`` is
-    one less where the first of these put another copy of a known death into
-    another queue.
-    ``alternatives`` are all hop sequences of an ambiguous delivery, as text.
+    Attributes:
+        name: the verdict.
+        why: why a delivery is unexplained.
+        hops: the deaths since this copy was last observed.
+        new_hops: how many of the last hops no other delivery's path has had.
+        new_deaths: the same without a first hop that only puts another copy of a known death into another queue.
+        alternatives: all sequences of hops that lead to an ambiguous delivery, as text.
+        differences: the fields that are not as predicted.
     """
 
     name: Name
@@ -48,5 +53,5 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def path_text(hops: tuple[Hop, ...]) -> str:
-    """A hop sequence as text: ``orders rejected -> orders.wait expired``."""
+    """Return a sequence of hops as text: ``orders rejected -> orders.wait expired``."""
     return " -> ".join(f"{hop.queue} {hop.reason}" for hop in hops) or "no hop"

@@ -7,7 +7,7 @@ In a process of its own it is ``dlx serve``. In a test it is
         ...
         server.clock.advance(hours=24)
 
-Nothing survives the server but what ``server.snapshot()`` returned.
+When the server stops, its state is gone, except for what ``server.snapshot()`` returned.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def serve(
     """Start a server in a thread of this process. Use it as a context manager, or ``stop()`` it.
 
     Args:
-        release: the release of RabbitMQ that it is: ``3.8``, ``3.10``, ``3.13``, ``4.0`` or ``4.3``.
+        release: the release of RabbitMQ to simulate: ``3.8``, ``3.10``, ``3.13``, ``4.0`` or ``4.3``.
         definitions: an exported definitions document to start with, or the file that holds one.
         users: passwords by name, of administrators; instead of guest with the password guest.
         clock: ``virtual`` time stands still until ``server.clock`` moves it; ``wall`` is real time.
@@ -49,10 +49,11 @@ def serve(
         start_us: when virtual time begins, microseconds since 1970; by default now.
         snapshot: a state that ``server.snapshot()`` returned, to go on with, at its time; instead of release,
             definitions and users.
-        host, port: where AMQP listens; port 0 takes a free one.
+        host: the address where AMQP listens.
+        port: the port where AMQP listens; 0 takes a free one.
         management_port: where the management API listens, 0 for a free port; by default it does not. With it,
-            what becomes of messages is recorded (``/api/lives``).
-        memory_limit_bytes: what queues may hold before publishers are made to wait.
+            the server records what happens to messages (``/api/lives``).
+        memory_limit_bytes: publishers must wait while the queues hold more.
 
     Returns:
         The server, ready to be connected to.
@@ -61,9 +62,9 @@ def serve(
         UnknownReleaseError: there are no rules for that release.
         DefinitionsError: the definitions cannot be used.
         OSError: the port is taken, or the host not this machine's.
+        ValueError: the snapshot is none of this version of dlx.
     """
     from simulator.bootstrap import start_broker
-    from simulator.broker.broker import Broker
     from simulator.broker.commands import CloseConnection
     from simulator.clock import VirtualClock, WallClock
     from simulator.message_history import RecordingBroker
@@ -75,7 +76,7 @@ def serve(
     if snapshot is None:
         broker = start_broker(release, definitions=definitions, users=users, now_us=time.now_us())
     else:
-        broker = Broker.restore(snapshot)
+        broker = RecordingBroker.restore_any(snapshot)
         if isinstance(time, VirtualClock):
             time.jump(broker.now_us)
         for connection in list(broker.connections):  # their clients are not here

@@ -10,6 +10,8 @@ from dlx.releases import release
 from dlx.settings import Settings, effective_settings
 from dlx.topology import Policy, Queue, Topology
 from simulator.broker.copies import Copy
+from simulator.broker.object_graph import Decoder, Encoder
+from simulator.broker.snapshots import KINDS
 from simulator.broker.stores.classic import ClassicStore
 from simulator.broker.stores.quorum import QuorumStore
 
@@ -53,6 +55,15 @@ def fill(store: ClassicStore | QuorumStore, texts: Iterable[str], now_us: int = 
 def take(store: ClassicStore | QuorumStore, count: int) -> list[Copy]:
     """Deliver ``count`` messages."""
     return [store.take() for _ in range(count)]
+
+
+def saved(store: Any) -> Any:
+    """The store as a snapshot keeps it; its settings follow from the queue's."""
+    encoder = Encoder(KINDS)
+    data = encoder.encode(store)
+    again = Decoder(KINDS, encoder.objects).decode(data)
+    again.settings = store.settings
+    return again
 
 
 def drain(store: ClassicStore | QuorumStore) -> list[str]:

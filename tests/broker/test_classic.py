@@ -6,12 +6,10 @@ same messages; where the four agree, 3.13 is held to the same.
 
 from __future__ import annotations
 
-import pickle
-
 import pytest
 
 from dlx.releases import RELEASES
-from tests.broker.stores import MS, classic, copy, drain, fill, settings, take, text, texts
+from tests.broker.stores import MS, classic, copy, drain, fill, saved, settings, take, text, texts
 
 every_release = pytest.mark.parametrize("name", RELEASES)
 DEAD_LETTERS = {"dead_letter_exchange": "", "dead_letter_routing_key": "d"}
@@ -265,4 +263,4 @@ def test_purge_removes_everything():
 def test_a_store_survives_a_snapshot():
     store = classic("4.3", max_priority=5)
     fill(store, ["a", "bp3", "cp1"])
-    assert drain(pickle.loads(pickle.dumps(store))) == ["bp3", "cp1", "a"]
+    assert drain(saved(store)) == ["bp3", "cp1", "a"]

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import pickle
 
 import pytest
 
 from dlx.deaths import Death
 from dlx.releases import RELEASES
-from tests.broker.stores import MS, copy, drain, fill, quorum, settings, take, text, texts
+from tests.broker.stores import MS, copy, drain, fill, quorum, saved, settings, take, text, texts
 
 every_release = pytest.mark.parametrize("name", RELEASES)
 SINCE_310 = RELEASES[1:]
@@ -496,5 +495,5 @@ def test_a_store_survives_a_snapshot(name):
     store = quorum(name)
     fill(store, ["ap1", "bp9", "c"])
     store.give_back(take(store, 1), "nack", 0)
-    again = pickle.loads(pickle.dumps(store))
+    again = saved(store)
     assert drain(again) == drain(store)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -40,6 +42,15 @@ def test_every_name_is_there(face: str) -> None:
     package = import_module(face)
     for name in package.__all__:
         assert getattr(package, name) is not None
+
+
+@faces
+def test_no_name_is_hidden_by_a_module(face: str) -> None:
+    """Importing a module sets it in its package, in place of a name that is loaded on first use."""
+    package = import_module(face)
+    (folder,) = package.__path__
+    modules = {Path(each.path).stem for each in os.scandir(folder)}
+    assert modules.isdisjoint(_homes(package)[1])
 
 
 @faces

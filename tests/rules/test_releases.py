@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import ast
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
 from itertools import pairwise
 from pathlib import Path
 from typing import get_args
@@ -95,6 +100,31 @@ def test_a_further_release_behaves_as_the_one_before_it_where_no_row_says_otherw
     assert Broker(further).release is further
     properties = server_properties(further, "rabbit@host")
     assert properties == server_properties(release("4.3"), "rabbit@host") | {"version": "5.0.2"}
+
+
+def test_a_further_release_is_one_line(tmp_path: Path):
+    shutil.copytree(ROOT / "dlx", tmp_path / "dlx")
+    versions = tmp_path / "dlx" / "releases" / "versions.py"
+    last = '    "4.3": "4.3.6",\n'
+    text = versions.read_text(encoding="utf-8")
+    assert text.count(last) == 1
+    versions.write_text(text.replace(last, f'{last}    "4.4": "4.4.1",\n'), encoding="utf-8")
+    program = """
+        from dlx.releases import RELEASES, TABLE, differing_behaviours, release
+        from simulator.broker import Broker
+        from simulator.server.management.management_releases import api_of
+
+        assert RELEASES[-1] == "4.4"
+        assert release("4.4").version == release("4.4.1").version == "4.4.1"
+        assert differing_behaviours(release("4.4"), release("4.3")) == ()
+        assert all(row.values[-1] == row.values[-2] for row in TABLE)
+        assert api_of("4.4.1").definitions_queue_type
+        assert Broker("4.4").release.name == "4.4"
+    """
+    path = os.pathsep.join((str(tmp_path), str(ROOT)))
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_release_between_two_has_the_changes_that_are_dated_exactly():

@@ -65,8 +65,7 @@ class Subject:
 
     def later(self) -> RecordingBroker:
         """The broker once more, to try what will happen."""
-        restored = Broker.restore(self.read(lambda broker: broker.snapshot()))
-        assert isinstance(restored, RecordingBroker)
+        restored = RecordingBroker.restore(self.read(lambda broker: broker.snapshot()))
         restored.watch(Event)
         return restored
 

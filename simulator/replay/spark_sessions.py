@@ -1,4 +1,4 @@
-"""A Spark session fit for replaying: quiet, on loopback where it is local, any master URL."""
+"""Starts a Spark session for a replay: quiet, and on loopback where it is local."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
 def spark_session(master: str = "local[*]", app_name: str = "dlx replay") -> SparkSession:
-    """A session on ``master``: ``local[N]``, ``spark://``, ``yarn``, ``k8s://``, or ``sc://`` for Connect.
+    """Return a session on ``master``: ``local[N]``, ``spark://``, ``yarn``, ``k8s://``, or ``sc://`` for Connect.
 
-    The workers of any but a local master get this package shipped
-    (``simulator.replay.ship``); its dependencies they must have.
+    ``simulator.replay.ship`` sends this package to the workers of a cluster, which must have its
+    dependencies installed.
     """
     if master.startswith("sc://"):
         session = SparkSession.builder.appName(app_name).remote(master).getOrCreate()
@@ -48,5 +48,5 @@ def _classic(master: str, app_name: str) -> SparkSession:
 
 
 def is_local(master: str) -> bool:
-    """Whether the workers are in this process's machine and environment."""
+    """Tell whether the workers share this process's machine and environment."""
     return master.startswith("local")

@@ -1,0 +1,58 @@
+"""What runs on GitHub and before a commit: the files are readable, and name what there is."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+
+
+def read(name: str) -> Any:
+    return yaml.safe_load((ROOT / name).read_text())
+
+
+def commands() -> list[str]:
+    jobs = read(".github/workflows/ci.yml")["jobs"].values()
+    return [step["run"] for job in jobs for step in job["steps"] if "run" in step]
+
+
+def test_the_workflow_runs_what_ci_runs() -> None:
+    assert ".ci/run" in commands()
+    assert os.access(ROOT / ".ci/run", os.X_OK)
+
+
+def test_the_workflow_runs_targets_that_there_are() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    asked = {word for each in commands() for word in re.findall(r"^make ([a-z-]+)", each, re.M)}
+    assert asked == {"test-fast"}
+    assert asked <= targets
+
+
+def test_the_versions_of_python_are_those_of_the_package() -> None:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    said = re.findall(r":: (3\.\d+)$", config["metadata"]["classifiers"], re.M)
+    assert read(".github/workflows/ci.yml")["jobs"]["fast"]["strategy"]["matrix"]["python"] == said
+    assert config["options"]["python_requires"] == f">={said[0]}"
+
+
+@pytest.mark.parametrize("hook", read(".pre-commit-config.yaml")["repos"][0]["hooks"], ids=lambda hook: hook["id"])
+def test_a_hook_runs_from_the_virtual_environment(hook: dict[str, Any]) -> None:
+    assert hook["language"] == "system"
+    program = hook["entry"].split()[0]
+    assert program.startswith(".venv/bin/")
+    assert os.access(ROOT / program, os.X_OK)
+    assert [
+        path for path in ("dlx/deaths.py", "simulator/clock.py") if not re.search(hook.get("files", ""), path)
+    ] == []
+
+
+def test_nothing_is_fetched_for_a_hook() -> None:
+    assert [repo["repo"] for repo in read(".pre-commit-config.yaml")["repos"]] == ["local"]
