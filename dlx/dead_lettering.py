@@ -21,6 +21,7 @@ import msgspec
 from dlx.cycles import is_cycle
 from dlx.death_annotations import record_in_annotations
 from dlx.death_headers import record_in_headers
+from dlx.deaths import REJECTED
 from dlx.message import Message
 from dlx.recorded_deaths import RecordedDeath, recorded_deaths
 from dlx.releases import Release
@@ -103,7 +104,7 @@ def _routed(message: Message, reason: str, settings: Settings, topology: Topolog
     held = _holds(settings)
     letter = readdressed(message, settings, release)
     routed = route(letter, topology, release)
-    deaths = recorded_deaths(letter, release)
+    deaths = recorded_deaths(letter, release) if reason != REJECTED else ()  # a rejection closes no cycle
     cycles = tuple(name for name in routed if is_cycle(name, reason, deaths))
     lost = tuple(name for name in routed if name not in cycles and _loses(name, topology, release, held))
     queues = tuple(name for name in routed if name not in cycles and name not in lost)

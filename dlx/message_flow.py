@@ -95,6 +95,8 @@ class MessageFlow:
         topology, release: as given.
     """
 
+    __slots__ = ("_deaths", "_impossible", "_settings", "_settings_of", "_states", "release", "topology")
+
     def __init__(
         self, topology: Topology, release: Release, *, settings_of: Callable[[str], Settings] | None = None
     ) -> None:

@@ -30,7 +30,7 @@ class RecordedDeath(NamedTuple):
 def recorded_deaths(message: Message, release: Release) -> tuple[RecordedDeath | None, ...]:
     """Return the entries in the history's own order; ``None`` stands for an element that is not a table."""
     if message.deaths is not None:
-        return tuple(RecordedDeath(death.queue, death.reason, death.count) for death in message.deaths)
+        return tuple([RecordedDeath(death.queue, death.reason, death.count) for death in message.deaths])
     if release.client_deaths_continued or message.first_death is not None:
         return deaths_in_x_death((message.headers or {}).get(X_DEATH))
     return ()

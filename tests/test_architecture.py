@@ -240,3 +240,56 @@ def test_imports_are_read(source: str, running: set[str], for_types: set[str]) -
 )
 def test_circles_are_found(graph: dict[str, set[str]], found: list[str]) -> None:
     assert [_one_way_round(graph, each) for each in circles(graph)] == found
+
+
+# Where a dead letter goes is asked of ``dlx.message_flow``, never composed by hand.
+COMPOSED = {
+    "route": "dlx.routing",
+    "is_cycle": "dlx.cycles",
+    "readdressed": "dlx.dead_lettering",
+    "forwarded": "dlx.dead_lettering",
+    "dead_letter": "dlx.dead_lettering",
+}
+COMPOSERS = {
+    "dlx": "names what others import",
+    "dlx.dead_lettering": "one death of one message",
+    "dlx.message_flow": "all deaths of all messages",
+    "simulator.broker.operations.publishing": "publishes, which may be routed at random",
+}
+
+
+def _composed(source: str) -> set[str]:
+    """Return the functions of ``COMPOSED`` that a module imports, or calls by the name of their module."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom):
+            names = {each.name for each in node.names} & COMPOSED.keys()
+            found |= {name for name in names if node.module in ("dlx", COMPOSED[name])}
+        elif isinstance(node, ast.Attribute) and node.attr in COMPOSED:
+            homes = {"dlx", COMPOSED[node.attr], COMPOSED[node.attr].removeprefix("dlx.")}
+            found |= {node.attr} if ast.unparse(node.value) in homes else set()
+    return found
+
+
+def test_only_the_message_flow_and_publishing_say_where_a_message_goes() -> None:
+    by_hand = {name: found for name, path in _modules().items() if (found := _composed(path.read_text()))}
+    assert by_hand.keys() == COMPOSERS.keys(), {name: by_hand[name] for name in by_hand.keys() - COMPOSERS.keys()}
+    assert by_hand["simulator.broker.operations.publishing"] == {"route"}
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("from dlx.routing import EXCHANGE_TYPES, route", {"route"}),
+        ("from dlx import dead_letter as die", {"dead_letter"}),
+        ("import dlx\ndlx.route(1)", {"route"}),
+        ("from dlx import routing\nrouting.route(1)", {"route"}),
+        ("import dlx.cycles\ndlx.cycles.is_cycle(1)", {"is_cycle"}),
+        (
+            "from dlx.activemq.messages import dead_letter\nflow.readdressed(1)\nfrom starlette.routing import route",
+            set(),
+        ),
+    ],
+)
+def test_what_is_composed_by_hand_is_found(source: str, found: set[str]) -> None:
+    assert _composed(source) == found
