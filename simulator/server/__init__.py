@@ -7,7 +7,7 @@ In a process of its own it is ``dlx serve``. In a test it is
         ...
         server.clock.advance(hours=24)
 
-Nothing survives the server but what ``server.snapshot()`` returned.
+When the server stops, its state is gone, except for what ``server.snapshot()`` returned.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def serve(
     """Start a server in a thread of this process. Use it as a context manager, or ``stop()`` it.
 
     Args:
-        release: the release of RabbitMQ that it is: ``3.8``, ``3.10``, ``3.13``, ``4.0`` or ``4.3``.
+        release: the release of RabbitMQ to simulate: ``3.8``, ``3.10``, ``3.13``, ``4.0`` or ``4.3``.
         definitions: an exported definitions document to start with, or the file that holds one.
         users: passwords by name, of administrators; instead of guest with the password guest.
         clock: ``virtual`` time stands still until ``server.clock`` moves it; ``wall`` is real time.
@@ -52,8 +52,8 @@ def serve(
         host: the address where AMQP listens.
         port: the port where AMQP listens; 0 takes a free one.
         management_port: where the management API listens, 0 for a free port; by default it does not. With it,
-            what becomes of messages is recorded (``/api/lives``).
-        memory_limit_bytes: what queues may hold before publishers are made to wait.
+            the server records what happens to messages (``/api/lives``).
+        memory_limit_bytes: publishers must wait while the queues hold more.
 
     Returns:
         The server, ready to be connected to.

@@ -9,10 +9,10 @@ _CHECK_EVERY_BYTES = 1 << 20
 
 
 class MemoryAlarm:
-    """Watches how much the queues of a broker hold.
+    """Watches how much the queues of a broker hold: ``active`` while it is more than ``limit_bytes``.
 
-    ``active`` while it is more than ``limit_bytes``. Bodies count once for every queue
-    they are in, although the copies share them: the alarm rather comes early.
+    Bodies count once for every queue they are in, although the copies share them, so the
+    alarm comes early rather than late.
     """
 
     def __init__(self, broker: Broker, limit_bytes: int) -> None:
@@ -24,11 +24,11 @@ class MemoryAlarm:
         self._received = 0
 
     def received(self, count: int) -> None:
-        """Bytes came in: what the queues hold cannot have grown by much more."""
+        """Count bytes that came in; the queues cannot have grown by much more."""
         self._received += count
 
     def check(self) -> bool:
-        """Look, if it is worth it; whether ``active`` changed."""
+        """Measure the queues, if enough came in, and return whether ``active`` changed."""
         if not self.active and self._received < min(_CHECK_EVERY_BYTES, self.limit_bytes):
             return False
         self._received = 0
@@ -36,7 +36,7 @@ class MemoryAlarm:
         return self.active != before
 
     def held_bytes(self) -> int:
-        """What the queues hold, in bytes."""
+        """Return how many bytes the queues hold."""
         queues = [queue for vhost in self._broker.vhosts.values() for queue in vhost.queues.values()]
         bodies = sum(queue.store.ready_bytes + queue.unacked_bytes for queue in queues)
         return bodies + sum(queue.messages for queue in queues) * MESSAGE_BYTES

@@ -16,7 +16,7 @@ _STOP_S = 2
 
 
 class _Stoppable(uvicorn.Server):
-    """One that leaves signals to whoever runs the event loop, and ends at once when ``stop`` is set."""
+    """A server that leaves signals to whoever runs the event loop, and ends at once when ``stop`` is set."""
 
     def __init__(self, config: uvicorn.Config, stop: asyncio.Event) -> None:
         super().__init__(config)
@@ -27,7 +27,7 @@ class _Stoppable(uvicorn.Server):
         yield
 
     async def main_loop(self) -> None:
-        """Serve until the stop. uvicorn's own loop only looks ten times a second."""
+        """Serve until ``stop`` is set. uvicorn's own loop only looks ten times a second."""
         ticking = asyncio.create_task(super().main_loop())
         try:
             await self._stop.wait()
@@ -35,7 +35,7 @@ class _Stoppable(uvicorn.Server):
             ticking.cancel()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close what is idle. Where requests are under way, uvicorn waits for them, a tenth of a second or more."""
+        """Close idle connections. If requests are under way, uvicorn waits for them, a tenth of a second or more."""
         for listener in (*self.servers, *(sockets or ())):
             listener.close()
         for connection in list(self.server_state.connections):
@@ -49,7 +49,7 @@ def run(application: ASGIApp, *, host: str, port: int, ready: Callable[[str], No
     """Serve until SIGTERM or SIGINT.
 
     Args:
-        application: what such as ``simulator.ironmq.http.app`` makes.
+        application: an ASGI application, such as ``simulator.ironmq.http.app`` makes.
         host, port: where to listen; port 0 takes a free one.
         ready: is called with the URL once requests are answered.
 
@@ -69,7 +69,7 @@ async def _run(application: ASGIApp, host: str, port: int, ready: Callable[[str]
 async def serve(
     application: ASGIApp, *, host: str, port: int, ready: Callable[[str], None], stop: asyncio.Event
 ) -> None:
-    """Serve until ``stop`` is set; otherwise as ``run``, in the event loop of the caller."""
+    """Serve as ``run`` does, but in the event loop of the caller, and until ``stop`` is set."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family, backlog=_BACKLOG) as bound:
         config = uvicorn.Config(

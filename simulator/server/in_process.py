@@ -1,4 +1,4 @@
-"""A server in a thread of this process, for tests: RabbitMQ in a tenth of a second, with time that can be moved."""
+"""A server in a thread of this process, for tests: it starts in a tenth of a second, and its time can be moved."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STOP_S = 10
 
 
 class ServerClock:
-    """The clock of a running server. Moving it does what becomes due, and sends what that causes."""
+    """The clock of a running server. Moving it makes everything happen that becomes due, and sends the effects."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -39,7 +39,7 @@ class ServerClock:
         seconds: float = 0,
         milliseconds: float = 0,
     ) -> int:
-        """Move the time forward; the new time.
+        """Move the time forward and return the new time (microseconds since 1970).
 
         Everything that becomes due happens, each thing at its own time, and is handed
         to the clients' sockets before this returns; what clients answer comes later.
@@ -50,7 +50,7 @@ class ServerClock:
         return self._server.run(lambda node: node.advance(us))
 
     def jump(self) -> bool:
-        """Move the time to the next thing that happens by itself; whether there was one ahead."""
+        """Move the time to the next thing that happens by itself; return whether there was one."""
         return self._server.run(lambda node: node.jump())
 
 
@@ -58,8 +58,8 @@ class Server:
     """A running server; ``simulator.serve()`` makes one. Its methods may be called from any thread.
 
     Attributes:
-        amqp_url, management_url: where it listens; the latter ``None`` where no management was asked for.
-        clock: its time.
+        amqp_url, management_url: where clients find it; the latter is ``None`` without a management port.
+        clock: tells and moves its time.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Server:
         self.clock = ServerClock(self)
 
     def run(self, act: Callable[[Node], Result]) -> Result:
-        """Call ``act`` with the node in the server's thread; what it returns. Raises ``RuntimeError`` when stopped."""
+        """Return ``act`` of the node, called in the server's thread. Raises ``RuntimeError`` when stopped."""
         self.check_running()
         if threading.current_thread() is self._thread:
             return act(self._node)
@@ -103,24 +103,24 @@ class Server:
             raise
 
     def handle(self, command: Command) -> list[Reply | Happened]:
-        """Give the broker a command at the clock's time.
+        """Give the broker a command at the clock's time, and send its effects to the clients.
 
-        What it causes is sent to the clients; returned is what is no client's. Raises
-        ``OperatorError`` for an operator's command that RabbitMQ refuses.
+        Returns the replies and events that belong to no client. Raises ``OperatorError``
+        for an operator's command that RabbitMQ refuses.
         """
         return self.run(lambda node: node.handle(command))
 
     def snapshot(self) -> bytes:
-        """The broker's whole state, for ``simulator.broker.Broker.restore``."""
+        """Return the broker's whole state, for ``simulator.broker.Broker.restore``."""
         return self.run(lambda node: node.broker.snapshot())
 
     def check_running(self) -> None:
-        """Raise ``RuntimeError`` when it was stopped."""
+        """Raise ``RuntimeError`` if the server was stopped."""
         if self._loop.is_closed():
             raise RuntimeError("the broker is stopped")
 
     def stop(self) -> None:
-        """Drop all clients and stop listening. Stopping twice does nothing."""
+        """Drop all clients and stop listening. Stopping again does nothing."""
         if self._loop.is_closed():
             return
         asyncio.run_coroutine_threadsafe(self._listeners.stop(), self._loop).result(_STOP_S)

@@ -1,4 +1,4 @@
-"""The listeners of a node, in one event loop: AMQP, and the management API where it is wanted."""
+"""The listeners of a node, in one event loop: AMQP and, with a management port, the management API."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _STOP_S = 2
 
 
 class Listeners:
-    """What listens for a node; ``start`` makes one.
+    """The listeners of one node; ``start`` makes them.
 
     Attributes:
-        amqp_url, management_url: where clients find them; the latter ``None`` where it is not wanted.
+        amqp_url, management_url: where clients find them; the latter is ``None`` without a management port.
     """
 
     def __init__(self, node: Node, host: str, amqp: asyncio.Server) -> None:
@@ -30,7 +30,7 @@ class Listeners:
 
     @classmethod
     async def start(cls, node: Node, host: str, port: int, management_port: int | None) -> Listeners:
-        """Listen; port 0 takes a free one, no management port means no management. Raises ``OSError``."""
+        """Start to listen; port 0 takes a free one. Raises ``OSError``."""
         listeners = cls(node, host, await listen(node, host, port))
         if management_port is not None:
             try:
@@ -55,7 +55,7 @@ class Listeners:
         self.management_url = url.result()
 
     async def stop(self) -> None:
-        """Listen no more, and drop all clients."""
+        """Stop listening, and drop all clients."""
         self._amqp.close()
         self._node.stop()
         self._stopping.set()

@@ -1,8 +1,8 @@
 """One running node: the broker, its clock and its clients, in the thread of one event loop.
 
 The AMQP server and the management API both drive the broker through ``Node.handle``,
-so that what a command causes reaches the right client whoever gave it. Nothing here
-is safe to call from another thread; ``simulator.server.Server`` is the door for those.
+so the effects of a command reach the right client, whoever gave it. Call nothing here
+from another thread; ``simulator.server.in_process.Server`` is for that.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Client(Protocol):
     """A network client, as the node and the management API see it.
 
     Attributes:
-        id: the identity of its connection in the broker (``broker.connections[id]``).
+        id: of its connection in the broker (``broker.connections[id]``).
         name: such as ``127.0.0.1:50000 -> 127.0.0.1:5672``.
         protocol: such as ``AMQP 0-9-1``.
         peer_host, peer_port: the client's end.
@@ -38,11 +38,11 @@ class Client(Protocol):
         state: ``starting``, ``running``, ``blocked``, ``closing`` ...: RabbitMQ's names.
         auth_mechanism: such as ``PLAIN``.
         user: the authenticated user, "" before.
-        client_properties: what the client said of itself.
+        client_properties: as the client gave them.
         channel_max, frame_max, heartbeat_s: as negotiated.
         received_bytes, received_packets, sent_bytes, sent_packets: counters.
-        pending_bytes: what waits to be sent.
-        busy: whether something it sent has not been done yet.
+        pending_bytes: bytes that wait to be sent.
+        busy: whether commands of the client wait to be run.
     """
 
     id: int
@@ -92,10 +92,10 @@ class Client(Protocol):
         """Hand the waiting bytes to the transport."""
 
     def alarm_changed(self, active: bool) -> None:
-        """The memory alarm came on or went off."""
+        """Act on the memory alarm, which began or ended."""
 
     def close(self, reason: str) -> None:
-        """Close the connection from the operator's side (320 CONNECTION_FORCED)."""
+        """Close the connection for an operator (320 CONNECTION_FORCED)."""
 
     def abort(self) -> None:
         """Drop the connection."""
@@ -106,15 +106,15 @@ class Node:
 
     Attributes:
         broker: the state machine, to read; commands go through ``handle``.
-        clock: what time it is.
-        connections: the clients by the identity of their connections.
+        clock: tells the time.
+        connections: the clients by the ``id`` of their connections.
         started_us: when the node started, by its clock.
         amqp_port: the port of the AMQP listener, 0 while there is none.
         alarm: the memory alarm.
-        loopback_users: who may log in from this machine only.
+        loopback_users: the users who may log in from this machine only.
 
     Args:
-        loop: where things happen by themselves when they are due; without one, only ``handle`` makes them.
+        loop: runs what becomes due by itself; without it, that waits for the next ``handle``.
     """
 
     def __init__(
@@ -139,10 +139,10 @@ class Node:
         self._dirty: dict[Client, None] = {}
 
     def handle(self, command: Command) -> list[Reply | Happened]:
-        """Run a command at the clock's time and send what it caused to the AMQP clients.
+        """Run a command at the clock's time and send its effects to the AMQP clients.
 
-        Returns what is nobody else's: replies on channels that are no AMQP client's
-        (those the caller opened), and events about messages where some are watched.
+        Returns the rest: replies on channels that belong to no AMQP client (the caller
+        opened them), and the events about messages that the broker is asked to watch.
         Raises ``OperatorError`` as ``Broker.handle`` does.
         """
         try:
@@ -151,7 +151,7 @@ class Node:
             self.settle()
 
     def execute(self, command: Command) -> list[Reply | Happened]:
-        """``handle`` without sending yet: ``settle`` must follow. For drivers that run several commands."""
+        """Do as ``handle``, but send nothing yet: call ``settle`` after the last of several commands."""
         connections, dirty = self.connections, self._dirty
         others: list[Reply | Happened] = []
         for event in self.broker.handle(command, self.clock.now_us()):
@@ -168,11 +168,11 @@ class Node:
         return others
 
     def has_output(self, client: Client) -> None:
-        """The client has something to send at the next ``settle``."""
+        """Note that the client has something to send at the next ``settle``."""
         self._dirty[client] = None
 
     def settle(self) -> None:
-        """Send what waits to be sent, and wake up again when the broker has something to do."""
+        """Send the bytes that wait, and set the timer for the next thing that is due."""
         dirty = self._dirty
         while dirty:
             dirty.popitem()[0].flush()
@@ -182,7 +182,7 @@ class Node:
         self._arm()
 
     def close_connection(self, connection: Hashable, reason: str) -> bool:
-        """Close a client's connection as an operator does; whether there is one of that identity."""
+        """Close a client's connection for an operator; return whether there is a connection of that ``id``."""
         client = self.connections.get(connection)
         if client is None:
             return False
@@ -191,18 +191,18 @@ class Node:
         return True
 
     def advance(self, us: int) -> int:
-        """Move a virtual clock forward by microseconds and do what became due; the new time.
+        """Move a virtual clock forward by microseconds, do all that became due, and return the new time.
 
-        Raises ``TypeError`` when the clock is no virtual one, and ``ValueError`` beyond the year 9999.
+        Raises ``TypeError`` if the clock is not virtual, and ``ValueError`` beyond the year 9999.
         """
         self._virtual().jump(self.later_us(us))
         self._catch_up()
         return self.clock.now_us()
 
     def advance_to_output(self, until_us: int) -> bool:
-        """``advance`` from deadline to deadline, until clients are sent something or it is ``until_us``.
+        """Advance from deadline to deadline, until something is sent to clients or it is ``until_us``.
 
-        Whether they were; then this is to be called again.
+        Returns whether something was sent; then call this again.
         """
         clock, sent = self._virtual(), self._sent_packets()
         while (due_us := self.broker.next_due()) is not None and due_us <= until_us:
@@ -215,7 +215,7 @@ class Node:
         return False
 
     def later_us(self, us: int) -> int:
-        """The time on the virtual clock so many microseconds later, which must be one that a date can be made of."""
+        """Return the virtual time so many microseconds later. Raises ``ValueError`` beyond the year 9999."""
         later_us = self._virtual().now_us() + us
         if later_us >= YEAR_10000_US:
             raise ValueError("time can be moved up to the end of the year 9999, which would have passed")
@@ -225,25 +225,25 @@ class Node:
         return sum(client.sent_packets for client in self.connections.values())
 
     def jump(self) -> bool:
-        """Move a virtual clock to the next time at which something happens by itself; whether there was one."""
+        """Move a virtual clock to the next thing that happens by itself; return whether there was one."""
         jumped = self._virtual().jump(self.broker.next_due())
         self._catch_up()
         return jumped
 
     def _catch_up(self) -> None:
-        """Do all that is due."""
+        """Do everything that is due."""
         self._disarm()  # a running clock is nearer to its deadline than the timer knows
         self.handle(PassTime())
         while (due_us := self.broker.next_due()) is not None and due_us <= self.clock.now_us():
             self.handle(PassTime())
 
     def run_in(self, loop: asyncio.AbstractEventLoop) -> None:
-        """From now on, what is due happens by itself in this event loop."""
+        """From now on, let this event loop run what becomes due."""
         self._loop = loop
         self._arm()
 
     def stop(self) -> None:
-        """Say goodbye to all clients and drop them; nothing happens by itself any more."""
+        """Close the connections of all clients; nothing happens by itself any more."""
         self._loop = None
         self._disarm()
         for client in list(self.connections.values()):

@@ -8,7 +8,7 @@ from typing import Any
 from simulator.broker.broker import Broker
 from simulator.broker.replies import Reply
 from simulator.clock import VirtualClock
-from simulator.server.amqp.connection import Connection, Terms
+from simulator.server.amqp.connection import Connection, ServerSettings
 from simulator.server.amqp.contents import Contents
 from simulator.server.amqp.frames import BODY, CONTENT_HEADER, HEADER, METHOD, frame
 from simulator.server.amqp.methods import NAMES, decode_fields, encode_method
@@ -58,7 +58,7 @@ class Peer:
     def __init__(self, release: str = "4.3", node: Node | None = None, message_max_bytes: int | None = None) -> None:
         self.node = node or Node(Broker(release), VirtualClock(start_us=1_700_000_000_000_000))
         broker = self.node.broker
-        terms = Terms(
+        settings = ServerSettings(
             release=broker.release,
             cluster_name="rabbit@test",
             message_max_bytes=message_max_bytes or broker.max_message_size,
@@ -66,7 +66,7 @@ class Peer:
         )
         Peer._last_id += 1
         self.id = Peer._last_id
-        self.connection = Connection(self.id, "test", terms, broker.authenticated)
+        self.connection = Connection(self.id, "test", settings, broker.authenticated)
         self.node.connections[self.id] = self  # type: ignore[assignment]
         self.commands: list[str] = []
         self._out = b""

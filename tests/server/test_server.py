@@ -342,7 +342,7 @@ def test_an_error_of_ours_ends_only_the_connection_that_ran_into_it(
 
     with client(server) as channel, client(server) as other:
         other.queue_declare("q")
-        monkeypatch.setattr("simulator.server.amqp.channel.request", break_down)
+        monkeypatch.setattr("simulator.server.amqp.channel.command_for", break_down)
         with pytest.raises(ConnectionClosedByBroker, match="INTERNAL_ERROR"):
             channel.queue_declare("p")
         monkeypatch.undo()

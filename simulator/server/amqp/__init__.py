@@ -1,1 +1,1 @@
-"""AMQP 0-9-1 over a broker: the protocol without I/O (``connection``), and the server that gives it sockets."""
+"""AMQP 0-9-1 in front of a broker: the protocol without I/O (``connection``), and with sockets (``server``)."""

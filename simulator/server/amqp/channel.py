@@ -1,4 +1,4 @@
-"""One channel of a connection: its frames become whole methods with their content, and these commands.
+"""One channel of a connection: puts frames together to methods with their content, and makes commands of them.
 
 Source: rabbit_command_assembler.erl; rabbit_channel.erl handle_method (states starting, running, closing).
 """
@@ -22,8 +22,9 @@ from simulator.broker.commands import (
     Publish,
     Reject,
 )
+from simulator.server.amqp.codec_cache import CodecCache
 from simulator.server.amqp.frames import CONTENT_HEADER
-from simulator.server.amqp.memo import Memo
+from simulator.server.amqp.method_commands import command_for
 from simulator.server.amqp.methods import CONTENT_METHODS, INDEX, NAMES, decode_fields
 from simulator.server.amqp.outbox import ChannelOutput, Outbox
 from simulator.server.amqp.properties import decode_properties
@@ -36,29 +37,28 @@ from simulator.server.amqp.protocol_errors import (
     cannot_decode,
     fault,
 )
-from simulator.server.amqp.requests import request
 
 STARTING, RUNNING, CLOSING, CLOSED = "starting", "running", "closing", "closed"
 _BASIC = 60  # the only class whose methods have content
 _TAG_AND_BITS = Struct(">QB")
 _PUBLISH = INDEX.pack(60, 40)
 
-_properties = Memo(decode_properties)
-_publish_fields = Memo(lambda payload: decode_fields("basic.publish", payload))
+_properties = CodecCache(decode_properties)
+_publish_fields = CodecCache(lambda payload: decode_fields("basic.publish", payload))
 
 
 class Channel:
-    """Assembles frames to commands.
+    """Makes commands of the frames of one channel.
 
     Attributes:
-        id: its identity in the broker; ``number`` is the second half of it.
+        id: of the channel in the broker; ``number`` is the second half of it.
         state: ``starting`` until opened, ``closing`` from the server's channel.close until the client's close-ok.
         output: what the outbox keeps for the channel.
 
     Args:
-        outbox: takes what is to be sent.
-        message_max_bytes: the largest body that is taken; longer ones are read, but not kept.
-        release: whose behaviour it has.
+        outbox: takes the methods that the channel sends.
+        message_max_bytes: longer bodies are read but not kept, and close the channel.
+        release: the release to behave like.
     """
 
     def __init__(self, channel: ChannelId, outbox: Outbox, message_max_bytes: int, release: Release) -> None:
@@ -79,7 +79,7 @@ class Channel:
     # Frames
 
     def method(self, payload: bytes) -> Command | None:
-        """A method frame. Raises ``Fault`` and ``CrashError``."""
+        """Take a method frame; return the command that it completes. Raises ``Fault`` and ``CrashError``."""
         if self._method:
             raise self._misplaced()
         index = payload[:4]
@@ -99,7 +99,7 @@ class Channel:
         return None
 
     def header(self, payload: bytes) -> Command | None:
-        """A content header frame. Raises ``Fault``."""
+        """Take a content header frame; return the command that it completes. Raises ``Fault``."""
         class_id, weight, size = CONTENT_HEADER.unpack_from(payload)
         if not self._method or self._remaining is not None or weight:
             raise self._misplaced()
@@ -113,7 +113,7 @@ class Channel:
         return None if size else self._content(b"")
 
     def body(self, payload: bytes) -> Command | None:
-        """A content body frame. Raises ``Fault``."""
+        """Take a content body frame; return the command that it completes. Raises ``Fault``."""
         if not self._method or self._remaining is None:
             raise self._misplaced()
         self._remaining = remaining = self._remaining - len(payload)
@@ -128,7 +128,7 @@ class Channel:
         return self._content(b"".join(self._body)) if remaining == 0 else None
 
     def _misplaced(self) -> Fault:
-        """The frame is not what the channel waits for."""
+        """Return the fault of a frame that the channel does not wait for."""
         if not self._method:
             return fault(505, "expected method frame, got non method frame instead")
         if self._remaining is not None:
@@ -177,7 +177,7 @@ class Channel:
             self._outbox.send(self.number, "access.request-ok", {"ticket": 1})
             return None
         self.output.muted = bool(fields.get("nowait")) or name == "basic.recover-async"
-        command = request(name, self.id, fields)
+        command = command_for(name, self.id, fields)
         if command is None:
             raise fault(503, "unimplemented method", name)
         if name == "basic.recover-async" and not fields["requeue"]:
@@ -191,12 +191,12 @@ class Channel:
             self.state = CLOSED
 
     def close(self, refusal: Refusal, method: str) -> Command:
-        """The server closes the channel without being asked by the broker; the command that tells it."""
+        """Close the channel without being asked by the broker; return the command that tells the broker."""
         self.closing(refusal.code, refusal.text, method)
         return CloseChannel(self.id)
 
     def closing(self, code: int, text: str, method: str) -> None:
-        """Send channel.close; until the client's close-ok, all else that it sends is ignored."""
+        """Send channel.close. Until the client's close-ok, everything else from it is ignored."""
         self._outbox.send_close(self.number, "channel.close", code, text, method)
         self.state = CLOSING
 
@@ -209,7 +209,7 @@ _SETTLE: dict[bytes, Callable[[ChannelId, int, int], Command]] = {
 
 
 def decoded(name: str, payload: bytes, release: Release) -> dict[str, Any]:
-    """The fields of a method. Raises ``Fault`` and ``CrashError`` as RabbitMQ does for what it cannot read."""
+    """Decode the fields of a method. Raises ``Fault`` or ``CrashError`` where RabbitMQ refuses or crashes."""
     try:
         if name == "basic.publish":
             return _publish_fields[payload]

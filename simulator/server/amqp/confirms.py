@@ -1,4 +1,4 @@
-"""Publisher confirms of one channel: many acknowledgements that fall together become one."""
+"""Publisher confirms of one channel: several acknowledgements that wait to be sent become one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Confirms:
         self._last = 0
 
     def confirm(self, number: int) -> bool:
-        """Take an acknowledgement; whether it can wait. Else it must be sent by itself."""
+        """Take an acknowledgement and return whether it can wait; otherwise it must be sent by itself."""
         if number != self._answered + 1:
             self._early.add(number)
             return False
@@ -30,19 +30,19 @@ class Confirms:
         return True
 
     def refuse(self, number: int) -> None:
-        """A number was refused."""
+        """Note that a number was refused."""
         if number == self._answered + 1:
             self._advance()
         else:
             self._early.add(number)
 
     def answered_up_to(self, number: int) -> None:
-        """All numbers up to this one were answered otherwise."""
+        """Note that all numbers up to this one have been answered in another way."""
         self._answered = max(self._answered, number)
         self._early = {early for early in self._early if early > self._answered}
 
     def take(self) -> tuple[int, bool] | None:
-        """What to send now: the number, and whether it stands for several."""
+        """Return the number to acknowledge now and whether it stands for several; ``None`` if none waits."""
         if not self._last:
             return None
         found = self._last, self._last > self._first

@@ -1,10 +1,10 @@
 """One client's connection without its socket: bytes in, commands out; replies in, bytes out.
 
 The driver feeds ``receive`` and runs each command it yields before it asks for the
-next, hands the broker's replies to ``reply`` and sends what ``take`` returns. When
-``ending`` is set, it is the driver's to end the connection that way.
+next, hands the broker's replies to ``reply`` and sends the bytes that ``take`` returns.
+When ``ending`` is set, the driver ends the connection that way.
 
-Source: rabbit_reader.erl; live servers, of which the texts are.
+Source: rabbit_reader.erl; the texts are those of live servers.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ SILENT = "silent"  # reset, but only after a while in which nothing is read: a b
 DONE = "done"  # both sides said goodbye
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server offers to all of its clients. ``contents`` encodes its messages."""
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is the same for all clients of a server. ``contents`` encodes its messages."""
 
     release: Release
     cluster_name: str
@@ -75,25 +75,27 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Connection:
-    """The protocol of one connection.
+    """Speaks the protocol on one connection.
 
     Attributes:
-        id: its identity in the broker.
+        id: of the connection in the broker.
         state: ``pre_init``, ``starting``, ``tuning``, ``opening``, ``running`` or ``closed``.
         ending: how the driver has to end the connection: ``""`` (not), ``reset``, ``silent`` or ``done``.
-        user, mechanism, client_properties, capabilities: what the client said.
+        user, mechanism, client_properties, capabilities: as the client gave them.
         channel_max, frame_max, heartbeat_s: as negotiated.
         patience_s: how long the server waits for the client's goodbye, in seconds.
         content_frames: how many frames of content came in.
 
     Args:
-        connection: its identity.
+        connection: its ``id``.
         name: such as ``127.0.0.1:50000 -> 127.0.0.1:5672``.
-        terms: what the server offers.
-        authenticate: whether a user with that password may log in from where the client is.
+        settings: what is the same for all clients.
+        authenticate: returns whether a user with that password may log in from the client's address.
     """
 
-    def __init__(self, connection: Hashable, name: str, terms: Terms, authenticate: Callable[[str, str], bool]) -> None:
+    def __init__(
+        self, connection: Hashable, name: str, settings: ServerSettings, authenticate: Callable[[str, str], bool]
+    ) -> None:
         self.id = connection
         self.name = name
         self.state = PRE_INIT
@@ -102,24 +104,24 @@ class Connection:
         self.client_properties: Mapping[str, Any] = {}
         self.capabilities: Mapping[str, Any] = {}
         self.channel_max = CHANNEL_MAX
-        self.frame_max = terms.release.frame_max_min
+        self.frame_max = settings.release.frame_max_min
         self.heartbeat_s = 0
         self.patience_s = 3  # rabbit_reader.erl NORMAL_TIMEOUT
         self.content_frames = 0
-        self._terms = terms
+        self._settings = settings
         self._authenticate = authenticate
         self._in_broker = False
         self._buffer = b""
         self._channels: dict[int, Channel] = {}
         self._leaving: list[Channel] = []
-        as_latin_1 = terms.release.error_text_encoding != "bytes"
-        self._outbox = Outbox(terms.contents, self.frame_max, latin_1_errors=as_latin_1)
+        as_latin_1 = settings.release.error_text_encoding != "bytes"
+        self._outbox = Outbox(settings.contents, self.frame_max, latin_1_errors=as_latin_1)
         self.take = self._outbox.take
 
     # Bytes in, commands out
 
     def receive(self, data: bytes) -> Iterator[Command]:
-        """The commands in what the client sent. Run each before asking for the next."""
+        """Yield the commands in bytes from the client. Run each before asking for the next."""
         buffer = self._buffer + data if self._buffer else data
         offset = 0
         if self.state == PRE_INIT and len(buffer) >= len(_AMQP_0_8):
@@ -138,18 +140,18 @@ class Connection:
         self._let_go()
 
     def _frames(self, buffer: bytes, offset: int) -> Generator[Command, None, int]:
-        """The commands of the whole frames from ``offset`` on; where the rest begins."""
+        """Yield the commands of the whole frames from ``offset`` on; return where the rest begins."""
         end = len(buffer)
         while end - offset >= ENVELOPE.size and not self.ending and self.state != PRE_INIT:
             kind, number, size = ENVELOPE.unpack_from(buffer, offset)
             if size > self.frame_max:  # by its overhead more than a frame may have: some clients err by that
-                raise frame_too_large(kind, size, self.frame_max - OVERHEAD, self._terms.release)
+                raise frame_too_large(kind, size, self.frame_max - OVERHEAD, self._settings.release)
             stop = offset + 7 + size
             if stop >= end:
                 break
             payload = buffer[offset + 7 : stop]
             if buffer[stop] != END:
-                raise no_frame_end(kind, payload, buffer[stop], self._terms.release)
+                raise no_frame_end(kind, payload, buffer[stop], self._settings.release)
             offset = stop + 1
             try:
                 command = self._frame(kind, number, payload)
@@ -162,10 +164,10 @@ class Connection:
         return offset
 
     def _greet(self, header: bytes) -> None:
-        release = self._terms.release
+        release = self._settings.release
         if header in _GREETED or (header == _AMQP_0_8 and release.accepts_amqp_0_8):
             self.state = STARTING
-            self._outbox.raw(frame(METHOD, 0, server_properties.start(release, self._terms.cluster_name)))
+            self._outbox.raw(frame(METHOD, 0, server_properties.start(release, self._settings.cluster_name)))
             return
         near_miss = header[:6] == b"AMQP\0\0" and header[6] >= 9
         offer = b"AMQP\x03\x01\0\0" if release.speaks_amqp_1_0 and not near_miss else b"AMQP\0\0\x09\x01"
@@ -187,20 +189,20 @@ class Connection:
         if kind == HEADER and len(payload) >= CONTENT_HEADER.size:
             self.content_frames += 1
             return channel.header(payload)
-        raise misplaced(kind, payload, self._terms.release)
+        raise misplaced(kind, payload, self._settings.release)
 
     def _new_channel(self, number: int) -> Channel:
-        count, terms = len(self._channels), self._terms
+        count, settings = len(self._channels), self._settings
         if count >= self.channel_max:
             problem = f"number of channels opened ({count}) has reached the negotiated channel_max ({self.channel_max})"
             raise fault(530, problem)
         self._channels[number] = channel = Channel(
-            (self.id, number), self._outbox, terms.message_max_bytes, terms.release
+            (self.id, number), self._outbox, settings.message_max_bytes, settings.release
         )
         return channel
 
     def _let_go(self) -> None:
-        """Answer channel.close last: what the client sent behind it without waiting is ignored."""
+        """Answer channel.close last: whatever the client sent after it without waiting is ignored."""
         for channel in self._leaving:
             if self._channels.get(channel.number) is channel:
                 self._outbox.send(channel.number, "channel.close-ok", {})
@@ -218,12 +220,12 @@ class Connection:
         if self.state == CLOSED and (number or not is_method):
             return None
         if number:
-            raise unexpected_frame(kind, payload, self._terms.release)
+            raise unexpected_frame(kind, payload, self._settings.release)
         if is_method:
             return self._method(payload)
         if kind == HEARTBEAT and not payload:
             return None
-        raise misplaced(kind, payload, self._terms.release)
+        raise misplaced(kind, payload, self._settings.release)
 
     def _method(self, payload: bytes) -> Command | None:
         name = NAMES.get(INDEX.unpack_from(payload))
@@ -242,7 +244,7 @@ class Connection:
 
     def _start_ok(self, fields: Mapping[str, Any]) -> None:
         mechanism = fields["mechanism"]
-        if mechanism not in self._terms.release.sasl_mechanisms:
+        if mechanism not in self._settings.release.sasl_mechanisms:
             raise fault(503, f"unknown authentication mechanism '{mechanism}'")
         self.client_properties = fields["client_properties"]
         capabilities = self.client_properties.get("capabilities")
@@ -269,7 +271,7 @@ class Connection:
         channel_max, frame_max = fields["channel_max"], fields["frame_max"]
         if not 1 <= channel_max <= CHANNEL_MAX:
             raise fault(530, "channel_max was not offered")
-        if not self._terms.release.frame_max_min <= frame_max <= FRAME_MAX:
+        if not self._settings.release.frame_max_min <= frame_max <= FRAME_MAX:
             raise fault(530, "frame_max was not offered")
         self.channel_max, self.frame_max, self.heartbeat_s = channel_max, frame_max, fields["heartbeat"]
         self.patience_s = min(self.heartbeat_s or PATIENCE_MAX_S, PATIENCE_MAX_S)
@@ -298,7 +300,7 @@ class Connection:
     # The end
 
     def fail(self, problem: Fault) -> Command | None:
-        """The client did wrong: tell it, unless it is not let in yet. The command that tells the broker, if any."""
+        """Close the connection because of the client; without a word before it is let in. Return as ``leave`` does."""
         crashed = problem.refusal.code == 541
         if self.state == RUNNING or (self.state == OPENING and not crashed):
             return self.close(problem.refusal.code, problem.refusal.text, problem.method)
@@ -307,12 +309,12 @@ class Connection:
         return None
 
     def close(self, code: int, text: str, method: str = "") -> Command | None:
-        """Say goodbye from the server's side. The command that tells the broker, if any."""
+        """Send connection.close. Return as ``leave`` does."""
         self._outbox.send_close(0, "connection.close", code, text, method)
         return self.leave()
 
     def leave(self) -> Command | None:
-        """Nothing more is said but goodbye, or the client is gone. The command that tells the broker, if any."""
+        """Stop using the connection; return the command that tells the broker, if the broker knows the connection."""
         self.state = CLOSED
         self._channels.clear()
         known, self._in_broker = self._in_broker, False
@@ -321,7 +323,7 @@ class Connection:
     # Replies in, bytes out
 
     def reply(self, reply: Reply) -> None:
-        """Take a reply of the broker. Raises ``ValueError`` for a message that AMQP cannot hold."""
+        """Send a reply of the broker. Raises ``ValueError`` for a message that AMQP cannot hold."""
         if type(reply) is ConnectionClosed:
             self._in_broker = False
             self.close(reply.code, reply.text, reply.method)
@@ -340,17 +342,17 @@ class Connection:
             self._outbox.reply(channel.output, reply)
 
     def block(self, reason: str) -> None:
-        """The server reads no more publishes."""
+        """Tell the client that the server reads no more publishes."""
         if self.capabilities.get("connection.blocked") is True:
             self._outbox.send(0, "connection.blocked", {"reason": reason})
 
     def unblock(self) -> None:
-        """It reads them again."""
+        """Tell the client that the server reads publishes again."""
         if self.capabilities.get("connection.blocked") is True:
             self._outbox.send(0, "connection.unblocked", {})
 
     def heartbeat(self) -> None:
-        """Tell the client that the server is alive."""
+        """Send a heartbeat."""
         self._outbox.raw(HEARTBEAT_FRAME)
 
 

@@ -1,4 +1,4 @@
-"""Messages on their way out: their address and properties in bytes, encoded once for all deliveries alike."""
+"""Encodes messages for delivery: address and properties once for all deliveries that look the same, and frames."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _DELIVERY = Struct(">QB")
 class Contents:
     """Encodes deliveries for all connections of a node.
 
-    The broker shares a message among the deliveries that look alike, so its bytes
-    are remembered by identity, together with the message that keeps it valid.
+    The broker shares one message object among deliveries that look the same, so its bytes
+    are remembered by ``id()``, together with the message, which keeps the ``id()`` valid.
     """
 
     def __init__(self, release: Release) -> None:
@@ -33,7 +33,7 @@ class Contents:
         self._with_added: dict[Any, tuple[Message, bytes, bytes]] = {}
 
     def encoded(self, message: Message, added: Mapping[str, Any] | None) -> tuple[Message, bytes, bytes]:
-        """The message, exchange and routing key as two short strings, and the properties."""
+        """Return the message, its exchange and routing key as two short strings, and its properties, encoded."""
         if not added:
             found = self._remembered.get(id(message))
             return found or self._remember(self._remembered, id(message), message, None)
@@ -59,7 +59,7 @@ class Contents:
 def delivery(
     channel: int, tag: bytes, number: int, redelivered: bool, address: bytes, properties: bytes, body: bytes, limit: int
 ) -> bytes:
-    """``basic.deliver`` with its content. ``tag`` is the consumer tag as a short string, ``limit`` the frame_max."""
+    """Encode ``basic.deliver`` with its content. ``tag``: the consumer tag as a short string; ``limit``: frame_max."""
     size = len(body)
     head = (
         _METHOD.pack(METHOD, channel, 13 + len(tag) + len(address), BASIC, 60)
@@ -76,13 +76,13 @@ def delivery(
 
 
 def content(channel: int, properties: bytes, body: bytes, limit: int) -> bytes:
-    """The frames of header and body."""
+    """Encode the frames of content header and body."""
     header = _HEADER.pack(HEADER, channel, 12 + len(properties), BASIC, 0, len(body))
     return header + properties + b"\xce" + body_frames(channel, body, limit)
 
 
 def body_frames(channel: int, body: bytes, limit: int) -> bytes:
-    """The body in frames of at most ``limit`` bytes; none for an empty body."""
+    """Encode a body in frames of at most ``limit`` bytes; an empty body has no frame."""
     step = limit - OVERHEAD
     parts: list[bytes] = []
     for start in range(0, len(body), step):

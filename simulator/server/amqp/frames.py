@@ -14,5 +14,5 @@ HEARTBEAT_FRAME = ENVELOPE.pack(HEARTBEAT, 0, 0) + bytes((END,))
 
 
 def frame(kind: int, channel: int, payload: bytes) -> bytes:
-    """One frame."""
+    """Encode one frame."""
     return ENVELOPE.pack(kind, channel, len(payload)) + payload + b"\xce"

@@ -1,4 +1,4 @@
-"""Logging in: which user and password a client's SASL response holds.
+"""Reads user and password from a client's SASL response.
 
 Source: rabbit_auth_mechanism_plain.erl, _amqplain.erl, _anonymous.erl.
 """
@@ -12,7 +12,7 @@ ANONYMOUS = ("guest", "guest")
 
 
 def credentials(mechanism: str, response: bytes) -> tuple[str, str] | None:
-    """User and password from the response of that mechanism; ``None`` for one that cannot be read."""
+    """Return user and password from the response of that mechanism; ``None`` if it cannot be read."""
     if mechanism == "ANONYMOUS":
         return ANONYMOUS
     return _plain(response) if mechanism == "PLAIN" else _amqplain(response)
@@ -41,5 +41,5 @@ def _text(value: str | bytes) -> str:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether a peer's numeric address is this machine's own."""
+    """Return whether a numeric address is a loopback address of this machine."""
     return address == "::1" or address.removeprefix("::ffff:").startswith("127.")

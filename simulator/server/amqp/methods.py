@@ -1,6 +1,7 @@
 """The methods of AMQP 0-9-1 with RabbitMQ's extensions: their numbers, their fields, in bytes and back.
 
-Own, because the codecs of the client libraries lose the types of field values.
+A codec of our own, because those of the client libraries lose the types of field values.
+
 Source: amqp-rabbitmq-0.9.1.json of rabbitmq_codegen; rabbit_framing_amqp_0_9_1.erl.
 """
 
@@ -110,11 +111,17 @@ _TABLES = {name: [field for kind, field in fields if kind == "T"] for name, (_, 
 
 
 def decode_fields(name: str, data: bytes, *, surrogates: bool = False) -> dict[str, Any]:
-    """The fields of the method of that name from its payload, its numbers (4 bytes) included.
+    """Decode the fields of a method from the payload of its frame, which begins with its numbers (4 bytes).
 
-    ``surrogates`` pass for UTF-8 where ``Release.surrogates_are_utf_8``.
-    Raises ``CannotDecodeError``, ``NotUtf8Error`` for a name that is no UTF-8 where RabbitMQ looks, and
-    ``MalformedError`` for a table that is none.
+    Args:
+        name: of the method.
+        data: the payload.
+        surrogates: surrogates count as UTF-8 (``Release.surrogates_are_utf_8``).
+
+    Raises:
+        CannotDecodeError: the frame is longer or shorter than its fields.
+        NotUtf8Error: a name is not UTF-8, where RabbitMQ looks.
+        MalformedError: a field table cannot be read.
     """
     fields: dict[str, Any] = {}
     offset, bit = 4, 0
@@ -153,7 +160,7 @@ def _decode(data: bytes, offset: int, kind: str, passing: str) -> tuple[Any, int
 
 
 def encode_method(name: str, fields: Mapping[str, Any] | None = None) -> bytes:
-    """The payload of a method frame; fields that are not given are 0, empty or false."""
+    """Encode the payload of a method frame; fields that are not given are 0, empty or false."""
     index, kinds = _BY_NAME[name]
     parts = [INDEX.pack(*index)]
     given = fields or {}

@@ -8,19 +8,19 @@ from typing import Any
 
 from simulator.broker import replies
 from simulator.broker.replies import Confirmed, Delivered, Got, Refused, Reply, Returned
+from simulator.server.amqp.codec_cache import CodecCache
 from simulator.server.amqp.confirms import Confirms
 from simulator.server.amqp.contents import Contents, content, delivery
 from simulator.server.amqp.frames import METHOD, frame
-from simulator.server.amqp.memo import Memo
 from simulator.server.amqp.methods import INDICES, encode_method
 from simulator.server.amqp.properties import short_string
 
 _ESCAPED = re.compile("[\udc80-\udcff]")
-_tags: Memo[str, bytes] = Memo(short_string)
+_tags: CodecCache[str, bytes] = CodecCache(short_string)
 
 
 class ChannelOutput:
-    """What the outbox keeps for one channel.
+    """The state that the outbox keeps for one channel.
 
     Attributes:
         number: of the channel.
@@ -77,7 +77,7 @@ class Outbox:
         self.send(number, closing, {"reply_code": code, "reply_text": text, **index})
 
     def deliver(self, reply: Delivered) -> None:
-        """Send ``basic.deliver``. On its own, and first, because it is what servers do most."""
+        """Send ``basic.deliver``. It has a path of its own because servers send it most."""
         _, address, properties = self._contents.encoded(reply.message, reply.added)
         self._waiting.append(
             delivery(
@@ -93,7 +93,7 @@ class Outbox:
         )
 
     def reply(self, channel: ChannelOutput, reply: Reply) -> None:
-        """Send what answers a channel. Raises ``TypeError`` for a reply that is not a channel's."""
+        """Send an answer on a channel. Raises ``KeyError`` for a reply that belongs to no channel."""
         write = _WRITERS[type(reply)]
         write(self, channel, reply)
 

@@ -1,4 +1,4 @@
-"""The basic properties of a message in bytes and back, by their names in the protocol.
+"""Encodes and decodes the basic properties of a message, by their names in the protocol.
 
 Source: rabbit_framing_amqp_0_9_1.erl decode_properties (which ignores the flag for more flags).
 """
@@ -37,7 +37,7 @@ _U64 = Struct(">Q")
 
 
 def decode_properties(data: bytes) -> dict[str, Any]:
-    """The properties that a content header carries, absent ones left out. Raises ``MalformedError``."""
+    """Decode the properties of a content header; absent ones are left out. Raises ``MalformedError``."""
     properties: dict[str, Any] = {}
     try:
         flags, offset = _U16.unpack_from(data)[0], 2
@@ -64,7 +64,7 @@ def _decode(data: bytes, offset: int, kind: str) -> tuple[Any, int]:
 
 
 def encode_properties(properties: Mapping[str, Any]) -> bytes:
-    """The properties as a content header carries them. Raises ``ValueError`` for what does not fit."""
+    """Encode properties for a content header. Raises ``ValueError`` for a value that does not fit."""
     flags = 0
     parts = [b""]
     try:
@@ -88,6 +88,6 @@ def _encode(value: Any, kind: str) -> bytes:
 
 
 def short_string(text: str) -> bytes:
-    """A short string, its length before it. Raises ``ValueError`` beyond 255 bytes."""
+    """Encode a short string, after its length. Raises ``ValueError`` beyond 255 bytes."""
     data = text.encode(errors="surrogateescape")
     return bytes((len(data),)) + data

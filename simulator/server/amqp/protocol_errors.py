@@ -1,4 +1,4 @@
-"""What can be wrong with a client's bytes, and what RabbitMQ makes of it."""
+"""Errors in the bytes of a client, and how RabbitMQ answers them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LINE = 80
 
 
 class MalformedError(ValueError):
-    """Bytes that are no table or properties: RabbitMQ's own parser crashes on them."""
+    """A table or properties that cannot be read: RabbitMQ's own parser crashes on them."""
 
 
 class CannotDecodeError(MalformedError):
@@ -25,11 +25,11 @@ class NotUtf8Error(MalformedError):
 
 
 class CrashError(Exception):
-    """RabbitMQ's process crashes on it: the socket is closed without a word."""
+    """RabbitMQ's process crashes on the bytes: the socket is closed without a word."""
 
 
 class Fault(Exception):
-    """What ends the connection: a refusal, and the offending method where there is one."""
+    """Ends the connection with a refusal, which names the offending method where there is one."""
 
     def __init__(self, refusal: Refusal, method: str = "") -> None:
         super().__init__(refusal.text)
@@ -38,21 +38,21 @@ class Fault(Exception):
 
 
 class FatalFault(Fault):
-    """A fault after which nobody knows where the next frame begins: nothing more is read."""
+    """A fault after which the start of the next frame is unknown: nothing more is read."""
 
 
 def fault(code: int, explanation: str, method: str = "") -> Fault:
-    """A fault with RabbitMQ's reply code and text."""
+    """Return a fault with RabbitMQ's reply code and text."""
     return Fault(Refusal(code, explanation), method)
 
 
 def unexpected_frame(kind: int, payload: bytes, release: Release) -> Fault:
-    """A frame that has no place where it came."""
+    """Return the fault of a frame that is not expected where it came."""
     return fault(505, _beginning(kind, payload, release))
 
 
 def misplaced(kind: int, payload: bytes, release: Release) -> Fault:
-    """A frame of a known type where it has no place; or one that is of none, or too short for its type."""
+    """Return the fault of a frame that is not expected, is of an unknown type, or is too short for its type."""
     least = {METHOD: 4, HEADER: CONTENT_HEADER.size, BODY: 0}.get(kind)
     whole = not payload if kind == HEARTBEAT else least is not None and len(payload) >= least
     if whole:
@@ -61,17 +61,17 @@ def misplaced(kind: int, payload: bytes, release: Release) -> Fault:
 
 
 def frame_too_large(kind: int, size: int, limit: int, release: Release) -> FatalFault:
-    """A frame that exceeds the frame_max, in bytes of payload."""
+    """Return the fault of a frame whose payload of ``size`` bytes exceeds the limit."""
     return FatalFault(_frame_error(kind, b"", (Atom("frame_too_large"), size, limit), release))
 
 
 def no_frame_end(kind: int, payload: bytes, end: int, release: Release) -> FatalFault:
-    """A frame that does not end with the octet that ends frames."""
+    """Return the fault of a frame that does not end with the frame-end octet."""
     return FatalFault(_frame_error(kind, payload, (Atom("invalid_frame_end_marker"), end), release))
 
 
 def cannot_decode(payload: bytes, method: str) -> Fault:
-    """A method whose fields are not what its frame holds."""
+    """Return the fault of a method whose frame is longer or shorter than its fields."""
     return fault(501, f"cannot decode {_numbers(payload)}", method)
 
 
@@ -91,7 +91,7 @@ def _beginning(kind: int, payload: bytes, release: Release) -> str:
 
 
 def _as_latin_1(data: bytes) -> str:
-    """Numbers, or where all are characters of Latin-1 a string that encodes to the bytes as they are."""
+    """Print bytes as a string that encodes to the same bytes if all are printable Latin-1, else as numbers."""
     shown = printed(list(data))
     if not shown.startswith('"'):
         return "0"
@@ -103,7 +103,7 @@ def _numbers(data: bytes) -> str:
 
 
 def _in_lines(data: bytes, column: int) -> str:
-    """The numbers in lines of 80 characters, as Erlang breaks them when ``column`` characters are before them."""
+    """Print the numbers in lines of 80 characters, as Erlang does after ``column`` characters."""
     room = left = max(8, _LINE - 2 - column)
     text = "<<"
     for place, number in enumerate(data):

@@ -1,6 +1,6 @@
-"""AMQP clients over asyncio: sockets, turns, heartbeats, and what slow or greedy clients may not do.
+"""Serves AMQP clients over asyncio: sockets, turns, heartbeats, and limits for slow or greedy clients.
 
-A turn runs a bounded number of one client's commands; what they cause is sent when it
+A turn runs a bounded number of one client's commands; their effects are sent when it
 ends, in one write per client. A client that does not read gets no more deliveries, and
 is not read either once its backlog is large. Heartbeats are in wall time, whatever the
 broker's clock says.
@@ -20,7 +20,7 @@ from dlx import amqp_errors
 from simulator.broker.commands import Command, PauseDeliveries, ResumeDeliveries
 from simulator.broker.replies import Reply
 from simulator.server.amqp import connection as protocol
-from simulator.server.amqp.connection import Connection, Terms
+from simulator.server.amqp.connection import Connection, ServerSettings
 from simulator.server.amqp.contents import Contents
 from simulator.server.amqp.login import is_loopback
 from simulator.server.node import Node
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 async def listen(node: Node, host: str, port: int) -> asyncio.Server:
     """Serve AMQP on the address; port 0 takes a free one. Sets ``node.amqp_port``. Raises ``OSError``."""
     broker = node.broker
-    terms = Terms(
+    settings = ServerSettings(
         release=broker.release,
         cluster_name=broker.node,
         message_max_bytes=broker.max_message_size,
@@ -45,7 +45,7 @@ async def listen(node: Node, host: str, port: int) -> asyncio.Server:
     )
     numbers = count(1)
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: AmqpClient(node, terms, next(numbers)), host, port, backlog=_BACKLOG)
+    server = await loop.create_server(lambda: AmqpClient(node, settings, next(numbers)), host, port, backlog=_BACKLOG)
     node.amqp_port = server.sockets[0].getsockname()[1]
     return server
 
@@ -55,14 +55,14 @@ class AmqpClient(asyncio.Protocol):
 
     protocol = "AMQP 0-9-1"
 
-    def __init__(self, node: Node, terms: Terms, number: int) -> None:
+    def __init__(self, node: Node, settings: ServerSettings, number: int) -> None:
         self.id = number
         self.name = self.peer_host = self.host = ""
         self.peer_port = self.port = 0
         self.connected_us = node.clock.now_us()
         self.received_bytes = self.received_packets = self.sent_bytes = self.sent_packets = 0
         self._node = node
-        self._terms = terms
+        self._settings = settings
         self._loop = asyncio.get_running_loop()
         self._work: Iterator[Command] | None = None
         self._unread = b""
@@ -74,7 +74,7 @@ class AmqpClient(asyncio.Protocol):
 
     @property
     def state(self) -> str:
-        """RabbitMQ's name of the state."""
+        """The state, by RabbitMQ's name."""
         return "blocked" if "alarm" in self._unread_because else self._connection.state
 
     @property
@@ -84,12 +84,12 @@ class AmqpClient(asyncio.Protocol):
 
     @property
     def user(self) -> str:
-        """Who logged in."""
+        """The user who logged in."""
         return self._connection.user
 
     @property
     def client_properties(self) -> Mapping[str, Any]:
-        """What the client said of itself."""
+        """The properties that the client gave of itself."""
         return self._connection.client_properties
 
     @property
@@ -109,30 +109,30 @@ class AmqpClient(asyncio.Protocol):
 
     @property
     def pending_bytes(self) -> int:
-        """What waits to be sent."""
+        """The number of bytes that wait to be sent."""
         return self._transport.get_write_buffer_size()
 
     @property
     def busy(self) -> bool:
-        """Whether something it sent has not been done yet."""
+        """Whether commands of the client wait to be run."""
         return self._work is not None
 
     # asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client connected."""
+        """Start serving a client that connected."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
         self.peer_host, self.peer_port = transport.get_extra_info("peername", ("", 0))[:2]
         self.host, self.port = transport.get_extra_info("sockname", ("", 0))[:2]
         self.name = f"{_address(self.peer_host, self.peer_port)} -> {_address(self.host, self.port)}"
-        self._connection = Connection(self.id, self.name, self._terms, self._authenticate)
+        self._connection = Connection(self.id, self.name, self._settings, self._authenticate)
         self._node.connections[self.id] = self
         self._after(HANDSHAKE_S, "handshake", self._reset)
 
     def data_received(self, data: bytes) -> None:
-        """The client sent something."""
+        """Run the commands in bytes from the client, a turn at a time."""
         self.received_bytes += len(data)
         self.received_packets += 1
         self._node.alarm.received(len(data))
@@ -143,18 +143,18 @@ class AmqpClient(asyncio.Protocol):
             self._unread += data
 
     def pause_writing(self) -> None:
-        """The client does not read."""
+        """Pause deliveries to a client that does not read."""
         if self._connection.state == protocol.RUNNING:
             self._node.execute(PauseDeliveries(self.id))
 
     def resume_writing(self) -> None:
-        """It reads again."""
+        """Resume deliveries to a client that reads again."""
         self._read_again("backlog")
         if self._connection.state == protocol.RUNNING:
             self._node.handle(ResumeDeliveries(self.id))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is closed, from either side."""
+        """Tell the broker and the node that the socket is closed, from either side."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -166,7 +166,7 @@ class AmqpClient(asyncio.Protocol):
     # Turns
 
     def _turn(self) -> None:
-        """Run the next commands of what the client sent."""
+        """Run the next commands of the client."""
         if self._work is None:
             return
         execute, done = self._node.execute, 0
@@ -192,7 +192,7 @@ class AmqpClient(asyncio.Protocol):
         self._look()
 
     def _look(self) -> None:
-        """What a turn changed in the connection: its state, its end, whether it publishes under an alarm."""
+        """Act on changes of the connection in a turn: its state, its end, publishing during an alarm."""
         connection = self._connection
         if connection.ending:
             self._end(connection.ending)
@@ -219,7 +219,7 @@ class AmqpClient(asyncio.Protocol):
     # What the node tells
 
     def reply(self, reply: Reply) -> None:
-        """Take a reply of the broker."""
+        """Encode a reply of the broker; ``flush`` sends it."""
         try:
             self._connection.reply(reply)
         except Exception:
@@ -227,7 +227,7 @@ class AmqpClient(asyncio.Protocol):
             self._loop.call_soon(self._give_up)
 
     def flush(self) -> None:
-        """Send what waits."""
+        """Send the bytes that wait."""
         data = self._connection.take()
         if not data or self._transport.is_closing():
             return
@@ -253,7 +253,7 @@ class AmqpClient(asyncio.Protocol):
         self._transport.abort()
 
     def alarm_changed(self, active: bool) -> None:
-        """When the alarm goes off, publishers are read again; when it comes on, they are stopped as they publish."""
+        """Read blocked publishers again when the alarm ends. When it begins, each is blocked as it next publishes."""
         if not active and "alarm" in self._unread_because:
             self._connection.unblock()
             self.flush()
@@ -272,7 +272,7 @@ class AmqpClient(asyncio.Protocol):
             self._do_not_read("alarm")
 
     def _heartbeat(self) -> None:
-        """Every half interval: say something if nothing was said; give up on a client that is silent for two."""
+        """Every half interval: send a heartbeat if nothing else was sent; drop a client that was silent for two."""
         self._after(self._connection.heartbeat_s / 2, "heartbeat", self._heartbeat)
         if self.sent_bytes == self._said:
             self._connection.heartbeat()
@@ -284,7 +284,7 @@ class AmqpClient(asyncio.Protocol):
             self._reset()
 
     def _give_up(self) -> None:
-        """Something went wrong that is not the client's fault: RabbitMQ's processes crash and say this."""
+        """Close the connection after an error of our own, as RabbitMQ does when a process of its own crashes."""
         failure = amqp_errors.internal_error()
         self._tell_broker(self._connection.close(failure.code, failure.text))
         self._node.has_output(self)

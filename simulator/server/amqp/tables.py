@@ -1,4 +1,4 @@
-"""Field tables in bytes and back, every value with the type that it came with.
+"""Encodes and decodes field tables; every value keeps the type that it came with.
 
 Client libraries make one integer of seven types; RabbitMQ gives a consumer what the
 publisher sent, so this codec keeps them apart with the classes of ``dlx.field_values``.
@@ -42,7 +42,7 @@ _DECIMAL = Struct(">BL")
 
 
 def decode_table(data: bytes, depth: int = 0) -> dict[str, Any]:
-    """The table in ``data`` (without its length). Raises ``MalformedError``."""
+    """Decode a table (without its length). Raises ``MalformedError``."""
     table: dict[str, Any] = {}
     offset, end = 0, len(data)
     try:
@@ -131,7 +131,7 @@ _NESTED = {ord("F"): DeepTable, ord("A"): DeepArray}
 
 
 def encode_table(table: Mapping[str, Any]) -> bytes:
-    """The table in bytes, its length before it. Raises ``TypeError`` or ``ValueError`` for what AMQP cannot hold."""
+    """Encode a table, after its length. Raises ``TypeError`` or ``ValueError`` for values that AMQP cannot hold."""
     parts: list[bytes] = []
     for key, value in table.items():
         name = key.encode(errors="surrogateescape")
@@ -142,7 +142,7 @@ def encode_table(table: Mapping[str, Any]) -> bytes:
 
 
 def encode_value(value: Any) -> bytes:
-    """One value, its tag before it. Raises as ``encode_table`` does."""
+    """Encode one value, after its tag. Raises as ``encode_table`` does."""
     tag = _DEEP.get(type(value)) or wire_type(value)[0]
     try:
         return tag.encode() + _ENCODERS[tag](value)

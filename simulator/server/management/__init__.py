@@ -1,11 +1,11 @@
-"""RabbitMQ's management HTTP API over a node.
+"""RabbitMQ's management HTTP API for a node.
 
-``application(node)`` is the ASGI application. What RabbitMQ has not: the clock
-(``clock``), the lives of messages (``lives``) and the page at ``/``.
+``application(node)`` is the ASGI application. Three things in it are our own: the clock
+(``clock``), the histories of messages (``histories``) and the page at ``/`` (``page``).
 """
 
 from __future__ import annotations
 
-from simulator.server.management.app import Application as application
+from simulator.server.management.application import Application as application
 
 __all__ = ["application"]

@@ -1,4 +1,4 @@
-"""``/api/bindings``: bindings are listed, added, removed.
+"""``/api/bindings``: list, add and remove bindings.
 
 One binding is named by its ``properties_key``: the quoted routing key, or ``~`` for an
 empty one, and behind a ``~`` the hash of its arguments where it has any.
@@ -32,7 +32,7 @@ _TYPES = {"q": "queue", "e": "exchange"}
 
 
 def all_bindings(vhost: VirtualHost) -> Iterator[Binding]:
-    """The bindings of a virtual host, with those of every queue to the default exchange."""
+    """Yield the bindings of a virtual host, with those of every queue to the default exchange."""
     for queue in vhost.queues:
         yield Binding(source="", destination=queue, routing_key=queue)
     for bound in vhost.bindings.values():
@@ -40,7 +40,7 @@ def all_bindings(vhost: VirtualHost) -> Iterator[Binding]:
 
 
 def properties_key(binding: Binding) -> str:
-    """What names the binding among those between the same two."""
+    """Return the key that names the binding among those with the same source and destination."""
     if not binding.arguments:
         return _quoted(binding.routing_key) or "~"
     return f"{_quoted(binding.routing_key)}~{arguments_hash(binding.arguments)}"
@@ -71,7 +71,7 @@ def _all(request: Request) -> Any:
 
 
 def _of(key: str, kind: str, end: str) -> Handler:
-    """Lists the bindings whose ``source`` or ``destination`` the path names under ``key``."""
+    """Return a handler that lists the bindings whose ``source`` or ``destination`` the path names under ``key``."""
 
     def handler(request: Request) -> Any:
         name, vhost = request.name(key), request.needed_vhost()
@@ -110,7 +110,7 @@ def _destination_type(request: Request) -> str:
 
 
 def _found(request: Request) -> Binding | None:
-    """The binding that the path names; its routing key is looked at only where no hash tells."""
+    """Return the binding that the path names, by its arguments' hash, or without one by its routing key."""
     key, tilde, digest = request.name("properties").partition("~")
     routing_key, candidates = unquote_plus(key), _candidates(request)
     if not tilde or not digest:

@@ -1,4 +1,4 @@
-"""Connections, channels and consumers as the management API describes them.
+"""Describes connections, channels and consumers as the management API does.
 
 Source: rabbit_reader.erl, rabbit_channel.erl and rabbit_amqqueue.erl info; live servers.
 """
@@ -10,7 +10,7 @@ from typing import Any
 from simulator.broker.state import Channel, Connection, Consumer, QueueState
 from simulator.json_values import plain
 from simulator.server.management.management_releases import Api
-from simulator.server.management.stats import channel_stats
+from simulator.server.management.message_stats import channel_stats
 from simulator.server.node import Client, Node
 
 UNKNOWN_GARBAGE = dict.fromkeys(
@@ -21,8 +21,13 @@ _NO_TLS = {f"peer_cert_{name}": None for name in ("issuer", "subject", "validity
 }
 
 
+def is_network_client(client: Client) -> bool:
+    """Return whether lists show the client; they leave out the API's own connections."""
+    return client.protocol.startswith("AMQP")
+
+
 def connection_json(client: Client, connection: Connection | None, node: Node, api: Api) -> dict[str, Any]:
-    """A client's connection."""
+    """Describe a client's connection; ``connection`` is ``None`` before the client enters a virtual host."""
     facts = _network(client) | _traffic(client) | _NO_TLS | {
         "auth_mechanism": client.auth_mechanism,
         "channel_max": client.channel_max,
@@ -71,12 +76,12 @@ def _traffic(client: Client) -> dict[str, Any]:
 
 
 def channel_name(channel: Channel) -> str:
-    """Such as ``127.0.0.1:50000 -> 127.0.0.1:5672 (1)``."""
+    """Return a name such as ``127.0.0.1:50000 -> 127.0.0.1:5672 (1)``."""
     return f"{channel.connection.name} ({channel.number})"
 
 
 def channel_json(channel: Channel, node: Node, api: Api) -> dict[str, Any]:
-    """A channel."""
+    """Describe a channel."""
     connection = channel.connection
     facts = {
         "acks_uncommitted": 0,
@@ -108,7 +113,7 @@ def channel_json(channel: Channel, node: Node, api: Api) -> dict[str, Any]:
 
 
 def channel_details(channel: Channel, node: Node) -> dict[str, Any]:
-    """The channel of a consumer."""
+    """Describe the channel of a consumer."""
     return {
         "connection_name": channel.connection.name,
         "name": channel_name(channel),
@@ -125,7 +130,7 @@ def _peer(connection: Connection, node: Node) -> dict[str, Any]:
 
 
 def consumer_json(consumer: Consumer, api: Api) -> dict[str, Any]:
-    """A consumer, without its channel."""
+    """Describe a consumer, without its channel."""
     queue = consumer.queue
     facts = {
         "ack_required": not consumer.no_ack,

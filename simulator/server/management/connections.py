@@ -1,6 +1,6 @@
-"""``/api/connections``, ``/api/channels``, ``/api/consumers``: who is connected, and closing a connection.
+"""``/api/connections``, ``/api/channels``, ``/api/consumers``: list clients and close connections.
 
-Only network clients are shown; the API's own private connections are not.
+Only network clients are shown; the API's own internal connections are not.
 
 Source: rabbit_mgmt_wm_connections.erl, _connection.erl, _channels.erl, _consumers.erl.
 """
@@ -18,6 +18,7 @@ from simulator.server.management.connection_json import (
     channel_name,
     connection_json,
     consumer_json,
+    is_network_client,
 )
 from simulator.server.management.http_errors import Crash, object_not_found
 from simulator.server.management.request import Request
@@ -28,12 +29,8 @@ _CLOSED_BY_US = "Closed via management plugin"
 
 
 def _clients(request: Request) -> list[tuple[Hashable, Client]]:
-    """The network clients that have got as far as a virtual host."""
-    return [(key, client) for key, client in request.node.connections.items() if _is_network(client)]
-
-
-def _is_network(client: Client) -> bool:
-    return client.protocol.startswith("AMQP")
+    """Return the network clients, with the ``id`` of their connections."""
+    return [(key, client) for key, client in request.node.connections.items() if is_network_client(client)]
 
 
 def _connection_json(request: Request, key: Hashable, client: Client) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""``/api/definitions``: export all there is, or one virtual host; import it again.
+"""``/api/definitions``: export and import everything, or one virtual host.
 
 Source: rabbit_mgmt_wm_definitions.erl; rabbit_definitions.erl.
 """
@@ -102,7 +102,7 @@ def _vhost_json(vhost: VirtualHost, request: Request) -> dict[str, Any]:
 
 
 def _sections(vhost: VirtualHost, request: Request) -> dict[str, list[dict[str, Any]]]:
-    """What a virtual host declares; without what every one has, and exclusive queues."""
+    """Return what a virtual host declares, without exclusive queues and the exchanges that every one has."""
     queues = [queue for queue in vhost.queues.values() if queue.owner is None]
     exchanges = [x for x in vhost.exchanges.values() if x.name not in _STOCK]
     if not request.api.definitions_internal_exchanges:
@@ -183,7 +183,7 @@ def _refusal(error: OperatorError, request: Request, *, whole: bool) -> ApiError
 
 
 def _uploaded(request: Request) -> bytes:
-    """The field ``file`` of a form."""
+    """Return the field ``file`` of a form."""
     head = f"Content-Type: {request.headers['content-type']}\r\n\r\n".encode("latin-1")
     for part in message_from_bytes(head + request.body).walk():
         if part.get_param("name", header="content-disposition") == "file":

@@ -1,4 +1,4 @@
-"""``/api/exchanges``: exchanges are listed, declared, deleted, published to.
+"""``/api/exchanges``: list, declare and delete exchanges, and publish to them.
 
 Source: rabbit_mgmt_wm_exchanges.erl, _exchange.erl; rabbit_exchange.erl info.
 """
@@ -15,9 +15,9 @@ from simulator.json_values import plain
 from simulator.server.management import access, listing, messages
 from simulator.server.management.http_errors import Crash, object_not_found
 from simulator.server.management.internal_connections import declare
+from simulator.server.management.message_stats import exchange_stats
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource, vhost_exists
-from simulator.server.management.stats import exchange_stats
 from simulator.server.management.values import amqp_table, boolean
 
 

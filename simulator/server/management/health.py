@@ -1,4 +1,4 @@
-"""``/api/health/checks``, ``/api/healthchecks``, ``/api/aliveness-test``: whether the node is well.
+"""``/api/health/checks``, ``/api/healthchecks``, ``/api/aliveness-test``: check the health of the node.
 
 Source: rabbit_mgmt_wm_health_check_*.erl, rabbit_mgmt_wm_aliveness_test.erl.
 """
@@ -84,7 +84,7 @@ def _node(request: Request) -> Any:
 
 
 def _check(path: str, handler: Handler = _well) -> Resource:
-    """A check that the releases offer which have it in their table."""
+    """Return the resource of a check, which only the releases offer that list it in ``Api.health_checks``."""
     name = path.partition("/")[0]
     return Resource(f"/health/checks/{path}", handler, offered=lambda api: name in api.health_checks)
 

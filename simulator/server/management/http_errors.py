@@ -1,4 +1,4 @@
-"""How the management API says no."""
+"""Errors that the management API answers with."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 
 class ApiError(Exception):
-    """An answer with an error: ``{"error": ..., "reason": ...}`` under a status.
+    """An answer with a status and a body ``{"error": ..., "reason": ...}``.
 
-    ``reason`` is a text, or what RabbitMQ makes of an Erlang tuple: a list.
+    ``reason`` is a text, or a list where RabbitMQ's reason is an Erlang tuple.
     """
 
     def __init__(self, status: int, error: str, reason: Any, headers: dict[str, str] | None = None) -> None:
@@ -20,35 +20,35 @@ class ApiError(Exception):
 
 
 class Crash(Exception):
-    """RabbitMQ's own handler fails on this request: it answers 500 without a word."""
+    """RabbitMQ's own handler crashes on this request and answers 500, without a reason."""
 
 
 class NoCredentials(Exception):
-    """The request names no user: 401, asking for one."""
+    """The request names no user; the answer is 401 and asks for one."""
 
 
 def json_form(term: Any) -> Any:
-    """An Erlang term (``dlx.erlang_printing``) as RabbitMQ writes it in JSON: tuples and strings become lists."""
+    """Return an Erlang term (``dlx.erlang_printing``) in JSON as RabbitMQ writes it: tuples become lists."""
     if isinstance(term, bytes | str):
         return term.decode() if isinstance(term, bytes) else str(term)
     return [json_form(item) for item in term] if isinstance(term, list | tuple) else term
 
 
 def bad_request(reason: Any) -> ApiError:
-    """400."""
+    """Return an error 400."""
     return ApiError(400, "bad_request", reason)
 
 
 def not_found(reason: Any) -> ApiError:
-    """404 with a reason; resources that do not exist answer ``OBJECT_NOT_FOUND`` instead."""
+    """Return an error 404 with a reason; for a resource that does not exist see ``object_not_found``."""
     return ApiError(404, "not_found", reason)
 
 
 def not_authorised(reason: Any) -> ApiError:
-    """401."""
+    """Return an error 401 with a reason."""
     return ApiError(401, "not_authorised", reason)
 
 
 def object_not_found() -> ApiError:
-    """404 of a resource that does not exist."""
+    """Return the error 404 of a resource that does not exist."""
     return ApiError(404, "Object Not Found", "Not Found")

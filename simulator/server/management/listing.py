@@ -1,4 +1,4 @@
-"""Lists as a client wants them: sorted, filtered by name, in pages, with the columns it asked for.
+"""Sorts and filters lists, divides them into pages, and chooses columns, as the query asks.
 
 Source: rabbit_mgmt_util.erl sort_list, filter_and_paginate, extract_columns.
 """
@@ -27,7 +27,7 @@ Item = Mapping[str, Any]
 
 
 class Page(msgspec.Struct, frozen=True):
-    """What part of a list is asked for. ``name``: only items whose name contains it, or matches it."""
+    """The page of a list that the query asks for. ``name``: only items whose name contains it, or matches it."""
 
     number: int
     size: int
@@ -36,7 +36,7 @@ class Page(msgspec.Struct, frozen=True):
 
 
 def listed(items: Sequence[Item], request: Request, sort: tuple[str, ...] = ("vhost", "name")) -> Any:
-    """The list, as the query asks for it; an object with the list in ``items`` when it asks for a page.
+    """Return the list as the query asks for it; if it asks for a page, an object with the list in ``items``.
 
     Raises ``ApiError`` 400 for parameters that make no sense.
     """
@@ -49,7 +49,7 @@ def listed(items: Sequence[Item], request: Request, sort: tuple[str, ...] = ("vh
 
 
 def chosen(item: Item, request: Request) -> Item:
-    """The item with the columns that the query names; all of them when it names none."""
+    """Return the item with the columns that the query names; with all if it names none."""
     columns = request.query.get("columns")
     if columns is None:
         return item
@@ -57,7 +57,7 @@ def chosen(item: Item, request: Request) -> Item:
 
 
 def check_samples(request: Request, error: str = "bad_request") -> None:
-    """Refuse impossible ranges of samples, though there are no samples here."""
+    """Refuse impossible ranges of samples, though this server takes no samples. Raises ``ApiError`` 400."""
     for kind in ("lengths", "msg_rates", "data_rates", "node_stats"):
         age, step = (_number(request.query.get(f"{kind}_{part}")) for part in ("age", "incr"))
         if age is None or step is None:
@@ -123,7 +123,7 @@ def _sorted(items: Sequence[Item], request: Request, sort: tuple[str, ...]) -> l
 
 
 def _dotted(item: Any, key: str) -> Any:
-    """The value under a path such as ``message_stats.publish``; 0 where there is none."""
+    """Return the value at a path such as ``message_stats.publish``; 0 if there is none."""
     for part in key.split("."):
         if not isinstance(item, Mapping) or part not in item:
             return 0
@@ -132,7 +132,7 @@ def _dotted(item: Any, key: str) -> Any:
 
 
 def _term_order(value: Any) -> tuple[int, Any]:
-    """Erlang's order of terms: numbers, atoms, maps, lists, strings."""
+    """Return a sort key in Erlang's order of terms: numbers, atoms, maps, lists, strings."""
     if isinstance(value, bool) or value is None:
         return 1, str(value).lower()
     if isinstance(value, int | float):

@@ -1,4 +1,4 @@
-"""Messages over HTTP: publishing one to an exchange, getting some from a queue.
+"""Publishes a message to an exchange, and gets messages from a queue, over HTTP.
 
 Source: rabbit_mgmt_wm_exchange_publish.erl, rabbit_mgmt_wm_queue_get.erl; rabbit_mgmt_format.erl
 to_basic_properties, basic_properties.
@@ -35,7 +35,7 @@ _GOT_MAX = 100_000
 
 
 def publish(request: Request) -> dict[str, Any]:
-    """``POST .../publish``: whether the message was routed to a queue."""
+    """Publish a message (``POST .../publish``); answer whether it was routed to a queue."""
     _check_exchange(request)
     document = request.json("routing_key", "properties", "payload", "payload_encoding")
     payload = document["payload"]
@@ -73,7 +73,7 @@ def _decoded(payload: str, encoding: Any) -> bytes:
 
 
 def _basic_properties(given: Any) -> dict[str, Any]:
-    """The basic properties among what the request gives; other names are ignored."""
+    """Return the basic properties that the request gives; other names are ignored."""
     if not isinstance(given, dict):
         raise Crash
     properties = {}
@@ -99,7 +99,7 @@ def _property(name: str, value: Any) -> Any:
 
 
 def get(request: Request) -> list[dict[str, Any]]:
-    """``POST .../get``: some messages from the front of a queue, which stay there if ``ackmode`` says so."""
+    """Get messages from the front of a queue (``POST .../get``); whether they stay there depends on ``ackmode``."""
     _check_queue(request)
     document = request.json("ackmode", "count", "encoding")
     ackmode, encoding = document["ackmode"], document["encoding"]
@@ -149,7 +149,7 @@ def _got(channel: InternalChannel, request: Request, count: int, *, no_ack: bool
 
 
 def _give_back(channel: InternalChannel, request: Request, ackmode: str, got: list[Got]) -> None:
-    """Return the messages all together: one by one, each would come at once as the next."""
+    """Return the messages to the queue, all at the end: returned one by one, each would be the next one got."""
     for message in got:
         if ackmode.startswith("reject"):
             channel.run(Reject(channel.id, message.delivery_tag, ackmode == "reject_requeue_true"))

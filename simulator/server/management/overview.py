@@ -1,4 +1,4 @@
-"""``/api/overview``, ``/api/nodes`` and what else says which server this is.
+"""``/api/overview``, ``/api/nodes`` and the other resources that describe the server.
 
 Source: rabbit_mgmt_wm_overview.erl, _nodes.erl, _cluster_name.erl, _extensions.erl.
 """
@@ -11,10 +11,11 @@ from typing import Any
 from dlx.routing import EXCHANGE_TYPES
 from simulator.broker.state import VirtualHost
 from simulator.server.management import access, listing
+from simulator.server.management.connection_json import is_network_client
 from simulator.server.management.http_errors import object_not_found
+from simulator.server.management.message_stats import overall_stats, with_rates
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource
-from simulator.server.management.stats import overall_stats, with_rates
 
 # What comes and goes is not counted.
 _CHURN = dict.fromkeys(
@@ -35,7 +36,7 @@ _UNMEASURED = dict.fromkeys(
 
 
 def listeners(request: Request) -> list[dict[str, Any]]:
-    """What the node listens on."""
+    """Return the listeners of the node."""
     ports = {"amqp": request.node.amqp_port, "http": _http_port(request)}
     return [
         {
@@ -116,7 +117,7 @@ def _object_totals(vhosts: list[VirtualHost], request: Request) -> dict[str, int
     connections = [
         request.broker.connections[key]
         for key, client in request.node.connections.items()
-        if key in request.broker.connections and client.protocol.startswith("AMQP")
+        if key in request.broker.connections and is_network_client(client)
     ]
     return {
         "channels": sum(len(connection.channels) for connection in connections),
@@ -134,7 +135,7 @@ def _contexts(request: Request) -> list[dict[str, Any]]:
 
 
 def _node(request: Request) -> dict[str, Any]:
-    """The node. What a simulator has no measure for (files, sockets, processes) is 0."""
+    """Describe the node. Numbers that a simulator cannot measure (files, sockets, processes) are 0."""
     versions = {name: value for name, value in _versions(request).items() if name in request.api.node_versions}
     draining = {"being_drained": False} if request.api.nodes_can_be_drained else {}
     return (

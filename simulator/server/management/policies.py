@@ -1,7 +1,7 @@
 """``/api/policies``, ``/api/operator-policies``, ``/api/parameters``, ``/api/global-parameters``, limits.
 
-Of the runtime parameters there are only policies here: no plugin keeps others. Limits
-of virtual hosts and users are refused, since nothing would heed them.
+Policies are the only runtime parameters here, since no plugin keeps others. Limits of
+virtual hosts and users are refused, because nothing would enforce them.
 
 Source: rabbit_mgmt_wm_policy.erl, _operator_policy.erl, _parameter.erl, _global_parameter.erl.
 """
@@ -26,7 +26,7 @@ _COMPONENTS = {"policy": False, "operator_policy": True}
 
 
 def policies_of(vhost: VirtualHost, *, operator: bool) -> dict[str, Policy]:
-    """The policies of a virtual host, or its operator policies."""
+    """Return the policies of a virtual host, or its operator policies."""
     return vhost.operator_policies if operator else vhost.policies
 
 
@@ -112,7 +112,7 @@ def _policy_resources(path: str, operator: bool, allow: access.Rule) -> tuple[Re
 
 
 def parameters(vhost: VirtualHost, component: str | None = None) -> Iterator[dict[str, Any]]:
-    """The runtime parameters of a virtual host; policies only where they are asked for by name."""
+    """Yield the runtime parameters of a virtual host; policies only if ``component`` asks for them."""
     for name in ("operator_policy",) if component is None else (component,):
         if name in _COMPONENTS:
             for policy in policies_of(vhost, operator=_COMPONENTS[name]).values():
@@ -160,7 +160,7 @@ def _global_parameters(request: Request) -> Any:
 
 
 def global_parameters(request: Request) -> list[dict[str, Any]]:
-    """All global parameters."""
+    """Return all global parameters."""
     return [{"name": name, "value": value} for name, value in request.management.global_parameters.items()]
 
 

@@ -1,4 +1,4 @@
-"""Policies as the management API describes them, and what two of them come to together.
+"""Describes policies as the management API does, and merges a policy with an operator policy.
 
 Source: rabbit_policy.erl format, merge_operator_definitions; rabbit_policies.erl merge_policy_value.
 """
@@ -15,7 +15,7 @@ from simulator.json_values import plain
 
 
 def policy_json(policy: Policy, vhost: str) -> dict[str, Any]:
-    """A policy or operator policy."""
+    """Describe a policy or operator policy."""
     return {
         "vhost": vhost,
         "name": policy.name,
@@ -27,14 +27,14 @@ def policy_json(policy: Policy, vhost: str) -> dict[str, Any]:
 
 
 def policy_parameter(policy: Policy, vhost: str, component: str) -> dict[str, Any]:
-    """The runtime parameter in which a policy is kept."""
+    """Describe the runtime parameter in which a policy is kept."""
     facts = policy_json(policy, vhost)
     value = {name: facts[name] for name in ("pattern", "definition", "priority", "apply-to")}
     return {"value": value, "vhost": vhost, "component": component, "name": policy.name}
 
 
 def effective_definition(policy: Policy | None, operator: Policy | None, release: Release) -> dict[str, Any]:
-    """What a queue's policy and operator policy say together: the operator's numbers can only lower."""
+    """Merge a queue's policy and operator policy; of two numbers the lower one applies."""
     own: Mapping[str, Any] = {} if policy is None else policy.definition
     merged = dict(own)
     for key, value in ({} if operator is None else operator.definition).items():

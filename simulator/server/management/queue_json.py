@@ -1,8 +1,8 @@
-"""One queue as the management API describes it.
+"""Describes a queue as the management API does.
 
-What a simulator has no measure for is there with a neutral value where clients may
-rely on it (memory, reductions, garbage collection), and not there otherwise: how
-many messages are persistent in a classic queue, and ready by priority in a quorum queue.
+Fields that a simulator cannot measure have a neutral value if clients may rely on them
+(memory, reductions, garbage collection). Others are missing: how many messages are
+persistent in a classic queue, and ready by priority in a quorum queue.
 
 Source: rabbit_mgmt_format.erl queue; rabbit_amqqueue_process.erl, rabbit_quorum_queue.erl and
 rabbit_stream_queue.erl info; live servers.
@@ -17,20 +17,20 @@ from simulator.broker.state import Connection, QueueState
 from simulator.json_values import plain
 from simulator.server.management.connection_json import UNKNOWN_GARBAGE, channel_details, consumer_json
 from simulator.server.management.management_releases import Api
+from simulator.server.management.message_stats import queue_stats, with_rates
 from simulator.server.management.policy_json import effective_definition
-from simulator.server.management.stats import queue_stats, with_rates
 from simulator.server.management.values import moment
 from simulator.server.node import Node
 
 
 def listed_queue(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
-    """A queue as lists show it that are not asked for more."""
+    """Describe a queue for a list, briefly where the release does so."""
     facts = queue_json(queue, node, api)
     return {name: value for name, value in facts.items() if value is not None} if api.brief_lists else facts
 
 
 def queue_json(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
-    """All that is known of a queue, but for its consumers."""
+    """Describe a queue, except for its consumers."""
     facts = declaration(queue, api) | _policies(queue, node) | _counts(queue)
     facts |= {"consumers": len(queue.consumers), "memory": _bytes(queue), "node": node.broker.node}
     facts |= {"reductions": 0, "reductions_details": {"rate": 0.0}, "state": "running"}
@@ -43,7 +43,7 @@ def queue_json(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
 
 
 def queue_details(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
-    """A queue asked for by itself: with its consumers, too."""
+    """Describe a queue that is asked for by itself, with its consumers."""
     consumers = [
         consumer_json(consumer, api) | {"channel_details": channel_details(consumer.channel, node)}
         for consumer in queue.consumers
@@ -60,7 +60,7 @@ def queue_details(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
 
 
 def queue_without_stats(queue: QueueState, node: Node, api: Api, *, totals: bool) -> dict[str, Any]:
-    """A queue as ``disable_stats=true`` shows it; ``totals``: with its numbers of messages."""
+    """Describe a queue for ``disable_stats=true``; ``totals``: with its numbers of messages."""
     kind = queue.definition.type
     facts = declaration(queue, api) | {"node": node.broker.node}
     facts["state"] = "running" if totals else api.state_without_stats
@@ -79,7 +79,7 @@ def queue_without_stats(queue: QueueState, node: Node, api: Api, *, totals: bool
 
 
 def declaration(queue: QueueState, api: Api) -> dict[str, Any]:
-    """What was declared."""
+    """Describe the declaration of a queue."""
     definition = queue.definition
     facts = {
         "arguments": plain(definition.arguments),
@@ -187,7 +187,7 @@ def _members(node: Node) -> dict[str, Any]:
 
 
 def _utilisation(queue: QueueState, api: Api, idle: int | None) -> dict[str, Any]:
-    """The share of time in which consumers could take messages: all of it or none, as there are any."""
+    """Return the share of time in which consumers could take messages: all if there are any, else none."""
     share: float | None = 1.0 if queue.active else idle
     facts: dict[str, Any] = {"consumer_utilisation": share}
     return facts | ({"consumer_capacity": share or 0} if api.consumer_capacity else {})

@@ -1,4 +1,4 @@
-"""``/api/queues``: queues are listed, declared, deleted, purged.
+"""``/api/queues``: list, declare, delete and purge queues.
 
 Source: rabbit_mgmt_wm_queues.erl, _queue.erl, _queue_purge.erl, _queue_actions.erl.
 """

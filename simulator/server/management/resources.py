@@ -54,13 +54,13 @@ class Resource:
 
     @property
     def methods(self) -> dict[str, Handler]:
-        """The handlers by method, in the order in which the header Allow names them."""
+        """The handlers by method, in the order of the header Allow."""
         found = {"HEAD": self.get, "GET": self.get, "PUT": self.put, "POST": self.post, "DELETE": self.delete}
         return {method: handler for method, handler in found.items() if handler is not None}
 
     @property
     def allowed(self) -> str:
-        """The header Allow."""
+        """The value of the header Allow."""
         return ", ".join((*self.methods, "OPTIONS"))
 
 

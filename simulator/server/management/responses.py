@@ -1,4 +1,4 @@
-"""Answers of JSON."""
+"""Makes responses of JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """An answer of JSON, which nobody is to keep. Text that is no UTF-8 is shown with question marks."""
+    """Return a response of JSON, not to be cached. Question marks replace characters that UTF-8 cannot encode."""
     try:
         body = _encode(value)
     except UnicodeEncodeError:

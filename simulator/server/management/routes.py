@@ -1,17 +1,18 @@
-"""All resources of the management API; each is described where its subject is."""
+"""All resources of the management API, collected from the modules that describe them."""
 
 from __future__ import annotations
 
 from simulator.server.management import (
     bindings,
+    clock,
     connections,
     definitions,
     exchanges,
     health,
+    histories,
     overview,
     policies,
     queues,
-    simulation,
     traces,
     users,
     vhosts,
@@ -29,5 +30,6 @@ RESOURCES = (
     *bindings.RESOURCES,
     *connections.RESOURCES,
     *traces.RESOURCES,
-    *simulation.RESOURCES,
+    *clock.RESOURCES,
+    *histories.RESOURCES,
 )

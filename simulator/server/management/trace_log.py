@@ -1,8 +1,8 @@
-"""Trace logs: what the tracing plugin writes about each message of the firehose.
+"""Writes trace logs: a record for each message of the firehose, as the tracing plugin writes it.
 
-The logs that the simulator writes are read by ``dlx replay`` and ``dlx convert`` as
-RabbitMQ's own are. Two of the text format's traits are not copied: 4.0 writes
-characters as single bytes, and nothing ever breaks a payload's lines.
+``dlx replay`` and ``dlx convert`` read them as they read RabbitMQ's own. Two traits of the
+text format are not copied: 4.0 writes characters as single bytes, and nothing ever breaks
+a payload's lines.
 
 Source: rabbit_tracing_consumer.erl delivery_to_log_record, log.
 """
@@ -47,17 +47,17 @@ class TraceLog:
             self.size -= len(self._records.popleft())
 
     def content(self) -> bytes:
-        """All records."""
+        """Return all records."""
         return b"".join(self._records)
 
 
 def trace_record(
     trace: Message, body: bytes, time_us: int, api: Api, *, form: str, max_payload_bytes: int | None
 ) -> bytes:
-    """One record of a message that came from the exchange ``amq.rabbitmq.trace``.
+    """Return the record of a message that came from the exchange ``amq.rabbitmq.trace``.
 
     Args:
-        trace: the message; all there is to know is in its headers.
+        trace: the message; its headers describe the traced one.
         body: the payload of the message that was traced.
         time_us: when, microseconds since 1970.
         api: the release's way of writing.

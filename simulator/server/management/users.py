@@ -1,7 +1,7 @@
 """``/api/users``, ``/api/whoami``, ``/api/permissions``, ``/api/topic-permissions``.
 
-A simulator keeps passwords as they are; what stands in for a hash is made of the
-password when it is asked for, in RabbitMQ's form.
+The simulator keeps passwords as they are. It makes a hash, in RabbitMQ's form, only when
+one is asked for.
 
 Source: rabbit_mgmt_wm_user.erl, _users.erl, _permission.erl, _topic_permission.erl; rabbit_password.erl.
 """
@@ -38,7 +38,7 @@ _NO_PASSWORD = ""
 
 
 def password_hash(password: str) -> str:
-    """A password as RabbitMQ keeps it: four bytes of salt (here always the same) and the SHA-256 of both."""
+    """Hash a password as RabbitMQ does: four bytes of salt (made of the password), and the SHA-256 of both."""
     if password == _NO_PASSWORD:
         return ""
     salt = hashlib.sha256(password.encode()).digest()[:4]
@@ -46,7 +46,7 @@ def password_hash(password: str) -> str:
 
 
 def user_json(user: User, api: Api) -> dict[str, Any]:
-    """A user as lists and exports show it."""
+    """Describe a user for lists and exports."""
     facts: dict[str, Any] = {
         "name": user.name,
         "password_hash": password_hash(user.password),
@@ -100,7 +100,7 @@ def _put(request: Request) -> None:
 
 
 def _password(document: dict[str, Any], user: User | None) -> str:
-    """The password that the request gives. A hash says nothing, unless it is that of the password it has."""
+    """Return the password that the request gives. A hash is accepted only if the user has that password already."""
     if isinstance(document.get("password"), str):
         return str(document["password"])
     given = document.get("password_hash")
@@ -140,7 +140,7 @@ def _hashed(request: Request) -> Any:
 
 
 def permissions(users: list[User]) -> Iterator[dict[str, str]]:
-    """The permissions of these users in all virtual hosts."""
+    """Yield the permissions of these users in all virtual hosts."""
     for user in users:
         for vhost, granted in user.permissions.items():
             rights = {"configure": granted.configure, "write": granted.write, "read": granted.read}
@@ -148,7 +148,7 @@ def permissions(users: list[User]) -> Iterator[dict[str, str]]:
 
 
 def topic_permissions(users: list[User]) -> Iterator[dict[str, str]]:
-    """The topic permissions of these users in all virtual hosts."""
+    """Yield the topic permissions of these users in all virtual hosts."""
     for user in users:
         for (vhost, exchange), (write, read) in user.topic_permissions.items():
             yield {"user": user.name, "vhost": vhost, "exchange": exchange, "write": write, "read": read}
@@ -165,7 +165,7 @@ def _granted_topics(request: Request) -> Any:
 
 
 def _users(request: Request) -> list[User]:
-    """The users whose permissions are asked for: one, or all."""
+    """Return the user that the path names; all if it names none."""
     return [_needed_user(request)] if "user" in request.names else list(request.broker.users.values())
 
 
@@ -193,7 +193,7 @@ def _permission(request: Request) -> Any:
 
 
 def _strings(request: Request, *names: str) -> list[str]:
-    """What the request grants. Raises ``ApiError`` where user or virtual host do not exist."""
+    """Return the strings that the request gives. Raises ``ApiError`` if user or virtual host do not exist."""
     if _user(request) is None or request.vhost is None:
         raise bad_request("vhost_or_user_not_found")
     document = request.json(*names)

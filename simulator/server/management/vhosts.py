@@ -1,4 +1,4 @@
-"""``/api/vhosts``: virtual hosts, and what belongs to one of them.
+"""``/api/vhosts``: list, create, change and delete virtual hosts.
 
 Source: rabbit_mgmt_wm_vhosts.erl, _vhost.erl; rabbit_vhost.erl info, put_vhost.
 """
@@ -11,16 +11,16 @@ from simulator.broker.commands import AddVhost, DeleteVhost, SetPermissions, Set
 from simulator.broker.state import VirtualHost
 from simulator.server.management import access, listing
 from simulator.server.management.http_errors import Crash, bad_request
+from simulator.server.management.message_stats import overall_stats, with_rates
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource, vhost_exists
-from simulator.server.management.stats import overall_stats, with_rates
 from simulator.server.management.values import boolean, tag_names
 
 _QUEUE_TYPES = ("classic", "quorum", "stream")
 
 
 def metadata(vhost: VirtualHost, request: Request) -> dict[str, Any]:
-    """Description, tags and default queue type, as far as the release keeps them."""
+    """Return description, tags and default queue type, as far as the release keeps them."""
     facts: dict[str, Any] = {"description": vhost.description, "tags": list(vhost.tags)}
     if request.api.vhost_default_queue_type == "shown" or vhost.default_queue_type is not None:
         facts["default_queue_type"] = vhost.default_queue_type or "classic"
@@ -39,7 +39,7 @@ def _vhost_json(vhost: VirtualHost, request: Request) -> dict[str, Any]:
 
 
 def _stats(vhost: VirtualHost) -> dict[str, Any]:
-    """Numbers of messages, once there were any."""
+    """Return the numbers of messages, once there were any."""
     stats = overall_stats([vhost])
     if not stats:
         return {}

@@ -1,4 +1,4 @@
-"""What was coded before: equal keys give the same object, as long as it is remembered."""
+"""Remembers what was encoded or decoded: equal keys give the same object as long as it is remembered."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ REMEMBERED_MAX = 4096
 LENGTH_MAX = 1024  # longer keys are coded every time: they rarely come back
 
 
-class Memo(dict[Key, Value]):
-    """A coder or decoder that is asked by indexing. Forgets everything when it is full."""
+class CodecCache(dict[Key, Value]):
+    """Encodes or decodes by indexing, ``cache[key]``. Forgets everything when it is full."""
 
     def __init__(self, code: Callable[[Key], Value]) -> None:
         super().__init__()

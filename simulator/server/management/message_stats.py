@@ -1,7 +1,7 @@
-"""Counters as the management API shows them: ``message_stats``, with a rate beside each number.
+"""Describes counters as the management API does: ``message_stats``, with a rate beside each number.
 
-Rates are 0.0 throughout: nothing here samples over time, which a virtual clock
-would make meaningless.
+All rates are 0.0: this server takes no samples over time, since a virtual clock would
+make them meaningless.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PUBLISHED = ("confirm", "drop_unroutable", "publish", "return_unroutable")
 
 
 def with_rates(numbers: dict[str, int]) -> dict[str, Any]:
-    """The numbers, each with its rate."""
+    """Return the numbers, each with its rate."""
     shown: dict[str, Any] = {}
     for name, number in numbers.items():
         shown[name] = number
@@ -25,7 +25,7 @@ def with_rates(numbers: dict[str, int]) -> dict[str, Any]:
 
 
 def queue_stats(counters: Counters) -> dict[str, Any]:
-    """``message_stats`` of a queue: what was taken from it once anything was, what entered once anything did."""
+    """Return ``message_stats`` of a queue: deliveries once there were any, publishes once there were any."""
     numbers = _taken(counters)
     if counters.publish:
         numbers["publish"] = counters.publish
@@ -33,7 +33,7 @@ def queue_stats(counters: Counters) -> dict[str, Any]:
 
 
 def exchange_stats(counters: Counters | None) -> dict[str, Any]:
-    """``message_stats`` of an exchange: what was published to it, and what of that entered queues."""
+    """Return ``message_stats`` of an exchange: publishes to it, and how many copies it routed to queues."""
     if counters is None or not counters.publish:
         return {}
     numbers = {"publish_in": counters.publish}
@@ -43,7 +43,7 @@ def exchange_stats(counters: Counters | None) -> dict[str, Any]:
 
 
 def channel_stats(channel: Channel) -> dict[str, Any]:
-    """``message_stats`` of a channel, as far as it knows: its deliveries, and the publishes that it confirms."""
+    """Return ``message_stats`` of a channel, which counts its deliveries and the publishes that it confirms."""
     numbers = {}
     if channel.next_delivery_tag > 1:
         numbers["deliver_get"] = channel.next_delivery_tag - 1
@@ -53,7 +53,7 @@ def channel_stats(channel: Channel) -> dict[str, Any]:
 
 
 def overall_stats(vhosts: list[VirtualHost]) -> dict[str, Any]:
-    """``message_stats`` of several virtual hosts together."""
+    """Return ``message_stats`` of several virtual hosts together."""
     queues = [queue.counters for vhost in vhosts for queue in vhost.queues.values()]
     exchanges = [counters for vhost in vhosts for counters in vhost.exchange_counters.values()]
     numbers = dict.fromkeys(_TAKEN + _PUBLISHED, 0)

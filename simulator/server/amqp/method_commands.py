@@ -1,4 +1,4 @@
-"""What a client's methods ask of the broker: fields to commands."""
+"""Turns the methods that clients send into commands of the broker."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ _NOT_THE_BROKERS = frozenset({"ticket", "nowait"})
 _RENAMED = {"global": "global_"}
 
 
-def request(method: str, channel: ChannelId, fields: dict[str, Any]) -> Command | None:
-    """The command of a method; ``None`` for a method that no client may send."""
+def command_for(method: str, channel: ChannelId, fields: dict[str, Any]) -> Command | None:
+    """Return the command of a method; ``None`` for a method that no client may send."""
     make = _COMMANDS.get(method)
     if make is None:
         return None

@@ -141,7 +141,7 @@ async def _body(received: HTTPRequest) -> bytes:
 
 
 async def _live(receive: Receive, send: Send) -> None:
-    """Start and stop as the server says; there is nothing to do for either."""
+    """Confirm start and stop to the server; neither needs any work."""
     while True:
         message = await receive()
         if message["type"] == "lifespan.startup":
