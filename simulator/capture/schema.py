@@ -36,7 +36,7 @@ COLUMNS: tuple[tuple[str, str, bool, str], ...] = (
     ("channel", "int32", False, "Channel number; 0 for protocols without channels."),
     ("exchange", "string", False, "Exchange it was last published to; empty: the default exchange."),
     ("queue", "string", True, "Queue it was delivered from; null for published."),
-    ("routed_queues", "list<string>", True, "Queues it was routed to; null unless published, and null from a recorder."),
+    ("routed_queues", "list<string>", True, "Queues it was routed to; null unless published, and from a recorder."),
     ("routing_keys", "list<string>", False, "Routing keys, CC and BCC included."),
     ("redelivered", "bool", True, "Whether it was redelivered; only a live capture knows, else null."),
     ("message", "string", False, "Identity: message_id, or content: and a hash of everything that dying keeps."),
