@@ -1,4 +1,4 @@
-"""What came of each message under one system: told from the system's events, in the vocabulary they all share."""
+"""Tells from a system's events what happened to each message in the end, in the words that all systems share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class End(StrEnum):
 
 
 class Fate(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one message.
+    """What happened to one message in the end.
 
     Attributes:
         message: its name.
@@ -52,12 +52,12 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a history under one system.
+    """What happened to the messages of a history under one system.
 
     Attributes:
         system: its name.
         version: which release or profile of it.
-        messages: what came of each message, in the order of the history.
+        messages: what happened to each message, in the order of the history.
         notes: where the system could not do what the history says.
         scenario: what was run: a scenario for ``dlx simulate``.
     """
@@ -102,12 +102,12 @@ class Ran(msgspec.Struct, kw_only=True):
 
 
 def deliveries(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The events that handed a message to the consumer; dead letters are not consumed."""
+    """Return the events that handed a message to the consumer; dead letters are not consumed."""
     return [event for event in events if event["event"] == Event.DELIVERED]
 
 
 def fates(history: History, ran: Ran) -> list[Fate]:
-    """What came of each message."""
+    """Return what happened to each message in the end."""
     return [_fate(history, ran, message.name) for message in history.messages]
 
 
