@@ -32,7 +32,7 @@ _MAX_PRIORITY = 255
 
 
 def integer(value: Any, _arguments: Arguments, release: Release) -> Any:
-    """Any of AMQP's integer types."""
+    """Check for any of AMQP's integer types."""
     kind = type_name(value)
     if kind in _INTEGERS:
         return None
@@ -54,7 +54,7 @@ def positive(value: Any, arguments: Arguments, release: Release) -> Any:
 
 
 def message_ttl(value: Any, arguments: Arguments, release: Release) -> Any:
-    """Milliseconds, ten years at most."""
+    """Check for milliseconds, at most ten years."""
     wrong = not_negative(value, arguments, release)
     longest = release.expiration_max_ms
     if wrong is None and longest is not None and value > longest:
@@ -63,7 +63,7 @@ def message_ttl(value: Any, arguments: Arguments, release: Release) -> Any:
 
 
 def expires(value: Any, arguments: Arguments, release: Release) -> Any:
-    """Milliseconds, not 0."""
+    """Check for milliseconds above 0."""
     wrong = message_ttl(value, arguments, release)
     return (Atom("value_zero"), 0) if wrong is None and value == 0 else wrong
 
@@ -82,7 +82,7 @@ def string(value: Any, _arguments: Arguments, _release: Release) -> Any:
 
 
 def dead_letter_routing_key(value: Any, arguments: Arguments, release: Release) -> Any:
-    """A string, where there is a dead-letter exchange."""
+    """Check for a string beside a dead-letter exchange."""
     wrong = string(value, arguments, release)
     if wrong is None and "x-dead-letter-exchange" not in arguments:
         return Atom("routing_key_but_no_dlx_defined")
@@ -102,7 +102,7 @@ def leader_locator(value: Any, _arguments: Arguments, release: Release) -> Any:
 
 
 def queue_mode(value: Any, _arguments: Arguments, release: Release) -> Any:
-    """Nothing is checked any more where the release knows no modes."""
+    """Check for a mode of classic queues; accept anything in releases that have no modes."""
     if not release.queue_mode_checked:
         return None
     return _one_of(("default", "lazy"), value, _unsupported("queue mode", value, release))
@@ -121,7 +121,7 @@ def queue_version(value: Any, arguments: Arguments, release: Release) -> Any:
 
 
 def max_age(value: Any, arguments: Arguments, release: Release) -> Any:
-    """A number and one of Y, M, D, h, m, s."""
+    """Check for a number and one of Y, M, D, h, m, s."""
     wrong = string(value, arguments, release)
     if wrong is None and age_ms(value, release) is None:
         return Atom("invalid_max_age")
@@ -129,7 +129,10 @@ def max_age(value: Any, arguments: Arguments, release: Release) -> Any:
 
 
 def age_ms(value: str | bytes, release: Release) -> int | None:
-    """A number above 0 and a unit, in ms; ``None`` for anything else. What follows a line break is not looked at."""
+    """Return the age that a number above 0 and a unit give, in ms; ``None`` for anything else.
+
+    RabbitMQ ignores everything behind a line break.
+    """
     text = value.decode("latin-1") if isinstance(value, bytes) else value
     number, unit = _AGE.match(text).groups()  # type: ignore[union-attr]
     if not number and release.non_numeric_max_age == "internal error":
@@ -140,14 +143,14 @@ def age_ms(value: str | bytes, release: Release) -> int | None:
 
 
 def stream_offset(value: Any, _arguments: Arguments, release: Release) -> Any:
-    """``first``, ``last``, ``next`` or an age, where it is a string."""
+    """Check that a string is ``first``, ``last``, ``next`` or an age."""
     if type_name(value) != "longstr" or value in _NAMED_OFFSETS or age_ms(value, release) is not None:
         return None
     return Atom("invalid_stream_offset_arg"), (Atom("longstr"), field_term(value))
 
 
 def is_stream_offset(value: Any) -> bool:
-    """Whether a stream can start there at all: at a number, at a time or at what a string says."""
+    """Return whether a stream can start at such a value: a number, a time or a named offset."""
     kind = type_name(value)
     return kind in _INTEGERS or kind in ("longstr", "timestamp") or field_term(value) in _NAMED_OFFSETS_IN_BYTES
 
@@ -170,5 +173,5 @@ def _unsupported(what: str, value: Any, release: Release) -> Any:
 
 
 def _string(text: str) -> list[int]:
-    """An Erlang string."""
+    """Return the text as an Erlang string, a list of code points."""
     return list(map(ord, text))

@@ -43,7 +43,7 @@ def check_binding(
     vhost: str = "/",
     destination: Queue | Exchange | None = None,
 ) -> None:
-    """Raises ``Refusal`` for a binding that the type of ``exchange`` does not take.
+    """Raise ``Refusal`` for a binding that the type of ``exchange`` does not take.
 
     Only x-local-random looks at the ``destination``, when it is given.
     """

@@ -21,7 +21,7 @@ _CHECKS: tuple[tuple[str, Check], ...] = (
 
 
 def check_consumer_arguments(queue: Queue, arguments: Arguments, *, vhost: str, release: Release) -> None:
-    """Raises ``Refusal`` for what a consumer of ``queue`` may not ask; looked at before all else of the queue."""
+    """Raise ``Refusal`` for what a consumer of ``queue`` may not ask; looked at before all else of the queue."""
     if not arguments:
         return
     by_type = {

@@ -19,7 +19,7 @@ from dlx.releases import Release
 
 
 def record_in_annotations(message: Message, release: Release, *, queue: str, reason: str, time_s: int) -> Message:
-    """The message after one more death. ``time_s`` is the time of death in seconds."""
+    """Return the message after one more death. ``time_s`` is the time of death in seconds."""
     death = Death(
         queue=queue,
         reason=reason,
@@ -39,7 +39,7 @@ def record_in_annotations(message: Message, release: Release, *, queue: str, rea
 
 
 def annotated_headers(message: Message) -> dict[str, Any]:
-    """The headers that the annotations add to a delivery."""
+    """Return the headers that the annotations add to a delivery."""
     added: dict[str, Any] = {}
     if message.deaths is not None:
         added[X_DEATH] = [death.as_table() for death in message.deaths]

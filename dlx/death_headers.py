@@ -31,7 +31,7 @@ class QueueCrashError(Exception):
 
 
 def record_in_headers(message: Message, release: Release, *, queue: str, reason: str, time_s: int) -> Message:
-    """The message after one more death, its headers sorted by name.
+    """Return the message after one more death, its headers sorted by name.
 
     ``time_s`` is the time of death in seconds. Raises ``QueueCrashError`` for the
     malformed histories that crash a real queue.
@@ -54,7 +54,7 @@ def record_in_headers(message: Message, release: Release, *, queue: str, reason:
 
 
 def sorted_table(table: Table) -> dict[str, Any]:
-    """The table with its keys in the order of their bytes."""
+    """Return the table with its keys in the order of their bytes."""
     return {key: table[key] for key in sorted(table, key=_octets)}
 
 
@@ -87,7 +87,7 @@ def _prepended(entries: Sequence[Any], info: Table, release: Release) -> list[An
 
 
 def _grouped(entries: Sequence[Table]) -> list[Table]:
-    """One entry for each queue and reason; the count of one that has none is how many there were."""
+    """Return one entry for each queue and reason; the count of one that has none is how many there were."""
     if len(entries) <= 1:
         return list(entries)
     grouped: dict[str, Table] = {}

@@ -39,11 +39,11 @@ class Death(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, str]:
-        """What entries merge on: the queue and the reason."""
+        """Return what entries merge on: the queue and the reason."""
         return self.queue, self.reason
 
     def as_table(self) -> dict[str, Any]:
-        """The entry as an AMQP table, in the field order of 3.13 and later (mc_amqpl.erl death_table)."""
+        """Return the entry as an AMQP table, in the field order of 3.13 and later (mc_amqpl.erl death_table)."""
         table: dict[str, Any] = {}
         if self.original_expiration is not None:
             table["original-expiration"] = self.original_expiration
@@ -64,12 +64,12 @@ class DeathPoint(msgspec.Struct, frozen=True):
     exchange: str
 
     def as_headers(self, names: tuple[str, str, str]) -> dict[str, str]:
-        """The three headers; ``names`` is ``FIRST_DEATH_HEADERS`` or ``LAST_DEATH_HEADERS``."""
+        """Return the three headers; ``names`` is ``FIRST_DEATH_HEADERS`` or ``LAST_DEATH_HEADERS``."""
         return dict(zip(names, (self.reason, self.queue, self.exchange), strict=True))
 
 
 def merged(deaths: Iterable[Death], death: Death, *, reverse: bool = False) -> tuple[Death, ...]:
-    """The history after one more death: newest first, equal queue and reason merged.
+    """Return the history after one more death: newest first, equal queue and reason merged.
 
     ``reverse`` turns the known deaths round first, as releases until 3.12 do.
     Source: mc.erl record_death (3.13.3 and later).
@@ -83,7 +83,7 @@ def merged(deaths: Iterable[Death], death: Death, *, reverse: bool = False) -> t
 
 
 def deaths_in_header(headers: Mapping[str, Any] | None) -> tuple[Death, ...] | None:
-    """The history that 3.13 takes over from a client's ``x-death``; ``None`` where there is none.
+    """Return the history that 3.13 takes over from a client's ``x-death``; ``None`` where there is none.
 
     Entries that lack a field are passed over, and a header that is no array counts
     as none. Source: mc_amqpl.erl headers_to_deaths, recover_deaths (3.13.7).
@@ -118,7 +118,7 @@ def _recovered(entry: Any) -> Death | None:
 
 
 def seconds(value: Any) -> int | None:
-    """A timestamp header as seconds since 1970: a datetime (naive means UTC) or an integer; else ``None``."""
+    """Return a timestamp header as seconds since 1970: a datetime (naive means UTC) or an integer; else ``None``."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):

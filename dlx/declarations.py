@@ -82,7 +82,7 @@ _COMPARED = {
 
 
 def queue_arguments(kind: str, release: Release) -> frozenset[str]:
-    """The arguments that a queue of that type has in that release."""
+    """Return the arguments that a queue of that type has in that release."""
     by_type = {
         CLASSIC: release.classic_queue_arguments,
         QUORUM: release.quorum_queue_arguments,
@@ -103,7 +103,7 @@ def declared_queue(
     default_queue_type: str | None = None,
     server_named: bool = False,
 ) -> Queue:
-    """The queue that a declaration makes, with its type and with the arguments that the release shows.
+    """Return the queue that a declaration makes, with its type and with the arguments that the release shows.
 
     ``default_queue_type`` is the virtual host's; ``server_named`` says that the server made up the name.
     An exclusive queue is not durable, whatever was asked. Raises ``Refusal``.
@@ -138,7 +138,7 @@ def imported_queue(
     release: Release,
     default_queue_type: str | None = None,
 ) -> Queue | None:
-    """The queue that a definitions document makes; ``None`` where the release leaves it out without a word.
+    """Return the queue that a definitions document makes; ``None`` where the release leaves it out without a word.
 
     Raises ``Refusal``.
     """
@@ -162,7 +162,7 @@ def augmented_arguments(
     durable: bool = True,
     auto_delete: bool = False,
 ) -> Arguments:
-    """The arguments with which the release keeps a queue: from 4.0 they always name its type.
+    """Return the arguments with which the release keeps a queue: from 4.0 they always name its type.
 
     ``durable`` is false for an exclusive queue. A default type that cannot be so gives way to classic.
     """
@@ -180,12 +180,12 @@ def augmented_arguments(
 
 
 def _sorted(arguments: Arguments) -> Arguments:
-    """A table that a server adds to comes out sorted."""
+    """Return the arguments sorted by key, as a server returns a table to which it adds."""
     return dict(sorted(arguments.items(), key=lambda item: item[0].encode(errors="surrogateescape")))
 
 
 def check_server_named(arguments: Arguments, release: Release) -> None:
-    """Raises ``Refusal`` where the server makes up no names for queues of the type."""
+    """Raise ``Refusal`` where the server makes up no names for queues of the type."""
     if release.server_named_queues == "all types":
         return
     term = field_term(arguments.get(_TYPE, CLASSIC))
@@ -200,12 +200,12 @@ def check_server_named(arguments: Arguments, release: Release) -> None:
 
 
 def check_dead_letter_exchange_type(name: str, vhost: str, arguments: Arguments) -> None:
-    """Raises ``Refusal`` where the name of a new queue's dead-letter exchange is no string."""
+    """Raise ``Refusal`` where the name of a new queue's dead-letter exchange is no string."""
     check_name_argument(_DEAD_LETTER_EXCHANGE, resource("queue", name, vhost), arguments)
 
 
 def check_name_argument(key: str, declared: str, arguments: Arguments) -> None:
-    """Raises ``Refusal`` where the argument is there and is no string, as an exchange's name must be."""
+    """Raise ``Refusal`` where the argument is there and is no string, as an exchange's name must be."""
     if key in arguments:
         kind = type_name(arguments[key])
         if kind != "longstr":
@@ -296,7 +296,7 @@ def check_queue_equivalence(
     release: Release,
     default_queue_type: str | None = None,
 ) -> None:
-    """Raises ``Refusal`` where a declaration does not describe the queue that exists.
+    """Raise ``Refusal`` where a declaration does not describe the queue that exists.
 
     Whose an exclusive queue is, is the caller's to know, and looked at before this.
     """
@@ -317,7 +317,7 @@ def check_queue_equivalence(
 
 
 def _compared(arguments: Arguments, release: Release) -> Arguments:
-    """The arguments as they are compared: 12M and 360D are the same age where the release counts milliseconds."""
+    """Return the arguments as the release compares them: where it counts ms, 12M and 360D are the same age."""
     age = arguments.get("x-max-age")
     if release.max_age_compared == "as written" or not isinstance(age, str):
         return arguments
@@ -326,13 +326,13 @@ def _compared(arguments: Arguments, release: Release) -> Arguments:
 
 
 def check_same(key: str, current: bool | str, received: bool | str, declared: str) -> None:
-    """Raises ``Refusal`` where a property is received otherwise than it is."""
+    """Raise ``Refusal`` where a property is received otherwise than it is."""
     if current != received:
         raise _inequivalent(key, declared, f"'{_shown(received)}'", f"'{_shown(current)}'")
 
 
 def check_same_argument(key: str, current: Arguments, received: Arguments, declared: str) -> None:
-    """Raises ``Refusal`` where an argument is received otherwise than it is.
+    """Raise ``Refusal`` where an argument is received otherwise than it is.
 
     Values are compared without their types: 5 is 5 in 8 bits and in 64. A classic queue
     may name its type or not.
@@ -352,7 +352,7 @@ def _inequivalent(key: str, declared: str, received: str, current: str) -> Refus
 
 
 def _quoted(term: Any) -> str:
-    """A value where both sides have one. A server takes void for none, and a decimal for a value with a type."""
+    """Return a value as an error text quotes it. A server takes void for no value, and crashes on a decimal."""
     if isinstance(term, tuple):
         raise internal_error()
     return "none" if term == "undefined" and isinstance(term, Atom) else f"'{_text(term)}'"
@@ -366,7 +366,7 @@ def _described(key: str, arguments: Arguments) -> str:
 
 
 def _shown(property_value: bool | str) -> str:
-    """As an atom: ``true``, ``direct``, and another pair of quotes around ``'x-local-random'``."""
+    """Print a value as an atom: ``true``, ``direct``, and with further quotes ``'x-local-random'``."""
     text = property_value if isinstance(property_value, str) else str(property_value).lower()
     return printed(Atom(text))
 

@@ -35,12 +35,12 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 def entering(message: Message, release: Release) -> Counts:
-    """The counts of a message that enters a queue."""
+    """Return the counts of a message that enters a queue."""
     return Counts(delivery=None if release.delivery_count_carried == "never" else message.delivery_count)
 
 
 def returned(counts: Counts, how: Return, release: Release) -> Counts:
-    """The counts after the message came back, or was finally rejected."""
+    """Return the counts after the message came back, or was finally rejected."""
     failed = how in release.returns_counted_as_failures
     return Counts(
         acquired=(counts.acquired or 0) + 1,
@@ -49,7 +49,7 @@ def returned(counts: Counts, how: Return, release: Release) -> Counts:
 
 
 def limit_exceeded(counts: Counts, limit: int | None, release: Release) -> bool:
-    """Whether the return just counted is one too many; a limit of L allows L + 1 deliveries."""
+    """Return whether the return just counted is one too many; a limit of L allows L + 1 deliveries."""
     if limit is None:
         return False
     counted = counts.delivery if release.quorum_delivery_limit_counts == "failures" else counts.acquired
@@ -57,7 +57,7 @@ def limit_exceeded(counts: Counts, limit: int | None, release: Release) -> bool:
 
 
 def count_headers(counts: Counts, release: Release, *, first_get: bool = False) -> dict[str, int]:
-    """The headers a quorum queue adds to a delivery. ``first_get``: the first delivery, by basic.get."""
+    """Return the headers a quorum queue adds to a delivery. ``first_get``: the first delivery, by basic.get."""
     acquired = counts.delivery if counts.acquired is None else counts.acquired
     if acquired is None:
         return {X_DELIVERY_COUNT: Long(0)} if first_get and release.quorum_count_on_first_get else {}
@@ -70,7 +70,7 @@ def count_headers(counts: Counts, release: Release, *, first_get: bool = False) 
 
 
 def carried(counts: Counts, queue_type: str, release: Release) -> int | None:
-    """The ``delivery_count`` that a message takes along when it dies in a queue of that type."""
+    """Return the ``delivery_count`` that a message takes along when it dies in a queue of that type."""
     if release.delivery_count_carried == "from all queues":
         return counts.delivery
     if release.delivery_count_carried == "from quorum queues" and queue_type == QUORUM:

@@ -12,14 +12,14 @@ from dlx.releases import Release
 
 
 def stored_headers(message: Message) -> Mapping[str, Any]:
-    """The headers with the death history in them; the broker's values cover the client's."""
+    """Return the headers with the death history in them; the broker's values cover the client's."""
     return {**(message.headers or {}), **annotated_headers(message)}
 
 
 def delivered_headers(
     message: Message, release: Release, added: Mapping[str, Any] | None = None
 ) -> dict[str, Any] | None:
-    """The headers a consumer sees, in the order it sees them; ``None`` when there are none.
+    """Return the headers a consumer sees, in the order it sees them; ``None`` when there are none.
 
     ``added`` are the headers that belong to the delivery alone, such as
     ``x-delivery-count``; adding one sorts the table in every release. Source: mc_amqpl.erl protocol_state.

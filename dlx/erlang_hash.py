@@ -23,13 +23,13 @@ _EMPTY_LIST = 3468870702
 
 
 def arguments_hash(arguments: Mapping[str, Any]) -> str:
-    """The hash of a binding's arguments in its ``properties_key``."""
+    """Return the hash of a binding's arguments in its ``properties_key``."""
     digest = struct.pack(">I", phash2(field_term(dict(sorted(arguments.items())))))
     return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
 def phash2(term: Any) -> int:
-    """``erlang:phash2(Term, 1 bsl 32)`` of atoms, integers, floats, bytes (binaries), tuples and lists."""
+    """Return ``erlang:phash2(Term, 1 bsl 32)`` of atoms, integers, floats, bytes (binaries), tuples and lists."""
     if isinstance(term, Atom):
         return _atom(term)
     value, waiting = 0, [term]
@@ -70,7 +70,7 @@ def _integer(number: int, value: int) -> int:
 
 
 def _list(items: list[Any], value: int, waiting: list[Any]) -> int:
-    """Bytes at the front go in by fours, as a string's; then the first other item, and the rest as a list."""
+    """Hash bytes at the front by fours, as in a string, then the first other item, and the rest as a list."""
     count = next((n for n, item in enumerate(items) if type(item) is not int or not 0 <= item < 256), len(items))
     for start in range(0, count, 4):
         value = _mixed(int.from_bytes(bytes(items[start : min(start + 4, count)]), "big"), 0, _STRING, value)
@@ -110,7 +110,7 @@ def _mixed(one: int, other: int, kind: int, value: int) -> int:
 
 
 def _mix(a: int, b: int, c: int) -> tuple[int, int, int]:
-    """Bob Jenkins' mix of three words."""
+    """Mix three words as Bob Jenkins' hash does."""
     for right, left, again in ((13, 8, 13), (12, 16, 5), (3, 10, 15)):
         a = (a - b - c) & _WORD ^ c >> right
         b = (b - c - a) & _WORD ^ (a << left & _WORD)

@@ -32,7 +32,7 @@ class Atom(str):
 
 
 def field_term(value: Any) -> Any:
-    """The term in which RabbitMQ holds an AMQP field value, without its type."""
+    """Return the term in which RabbitMQ holds an AMQP field value, without its type."""
     match value:
         case bool():
             return Atom("true" if value else "false")
@@ -60,14 +60,14 @@ def _binary(text: str) -> bytes:
 
 
 def _decimal_term(value: Decimal) -> tuple[int, int]:
-    """How many digits stand behind the point, and all of them as an integer."""
+    """Return how many digits stand behind the point, and all of them as an integer."""
     exponent = value.as_tuple().exponent
     scale = max(0, -exponent) if isinstance(exponent, int) else 0
     return scale, int(value.scaleb(scale))
 
 
 def json_term(value: Any) -> Any:
-    """The term of a JSON value, as the management API and ``rabbitmqctl`` decode it."""
+    """Return the term of a JSON value, as the management API and ``rabbitmqctl`` decode it."""
     match value:
         case bool():
             return Atom("true" if value else "false")
@@ -83,7 +83,7 @@ def json_term(value: Any) -> Any:
 
 
 def printed(term: Any, column: int = 0, line: int = _LINE) -> str:
-    """The term as ``~p`` prints it when ``column`` characters stand before it on its line.
+    """Return the term as ``~p`` prints it when ``column`` characters stand before it on its line.
 
     What does not fit into ``line`` columns is broken into lines, indented to ``column``.
     """
@@ -138,7 +138,7 @@ def _escaped(text: str, quote: str) -> str:
 
 
 def _float(value: float) -> str:
-    """The shortest digits that read back as the number, with an exponent where that is shorter."""
+    """Return the shortest digits that read back as the number, with an exponent where that is shorter."""
     mantissa, _, exponent = f"{Decimal(repr(value)):e}".partition("e")
     digits = mantissa.replace(".", "").lstrip("-").rstrip("0") or "0"
     sign = "-" if mantissa.startswith("-") else ""
@@ -156,7 +156,7 @@ def _placed(digits: str, place: int) -> str:
 
 
 def _is_atomic(term: Any, flat: str) -> bool:
-    """Whether the term stays on one line and may share it with what stood before it."""
+    """Return whether the term stays on one line and may share it with what stood before it."""
     if isinstance(term, bytes):
         return flat.startswith('<<"') or not term
     return not isinstance(term, list | tuple | dict) or not term or flat.startswith('"')
@@ -179,7 +179,7 @@ class _Layout:
         self.tag_indent = tag_indent
 
     def broken(self, term: Any, column: int, closing: int) -> str:
-        """The term in lines."""
+        """Return the term in lines."""
         flat = _flat(term)
         if isinstance(term, bytes) or _is_atomic(term, flat) or len(flat) < self.line - column - closing:
             return flat
@@ -234,7 +234,7 @@ class _Item:
         self.atomic = _is_atomic(item, self.flat)
 
     def broken(self, layout: _Layout, column: int, closing: int) -> str:
-        """The item in lines."""
+        """Return the item in lines."""
         return layout.broken(self._item, column, closing)
 
 
@@ -248,7 +248,7 @@ class _Pair:
         self.atomic = _is_atomic(key, self._key) and _is_atomic(value, flat)
 
     def broken(self, layout: _Layout, column: int, closing: int) -> str:
-        """The pair in lines: a value that does not fit begins one."""
+        """Return the pair in lines: a value that does not fit begins one."""
         if len(self.flat) < layout.line - column - closing:
             return self.flat
         indent = layout.tag_indent if layout.tag_indent > 0 else 4

@@ -39,7 +39,7 @@ def declared_exchange(
     arguments: Arguments,
     release: Release,
 ) -> Exchange:
-    """The exchange that a declaration makes. Raises ``Refusal``."""
+    """Return the exchange that a declaration makes. Raises ``Refusal``."""
     check_type(type, release)
     check_not_default(name)
     if name.startswith("amq."):
@@ -56,14 +56,14 @@ def declared_exchange(
 
 
 def check_type(type: str, release: Release) -> None:
-    """Raises ``Refusal`` for a type that the release does not have without plugins."""
+    """Raise ``Refusal`` for a type that the release does not have without plugins."""
     if type not in release.exchange_types:
         adjective = "invalid" if type in _KNOWN_WORDS else "unknown"
         raise Refusal(release.unknown_exchange_type_code, f"{adjective} exchange type '{type}'")
 
 
 def check_not_default(name: str) -> None:
-    """Raises ``Refusal`` for the default exchange, of which neither declarations nor bindings are allowed."""
+    """Raise ``Refusal`` for the default exchange, of which neither declarations nor bindings are allowed."""
     if not name:
         raise default_exchange()
 
@@ -79,7 +79,7 @@ def check_exchange_equivalence(
     arguments: Arguments,
     release: Release,
 ) -> None:
-    """Raises ``Refusal`` where a declaration does not describe the exchange that exists."""
+    """Raise ``Refusal`` where a declaration does not describe the exchange that exists."""
     check_type(type, release)
     named = resource("exchange", existing.name, vhost)
     check_same("type", existing.type, type, named)

@@ -119,7 +119,7 @@ _LONG = ("l", "long")
 
 
 def wire_type(value: Any) -> tuple[str, str]:
-    """The type tag on the wire and RabbitMQ's name of the type, such as ``("S", "longstr")``.
+    """Return the type tag on the wire and RabbitMQ's name of the type, such as ``("S", "longstr")``.
 
     Raises ``TypeError`` for a value that no AMQP type holds.
     """
@@ -137,12 +137,12 @@ def wire_type(value: Any) -> tuple[str, str]:
 
 
 def type_name(value: Any) -> str:
-    """RabbitMQ's name of a value's type, as its error texts print it: ``signedint``, ``longstr`` ..."""
+    """Return RabbitMQ's name of a value's type, as its error texts print it: ``signedint``, ``longstr`` ..."""
     return wire_type(value)[1]
 
 
 def plain(value: Any) -> Any:
-    """A typed number or byte array as Python's own type; an ``enc_hook`` for msgspec.
+    """Return a typed number or byte array as Python's own type; an ``enc_hook`` for msgspec.
 
     Raises ``TypeError`` for anything else.
     """

@@ -50,7 +50,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True
 
     @property
     def routing_key(self) -> str:
-        """The key that a delivery shows: always the first."""
+        """Return the key that a delivery shows: always the first."""
         return self.routing_keys[0]
 
 
@@ -63,7 +63,7 @@ def published(
     expiration: str | None = None,
     release: Release,
 ) -> Message:
-    """The message that ``basic.publish`` makes.
+    """Return the message that ``basic.publish`` makes.
 
     ``properties`` are the basic properties other than ``headers`` and
     ``expiration`` (a string of milliseconds). Raises ``PublishRefusedError`` with
@@ -90,7 +90,7 @@ def published(
 
 
 def sender_selected_keys(headers: Headers | None, name: str) -> tuple[str, ...]:
-    """The keys in a CC or BCC header; elements that are no strings are ignored."""
+    """Return the keys in a CC or BCC header; elements that are no strings are ignored."""
     if headers is None or name not in headers:
         return ()
     value = headers[name]
@@ -100,7 +100,7 @@ def sender_selected_keys(headers: Headers | None, name: str) -> tuple[str, ...]:
 
 
 def recorded_routing_keys(message: Message, release: Release) -> tuple[str, ...]:
-    """The routing keys that a death records: CC included, BCC not.
+    """Return the routing keys that a death records: CC included, BCC not.
 
     Where BCC keys are subtracted, it is one for one and by value, and they are
     remembered for good: a dead-letter routing key that equals one disappears too.
@@ -115,14 +115,18 @@ def recorded_routing_keys(message: Message, release: Release) -> tuple[str, ...]
 
 
 def published_expiration(message: Message) -> str | None:
-    """The expiration it had before its first death, where the entry of that death remembers it."""
+    """Return the expiration it had before its first death, where the entry of that death remembers it."""
     if message.expiration is not None or not message.deaths:
         return message.expiration
     return next((death.original_expiration for death in message.deaths if death.original_expiration), None)
 
 
 def checked_expiration(expiration: str | None, release: Release) -> str | None:
-    """The expiration as the release holds it, or ``PublishRefusedError``. Unit: ms, as a string."""
+    """Return the expiration as the release holds it, in ms as a string.
+
+    Raises:
+        PublishRefusedError: the release refuses the expiration.
+    """
     if expiration is None:
         return None
     number, rest = _leading_integer(expiration)
@@ -134,7 +138,7 @@ def checked_expiration(expiration: str | None, release: Release) -> str | None:
 
 
 def _wrong_expiration(number: int | None, rest: str, release: Release) -> Any:
-    """The term that says why it is none; ``None`` where it is one."""
+    """Return the term that says why it is not an expiration; ``None`` if it is one."""
     longest = release.expiration_max_ms
     if number is None:
         return Atom("no_integer")

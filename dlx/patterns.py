@@ -50,7 +50,7 @@ class Compiled(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def compiled(pattern: str) -> Compiled:
-    """The pattern, ready to search with. Raises ``regex.error`` for one that cannot be read."""
+    """Return the pattern, ready to search with. Raises ``regex.error`` for one that cannot be read."""
     settings = _SETTINGS.match(pattern)
     start = settings.end() if settings else 0
     utf = "(*UTF" in pattern[:start]
@@ -77,7 +77,7 @@ def _rewritten(token: re.Match[str], most: int) -> str:
 
 
 def _literally(character: str) -> str:
-    """The character, inside and outside of a character class."""
+    """Return the character, inside and outside of a character class."""
     return character if character.isalnum() or ord(character) > 255 else f"\\x{ord(character):02x}"
 
 

@@ -80,7 +80,7 @@ def check(
     user: str,
     release: Release,
 ) -> None:
-    """Raises ``Refusal`` 403 unless the user may ``configure``, ``write`` or ``read`` the queue or exchange.
+    """Raise ``Refusal`` 403 unless the user may ``configure``, ``write`` or ``read`` the queue or exchange.
 
     The default exchange goes by the name ``amq.default``. Without ``permissions`` nothing is allowed.
     """
@@ -101,7 +101,7 @@ def check_topic(
     user: str,
     release: Release,
 ) -> None:
-    """Raises ``Refusal`` 403 unless the topic permission (write, read) has the routing key.
+    """Raise ``Refusal`` 403 unless the topic permission (write, read) has the routing key.
 
     ``{username}`` and ``{vhost}`` in it stand for the user and the virtual host.
     """

@@ -39,7 +39,7 @@ class PolicyChoice(msgspec.Struct, frozen=True):
 
 
 def choose_policy(target: Queue | Exchange, policies: Iterable[Policy], release: Release) -> PolicyChoice:
-    """The policy of ``policies`` that applies to ``target``."""
+    """Return the policy of ``policies`` that applies to ``target``."""
     fitting: list[Policy] = []
     skipped: list[SkippedPolicy] = []
     for policy in policies:
@@ -62,7 +62,7 @@ def choose_policy(target: Queue | Exchange, policies: Iterable[Policy], release:
 
 
 def why_not(policy: Policy, target: Queue | Exchange, release: Release) -> str | None:
-    """Why the policy cannot apply to the target, priorities aside; ``None`` when it can."""
+    """Return why the policy cannot apply to the target, priorities aside; ``None`` when it can."""
     if not pattern_found(policy.pattern, target.name):
         return f"pattern {policy.pattern!r} is not found in the name"
     if policy.apply_to not in _selectors(target, release):
@@ -84,7 +84,7 @@ def _selectors(target: Queue | Exchange, release: Release) -> tuple[str, ...]:
 
 
 def unsupported_keys(queue: Queue, release: Release) -> frozenset[str]:
-    """The policy keys that the queue's type does not support in that release."""
+    """Return the policy keys that the queue's type does not support in that release."""
     if queue.type == QUORUM:
         return release.quorum_unsupported_policy_keys
     if queue.type == STREAM:
@@ -93,7 +93,7 @@ def unsupported_keys(queue: Queue, release: Release) -> frozenset[str]:
 
 
 def pattern_found(pattern: str, name: str) -> bool:
-    """Whether the regular expression is found anywhere in the name; a broken one is never found."""
+    """Return whether the regular expression is found anywhere in the name; a broken one is never found."""
     try:
         return compiled(pattern).search(name, timeout=_MATCH_SECONDS) is not None
     except (TimeoutError, regex.error):

@@ -49,7 +49,7 @@ def check_policy(
     operator: bool,
     release: Release,
 ) -> None:
-    """Raises ``PolicyRefusedError`` for a policy, or operator policy, that the release refuses."""
+    """Raise ``PolicyRefusedError`` for a policy, or operator policy, that the release refuses."""
     wrong = (
         _wrong_definition(definition, operator, release),
         _wrong_apply_to(apply_to, release),
@@ -93,7 +93,7 @@ def _wrong_pattern(pattern: Any, release: Release) -> str | None:
 
 
 def pattern_error(pattern: str, release: Release) -> tuple[list[int], int] | None:
-    """What is wrong with a regular expression, as an Erlang term: words and place; ``None`` when nothing is."""
+    """Return what is wrong with a regular expression, as an Erlang term: words and place; ``None`` when nothing is."""
     try:
         compiled(pattern)
     except regex.error as error:
@@ -123,7 +123,7 @@ _PATTERN_ERRORS = {
 
 
 def _pattern_error(error: regex.error, pattern: str, release: Release) -> tuple[str, int]:
-    """What PCRE says and at which byte; of rare errors, what Python does."""
+    """Return what PCRE says and at which byte; of rare errors, what Python does."""
     position = error.pos or 0
     at_end = release.regex_errors == "PCRE2" and error.msg == "unknown extension" and error.pos == len(pattern)
     both = _PATTERN_ERRORS.get("missing )" if at_end else error.msg)
@@ -162,7 +162,7 @@ def _group(key: str) -> str:
 
 
 def _said(text: str, value: Any) -> str:
-    """The text with the value printed where its braces are."""
+    """Return the text with the value printed where its braces are."""
     before, after = text.split("{}")
     return before + printed(json_term(value), len(before)) + after
 
@@ -217,7 +217,7 @@ def _unforeseen() -> PolicyRefusedError:
 
 
 def _characters(value: Any) -> str | None:
-    """The text that Erlang's regular expressions see in a value: a string, or a list of strings and bytes."""
+    """Return the text that Erlang's regular expressions see in a value: a string, or a list of strings and bytes."""
     if isinstance(value, str):
         return value
     if not isinstance(value, list):

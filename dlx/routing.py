@@ -40,7 +40,7 @@ def _first(_count: int) -> int:
 
 
 def route(message: Message, topology: Topology, release: Release, choose: Choose = _first) -> tuple[str, ...]:
-    """The names of the existing queues that the message reaches, in the order they were found.
+    """Return the names of the existing queues that the message reaches, in the order they were found.
 
     The exchange is ``message.exchange``; a missing one routes nowhere. Where an exchange
     picks one of n destinations at random, ``choose(n)`` does.
@@ -82,7 +82,7 @@ def _destinations(
 
 
 def _one_of(bound: Sequence[Binding], kind: str, message: Message, choose: Choose) -> Sequence[Binding]:
-    """One binding, at random or by a hash of the routing keys; the bindings' own keys do not count.
+    """Return one binding, at random or by a hash of the routing keys; the bindings' own keys do not count.
 
     Source: rabbit_exchange_type_local_random.erl, rabbit_exchange_type_modulus_hash.erl (4.3.5).
     """
@@ -119,12 +119,12 @@ def _matches_topic(pattern: str, keys: Sequence[str], split: Sequence[list[str]]
 
 
 def words(key: str) -> list[str]:
-    """A topic key's words; the empty key has none. Source: rabbit_exchange_type_topic.erl."""
+    """Return a topic key's words; the empty key has none. Source: rabbit_exchange_type_topic.erl."""
     return key.split(".") if key else []
 
 
 def topic_matches(pattern: list[str], key: list[str]) -> bool:
-    """Whether the binding key's words match: ``*`` is one word, ``#`` any number, none included."""
+    """Return whether the binding key's words match: ``*`` is one word, ``#`` any number, none included."""
     # Positions in the pattern that the words read so far can have led to.
     positions = _past_hashes(pattern, {0})
     for word in key:
@@ -147,7 +147,7 @@ def _past_hashes(pattern: list[str], positions: Iterable[int]) -> set[int]:
 
 
 def headers_match(arguments: Mapping[str, Any], headers: Mapping[str, Any], release: Release) -> bool:
-    """Whether a headers binding matches. ``all`` of nothing matches, ``any`` of nothing does not."""
+    """Return whether a headers binding matches. ``all`` of nothing matches, ``any`` of nothing does not."""
     kind = arguments.get("x-match", "all")
     with_x = release.headers_match_with_x and kind in ("all-with-x", "any-with-x")
     compared = {
@@ -166,7 +166,7 @@ def _routing_headers(message: Message, release: Release) -> Mapping[str, Any]:
 
 
 def _value_matches(wanted: Any, value: Any, release: Release) -> bool:
-    """Whether a binding argument matches a header; outermost, types hardly count."""
+    """Return whether a binding argument matches a header; outermost, types hardly count."""
     if wanted is None:  # a void argument asks for presence
         return True
     one, other = _untyped(wanted, "seconds"), _untyped(value, release.headers_match_message_timestamps)
@@ -178,7 +178,7 @@ def _value_matches(wanted: Any, value: Any, release: Release) -> bool:
 
 
 def _untyped(value: Any, timestamps_in: str) -> Any:
-    """A timestamp as the integer it is compared as, a byte array as the string of the same bytes."""
+    """Return a timestamp as the integer it is compared as, a byte array as the string of the same bytes."""
     if isinstance(value, datetime):
         return (seconds(value) or 0) * (1000 if timestamps_in == "milliseconds" else 1)
     if isinstance(value, bytes):
@@ -187,7 +187,7 @@ def _untyped(value: Any, timestamps_in: str) -> Any:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two values are the same, types included; tables also in the order of their fields."""
+    """Return whether two values are the same, types included; tables also in the order of their fields."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         fields = zip(one.items(), other.items(), strict=False)
         return len(one) == len(other) and all(a[0] == b[0] and _same(a[1], b[1]) for a, b in fields)

@@ -114,49 +114,49 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     operator_policy: PolicyChoice = PolicyChoice(None)
 
     def value(self, key: str) -> Any:
-        """The effective value of a key such as ``message-ttl``; ``None`` where nothing sets it."""
+        """Return the effective value of a key such as ``message-ttl``; ``None`` where nothing sets it."""
         setting = self.values.get(key)
         return None if setting is None else setting.value
 
     @property
     def dead_letter_exchange(self) -> str | None:
-        """The dead-letter exchange's name; ``""`` is the default exchange, ``None`` is none."""
+        """Return the dead-letter exchange's name; ``""`` is the default exchange, ``None`` is none."""
         return _string(self.value(DEAD_LETTER_EXCHANGE))
 
     @property
     def dead_letter_routing_key(self) -> str | None:
-        """The key that replaces a dead letter's keys; ``None`` keeps them."""
+        """Return the key that replaces a dead letter's keys; ``None`` keeps them."""
         return _string(self.value(DEAD_LETTER_ROUTING_KEY))
 
     @property
     def dead_letter_strategy(self) -> str:
-        """The strategy in force: at-least-once needs a quorum queue, a DLX and overflow reject-publish."""
+        """Return the strategy in force: at-least-once needs a quorum queue, a DLX and overflow reject-publish."""
         wanted = self.value(DEAD_LETTER_STRATEGY) == AT_LEAST_ONCE and self.dead_letter_exchange is not None
         return AT_LEAST_ONCE if wanted and self.overflow == REJECT_PUBLISH else AT_MOST_ONCE
 
     @property
     def message_ttl_ms(self) -> int | None:
-        """The queue's own TTL in ms; a message's expiration may be shorter."""
+        """Return the queue's own TTL in ms; a message's expiration may be shorter."""
         return _integer(self.value(MESSAGE_TTL))
 
     @property
     def expires_ms(self) -> int | None:
-        """How long the queue itself lives unused, in ms."""
+        """Return how long the queue itself lives unused, in ms."""
         return _integer(self.value(EXPIRES))
 
     @property
     def max_length(self) -> int | None:
-        """How many ready messages the queue holds."""
+        """Return how many ready messages the queue holds."""
         return _integer(self.value(MAX_LENGTH))
 
     @property
     def max_length_bytes(self) -> int | None:
-        """How many bytes of ready messages the queue holds."""
+        """Return how many bytes of ready messages the queue holds."""
         return _integer(self.value(MAX_LENGTH_BYTES))
 
     @property
     def overflow(self) -> str:
-        """What happens past the limits; a quorum queue treats reject-publish-dlx as drop-head."""
+        """Return what happens past the limits; a quorum queue treats reject-publish-dlx as drop-head."""
         overflow = self.value(OVERFLOW)
         if overflow == REJECT_PUBLISH_DLX and self.queue.type == QUORUM:
             return DROP_HEAD
@@ -164,22 +164,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_length_limit(self) -> bool:
-        """Whether the queue can be full."""
+        """Return whether the queue can be full."""
         return self.max_length is not None or self.max_length_bytes is not None
 
     @property
     def refuses_when_full(self) -> bool:
-        """Whether the queue turns publishes away instead of dropping its oldest message, once it is full."""
+        """Return whether the queue turns publishes away instead of dropping its oldest message, once it is full."""
         return self.overflow in (REJECT_PUBLISH, REJECT_PUBLISH_DLX)
 
     @property
     def dead_letters_refused(self) -> bool:
-        """Whether the queue dead-letters what it turns away; only classic queues do."""
+        """Return whether the queue dead-letters what it turns away; only classic queues do."""
         return self.overflow == REJECT_PUBLISH_DLX
 
     @property
     def refuses_dead_letters(self) -> bool:
-        """Whether the queue, once full, turns away dead letters that are sent at most once, too.
+        """Return whether the queue, once full, turns away dead letters that are sent at most once, too.
 
         Quorum queues refuse publishers alone, among them the workers of at-least-once
         dead-lettering. Source: rabbit_amqqueue_process.erl maybe_deliver_or_enqueue;
@@ -189,7 +189,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def delivery_limit(self) -> int | None:
-        """How many counted returns a message survives; ``None`` is any number."""
+        """Return how many counted returns a message survives; ``None`` is any number."""
         limit = _integer(self.value(DELIVERY_LIMIT))
         if limit is None or limit >= 0:
             return limit
@@ -197,7 +197,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def delayed_retry(self) -> DelayedRetry | None:
-        """Delayed retry, if it is on; no release refuses values that make no sense, they turn it off."""
+        """Return the delayed retry if it is on. Values that make no sense turn it off; no release refuses them."""
         kind, min_ms = self.value(DELAYED_RETRY_TYPE), _integer(self.value(DELAYED_RETRY_MIN))
         if kind not in _DELAYED_RETRY_TYPES or min_ms is None or min_ms <= 0:
             return None
@@ -206,12 +206,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def consumer_timeout_ms(self) -> int | None:
-        """How long a delivery may stay unacknowledged, in ms, where the queue says so itself."""
+        """Return how long a delivery may stay unacknowledged, in ms, where the queue says so itself."""
         return _integer(self.value(CONSUMER_TIMEOUT))
 
     @property
     def dead_letters(self) -> bool:
-        """Whether the queue passes its dead messages on at all."""
+        """Return whether the queue passes its dead messages on at all."""
         return self.dead_letter_exchange is not None
 
 
@@ -219,7 +219,7 @@ Candidate = tuple[Any, Origin]
 
 
 def effective_settings(queue: Queue, topology: Topology, release: Release) -> Settings:
-    """The settings of ``queue`` in ``topology`` under ``release``."""
+    """Return the settings of ``queue`` in ``topology`` under ``release``."""
     policy = choose_policy(queue, topology.policies, release)
     operator = choose_policy(queue, topology.operator_policies, release)
     values: dict[str, Setting] = {}
@@ -267,7 +267,7 @@ def _resolved(key: str, queue: Queue, policy: PolicyChoice, operator: PolicyChoi
 def _pick(
     first: Candidate | None, second: Candidate | None, rule: Callable[[Any, Any], bool]
 ) -> tuple[Candidate | None, list[Candidate]]:
-    """The winner and the losers; ``rule`` says whether the first beats the second."""
+    """Return the winner and the losers; ``rule`` says whether the first beats the second."""
     if first is None or second is None:
         return first or second, []
     return (first, [second]) if rule(first[0], second[0]) else (second, [first])
@@ -347,7 +347,7 @@ def _default(key: str, queue: Queue, release: Release) -> Candidate | None:
 
 
 def _why_ignored(key: str, queue: Queue, release: Release) -> str | None:
-    """Why the queue does not use the key, whoever sets it; ``None`` when it does."""
+    """Return why the queue does not use the key, whoever sets it; ``None`` when it does."""
     if queue.type == CLASSIC and key in (DELIVERY_LIMIT, DEAD_LETTER_STRATEGY, *_DELAYED_RETRY_KEYS):
         return "classic queues have none"
     if queue.type == STREAM and key != MAX_LENGTH_BYTES:
@@ -385,7 +385,7 @@ def _string(value: Any) -> str | None:
 
 
 def alternate_exchange(exchange: Exchange, topology: Topology, release: Release) -> str | None:
-    """The exchange's alternate exchange: the argument, else the policy's; ``""`` leads nowhere."""
+    """Return the exchange's alternate exchange: the argument, else the policy's; ``""`` leads nowhere."""
     name = exchange.arguments.get("alternate-exchange")
     if name is None and topology.policies:
         policy = choose_policy(exchange, topology.policies, release).policy

@@ -24,7 +24,7 @@ from dlx.releases import Release
 
 
 def read_from_stream(message: Message, release: Release) -> Message:
-    """The message as a stream hands it out, its properties apart."""
+    """Return the message as a stream hands it out, its properties apart."""
     headers = None if message.headers is None else headers_kept(message.headers, release)
     cc = (headers or {}).get("CC", ())
     keys = (message.routing_key, *(key for key in cc if isinstance(key, str)))
@@ -33,7 +33,7 @@ def read_from_stream(message: Message, release: Release) -> Message:
 
 
 def headers_kept(headers: Mapping[str, Any], release: Release) -> dict[str, Any]:
-    """Those of a client's headers that a stream keeps."""
+    """Return those of a client's headers that a stream keeps."""
     kept = {name: value for name, value in headers.items() if _keeps(name, value, release)}
     if release.headers_kept_in_stream == "scalar headers":
         return kept
@@ -41,7 +41,7 @@ def headers_kept(headers: Mapping[str, Any], release: Release) -> dict[str, Any]
 
 
 def _read(value: Any) -> Any:
-    """A header value as it comes back: the client's byte arrays have become text."""
+    """Return a header value as it comes back: the client's byte arrays have become text."""
     match value:
         case Binary():
             return _text(value)
@@ -70,7 +70,7 @@ def _keeps(name: str, value: Any, release: Release) -> bool:
 
 
 def properties_kept(properties: Mapping[str, Any], release: Release) -> dict[str, Any]:
-    """The properties that a stream hands out."""
+    """Return the properties that a stream hands out."""
     kept = {name: value for name, value in properties.items() if name != "cluster_id"}
     if release.headers_kept_in_stream == "x- headers and CC":
         kept["delivery_mode"] = 2 if properties.get("delivery_mode") == 2 else 1

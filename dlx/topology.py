@@ -97,7 +97,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
         )
 
     def __repr__(self) -> str:
-        """As ``Topology.of`` makes it, where it has the exchanges that exist everywhere."""
+        """Return the call of ``Topology.of`` that makes it, if it has the exchanges that exist everywhere."""
         if any(self.exchanges.get(stock.name) != stock for stock in STOCK_EXCHANGES):
             return super().__repr__()
         parts = {

@@ -12,17 +12,21 @@ from simulator.extras import importing
 
 if TYPE_CHECKING:
     from simulator.broker.broker import Broker
+    from simulator.broker.operator_errors import OperatorError
     from simulator.clock import VirtualClock
+    from simulator.definitions import DefinitionsError
     from simulator.server import serve
 else:
     __getattr__, __dir__ = lazy(
         __name__,
         {
             "simulator.broker.broker": ("Broker",),
+            "simulator.broker.operator_errors": ("OperatorError",),
             "simulator.clock": ("VirtualClock",),
+            "simulator.definitions": ("DefinitionsError",),
             "simulator.server": ("serve",),
         },
         load=importing("server"),
     )
 
-__all__ = ["Broker", "VirtualClock", "serve"]
+__all__ = ["Broker", "DefinitionsError", "OperatorError", "VirtualClock", "serve"]

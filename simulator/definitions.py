@@ -1,4 +1,4 @@
-"""RabbitMQ's exported definitions: of a whole cluster, or of one virtual host.
+"""Reads RabbitMQ's exported definitions: of a whole cluster, or of one virtual host.
 
 Reads what ``rabbitmqctl export_definitions``, ``GET /api/definitions`` and
 ``GET /api/definitions/VHOST`` write, and makes a ``dlx.topology.Topology`` of
@@ -42,7 +42,7 @@ _REQUIRED = object()
 
 
 class DefinitionsError(Exception):
-    """A definitions file that cannot be used: the file, the place in it, and what would be right there."""
+    """Raised for a definitions file that cannot be used: names the file, the place, and what would be right there."""
 
     def __init__(self, source: str, where: str, problem: str) -> None:
         super().__init__(": ".join(part for part in (source, where, problem) if part))
@@ -82,12 +82,12 @@ class Definitions:
 
     @property
     def rabbitmq_version(self) -> str | None:
-        """Version of the exporting server, such as ``4.0.5``, where the export says."""
+        """Return the version of the exporting server, such as ``4.0.5``, if the export has it."""
         version = self.document.get("rabbitmq_version", self.document.get("rabbit_version"))
         return version if isinstance(version, str) else None
 
     def topology(self, vhost: str) -> Topology:
-        """The topology of one virtual host.
+        """Return the topology of one virtual host.
 
         Raises:
             DefinitionsError: the export has no such virtual host.
@@ -112,7 +112,7 @@ class Definitions:
         return msgspec.json.encode(self._one_vhost(vhost))
 
     def _one_vhost(self, vhost: str) -> dict[str, Any]:
-        """What the server would export for this virtual host."""
+        """Return the export that the server would make of this virtual host."""
         kept = {key: value for key, value in self.document.items() if key not in _KNOWN}
         kept |= {"rabbitmq_definition_format": "single_virtual_host", "original_vhost_name": vhost}
         for host in self.document.get("vhosts", []):
@@ -175,7 +175,7 @@ class _Reader:
         self.only_vhost = only_vhost
 
     def topologies(self) -> dict[str, Topology]:
-        """The topology of each virtual host, in the order of the export."""
+        """Return the topology of each virtual host, in the order of the export."""
         default_types = self._default_types()
         parts: dict[str, dict[str, list[Any]]] = {vhost: {} for vhost in default_types}
 
@@ -197,7 +197,7 @@ class _Reader:
         return {vhost: Topology.of(**kinds) for vhost, kinds in parts.items()}
 
     def _default_types(self) -> dict[str, str]:
-        """Each virtual host with the type of a queue declared there without one."""
+        """Return each virtual host with the type of a queue declared there without one."""
         if self.only_vhost is not None:
             return {self.only_vhost: self._default_type(self.document, "")}
         hosts = self._section("vhosts")
@@ -260,7 +260,7 @@ class _Reader:
         )
 
     def _definition(self, item: dict[str, Any], where: str) -> dict[str, Any]:
-        """Policy keys: an object, or pairs, as servers before 4.1.6 export those of operator policies."""
+        """Return policy keys: an object, or pairs, as servers before 4.1.6 export those of operator policies."""
         definition = item.get("definition")
         if isinstance(definition, list):
             if all(isinstance(p, list) and len(p) == 2 and isinstance(p[0], str) for p in definition):
@@ -271,7 +271,7 @@ class _Reader:
         return checked
 
     def _items(self, section: str, component: str | None = None) -> list[tuple[str, str, dict[str, Any]]]:
-        """The items of a section, each with its place and its virtual host."""
+        """Return the items of a section, each with its place and its virtual host."""
         found = []
         for where, item in self._section(section):
             if component is None or item.get("component") == component:
@@ -318,7 +318,7 @@ def _check_arguments(document: dict[str, Any], source: str) -> None:
 
 
 def _is_single(document: dict[str, Any]) -> bool:
-    """Whether this is the export of one virtual host: nothing in it says to which one it belongs."""
+    """Return whether this is the export of one virtual host: nothing in it says to which one it belongs."""
     if "rabbitmq_definition_format" in document:
         return bool(document["rabbitmq_definition_format"] == "single_virtual_host")
     if "original_vhost_name" in document:
@@ -329,7 +329,7 @@ def _is_single(document: dict[str, Any]) -> bool:
 
 
 def _name_of_single(document: dict[str, Any]) -> Any:
-    """The name of the one virtual host, where the export tells it."""
+    """Return the name of the one virtual host, where the export tells it."""
     if "original_vhost_name" in document:
         return document["original_vhost_name"]
     items = _objects(document, ("policies", "parameters"))
@@ -337,7 +337,7 @@ def _name_of_single(document: dict[str, Any]) -> Any:
 
 
 def _objects(document: dict[str, Any], sections: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The items of these sections that are objects; the sections are not checked yet."""
+    """Return the items of these sections that are objects; the sections are not checked yet."""
     found = [document[section] for section in sections if isinstance(document.get(section), list)]
     return [item for items in found for item in items if isinstance(item, dict)]
 
@@ -356,7 +356,7 @@ def _shown(value: Any) -> str:
 
 
 def _position(data: bytes, error: Exception) -> str:
-    """Where the parser stopped."""
+    """Return where the parser stopped."""
     found = re.search(r"\(byte (\d+)\)", str(error))
     before = data[: int(found[1])] if found else data
     line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")

@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all: written beside their place, then renamed."""
+"""Writes files as a whole or not at all: beside their place, then renamed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def beside(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A hidden path beside ``path`` to write to: renamed to ``path`` at the end, removed after an error.
+    """Yield a hidden path beside ``path`` to write to: renamed to ``path`` at the end, removed after an error.
 
     Raises:
         OSError: the block wrote nothing, or the file cannot be renamed.

@@ -1,27 +1,40 @@
-"""The systems that there are simulators of, each with a scenario of its own form; they are loaded on first use."""
+"""Runs scenarios of every system that has a simulator; each has a form of its own, and is loaded on first use.
+
+Another distribution adds a system by an entry point in the group ``dlx.systems``: its
+name, and a callable that takes a scenario and returns its trace as ``simulate`` does.
+"""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from typing import Any
 
-# A system's name, and where its `simulate` is.
-SYSTEMS = {
-    "rabbitmq": "simulator.scenario.rabbitmq_scenario",
-    "activemq": "simulator.activemq",
-    "ibm_mq": "simulator.ibm_mq",
-    "ironmq": "simulator.ironmq",
-    "zaqar": "simulator.zaqar",
-}
+from dlx.plugins import Registry
+
+SYSTEMS = Registry(
+    "dlx.systems",
+    "system",
+    {
+        "rabbitmq": "simulator.scenario.rabbitmq_scenario:simulate",
+        "activemq": "simulator.activemq:simulate",
+        "ibm_mq": "simulator.ibm_mq:simulate",
+        "ironmq": "simulator.ironmq:simulate",
+        "zaqar": "simulator.zaqar:simulate",
+    },
+    needs=("__call__",),
+)
+"""The systems by name, the built-in ones first."""
 
 
 def simulate(system: str, scenario: Mapping[str, Any]) -> dict[str, Any]:
-    """Run a scenario of one of ``SYSTEMS`` on virtual time; the trace as JSON values.
+    """Run a scenario of one of ``SYSTEMS`` in virtual time, and return the trace as JSON values.
 
-    Raises ``ScenarioError`` with the place that is wrong, and ``ValueError`` for a system that there is not.
+    Raises:
+        ScenarioError: the scenario is wrong; the error has the place.
+        ValueError: there is no such system.
+        dlx.plugins.PluginError: another distribution adds the system, and it cannot be loaded.
     """
     if system not in SYSTEMS:
         raise ValueError(f"no system {system!r}; there are {', '.join(SYSTEMS)}")
-    trace: dict[str, Any] = importlib.import_module(SYSTEMS[system]).simulate(scenario)
+    trace: dict[str, Any] = SYSTEMS.load(system)(scenario)
     return trace

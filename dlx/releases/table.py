@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import msgspec
 
+from dlx.plugins import Registry
 from dlx.releases.consumers import Consumers
 from dlx.releases.declarations import Declarations
 from dlx.releases.definitions import Definitions
@@ -76,6 +77,15 @@ def rules_of(name: str, version: str) -> Release:
 _BY_NAME: dict[str, Release] = {name: rules_of(name, VERSIONS[name]) for name in RELEASES}
 
 
+OTHERS = Registry("dlx.releases", "release", {})
+"""Releases that other distributions add, by name: entry points, each for a ``Release`` of that name."""
+
+
+def all_releases() -> tuple[str, ...]:
+    """Return the names of all releases: ``RELEASES``, then those that other distributions add."""
+    return (*RELEASES, *(name for name in OTHERS if name not in _BY_NAME))
+
+
 def release(name: str = DEFAULT) -> Release:
     """Return the release of that name, such as ``4.3``, or of its exact version, such as ``4.3.6``.
 
@@ -83,17 +93,31 @@ def release(name: str = DEFAULT) -> Release:
     ``StandInRelease``, which tells the version whose rules stand in for it and the
     behaviours that are known to have changed between the two.
 
-    Raises ``UnknownReleaseError`` for any other, naming the nearest.
+    A release that another distribution adds has its name alone.
+
+    Raises ``UnknownReleaseError`` for any other, naming the nearest, and
+    ``dlx.plugins.PluginError`` for one whose distribution is broken.
     """
     found = _BY_NAME.get(name)
     if found is not None:
         return found
     known = known_release(name)
+    if known is not None and name == VERSIONS[known]:
+        return _BY_NAME[known]
+    if name in OTHERS:
+        return _added(name)
     if known is None:
         raise UnknownReleaseError(_unknown(name))
     if remark := stand_in_remark(name):
         warnings.warn(remark, StandInRelease, stacklevel=2)
     return _BY_NAME[known]
+
+
+def _added(name: str) -> Release:
+    found = OTHERS.load(name)
+    if not isinstance(found, Release) or found.name != name:
+        raise OTHERS.refused(name, f"is {found!r:.60}, and not a dlx.Release of that name")
+    return found
 
 
 @lru_cache(maxsize=64)  # a consumer may name the release with every message

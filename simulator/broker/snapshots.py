@@ -102,7 +102,7 @@ _LAYOUTS = {kind.name: kind.fields for kind in KINDS}
 
 
 class _Head(msgspec.Struct):
-    """What every version begins with."""
+    """The fields that every version begins with."""
 
     format: str
     version: int
@@ -191,12 +191,12 @@ def _difference(found: dict[str, tuple[str, ...]]) -> str:
 
 
 def _in_force(queue: QueueState) -> list[Policy | None]:
-    """The policies that a deleted queue goes by: they may have changed since."""
+    """Return the policies that a deleted queue goes by: they may have changed since."""
     return [queue.settings.policy.policy, queue.settings.operator_policy.policy]
 
 
 def _complete(state: NodeState, rules: Release, decoder: Decoder, in_force: dict[QueueState, list[Policy]]) -> None:
-    """Make what is not kept."""
+    """Make the fields that are not kept."""
     state.release, state.observer, state.watched = rules, None, state.reported
     for vhost in decoder.made(VirtualHost):
         generation = vhost.generation

@@ -21,7 +21,7 @@ def exact_values() -> Iterator[None]:
     original: Any = pika.data.decode_value
 
     def decode_value(encoded: bytes, offset: int) -> tuple[Any, int]:
-        """The field value at ``offset``, and the offset behind it, as pika's own function gives them."""
+        """Return the field value at ``offset``, and the offset behind it, as pika's own function gives them."""
         number = _NUMBERS.get(encoded[offset : offset + 1])
         if number is None:
             decoded: tuple[Any, int] = original(encoded, offset)

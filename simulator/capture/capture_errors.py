@@ -1,4 +1,4 @@
-"""What can be wrong with a capture: the whole of it, or one record."""
+"""Errors of captures: of a whole one, or of one record."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 
 class CaptureError(Exception):
-    """A capture that cannot be read or made. ``str()`` names the file and what would be right."""
+    """Raised for a capture that cannot be read or made. ``str()`` names the file and what would be right."""
 
     def __init__(self, source: str, problem: str) -> None:
         super().__init__(f"{source}: {problem}")
@@ -18,7 +18,7 @@ class CaptureError(Exception):
 
 
 class Broken(msgspec.Struct, frozen=True, kw_only=True):
-    """One record that could not be read: where it starts, why, and its bytes."""
+    """A record that could not be read: where it starts, why, and its bytes."""
 
     file: str
     line: int
@@ -26,7 +26,7 @@ class Broken(msgspec.Struct, frozen=True, kw_only=True):
     raw: bytes
 
     def to_json(self) -> bytes:
-        """One line for a file of rejected records; bytes that are not UTF-8 go in as ``raw_base64``."""
+        """Return one line for a file of rejected records; bytes that are not UTF-8 go in as ``raw_base64``."""
         row: dict[str, object] = {"file": self.file, "line": self.line, "reason": self.reason}
         try:
             row["raw"] = self.raw.decode()
@@ -39,13 +39,13 @@ OnBroken = Callable[[Broken], None]
 
 
 def refuse(broken: Broken) -> None:
-    """Raise :class:`CaptureError` for a broken record: what readers do unless told otherwise."""
+    """Raise :class:`CaptureError` for a broken record, as readers do by default."""
     raise CaptureError(broken.file, f"line {broken.line}: {broken.reason}")
 
 
 class NothingReadable(CaptureError):
-    """A log without any record, or with none that can be read."""
+    """Raised for a log without any record, or without a readable one."""
 
 
 class CaptureUnavailable(CaptureError):
-    """A server that does not answer, refuses, or went away."""
+    """Raised for a server that does not answer, refuses, or went away."""

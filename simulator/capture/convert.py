@@ -1,4 +1,4 @@
-"""Convert logs of any format into one capture."""
+"""Converts logs of any format into one capture."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Progress = Callable[[str, int], None]
 
 
 class FileReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one log."""
+    """The result of converting one log."""
 
     file: str
     rows: int
@@ -27,7 +27,7 @@ class FileReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConversionReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a conversion; broken records are in ``rejected_path``, one JSON object a line."""
+    """The result of a conversion; ``rejected_path`` holds the broken records, one JSON object a line."""
 
     rows: int
     broken: int
@@ -83,7 +83,7 @@ def convert(
 
 
 class _Rejected:
-    """The file of broken records, made when there is one; without an error it takes an earlier one's place."""
+    """The file of broken records. The first one creates it; without an error it replaces an earlier file."""
 
     def __init__(self, path: Path) -> None:
         self.count = 0

@@ -1,4 +1,4 @@
-"""RabbitMQ's firehose: what ``amq.rabbitmq.trace`` says of each publish and delivery, live.
+"""Reads RabbitMQ's firehose: the traces of each publish and delivery from ``amq.rabbitmq.trace``, live.
 
 ``rabbitmqctl trace_on`` switches it on for a virtual host; ``simulator.capture.tracing``
 does so through the management API.
@@ -31,7 +31,7 @@ _EXPECTED = {str: "a string", int: "an integer", list: "a list", dict: "an objec
 
 
 class Until(msgspec.Struct, frozen=True, kw_only=True):
-    """When a live capture ends; ``None`` and the default ``stop``: never.
+    """Limits that end a live capture; ``None`` and the default ``stop`` never do.
 
     Attributes:
         rows: after this many rows.
@@ -96,7 +96,7 @@ def read_firehose(
 
 
 def vhost_of(url: str) -> str:
-    """The virtual host that an AMQP URL names."""
+    """Return the virtual host that an AMQP URL names."""
     return str(pika.URLParameters(url).virtual_host)
 
 
@@ -143,7 +143,7 @@ def _is_over(until: Until, rows: int, seconds: float, idle_seconds: float) -> bo
 
 @contextmanager
 def _trace_channel(url: str, vhost: str | None, pattern: str) -> Iterator[tuple[BlockingChannel, str, str]]:
-    """Bind a queue to the trace exchange; yields the channel, the queue, and the server's name."""
+    """Bind a queue to the trace exchange, and yield the channel, the queue, and the server's name."""
     parameters = pika.URLParameters(url)
     if vhost is not None:
         parameters.virtual_host = vhost

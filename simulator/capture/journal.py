@@ -1,4 +1,4 @@
-"""Rows of a capture that is still being made: a line for each, appended as it happens.
+"""Keeps the rows of a capture that is still being made: one line each, appended as it happens.
 
 A Parquet file is nothing before its end is written, and a recorded program may not
 live to write it. So rows go to a journal first, each with one write of one whole
@@ -42,18 +42,18 @@ class Journal:
             raise CaptureError(os.fspath(path), f"cannot be written: {error.strerror or error}") from error
 
     def append(self, row: Observation) -> None:
-        """Write a row. Raises ``OSError`` where it cannot be written as a whole."""
+        """Write a row. Raises ``OSError`` if it cannot be written as a whole."""
         line = _encode(row) + b"\n"
         if self._file.write(line) != len(line):
             raise OSError("the disk took a part of the line only")
 
     def close(self) -> None:
-        """Write no more."""
+        """Close the file."""
         self._file.close()
 
 
 def journal_to_capture(journal: str | os.PathLike[str], out_parquet: str | os.PathLike[str]) -> int:
-    """Make a capture of a journal, and remove the journal; how many rows it has. A torn last line is left out.
+    """Turn a journal into a capture, remove the journal, and return the number of rows. A torn last line is left out.
 
     Raises:
         CaptureError: there is no such journal, a line in it is none of its rows, the capture cannot be written, or

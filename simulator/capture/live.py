@@ -1,4 +1,4 @@
-"""Capture a live broker's firehose into a Parquet file."""
+"""Captures a live broker's firehose into a Parquet file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simulator.capture.tracing import tracing
 
 
 class CaptureReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a live capture; ``lost`` says how the connection ended, if it was not us who ended it."""
+    """The result of a live capture; ``lost`` tells how the connection ended, unless we ended it ourselves."""
 
     rows: int
     lost: str | None

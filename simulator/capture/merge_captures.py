@@ -1,4 +1,4 @@
-"""A broker's trace and what recorders wrote of its consumers, as one capture."""
+"""Merges a broker's trace and the recordings of its consumers into one capture."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def combine(
     recordings: Sequence[str | os.PathLike[str]],
     out_parquet: str | os.PathLike[str],
 ) -> int:
-    """Add to a trace what only recordings tell; how many rows the capture has.
+    """Add to a trace the rows that only recordings have, and return the number of rows.
 
     A publish or a delivery is in both. Of the recordings, only rows of events are
     taken that the trace has none of: what became of deliveries, beside a whole trace;

@@ -1,4 +1,4 @@
-"""Split a message's properties into the columns of a capture, and give the message its identity."""
+"""Splits a message's properties into the columns of a capture, and gives the message its identity."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _take_time(death: Any) -> int | None:
 
 
 def _fingerprint(properties: dict[str, Any], headers: dict[str, Any] | None, payload: bytes) -> str:
-    """Hash what is the same in all copies.
+    """Hash the parts that are the same in all copies.
 
     ``delivery_mode`` may be added on the way; a stream drops ``cluster_id`` and headers of more than one value.
     """

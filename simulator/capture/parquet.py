@@ -1,4 +1,4 @@
-"""Captures as Parquet files of the one schema."""
+"""Writes and reads captures as Parquet files of the one schema."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CaptureWriter:
             self._flush()
 
     def close(self) -> None:
-        """Write what is held, and the footer."""
+        """Write the rows held so far, and the footer."""
         self._flush()
         self._writer.close()
 

@@ -1,4 +1,4 @@
-"""Open a log of any format."""
+"""Opens a log of any format."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NOT_A_LOG = (
 def open_log(
     path: str | os.PathLike[str], *, on_broken: OnBroken = refuse, file: str | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Read a log of any format, which its content tells.
+    """Read a log of any format. The content decides which it is.
 
     Args:
         path: JSON or text log of the tracing plugin (may be gzip-compressed), or a capture in Parquet.
@@ -54,7 +54,7 @@ def open_log(
 
 
 def _batches(path: str | os.PathLike[str], file: str, on_broken: OnBroken) -> Iterator[pa.RecordBatch]:
-    """Read with the reader for what the file holds."""
+    """Read with the reader for the content of the file."""
     from simulator.capture.parquet import MAGIC, read_capture  # as in simulator.capture.convert
 
     with open_source(path) as stream:

@@ -1,4 +1,4 @@
-"""Record what a consumer does: a pika channel that writes down what goes through it.
+"""Records what a consumer does, with a pika channel that writes down everything that goes through it.
 
     with Recorder("orders-worker.parquet") as recorder:
         channel = recorder.wrap(connection.channel())   # and on as before
@@ -41,7 +41,7 @@ from simulator.events import Event
 from simulator.json_values import plain, text
 
 UNSETTLED_MAX = 100_000
-"""Deliveries of one channel that are kept in memory until they are settled; what becomes of older ones is not known."""
+"""How many unsettled deliveries of a channel are kept in memory; the ends of older ones are not recorded."""
 
 _PROPERTIES = (
     *("content_type", "content_encoding", "headers", "delivery_mode", "priority", "correlation_id", "reply_to"),
@@ -50,12 +50,12 @@ _PROPERTIES = (
 
 
 def journal_of(path: str | os.PathLike[str]) -> Path:
-    """Where a recording is while it runs."""
+    """Return the path of the journal that a recording writes while it runs."""
     return Path(f"{os.fspath(path)}.journal")
 
 
 def recover(path: str | os.PathLike[str]) -> int:
-    """Make the capture at ``path`` of what a recorder that was not closed has left; how many rows it has.
+    """Make the capture at ``path`` from the journal of a recorder that was not closed, and return its number of rows.
 
     Raises:
         CaptureError: nothing was left there, or the capture cannot be written.
@@ -97,7 +97,7 @@ class Recorder:
         self._journal: Journal | None = Journal(journal_of(path))
 
     def wrap(self, channel: Any) -> RecordedChannel:
-        """The channel, recorded: of a ``BlockingConnection``, or of pika's other connections.
+        """Wrap a channel so that it is recorded: of a ``BlockingConnection``, or of pika's other connections.
 
         Raises:
             TypeError: it is no channel.
@@ -151,7 +151,7 @@ class Recorder:
                 self.rows += 1
 
     def _give_back_closed(self) -> None:
-        """What channels held that are closed by now, whoever closed them, has gone back to its queues."""
+        """Record that the deliveries of channels that are closed by now have gone back to their queues."""
         closed = [channel for channel in self._channels if channel.is_closed]
         for channel in closed:
             self._channels.remove(channel)
@@ -165,7 +165,7 @@ class Recorder:
 
 
 class RecordedChannel:
-    """A channel of pika that records. What is not here is the channel's own.
+    """A channel of pika that records. Any other attribute is the channel's own.
 
     A delivery is ``requeued`` by a nack, reject or recover that says so, and by the
     end of its channel. Cancelling a consumer requeues nothing. With automatic
@@ -201,7 +201,7 @@ class RecordedChannel:
         *args: Any,
         **options: Any,
     ) -> Any:
-        """As the channel's. It is recorded before it is sent: no delivery is earlier. What pika refuses is no row."""
+        """Publish as the channel does. The row precedes the send and any delivery. A refused publish has no row."""
         # What is like bytes, such as a bytearray, only some versions of pika take.
         sure = self._channel.is_open and isinstance(body, str | bytes)
         if sure:
@@ -214,7 +214,7 @@ class RecordedChannel:
     def basic_consume(
         self, queue: str, on_message_callback: Callable[..., Any], auto_ack: bool = False, *args: Any, **options: Any
     ) -> Any:
-        """As the channel's. The callback gets this channel."""
+        """Consume as the channel does. The callback gets this channel."""
         name = queue or self._declared
         callback = self._recorded(name, on_message_callback, auto_ack)
         tag = self._channel.basic_consume(queue, callback, auto_ack, *args, **options)
@@ -222,7 +222,7 @@ class RecordedChannel:
         return tag
 
     def basic_get(self, queue: str, callback: Any = None, auto_ack: bool = False) -> Any:
-        """As the channel's: a ``BlockingChannel`` takes ``(queue, auto_ack)``, others a callback between them."""
+        """Get as the channel does: a ``BlockingChannel`` takes ``(queue, auto_ack)``, others a callback in between."""
         name = queue or self._declared
         if callable(callback):
             return self._channel.basic_get(queue, self._recorded(name, callback, auto_ack), auto_ack)
@@ -233,7 +233,7 @@ class RecordedChannel:
         return method, properties, body
 
     def consume(self, queue: str, auto_ack: bool = False, *args: Any, **options: Any) -> Iterator[Any]:
-        """As a ``BlockingChannel``'s."""
+        """Consume as a ``BlockingChannel`` does."""
         name = queue or self._declared
         for method, properties, body in self._channel.consume(queue, auto_ack, *args, **options):
             if method is not None:
@@ -241,7 +241,7 @@ class RecordedChannel:
             yield method, properties, body
 
     def basic_cancel(self, consumer_tag: str = "", *args: Any, **options: Any) -> Any:
-        """As the channel's. What a ``BlockingChannel`` returns are deliveries, acknowledged automatically."""
+        """Cancel as the channel does. A ``BlockingChannel`` returns deliveries that are acknowledged automatically."""
         pending = self._channel.basic_cancel(consumer_tag, *args, **options)
         queue = self._consumed.pop(consumer_tag, None)
         for method, properties, body in pending or ():
@@ -250,14 +250,14 @@ class RecordedChannel:
         return pending
 
     def stop_consuming(self, consumer_tag: str | None = None) -> None:
-        """As a ``BlockingChannel``'s."""
+        """Stop consuming as a ``BlockingChannel`` does."""
         for tag in [consumer_tag] if consumer_tag else list(self._consumed):
             self.basic_cancel(tag)
         if not consumer_tag:
             self._channel.stop_consuming()  # what ``consume`` has begun
 
     def queue_declare(self, queue: str, *args: Any, **options: Any) -> Any:
-        """As the channel's. The queue is what the name ``""`` stands for from now on."""
+        """Declare as the channel does. From now on the name ``""`` stands for this queue."""
         self._declared = queue
         callback: Any = options.get("callback")
 
@@ -275,34 +275,34 @@ class RecordedChannel:
     # -- what becomes of it -------------------------------------------------------
 
     def basic_ack(self, delivery_tag: int = 0, multiple: bool = False) -> None:
-        """As the channel's."""
+        """Acknowledge as the channel does."""
         self._channel.basic_ack(delivery_tag, multiple)
         self._settle(Event.ACKED, delivery_tag, multiple)
 
     def basic_nack(self, delivery_tag: int = 0, multiple: bool = False, requeue: bool = True) -> None:
-        """As the channel's."""
+        """Reject or requeue as the channel does."""
         self._channel.basic_nack(delivery_tag, multiple, requeue)
         self._settle(Event.REQUEUED if requeue else Event.REJECTED, delivery_tag, multiple)
 
     def basic_reject(self, delivery_tag: int = 0, requeue: bool = True) -> None:
-        """As the channel's."""
+        """Reject or requeue as the channel does."""
         self._channel.basic_reject(delivery_tag, requeue)
         self._settle(Event.REQUEUED if requeue else Event.REJECTED, delivery_tag, False)
 
     def basic_recover(self, *args: Any, **options: Any) -> Any:
-        """As the channel's."""
+        """Requeue as the channel does."""
         recovered = self._channel.basic_recover(*args, **options)
         self.give_back()
         return recovered
 
     def close(self, *args: Any, **options: Any) -> Any:
-        """As the channel's."""
+        """Close the channel."""
         closed = self._channel.close(*args, **options)
         self.give_back()
         return closed
 
     def give_back(self) -> None:
-        """Record that all deliveries that are not settled went back to their queues. Another thread may do so."""
+        """Record that all unsettled deliveries went back to their queues. Any thread may call this."""
         self._settle(Event.REQUEUED, 0, True)
 
     # -- rows ---------------------------------------------------------------------
@@ -327,7 +327,7 @@ class RecordedChannel:
                 del self._unsettled[next(iter(self._unsettled))]
 
     def _settle(self, event: Event, tag: int, multiple: bool) -> None:
-        """Tag 0 with ``multiple`` is all there is."""
+        """Record the end of deliveries; tag 0 with ``multiple`` means all of them."""
         with self._recorder.lock:
             tags = [each for each in self._unsettled if each <= tag or tag == 0] if multiple else [tag]
             for each in tags:
@@ -340,7 +340,7 @@ class RecordedChannel:
 
 
 def _published(exchange: str, routing_key: str, body: str | bytes, properties: BasicProperties | None) -> Observation:
-    """What a publish sends, read back from the wire, as its consumer's pika will read it. Raises as pika does."""
+    """Return the row of a publish, read back from the wire as its consumer's pika will read it. Raises as pika does."""
     Basic.Publish(exchange=exchange, routing_key=routing_key).encode()
     sent = BasicProperties()
     if properties is not None:
@@ -358,7 +358,7 @@ def _delivered(queue: str, method: Any, properties: BasicProperties, body: bytes
 
 
 def _delivered_keys(routing_key: str | bytes, headers: dict[str, Any]) -> list[str | bytes]:
-    """The keys the message was routed by, as far as a consumer can see: BCC it cannot.
+    """Return the keys the message was routed by, as far as a consumer can see: BCC it cannot.
 
     A dead letter whose key is not the first of those that it died with was given a
     dead-letter routing key, and goes by that alone.
@@ -377,7 +377,7 @@ def _keys(headers: dict[str, Any] | None, name: str) -> list[str | bytes]:
 
 
 def _fields(properties: BasicProperties) -> dict[str, Any]:
-    """The properties that are set, as plain JSON values."""
+    """Return the properties that are set, as plain JSON values."""
     values = ((name, getattr(properties, name)) for name in _PROPERTIES)
     return {name: plain(value) for name, value in values if value is not None}
 
@@ -390,7 +390,7 @@ def _observation(
     fields: dict[str, Any],
     payload: bytes,
 ) -> Observation:
-    """A row that lacks what ``Recorder.write`` adds. pika has names as bytes that are not UTF-8."""
+    """Return a row that lacks what ``Recorder.write`` adds. pika has names as bytes that are not UTF-8."""
     return Observation(
         0, "", 0, "", "", "", "", "", 0, _name(exchange), queue, None, list(map(_name, keys)), redelivered,
         *split_properties(fields, payload), payload,

@@ -1,4 +1,4 @@
-"""Log files as streams of bytes: plain or gzip-compressed."""
+"""Opens log files as streams of bytes, plain or gzip-compressed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_RECORD_BYTES = 256 * 1024 * 1024
 _CHUNK_BYTES = 1024 * 1024
 
 UNREADABLE = (EOFError, gzip.BadGzipFile, zlib.error)
-"""What reading a damaged gzip stream raises."""
+"""The errors that a damaged gzip stream raises."""
 
 
 def open_source(path: str | os.PathLike[str]) -> BinaryIO:

@@ -1,4 +1,4 @@
-"""Timestamps as RabbitMQ's tracing plugin writes them."""
+"""Reads timestamps as RabbitMQ's tracing plugin writes them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OLD = re.compile(r"(\d{4})-(\d\d?)-(\d\d?) (\d\d?):(\d\d):(\d\d):(\d{3})", re.A
 
 
 def parse_timestamp_us(text: str) -> int:
-    """Microseconds since 1970 (UTC) of a trace's timestamp.
+    """Return a trace's timestamp in microseconds since 1970 (UTC).
 
     It is RFC 3339, or in RabbitMQ 3.8 ``2026-11-21 0:37:00:987``: UTC without saying so.
 

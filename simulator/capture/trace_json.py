@@ -1,4 +1,4 @@
-"""Logs of RabbitMQ's tracing plugin in its JSON format: one object per line (RabbitMQ 3.8 to 4.3)."""
+"""Reads logs of RabbitMQ's tracing plugin in its JSON format: one object per line (RabbitMQ 3.8 to 4.3)."""
 
 from __future__ import annotations
 

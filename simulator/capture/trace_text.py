@@ -56,7 +56,7 @@ def read_trace_text(
 
 
 def _records(stream: BinaryIO, limit: int) -> Iterator[tuple[int, bytes, str]]:
-    """Cut the log before each header: line of the header, bytes of the record, and what is wrong with it."""
+    """Cut the log before each header: yield the header's line, the record's bytes, and its error."""
     buffer = bytearray()
     line = 1  # of buffer[0]
     searched = 0  # no header starts in buffer[1:searched]
@@ -135,7 +135,7 @@ class _Fields:
         self.at = at
 
     def text_up_to(self, label: bytes) -> str:
-        """The text before the line that starts with this label; moves behind the label."""
+        """Return the text before the line that starts with this label, and move behind the label."""
         end = self.record.find(b"\n" + label, self.at)
         if end < 0:
             raise ValueError(f"{label.decode().strip(': ')}: missing")
@@ -160,21 +160,21 @@ class _Fields:
         return value
 
     def names(self, name: str) -> list[str]:
-        """A list of binaries."""
+        """Read a list of binaries."""
         value = self.term(name)
         if not isinstance(value, list) or not all(isinstance(item, bytes) for item in value):
             raise ValueError(f"{name}: expected a list of binaries")
         return [text(item) for item in value]
 
     def properties(self) -> dict[str, Any]:
-        """The properties as plain JSON values."""
+        """Return the properties as plain JSON values."""
         try:
             return plain_table(self.term("Properties"))
         except TypeError as error:
             raise ValueError(f"Properties: {error}") from None
 
     def payload(self) -> bytes:
-        """The rest, without the line end that closes the record."""
+        """Return the rest, without the line end that closes the record."""
         if not self.record.endswith(b"\n") or self.at == len(self.record):
             raise ValueError("the log ends in the middle of the payload")
         return self.record[self.at : -1]

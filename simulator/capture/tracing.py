@@ -1,4 +1,4 @@
-"""Switch a virtual host's firehose on through the management API, and back."""
+"""Turns a virtual host's firehose on through the management API, and back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEPT = ("description", "tags", "default_queue_type")  # a PUT without them migh
 
 @contextmanager
 def tracing(management_url: str, vhost: str) -> Iterator[None]:
-    """Have tracing on in ``vhost``; afterwards it is as it was.
+    """Turn tracing on in ``vhost`` for the time of the block, then restore it.
 
     Args:
         management_url: such as ``http://guest:guest@localhost:15672``.

@@ -1,4 +1,4 @@
-"""``dlx compare`` runs one history under several systems and shows what each did with the messages."""
+"""``dlx compare`` runs one scenario under several systems and shows what each did with the messages."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ _CHARACTERS_SHOWN = 60
 _UNITS = ((3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
 
-@click.command(epilog=example("dlx compare history.json --systems rabbitmq:3.10,rabbitmq:4.3,zaqar"))
-@click.argument("history_path", metavar="SCENARIO.json", type=SCENARIO)
+@click.command(epilog=example("dlx compare scenario.json --systems rabbitmq:3.10,rabbitmq:4.3,zaqar"))
+@click.argument("scenario_path", metavar="SCENARIO.json", type=SCENARIO)
 @click.option(
     "--systems",
-    default=",".join(ADAPTERS),
+    default=",".join(ADAPTERS.built_in),
     show_default=True,
     metavar="NAMES",
     help="Systems to compare, separated by commas. A colon adds a release or profile: rabbitmq:3.10, zaqar:mongodb.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON that includes the scenario each system ran.")
-def compare(history_path: Path, systems: str, as_json: bool) -> None:
-    """Run one history under several messaging systems in virtual time, and compare the outcomes.
+def compare(scenario_path: Path, systems: str, as_json: bool) -> None:
+    """Run one scenario under several messaging systems in virtual time, and compare the outcomes.
 
     SCENARIO.json describes a queue, its dead-letter queue, how often and after which delays
     the queue redelivers, and messages whose deliveries fail. docs/compare.md explains how
     each system carries it out.
     """
     try:
-        history = read(read_object(history_path))
-        with progress("running the history"):
-            outcomes = run(history, [name.strip() for name in systems.split(",")])
+        neutral = read(read_object(scenario_path))
+        with progress("running the scenario"):
+            outcomes = run(neutral, [name.strip() for name in systems.split(",")])
     except ScenarioError as error:
-        raise DataError(f"{history_path}: {error}") from error
+        raise DataError(f"{scenario_path}: {error}") from error
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--systems") from error
     if as_json:
@@ -74,7 +74,7 @@ def _show(console: Console, outcomes: Sequence[Outcome]) -> None:
     notes = [(_name(outcome), note) for outcome in outcomes for note in outcome.notes]
     if notes:
         console.print()
-        console.print(_table(("departs from the history", ""), notes))
+        console.print(_table(("departs from the scenario", ""), notes))
 
 
 def _table(titles: Iterable[str], rows: Iterable[Sequence[str | Text]]) -> Table:

@@ -15,6 +15,7 @@ import click
 from click.shell_completion import CompletionItem, shell_complete
 
 import dlx
+from dlx.plugins import PluginError
 from simulator.cli.help_examples import example
 from simulator.extras import missing
 
@@ -32,7 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "capture": ("simulator.cli.capture:capture", "Record the traffic of a running RabbitMQ into a Parquet file."),
     "compare": (
         "simulator.cli.compare:compare",
-        "Run one history under several messaging systems and compare the outcomes.",
+        "Run one scenario under several messaging systems and compare the outcomes.",
     ),
     "convert": ("simulator.cli.capture:convert", "Convert RabbitMQ trace logs into one Parquet file."),
     "fuzz": ("simulator.cli.fuzz:fuzz", "Search for a history in which a topology loses messages."),
@@ -131,6 +132,8 @@ def _unexpected(error: Exception, args: Sequence[str]) -> int:
     """Report an error that no command expects in one line, and return the exit code."""
     command = next((arg for arg in args if not arg.startswith("-")), "")
     needed = missing(error, EXTRAS.get(command)) if isinstance(error, ModuleNotFoundError) else None
+    if isinstance(error, PluginError):
+        needed = str(error)
     if needed:
         click.echo(f"dlx: {needed}", err=True)
         return EXIT_UNAVAILABLE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -16,8 +17,20 @@ from simulator.systems import SYSTEMS
 from simulator.systems import simulate as run
 
 
+class _System(click.Choice):  # type: ignore[type-arg]  # which takes an argument from click 8.2 on
+    """A system by name. What other distributions add is looked for only if no built-in system has that name."""
+
+    def __init__(self) -> None:
+        super().__init__(tuple(SYSTEMS.built_in))
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value not in self.choices:
+            self.choices = tuple(SYSTEMS)
+        return super().convert(value, param, ctx)
+
+
 @click.command(epilog=example("dlx simulate rabbitmq scenario.json"))
-@click.argument("system", type=click.Choice(list(SYSTEMS)))
+@click.argument("system", type=_System())
 @click.argument("scenario_path", metavar="SCENARIO.json", type=SCENARIO)
 def simulate(system: str, scenario_path: Path) -> None:
     """Run a scenario in virtual time and print the trace as JSON.

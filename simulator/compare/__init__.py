@@ -1,12 +1,12 @@
-"""One neutral history, run under several systems, and what came of each message under each.
+"""Runs one neutral scenario under several systems, and shows what came of each message under each.
 
-``read`` takes a history from plain JSON values, ``compare`` runs it; ``docs/compare.md`` describes both.
+``read`` takes a scenario from plain JSON values, ``compare`` runs it; ``docs/compare.md`` describes both.
 """
 
 from __future__ import annotations
 
 from simulator.compare.comparing import ADAPTERS, compare
-from simulator.compare.history import History, read
+from simulator.compare.neutral_scenario import NeutralScenario, read
 from simulator.compare.outcome import Fate, Outcome
 
-__all__ = ["ADAPTERS", "Fate", "History", "Outcome", "compare", "read"]
+__all__ = ["ADAPTERS", "Fate", "NeutralScenario", "Outcome", "compare", "read"]

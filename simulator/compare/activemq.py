@@ -1,4 +1,4 @@
-"""A history under ActiveMQ Classic: a redelivery policy, a dead-letter strategy, and a transacted consumer."""
+"""Runs a neutral scenario under ActiveMQ Classic: redelivery policy, dead-letter strategy, transacted consumer."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 from simulator.activemq import simulate
 from simulator.compare.consumer import consume
-from simulator.compare.history import History
+from simulator.compare.neutral_scenario import NeutralScenario
 from simulator.compare.outcome import Left, Ran, deliveries
 
 VERSIONS = ("5.17.2", "5.18", "document")
 _KIND = "queue://"
 
 
-def run(history: History, version: str) -> Ran:
+def run(neutral: NeutralScenario, version: str) -> Ran:
     """Run it under a profile."""
-    side = _Side(history, version)
-    acknowledged, notes = consume(history, side)
+    side = _Side(neutral, version)
+    acknowledged, notes = consume(neutral, side)
     side.finish()
     scenario = side.scenario(side.steps)
     trace = simulate(scenario)
@@ -32,7 +32,7 @@ def run(history: History, version: str) -> Ran:
             for queue, messages in trace["queues"].items()
             for left in messages
         },
-        notes=[*_notes(history), *notes],
+        notes=[*_notes(neutral), *notes],
     )
 
 
@@ -45,11 +45,11 @@ def _telling(message: dict[str, Any]) -> dict[str, Any]:
     return {"originalDestination": message["originalDestination"], **message["properties"]}
 
 
-def _notes(history: History) -> list[str]:
+def _notes(neutral: NeutralScenario) -> list[str]:
     notes = []
-    if any(message.how == "hold" for message in history.messages):
+    if any(message.how == "hold" for message in neutral.messages):
         notes.append("ack_timeout_ms: there is none; a consumer keeps its message for as long as it is connected")
-    if any(message.how == "crash" for message in history.messages) and history.retry_delay_ms:
+    if any(message.how == "crash" for message in neutral.messages) and neutral.retry_delay_ms:
         notes.append("retry_delay_ms: the client waits, so not after a crash")
     return notes
 
@@ -57,33 +57,33 @@ def _notes(history: History) -> list[str]:
 class _Side:
     """The broker, the publisher and the consumer, as steps of a scenario that grows."""
 
-    def __init__(self, history: History, profile: str) -> None:
+    def __init__(self, neutral: NeutralScenario, profile: str) -> None:
         self.steps: list[dict[str, Any]] = []
-        self._history, self._profile = history, profile
+        self._neutral, self._profile = neutral, profile
         self._now_ms = self._connections = 0
-        self._to_send = deque(history.published())
+        self._to_send = deque(neutral.published())
         self._hangs = False
         self._connect()
 
     def scenario(self, steps: list[dict[str, Any]]) -> dict[str, Any]:
         """The scenario with these steps."""
         strategy: dict[str, Any] = {"strategy": "discarding"}
-        if self._history.dead_letter_queue is not None:
-            strategy = {"strategy": "shared", "deadLetterQueue": self._history.dead_letter_queue}
-        policy = {"queue": self._history.queue, "deadLetterStrategy": strategy}
+        if self._neutral.dead_letter_queue is not None:
+            strategy = {"strategy": "shared", "deadLetterQueue": self._neutral.dead_letter_queue}
+        policy = {"queue": self._neutral.queue, "deadLetterStrategy": strategy}
         return {"profile": self._profile, "broker": {"policies": [policy]}, "steps": steps}
 
     def take(self) -> str | None:
         while not self._hangs:
             self._send_due()
-            until_ms = self._to_send[0].at_ms if self._to_send else self._history.until_ms
+            until_ms = self._to_send[0].at_ms if self._to_send else self._neutral.until_ms
             timeout_ms = max(until_ms - self._now_ms, 0)
             self.steps.append({"do": "receive", "consumer": self._consumer, "timeout_ms": timeout_ms})
             outcome = simulate(self.scenario(self.steps))["outcomes"][-1]
             self._now_ms = outcome["time_ms"]
             if outcome["received"] is not None:
                 return str(outcome["received"]["message"])
-            if not self._to_send and self._now_ms >= self._history.until_ms:
+            if not self._to_send and self._now_ms >= self._neutral.until_ms:
                 break
         return None
 
@@ -106,9 +106,9 @@ class _Side:
         while self._to_send:
             self._now_ms = max(self._now_ms, self._to_send[0].at_ms)
             self._send_due()
-        if self._now_ms < self._history.until_ms:
-            self.steps.append({"do": "wait", "ms": self._history.until_ms - self._now_ms})
-            self._now_ms = self._history.until_ms
+        if self._now_ms < self._neutral.until_ms:
+            self.steps.append({"do": "wait", "ms": self._neutral.until_ms - self._now_ms})
+            self._now_ms = self._neutral.until_ms
 
     @property
     def _connection(self) -> str:
@@ -124,9 +124,9 @@ class _Side:
 
     def _connect(self) -> None:
         self._connections += 1
-        delay_ms = self._history.retry_delay_ms
+        delay_ms = self._neutral.retry_delay_ms
         policy = {
-            "maximumRedeliveries": self._history.attempts_max - 1,
+            "maximumRedeliveries": self._neutral.attempts_max - 1,
             "initialRedeliveryDelay": delay_ms,
             "redeliveryDelay": delay_ms,
         }
@@ -142,7 +142,7 @@ class _Side:
                 "do": "consumer",
                 "consumer": self._consumer,
                 "session": self._session,
-                "destination": _KIND + self._history.queue,
+                "destination": _KIND + self._neutral.queue,
             },
         ]
 
@@ -153,7 +153,7 @@ class _Side:
                 {
                     "do": "send",
                     "at_ms": message.at_ms,
-                    "to": _KIND + self._history.queue,
+                    "to": _KIND + self._neutral.queue,
                     "message": message.name,
                     "body": message.body,
                     "ttl_ms": message.time_to_live_ms or 0,

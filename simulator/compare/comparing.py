@@ -1,48 +1,79 @@
-"""Runs a history under several systems, each by an adapter that is loaded on first use."""
+"""Runs a neutral scenario under several systems, each by an adapter that is loaded on first use.
+
+Another distribution adds an adapter by an entry point in the group
+``dlx.compare_adapters``: the system's name, and an ``Adapter``.
+"""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
+from typing import Protocol
 
-from simulator.compare.history import History
-from simulator.compare.outcome import Outcome, fates
-
-# A system's name, and its adapter: `VERSIONS`, the first of which is the default, and `run(history, version)`.
-ADAPTERS = {
-    "rabbitmq": "simulator.compare.rabbitmq",
-    "activemq": "simulator.compare.activemq",
-    "zaqar": "simulator.compare.zaqar",
-    "ironmq": "simulator.compare.ironmq",
-    "ibm_mq": "simulator.compare.ibm_mq",
-}
+from dlx.plugins import Registry
+from simulator.compare.neutral_scenario import NeutralScenario
+from simulator.compare.outcome import Outcome, Ran, fates
 
 
-def compare(history: History, systems: Sequence[str]) -> list[Outcome]:
-    """Run a history under each system, on virtual time.
+class Adapter(Protocol):
+    """A system as ``compare`` runs it: a module, or an object.
+
+    Attributes:
+        VERSIONS: the releases or profiles, the default first.
+    """
+
+    VERSIONS: Sequence[str]
+
+    def run(self, neutral: NeutralScenario, version: str) -> Ran:
+        """Run the scenario under one of ``VERSIONS``, in virtual time."""
+
+
+ADAPTERS = Registry(
+    "dlx.compare_adapters",
+    "adapter",
+    {
+        "rabbitmq": "simulator.compare.rabbitmq",
+        "activemq": "simulator.compare.activemq",
+        "zaqar": "simulator.compare.zaqar",
+        "ironmq": "simulator.compare.ironmq",
+        "ibm_mq": "simulator.compare.ibm_mq",
+    },
+    needs=("VERSIONS", "run"),
+)
+"""The adapters by their system's name, the built-in ones first."""
+
+
+def compare(neutral: NeutralScenario, systems: Sequence[str]) -> list[Outcome]:
+    """Run a scenario under each system, in virtual time.
 
     Args:
-        history: what happens.
+        neutral: the scenario.
         systems: names of ``ADAPTERS``, each with a release or profile after a colon if it is not to be the
             default: ``rabbitmq:3.10``, ``zaqar:mongodb``.
 
-    Raises ``ValueError`` for a system or version that there is not, before anything is run.
+    Raises:
+        ValueError: there is no such system or version; nothing has been run then.
+        dlx.plugins.PluginError: another distribution adds the system, and it cannot be loaded.
     """
     chosen = [_chosen(system) for system in systems]
-    return [_outcome(history, system, version) for system, version in chosen]
+    return [_outcome(neutral, system, version) for system, version in chosen]
 
 
 def _chosen(text: str) -> tuple[str, str]:
     system, _, version = text.partition(":")
     if system not in ADAPTERS:
         raise ValueError(f"no system {system!r}; expected some of {', '.join(ADAPTERS)}")
-    versions = importlib.import_module(ADAPTERS[system]).VERSIONS
+    versions = _adapter(system).VERSIONS
     if version and version not in versions:
         raise ValueError(f"no {system} {version!r}; expected one of {', '.join(versions)}")
     return system, version or versions[0]
 
 
-def _outcome(history: History, system: str, version: str) -> Outcome:
-    ran = importlib.import_module(ADAPTERS[system]).run(history, version)
-    messages = fates(history, ran)
+def _adapter(system: str) -> Adapter:
+    adapter: Adapter = ADAPTERS.load(system)
+    return adapter
+
+
+def _outcome(neutral: NeutralScenario, system: str, version: str) -> Outcome:
+    ran = _adapter(system).run(neutral, version)
+    messages = fates(neutral, ran)
     return Outcome(system=system, version=version, messages=messages, notes=ran.notes, scenario=ran.scenario)

@@ -1,13 +1,13 @@
-"""The consumer of a history: what it does with each message that a system hands out."""
+"""Plays the consumer of a neutral scenario: settles each message that a system hands out."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Protocol
 
-from simulator.compare.history import History
+from simulator.compare.neutral_scenario import NeutralScenario
 
-# A message that was delivered so many times more often than the history allows has no limit.
+# A message that was delivered so many times more often than the scenario allows has no limit.
 ENDLESS = 10
 
 
@@ -15,7 +15,7 @@ class Side(Protocol):
     """A system as its consumer sees it. Each method lets the time pass that it takes."""
 
     def take(self) -> str | None:
-        """The next message that is handed out; ``None`` when the history ends before."""
+        """Return the next message that is handed out, or ``None`` when the scenario ends before."""
 
     def acknowledge(self, name: str) -> None:
         """The consumer is done with the message."""
@@ -30,18 +30,18 @@ class Side(Protocol):
         """The consumer keeps the message and does nothing any more, until the system takes the message from it."""
 
 
-def consume(history: History, side: Side) -> tuple[set[str], list[str]]:
-    """Take and settle messages until the history ends: which were acknowledged, and what is to be noted."""
+def consume(neutral: NeutralScenario, side: Side) -> tuple[set[str], list[str]]:
+    """Take and settle messages until the scenario ends. Return those that were acknowledged, and notes."""
     attempts: Counter[str] = Counter()
     acknowledged: set[str] = set()
     while (name := side.take()) is not None:
         attempts[name] += 1
-        message = history.message(name)
+        message = neutral.message(name)
         if message.succeeds(attempts[name]):
             side.acknowledge(name)
             acknowledged.add(name)
             continue
         getattr(side, message.how)(name)
-        if attempts[name] >= ENDLESS * history.attempts_max:
+        if attempts[name] >= ENDLESS * neutral.attempts_max:
             return acknowledged, [f"no end: {name} was delivered {attempts[name]} times, and the consumer was stopped"]
     return acknowledged, []

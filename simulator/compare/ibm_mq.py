@@ -1,4 +1,4 @@
-"""A history under IBM MQ's dead-letter queue handler, which has no consumers.
+"""Runs a neutral scenario under IBM MQ's dead-letter queue handler, which has no consumers.
 
 Its messages are on the dead-letter queue already, because they could not be put to
 the queue they were for. An attempt is a put to that queue; one that fails is a full queue.
@@ -10,9 +10,8 @@ from collections import Counter
 from typing import Any
 
 from dlx.ibm_mq.mqdlh import read_mqdlh
-from simulator.compare.history import History
+from simulator.compare.neutral_scenario import NeutralScenario, note_rounded, whole_seconds
 from simulator.compare.outcome import Left, Ran
-from simulator.compare.seconds import note_rounded, whole_seconds
 from simulator.events import Event
 from simulator.ibm_mq import simulate
 from simulator.ibm_mq.trace import reason_name
@@ -22,32 +21,32 @@ INPUT_QUEUE = "SYSTEM.DEAD.LETTER.QUEUE"
 _FAILED, _PUT = "MQRC_Q_FULL", "OK"
 
 
-def run(history: History, version: str) -> Ran:
+def run(neutral: NeutralScenario, version: str) -> Ran:
     """Run it. There is one handler."""
-    scenario = _scenario(history)
-    trace = _played(history, scenario)
+    scenario = _scenario(neutral)
+    trace = _played(neutral, scenario)
     left = {
         message["message"]: Left(queue, _telling(message))
         for queue, messages in trace["queues"].items()
-        if queue != history.queue
+        if queue != neutral.queue
         for message in messages
     }
     return Ran(
         scenario=scenario,
         events=_deaths(trace, left),
         attempts=[visit for visit in trace["visits"] if visit["action"] == "RETRY"],
-        acknowledged=[message["message"] for message in trace["queues"].get(history.queue, ())],
+        acknowledged=[message["message"] for message in trace["queues"].get(neutral.queue, ())],
         left=left,
-        notes=_notes(history),
+        notes=_notes(neutral),
     )
 
 
-def _scenario(history: History) -> dict[str, Any]:
-    dead = "DISCARD)" if history.dead_letter_queue is None else f"FWD) FWDQ('{history.dead_letter_queue}')"
+def _scenario(neutral: NeutralScenario) -> dict[str, Any]:
+    dead = "DISCARD)" if neutral.dead_letter_queue is None else f"FWD) FWDQ('{neutral.dead_letter_queue}')"
     return {
         "rules_table": [
-            f"RETRYINT({_interval_s(history)}) WAIT(YES)",
-            f"DESTQ('{history.queue}') ACTION(RETRY) RETRY({history.attempts_max})",
+            f"RETRYINT({_interval_s(neutral)}) WAIT(YES)",
+            f"DESTQ('{neutral.queue}') ACTION(RETRY) RETRY({neutral.attempts_max})",
             f"ACTION({dead}",
         ],
         "messages": [
@@ -55,21 +54,21 @@ def _scenario(history: History) -> dict[str, Any]:
                 "name": message.name,
                 "time_s": message.at_ms / 1_000,
                 "REASON": _FAILED,
-                "DESTQ": history.queue,
+                "DESTQ": neutral.queue,
                 "body": message.body,
             }
-            for message in history.published()
+            for message in neutral.published()
         ],
         "put_results": [],
-        "until_s": history.until_ms / 1_000,
+        "until_s": neutral.until_ms / 1_000,
     }
 
 
-def _interval_s(history: History) -> int:
-    return whole_seconds(history.retry_delay_ms, least=1)
+def _interval_s(neutral: NeutralScenario) -> int:
+    return whole_seconds(neutral.retry_delay_ms, least=1)
 
 
-def _played(history: History, scenario: dict[str, Any]) -> dict[str, Any]:
+def _played(neutral: NeutralScenario, scenario: dict[str, Any]) -> dict[str, Any]:
     """Run it as often as there are puts, each time with the result of one put more; the last trace."""
     results: list[str] = scenario["put_results"]
     attempts: Counter[str] = Counter()
@@ -82,7 +81,7 @@ def _played(history: History, scenario: dict[str, Any]) -> dict[str, Any]:
         result = _PUT
         if put["action"] == "RETRY":
             attempts[put["message"]] += 1
-            if not history.message(put["message"]).succeeds(attempts[put["message"]]):
+            if not neutral.message(put["message"]).succeeds(attempts[put["message"]]):
                 result = _FAILED
         results.append(result)
 
@@ -115,11 +114,11 @@ def _deaths(trace: dict[str, Any], left: dict[str, Left]) -> list[dict[str, Any]
     return [event for event in trace["events"] if event["event"] != Event.DEAD_LETTERED] + forwarded
 
 
-def _notes(history: History) -> list[str]:
+def _notes(neutral: NeutralScenario) -> list[str]:
     notes = ["an attempt is a put to the queue, made by the handler"]
-    notes += note_rounded("retry_delay_ms", history.retry_delay_ms, _interval_s(history))
-    if any(message.how != "reject" for message in history.messages):
+    notes += note_rounded("retry_delay_ms", neutral.retry_delay_ms, _interval_s(neutral))
+    if any(message.how != "reject" for message in neutral.messages):
         notes.append("crash, hold: a put fails one way only")
-    if any(message.time_to_live_ms for message in history.messages):
+    if any(message.time_to_live_ms for message in neutral.messages):
         notes.append("time_to_live_ms: the handler does not look at it")
     return notes

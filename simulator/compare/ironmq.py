@@ -1,4 +1,4 @@
-"""A history under IronMQ: a queue with ``dead_letter``, and a consumer that reserves."""
+"""Runs a neutral scenario under IronMQ: a queue with ``dead_letter``, and a consumer that reserves."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from simulator.compare.consumer import consume
-from simulator.compare.history import History
+from simulator.compare.neutral_scenario import NeutralScenario, note_rounded, whole_seconds
 from simulator.compare.outcome import Left, Ran, deliveries
 from simulator.compare.polling import PollingSide
-from simulator.compare.seconds import note_rounded, whole_seconds
 from simulator.ironmq import simulate
 
 VERSIONS = ("v3",)
@@ -18,10 +17,10 @@ _TIMEOUT_LEAST_S, _TIMEOUT_MOST_S = 30, 86_400
 _DELAY_MOST_S = 604_800
 
 
-def run(history: History, version: str) -> Ran:
+def run(neutral: NeutralScenario, version: str) -> Ran:
     """Run it. There is one version."""
-    side = _Side(history)
-    acknowledged, notes = consume(history, side)
+    side = _Side(neutral)
+    acknowledged, notes = consume(neutral, side)
     trace = side.simulated(side.steps)
     return Ran(
         scenario=side.scenario(side.steps),
@@ -33,46 +32,46 @@ def run(history: History, version: str) -> Ran:
             for name, queue in trace["queues"].items()
             for message in queue["messages"]
         },
-        notes=[*_notes(history, side), *notes],
+        notes=[*_notes(neutral, side), *notes],
     )
 
 
-def _notes(history: History, side: _Side) -> list[str]:
-    notes = note_rounded("retry_delay_ms", history.retry_delay_ms, side.delay_s)
-    if any(message.how != "reject" for message in history.messages):
-        notes += note_rounded("ack_timeout_ms", history.ack_timeout_ms, side.timeout_s)
-    if any(message.how == "crash" for message in history.messages):
+def _notes(neutral: NeutralScenario, side: _Side) -> list[str]:
+    notes = note_rounded("retry_delay_ms", neutral.retry_delay_ms, side.delay_s)
+    if any(message.how != "reject" for message in neutral.messages):
+        notes += note_rounded("ack_timeout_ms", neutral.ack_timeout_ms, side.timeout_s)
+    if any(message.how == "crash" for message in neutral.messages):
         notes.append("crash: not seen; the message comes back when its reservation ends")
-    if any(message.how != "reject" for message in history.messages) and history.retry_delay_ms:
+    if any(message.how != "reject" for message in neutral.messages) and neutral.retry_delay_ms:
         notes.append("retry_delay_ms: only after a release")
-    if any(message.time_to_live_ms for message in history.messages):
+    if any(message.time_to_live_ms for message in neutral.messages):
         notes.append("time_to_live_ms: a queue has one for all its messages; not set")
-    if history.dead_letter_queue is None:
+    if neutral.dead_letter_queue is None:
         notes.append("attempts_max: no limit without a dead letter queue")
     return notes
 
 
 class _Side(PollingSide):
-    def __init__(self, history: History) -> None:
-        super().__init__(history)
-        self.timeout_s = whole_seconds(history.ack_timeout_ms, _TIMEOUT_LEAST_S, _TIMEOUT_MOST_S)
-        self.delay_s = whole_seconds(history.retry_delay_ms, most=_DELAY_MOST_S)
+    def __init__(self, neutral: NeutralScenario) -> None:
+        super().__init__(neutral)
+        self.timeout_s = whole_seconds(neutral.ack_timeout_ms, _TIMEOUT_LEAST_S, _TIMEOUT_MOST_S)
+        self.delay_s = whole_seconds(neutral.retry_delay_ms, most=_DELAY_MOST_S)
         self.steps += [
             self._step("post", message.at_ms, messages=[{"name": message.name, "body": message.body}])
-            for message in history.published()
+            for message in neutral.published()
         ]
 
     def scenario(self, steps: list[dict[str, Any]]) -> dict[str, Any]:
         """The scenario with these steps."""
-        history = self.history
-        queues: dict[str, dict[str, Any]] = {history.queue: {"message_timeout": self.timeout_s}}
-        if history.dead_letter_queue is not None:
-            queues[history.dead_letter_queue] = {}
-            queues[history.queue]["dead_letter"] = {
-                "queue_name": history.dead_letter_queue,
-                "max_reservations": history.attempts_max,
+        neutral = self.neutral
+        queues: dict[str, dict[str, Any]] = {neutral.queue: {"message_timeout": self.timeout_s}}
+        if neutral.dead_letter_queue is not None:
+            queues[neutral.dead_letter_queue] = {}
+            queues[neutral.queue]["dead_letter"] = {
+                "queue_name": neutral.dead_letter_queue,
+                "max_reservations": neutral.attempts_max,
             }
-        return {"queues": queues, "steps": steps, "end_s": history.until_ms / 1_000}
+        return {"queues": queues, "steps": steps, "end_s": neutral.until_ms / 1_000}
 
     def simulated(self, steps: list[dict[str, Any]]) -> dict[str, Any]:
         return simulate(self.scenario(steps))
@@ -92,4 +91,4 @@ class _Side(PollingSide):
         return self.timeout_s * 1_000
 
     def _step(self, do: str, at_ms: int, **fields: Any) -> dict[str, Any]:
-        return {"do": do, "at_s": at_ms / 1_000, "queue": self.history.queue, **fields}
+        return {"do": do, "at_s": at_ms / 1_000, "queue": self.neutral.queue, **fields}

@@ -1,4 +1,4 @@
-"""Tells from a system's events what happened to each message in the end, in the words that all systems share."""
+"""What came of each message under one system: told from the system's events, in the vocabulary they all share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from simulator.compare.history import History
+from simulator.compare.neutral_scenario import NeutralScenario
 from simulator.events import DEATH_OUTCOMES, DEATHS, Event
 
 _DEATHS = DEATHS | DEATH_OUTCOMES
@@ -52,13 +52,13 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened to the messages of a history under one system.
+    """What happened to the messages of a neutral scenario under one system.
 
     Attributes:
         system: its name.
         version: which release or profile of it.
-        messages: what happened to each message, in the order of the history.
-        notes: where the system could not do what the history says.
+        messages: what happened to each message, in the order of the scenario.
+        notes: where the system could not do what the scenario says.
         scenario: what was run: a scenario for ``dlx simulate``.
     """
 
@@ -82,15 +82,15 @@ class Left(msgspec.Struct, frozen=True):
 
 
 class Ran(msgspec.Struct, kw_only=True):
-    """How a system ran a history.
+    """How a system ran a neutral scenario.
 
     Attributes:
         scenario: the system's own scenario.
-        events: what happened, with the names of the history for messages.
+        events: what happened, with the scenario's names for messages.
         attempts: the events that were attempts to have a message processed.
         acknowledged: the messages that a consumer was done with.
         left: what is in queues in the end, by message.
-        notes: where the system could not do what the history says.
+        notes: where the system could not do what the scenario says.
     """
 
     scenario: dict[str, Any]
@@ -102,18 +102,18 @@ class Ran(msgspec.Struct, kw_only=True):
 
 
 def deliveries(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the events that handed a message to the consumer; dead letters are not consumed."""
+    """The events that handed a message to the consumer; dead letters are not consumed."""
     return [event for event in events if event["event"] == Event.DELIVERED]
 
 
-def fates(history: History, ran: Ran) -> list[Fate]:
+def fates(neutral: NeutralScenario, ran: Ran) -> list[Fate]:
     """Return what happened to each message in the end."""
-    return [_fate(history, ran, message.name) for message in history.messages]
+    return [_fate(neutral, ran, message.name) for message in neutral.messages]
 
 
-def _fate(history: History, ran: Ran, name: str) -> Fate:
+def _fate(neutral: NeutralScenario, ran: Ran, name: str) -> Fate:
     left = ran.left.get(name)
-    end = _end(history, ran, name, left)
+    end = _end(neutral, ran, name, left)
     fate = Fate(
         message=name,
         attempts_ms=[event["time_ms"] for event in ran.attempts if event["message"] == name],
@@ -136,7 +136,7 @@ def _fate(history: History, ran: Ran, name: str) -> Fate:
     )
 
 
-def _end(history: History, ran: Ran, name: str, left: Left | None) -> End:
+def _end(neutral: NeutralScenario, ran: Ran, name: str, left: Left | None) -> End:
     if left is not None:
-        return End.DEAD_LETTERED if left.queue == history.dead_letter_queue else End.QUEUED
+        return End.DEAD_LETTERED if left.queue == neutral.dead_letter_queue else End.QUEUED
     return End.ACKNOWLEDGED if name in ran.acknowledged else End.LOST

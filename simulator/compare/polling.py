@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from simulator.compare.history import History
+from simulator.compare.neutral_scenario import NeutralScenario
 from simulator.compare.outcome import deliveries
 
 
@@ -20,8 +20,8 @@ class PollingSide(ABC):
         now_ms: when the consumer did something last.
     """
 
-    def __init__(self, history: History) -> None:
-        self.history = history
+    def __init__(self, neutral: NeutralScenario) -> None:
+        self.neutral = neutral
         self.steps: list[dict[str, Any]] = []
         self.now_ms = 0
         self._taken = 0
@@ -38,7 +38,7 @@ class PollingSide(ABC):
         """Ask until a message is handed out."""
         # Few questions are enough most of the time, and each attempt runs the scenario from its start.
         for count in (16, 256, None):
-            times_ms = range(self.now_ms, self.history.until_ms + 1, self.history.poll_ms)[:count]
+            times_ms = range(self.now_ms, self.neutral.until_ms + 1, self.neutral.poll_ms)[:count]
             if not times_ms:
                 return None
             got = self._handed_out([*self.steps, *self.polls(times_ms)])

@@ -1,4 +1,4 @@
-"""A history under RabbitMQ: a quorum queue with a delivery limit and a dead-letter exchange.
+"""Runs a neutral scenario under RabbitMQ: a quorum queue with a delivery limit and a dead-letter exchange.
 
 Delays are delayed retries where the release has them, and else a retry ladder: a
 message that fails dies into a queue without consumers, and from there, expired, into
@@ -10,27 +10,27 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from dlx.releases import DEFAULT, RELEASES, release
+from dlx.releases import DEFAULT, all_releases, release
 from dlx.settings import expires_messages
 from dlx.topology import QUORUM
 from simulator.compare.consumer import consume
-from simulator.compare.history import History, Message
+from simulator.compare.neutral_scenario import Message, NeutralScenario
 from simulator.compare.outcome import Left, Ran, deliveries
 from simulator.events import Event
 from simulator.scenario import steps
 from simulator.scenario.player import START_US, Player
 from simulator.scenario.rabbitmq_scenario import simulate
 
-VERSIONS = (DEFAULT, *(name for name in RELEASES if name != DEFAULT))
+VERSIONS = (DEFAULT, *(name for name in all_releases() if name != DEFAULT))
 _TELLING = ("x-death", "x-first-death-", "x-last-death-", "x-delivery-count", "x-acquired-count")
 _BY_DEFAULT_EXCHANGE = {"x-dead-letter-exchange": ""}
 
 
-def run(history: History, version: str) -> Ran:
+def run(neutral: NeutralScenario, version: str) -> Ran:
     """Run it under a release."""
-    queues = _queues(history, version)
-    side = _Side(history, version, queues)
-    acknowledged, notes = consume(history, side)
+    queues = _queues(neutral, version)
+    side = _Side(neutral, version, queues)
+    acknowledged, notes = consume(neutral, side)
     side.finish()
     scenario = {
         "release": version,
@@ -49,7 +49,7 @@ def run(history: History, version: str) -> Ran:
             for queue, messages in trace["queues"].items()
             for left in messages
         },
-        notes=[*_notes(history, version), *notes],
+        notes=[*_notes(neutral, version), *notes],
     )
 
 
@@ -57,47 +57,47 @@ def _telling(headers: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in headers.items() if name.startswith(_TELLING)}
 
 
-def _notes(history: History, version: str) -> list[str]:
+def _notes(neutral: NeutralScenario, version: str) -> list[str]:
     rules = release(version)
     notes = []
-    if history.retry_delay_ms and not rules.quorum_delayed_retry:
+    if neutral.retry_delay_ms and not rules.quorum_delayed_retry:
         notes.append("retry_delay_ms: by a retry ladder, one queue for each attempt")
-    if any(message.how == "hold" for message in history.messages) and not rules.consumer_timeout_setting:
+    if any(message.how == "hold" for message in neutral.messages) and not rules.consumer_timeout_setting:
         default = rules.consumer_timeout_ms
         notes.append(f"ack_timeout_ms: {'there is none' if default is None else f'{default} for all queues'}")
-    if any(message.time_to_live_ms for message in history.messages) and not expires_messages(QUORUM, rules):
+    if any(message.time_to_live_ms for message in neutral.messages) and not expires_messages(QUORUM, rules):
         notes.append("time_to_live_ms: quorum queues of this release have none")
     return notes
 
 
-def _queues(history: History, version: str) -> dict[str, dict[str, Any]]:
+def _queues(neutral: NeutralScenario, version: str) -> dict[str, dict[str, Any]]:
     """The arguments of each queue, by name: those with consumers are the quorum queues."""
     queues: dict[str, dict[str, Any]] = {}
-    if history.dead_letter_queue is not None:
-        queues[history.dead_letter_queue] = {"x-queue-type": "classic"}
+    if neutral.dead_letter_queue is not None:
+        queues[neutral.dead_letter_queue] = {"x-queue-type": "classic"}
     rules = release(version)
     common: dict[str, Any] = {"x-queue-type": "quorum"}
-    if rules.consumer_timeout_setting and any(message.how == "hold" for message in history.messages):
-        common["x-consumer-timeout"] = history.ack_timeout_ms
-    if history.retry_delay_ms and not rules.quorum_delayed_retry:
-        return queues | _ladder(history, common)
-    own = common | {"x-delivery-limit": history.attempts_max - 1} | _dead_letters_to(history.dead_letter_queue)
-    if history.retry_delay_ms:
+    if rules.consumer_timeout_setting and any(message.how == "hold" for message in neutral.messages):
+        common["x-consumer-timeout"] = neutral.ack_timeout_ms
+    if neutral.retry_delay_ms and not rules.quorum_delayed_retry:
+        return queues | _ladder(neutral, common)
+    own = common | {"x-delivery-limit": neutral.attempts_max - 1} | _dead_letters_to(neutral.dead_letter_queue)
+    if neutral.retry_delay_ms:
         own["x-delayed-retry-type"] = "all"
-        own["x-delayed-retry-min"] = own["x-delayed-retry-max"] = history.retry_delay_ms
-    return queues | {history.queue: own}
+        own["x-delayed-retry-min"] = own["x-delayed-retry-max"] = neutral.retry_delay_ms
+    return queues | {neutral.queue: own}
 
 
-def _ladder(history: History, common: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _ladder(neutral: NeutralScenario, common: dict[str, Any]) -> dict[str, dict[str, Any]]:
     queues: dict[str, dict[str, Any]] = {}
-    last = history.attempts_max
-    tries = [history.queue, *(f"{history.queue}.try.{attempt}" for attempt in range(2, last + 1))]
+    last = neutral.attempts_max
+    tries = [neutral.queue, *(f"{neutral.queue}.try.{attempt}" for attempt in range(2, last + 1))]
     for attempt, name in enumerate(tries, start=1):
-        wait = f"{history.queue}.wait.{attempt}" if attempt < last else None
+        wait = f"{neutral.queue}.wait.{attempt}" if attempt < last else None
         # What is returned, because its consumer died, goes on as what is rejected.
-        queues[name] = common | {"x-delivery-limit": 0} | _dead_letters_to(wait or history.dead_letter_queue)
+        queues[name] = common | {"x-delivery-limit": 0} | _dead_letters_to(wait or neutral.dead_letter_queue)
         if wait:
-            delay = {"x-queue-type": "classic", "x-message-ttl": history.retry_delay_ms}
+            delay = {"x-queue-type": "classic", "x-message-ttl": neutral.retry_delay_ms}
             queues[wait] = delay | _dead_letters_to(tries[attempt])
     return queues
 
@@ -123,16 +123,16 @@ class _Side:
         names: the messages by the broker's numbers for them.
     """
 
-    def __init__(self, history: History, version: str, queues: dict[str, dict[str, Any]]) -> None:
+    def __init__(self, neutral: NeutralScenario, version: str, queues: dict[str, dict[str, Any]]) -> None:
         self.player = Player(_definitions(queues), release=version)
         self.names: dict[int, str] = {}
-        self._history = history
-        self._is_ladder = f"{history.queue}.wait.1" in queues
+        self._neutral = neutral
+        self._is_ladder = f"{neutral.queue}.wait.1" in queues
         self._consumed = [name for name, arguments in queues.items() if arguments["x-queue-type"] == "quorum"]
-        self._to_publish = deque(history.published())
+        self._to_publish = deque(neutral.published())
         self._delivered: deque[int] = deque()
         self._queue_of: dict[str, str] = {}
-        self._end_us = START_US + history.until_ms * 1_000
+        self._end_us = START_US + neutral.until_ms * 1_000
 
     def take(self) -> str | None:
         while not self._delivered:
@@ -181,7 +181,7 @@ class _Side:
     def _publish(self, message: Message) -> None:
         self._do(
             steps.Publish(
-                "", self._history.queue, expiration_ms=message.time_to_live_ms, body_bytes=len(message.body.encode())
+                "", self._neutral.queue, expiration_ms=message.time_to_live_ms, body_bytes=len(message.body.encode())
             ),
             message.name,
         )

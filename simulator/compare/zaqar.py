@@ -1,4 +1,4 @@
-"""A history under OpenStack Zaqar: a queue with ``_max_claim_count``, and a consumer that claims."""
+"""Runs a neutral scenario under OpenStack Zaqar: a queue with ``_max_claim_count``, and a consumer that claims."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from simulator.compare.consumer import consume
-from simulator.compare.history import History, Message
+from simulator.compare.neutral_scenario import Message, NeutralScenario, note_rounded, whole_seconds
 from simulator.compare.outcome import Left, Ran, deliveries
 from simulator.compare.polling import PollingSide
-from simulator.compare.seconds import note_rounded, whole_seconds
 from simulator.zaqar import simulate
 
 VERSIONS = ("redis", "mongodb", "swift", "spec")
@@ -19,10 +18,10 @@ _MESSAGE_LEAST_S, _MESSAGE_MOST_S = 60, 1_209_600
 _TELLING = ("claim_count", "ttl")
 
 
-def run(history: History, version: str) -> Ran:
+def run(neutral: NeutralScenario, version: str) -> Ran:
     """Run it under a profile."""
-    side = _Side(history, version)
-    acknowledged, notes = consume(history, side)
+    side = _Side(neutral, version)
+    acknowledged, notes = consume(neutral, side)
     trace = side.simulated(side.steps)
     return Ran(
         scenario=side.scenario(side.steps),
@@ -34,24 +33,24 @@ def run(history: History, version: str) -> Ran:
             for queue, messages in trace["queues"].items()
             for message in messages
         },
-        notes=[*_notes(history, side), *notes],
+        notes=[*_notes(neutral, side), *notes],
     )
 
 
-def _notes(history: History, side: _Side) -> list[str]:
+def _notes(neutral: NeutralScenario, side: _Side) -> list[str]:
     notes = []
-    if history.retry_delay_ms:
+    if neutral.retry_delay_ms:
         notes.append("retry_delay_ms: there is none; a message that is released is free at once")
-    if any(message.how != "reject" for message in history.messages):
-        notes += note_rounded("ack_timeout_ms", history.ack_timeout_ms, side.claim_s)
-    if any(message.how == "crash" for message in history.messages):
+    if any(message.how != "reject" for message in neutral.messages):
+        notes += note_rounded("ack_timeout_ms", neutral.ack_timeout_ms, side.claim_s)
+    if any(message.how == "crash" for message in neutral.messages):
         notes.append("crash: not seen; the message comes back when its claim ends")
-    for message in history.messages:
+    for message in neutral.messages:
         if message.time_to_live_ms is not None:
             notes += note_rounded(
                 f"time_to_live_ms of {message.name}", message.time_to_live_ms, _life_s(message.time_to_live_ms)
             )
-    if history.dead_letter_queue is None:
+    if neutral.dead_letter_queue is None:
         notes.append("attempts_max: no limit without a dead-letter queue")
     return notes
 
@@ -67,27 +66,27 @@ def _posted(message: Message) -> dict[str, Any]:
 
 
 class _Side(PollingSide):
-    def __init__(self, history: History, profile: str) -> None:
-        super().__init__(history)
+    def __init__(self, neutral: NeutralScenario, profile: str) -> None:
+        super().__init__(neutral)
         self._profile = profile
-        self.claim_s = whole_seconds(history.ack_timeout_ms, _CLAIM_LEAST_S, _CLAIM_MOST_S)
+        self.claim_s = whole_seconds(neutral.ack_timeout_ms, _CLAIM_LEAST_S, _CLAIM_MOST_S)
 
         self._posts = [
-            self._step("post", message.at_ms, messages=[_posted(message)]) for message in history.published()
+            self._step("post", message.at_ms, messages=[_posted(message)]) for message in neutral.published()
         ]
 
     def scenario(self, steps: list[dict[str, Any]]) -> dict[str, Any]:
         """The scenario with these steps, and the posts in between."""
-        history = self.history
-        queues: dict[str, dict[str, Any]] = {history.queue: {}}
-        if history.dead_letter_queue is not None:
-            dead_letters = {"_max_claim_count": history.attempts_max, "_dead_letter_queue": history.dead_letter_queue}
-            queues = {history.dead_letter_queue: {}, history.queue: dead_letters}
+        neutral = self.neutral
+        queues: dict[str, dict[str, Any]] = {neutral.queue: {}}
+        if neutral.dead_letter_queue is not None:
+            dead_letters = {"_max_claim_count": neutral.attempts_max, "_dead_letter_queue": neutral.dead_letter_queue}
+            queues = {neutral.dead_letter_queue: {}, neutral.queue: dead_letters}
         return {
             "profile": self._profile,
             "queues": queues,
             "steps": sorted([*self._posts, *steps], key=lambda step: step["at_s"]),
-            "until_s": history.until_ms / 1_000,
+            "until_s": neutral.until_ms / 1_000,
         }
 
     def simulated(self, steps: list[dict[str, Any]]) -> dict[str, Any]:
@@ -113,4 +112,4 @@ class _Side(PollingSide):
         self.steps.append(self._step(do, self.now_ms, claim=claim, **fields))
 
     def _step(self, do: str, at_ms: int, **fields: Any) -> dict[str, Any]:
-        return {"do": do, "at_s": at_ms / 1_000, "queue": self.history.queue, **fields}
+        return {"do": do, "at_s": at_ms / 1_000, "queue": self.neutral.queue, **fields}

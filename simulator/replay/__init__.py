@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from simulator.replay.local import replay_table
     from simulator.replay.plan import replay, scan, ship
     from simulator.replay.spark_sessions import spark_session
-    from simulator.replay.summary import Finding, Summary, findings, hops, summarize
+    from simulator.replay.summary import Finding, MatchesNothingError, Summary, findings, hops, summarize
     from simulator.replay.verdicts import VERDICTS, Difference, Verdict
 else:
     __getattr__, __dir__ = lazy(
@@ -26,7 +26,7 @@ else:
             "simulator.replay.local": ("replay_table",),
             "simulator.replay.plan": ("replay", "scan", "ship"),
             "simulator.replay.spark_sessions": ("spark_session",),
-            "simulator.replay.summary": ("Finding", "Summary", "findings", "hops", "summarize"),
+            "simulator.replay.summary": ("Finding", "MatchesNothingError", "Summary", "findings", "hops", "summarize"),
             "simulator.replay.verdicts": ("VERDICTS", "Difference", "Verdict"),
         },
         load=importing("replay"),
@@ -36,6 +36,7 @@ __all__ = [
     "VERDICTS",
     "Difference",
     "Finding",
+    "MatchesNothingError",
     "Summary",
     "Verdict",
     "findings",

@@ -9,7 +9,7 @@ import msgspec
 
 from dlx.delivery_headers import delivered_headers
 from dlx.field_values import plain
-from dlx.releases import DEFAULT, RELEASES
+from dlx.releases import DEFAULT, RELEASES, all_releases
 from simulator.broker.operator_errors import OperatorError
 from simulator.definitions import DefinitionsError
 from simulator.events import Happened
@@ -32,8 +32,8 @@ def simulate(scenario: Mapping[str, Any]) -> dict[str, Any]:
         if field not in _FIELDS:
             raise ScenarioError(str(field), f"unknown; expected {', '.join(_FIELDS)}")
     release = scenario.get("release", DEFAULT)
-    if release not in RELEASES:
-        raise ScenarioError("release", f"{release!r}; expected one of {', '.join(RELEASES)}")
+    if release not in RELEASES and release not in all_releases():
+        raise ScenarioError("release", f"{release!r}; expected one of {', '.join(all_releases())}")
     player = _player(scenario.get("definitions"), release)
     history = _steps(scenario.get("steps"))
     for unknown in located_unknown_names(history, player.topologies()):

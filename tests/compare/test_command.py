@@ -26,7 +26,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def written(folder: Path, document: Any) -> Path:
-    path = folder / "history.json"
+    path = folder / "scenario.json"
     path.write_text(json.dumps(document), encoding="utf-8")
     return path
 
@@ -79,8 +79,8 @@ def test_a_system_that_there_is_not_is_wrong_usage(path: Path, systems: str, cap
         ('{"messages": [{"name": "a", "fails": "never"}], "until_ms": 1}', "messages[0].fails: "),
     ],
 )
-def test_a_wrong_history_is_bad_data(tmp_path: Path, text: str, problem: str, capsys: Capture) -> None:
-    path = tmp_path / "history.json"
+def test_a_wrong_scenario_is_bad_data(tmp_path: Path, text: str, problem: str, capsys: Capture) -> None:
+    path = tmp_path / "scenario.json"
     path.write_text(text, encoding="utf-8")
     assert main(["compare", str(path)]) == EXIT_DATA
     err = capsys.readouterr().err

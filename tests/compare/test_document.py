@@ -47,8 +47,8 @@ def test_the_python_prints_what_is_shown() -> None:
 
 
 def test_every_field_is_described() -> None:
-    history = read(json.loads(block("json")))
-    for field in (*history.__struct_fields__, *history.messages[0].__struct_fields__):
+    scenario = read(json.loads(block("json")))
+    for field in (*scenario.__struct_fields__, *scenario.messages[0].__struct_fields__):
         assert f"| `{field}` |" in DOCUMENT, field
     for field in {*Outcome.__struct_fields__, *Fate.__struct_fields__} - {"message"}:
         assert f"`{field}`" in DOCUMENT, field
@@ -58,4 +58,4 @@ def test_every_field_is_described() -> None:
 def test_examples_run(path: Path, capsys: Capture) -> None:
     assert main(["compare", str(path), "--json"]) == 0
     outcomes = json.loads(capsys.readouterr().out)
-    assert [outcome["system"] for outcome in outcomes] == list(ADAPTERS)
+    assert [outcome["system"] for outcome in outcomes] == list(ADAPTERS.built_in)

@@ -1,8 +1,7 @@
-"""What comes of a history under each system."""
+"""What comes of a neutral scenario under each system."""
 
 from __future__ import annotations
 
-import importlib
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,14 +17,14 @@ from simulator.compare.outcome import End
 
 ROOT = Path(__file__).parent.parent.parent
 SYSTEMS = [
-    f"{system}:{version}" for system, module in ADAPTERS.items() for version in importlib.import_module(module).VERSIONS
+    f"{system}:{version}" for system in ADAPTERS.built_in for version in ADAPTERS.load(system).VERSIONS
 ]
 # Those whose message dies when its consumer gives it back too often. The others forget a claim that is released.
 LIMITED = [system for system in SYSTEMS if system not in ("zaqar:mongodb", "zaqar:swift")]
 # Those that count for themselves how often a consumer has kept a message too long.
 TIMED = ["rabbitmq:3.13", "rabbitmq:4.0", *(system for system in SYSTEMS if system.startswith(("zaqar", "ironmq")))]
 SIMULATE: dict[str, Callable[[Any], dict[str, Any]]] = {
-    name: importlib.import_module(module).simulate for name, module in ADAPTERS.items()
+    name: ADAPTERS.load(name).simulate for name in ADAPTERS.built_in
 }
 
 

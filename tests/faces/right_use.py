@@ -61,6 +61,10 @@ def test_orders(definitions: Path) -> None:
 def losses(definitions: dict[str, object]) -> tuple[object, ...]:
     trial = Trial(definitions, release="4.0", properties=["lossless"])
     try:
+        trial.set_policy(dlx.Policy(name="ttl", pattern=".*", definition={"message-ttl": 5}))
+    except simulator.OperatorError:
+        return ()
+    try:
         trial.publish("", "orders", headers={"tenant": 7}, expiration_ms=10, times=2)
         trial.requeue("orders", method="nack")
     except PropertyBroken as broken:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+import dlx
+import simulator
 
 FACES = (
     "dlx",
@@ -57,6 +63,25 @@ def test_no_name_is_hidden_by_a_module(face: str) -> None:
 def test_an_unknown_name_is_an_attribute_error(face: str) -> None:
     with pytest.raises(AttributeError, match=rf"module '{face}' has no attribute 'nothing'"):
         _ = import_module(face).nothing
+
+
+@faces
+def test_errors_that_its_names_raise_can_be_imported(face: str) -> None:
+    """From the same package, or from one of the two roots."""
+    known = {*dir(builtins), *import_module(face).__all__, *dlx.__all__, *simulator.__all__}
+    for name in import_module(face).__all__:
+        for text in _docstrings(getattr(import_module(face), name)):
+            assert set(re.findall(r"\b[A-Z][A-Za-z]+(?:Error|Refusal|Broken)\b", text)) <= known, name
+
+
+def _docstrings(value: object) -> Iterator[str]:
+    """Of a function, or of a class and its public methods."""
+    if inspect.isfunction(value) or inspect.isclass(value):
+        yield inspect.getdoc(value) or ""
+    if inspect.isclass(value):
+        for name, member in vars(value).items():
+            if inspect.isfunction(member) and not name.startswith("_"):
+                yield inspect.getdoc(member) or ""
 
 
 @faces

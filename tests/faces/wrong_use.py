@@ -46,6 +46,8 @@ simulator.testing.assert_dead_lettered("http://localhost", to="dead")  # arg-typ
 simulator.testing.assert_settles(server, within="1 s")  # arg-type
 simulator.testing.strategies.topology(cyclic=True)  # operator
 simulator.testing.strategies.topologies(cycles=True)  # call-arg
+simulator.testing.strategies.definitions(cycles=True)  # call-arg
+simulator.testing.Property().broken("lost", queue="orders")  # call-arg
 
 # An analyst
 

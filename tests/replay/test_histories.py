@@ -19,7 +19,7 @@ NEUTRAL = json.loads(Path("examples/compare/consumers-that-die.json").read_text(
 
 
 def histories() -> Iterator[dict[str, Any]]:
-    """One history of each system: what each makes of the same neutral one, and what it then did."""
+    """One history of each system: what each makes of the same neutral scenario, and what it then did."""
     for outcome in compare(read(NEUTRAL), list(SYSTEMS)):
         scenario = json.loads(json.dumps(outcome.scenario))
         trace = json.loads(json.dumps(simulate(outcome.system, scenario), default=str))

@@ -120,7 +120,7 @@ def test_difference_links_to_its_row_of_the_release_table() -> None:
     assert 'href="#behaviour-death_order"' in html
     assert 'id="behaviour-death_order"' in html
     text = visible_text(html)
-    assert "The log is of 3.10.8, not of 4.3. All of them have their cause in the release table." in text
+    assert "RabbitMQ 3.10.8 wrote the log, not 4.3. The release table explains all of them." in text
     assert "trace.log:421 , message m-17, queue shop.work" in text
     assert "expected &quot;newest&quot; seen absent" in text
 
@@ -138,7 +138,7 @@ def test_unexplained_and_ambiguous_are_shown_with_an_example() -> None:
     )
     assert "no publish of this message trace.log:9" in text
     assert "a rejected or b expired" in text
-    assert "3 of them have no cause in the release table." in text
+    assert "The release table does not explain 3 of them." in text
 
 
 def test_unexplained_deliveries_may_have_a_cause_too() -> None:
@@ -148,7 +148,7 @@ def test_unexplained_deliveries_may_have_a_cause_too() -> None:
     html = page(report_data(summary=summary, captured_on="3.10.8", unexplained=(found,)))
     assert 'href="#behaviour-death_order"' in html
     assert 'id="behaviour-death_order"' in html
-    assert "All of them have their cause in the release table." in visible_text(html)
+    assert "The release table explains all of them." in visible_text(html)
 
 
 def test_names_are_text_everywhere() -> None:
@@ -252,7 +252,7 @@ def test_picture_of_many_arrows_keeps_the_largest_dead_letters() -> None:
     assert "reason79" in text
     assert "reason19 " not in text
     caption = figures(page(data))["flows"][0]["caption"]
-    assert caption.startswith("60 of 130 arrows")
+    assert caption.startswith("The picture shows 60 of 130 arrows")
 
 
 def test_pictures_need_no_dead_letters() -> None:
@@ -318,14 +318,14 @@ def test_losing_settings_are_found() -> None:
         queue("round", dead_letter_exchange="", dead_letter_routing_key="about", message_ttl=1),
         queue("about", dead_letter_exchange="", dead_letter_routing_key="round", message_ttl=1),
     )
-    gone = "dead letters are gone"
+    gone = "dead letters are lost"
     assert found == {
-        "dropping": "no dead-letter exchange: what dies is gone",
+        "dropping": "no dead-letter exchange: dead messages are dropped",
         "misspelt": f"dead-letter exchange 'dlxx' does not exist: {gone}",
         "unbound": f"dead-letter exchange 'dlx' has no bindings: {gone}",
         "nowhere": f"dead-letter routing key 'nobody' names no queue of the definitions: {gone}",
-        "round": "automatic cycle round → about → round: the copy that closes it is gone",
-        "about": "automatic cycle about → round → about: the copy that closes it is gone",
+        "round": "automatic cycle round → about → round: the copy that closes it is dropped",
+        "about": "automatic cycle about → round → about: the copy that closes it is dropped",
     }
 
 

@@ -30,7 +30,7 @@ def build_report(
     files: Iterable[FileReport],
     captured: DataFrame | None = None,
 ) -> str:
-    """The page on what ``simulator.replay.replay`` returned.
+    """Return the report on the result of ``simulator.replay.replay`` as an HTML page.
 
     ``captured`` are the rows that were replayed; where they have the column
     ``routed_queues``, the page shows where publishes went and what was lost there.

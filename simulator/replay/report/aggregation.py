@@ -1,4 +1,4 @@
-"""From the rows of a replay to the tables of a report: Spark counts, the driver gets bounded results.
+"""Turns the rows of a replay into the tables of a report: Spark counts, the driver gets bounded results.
 
 Every query ends in a group-by and a limit, so that a replay of any size becomes
 the same few thousand rows. Ties are ordered by name: the same replay gives the
@@ -60,7 +60,7 @@ def aggregate(
     files: Iterable[FileReport],
     captured: DataFrame | None = None,
 ) -> ReportData:
-    """The tables of a report on what ``simulator.replay.replay`` returned.
+    """Return the tables of a report on what ``simulator.replay.replay`` returned.
 
     ``captured`` are the rows that were replayed; with their column
     ``routed_queues`` the report knows where publishes went.
@@ -96,7 +96,7 @@ def aggregate(
 
 
 def bucket(span_us: tuple[int, int] | None) -> int:
-    """The smallest round interval, in microseconds, that divides the time span into few enough."""
+    """Return the smallest round interval, in microseconds, that divides the time span into few enough."""
     if span_us is None:
         return BUCKETS_US[0]
     length = span_us[1] - span_us[0] + 1
@@ -110,14 +110,14 @@ class _Tables:
         self.cut: set[str] = set()
 
     def _top(self, name: str, counted: DataFrame, most: int, *, by: Sequence[str]) -> list[dict[str, Any]]:
-        """The most frequent rows; ``by`` are the columns that break ties."""
+        """Return the most frequent rows; ``by`` are the columns that break ties."""
         rows: list[dict[str, Any]] = counted.orderBy(F.desc("count"), *by).limit(most + 1).toArrow().to_pylist()
         if len(rows) > most:
             self.cut.add(name)
         return rows[:most]
 
     def publishes(self, captured: DataFrame | None) -> tuple[Published, ...] | None:
-        """Copies that publishes put into queues; ``None`` where the capture does not tell."""
+        """Return the copies that publishes put into queues; ``None`` if the capture does not tell."""
         if captured is None or "routed_queues" not in captured.columns:
             return None
         by = ["vhost", "exchange", "queue"]
@@ -127,14 +127,14 @@ class _Tables:
         return tuple(Published(**row) for row in rows)
 
     def dead_letters(self, new: DataFrame) -> tuple[DeadLetters, ...]:
-        """Copies of dead letters by where they went and why, and the deaths they are of."""
+        """Return the copies of dead letters by route and reason, and the deaths that made them."""
         by = ["vhost", "queue", "reason", "exchange", "to_queue"]
         counted = new.groupBy(*by).agg(_count(), F.count_if("first_copy").alias("deaths"))
         rows = self._top("dead_letters", counted, FLOWS_MAX, by=by)
         return tuple(DeadLetters(**row) for row in rows)
 
     def deliveries(self, deliveries: DataFrame) -> tuple[Delivered, ...]:
-        """Deliveries of each queue, and how many differ or are unexplained."""
+        """Return the deliveries of each queue, and how many differ or are unexplained."""
         by = ["vhost", "queue"]
         unlike = F.col("verdict").isin("differ", "unexplained")
         counted = deliveries.groupBy(*by).agg(_count(), F.count_if(unlike).alias("unlike"))
@@ -142,7 +142,7 @@ class _Tables:
         return tuple(Delivered(**row) for row in rows)
 
     def paths(self, deliveries: DataFrame) -> tuple[Path, ...]:
-        """The deaths that led to deliveries, with the numbers of deliveries and messages."""
+        """Return the deaths that led to deliveries, with the numbers of deliveries and messages."""
         deaths = F.transform("hops", lambda hop: hop.dropFields("exchange", "to_queue"))
         by = ["vhost", "deaths", "queue"]
         counted = (
@@ -164,7 +164,7 @@ class _Tables:
         )
 
     def differences(self, differing: DataFrame) -> tuple[FieldDiffers, ...]:
-        """The fields that differ, by queue and cause, each with an example."""
+        """Return the fields that differ, by queue and cause, each with an example."""
         by = ["vhost", "queue", "field", "behaviours"]
         counted = (
             differing.withColumn("difference", F.explode("differences"))
@@ -186,14 +186,14 @@ class _Tables:
         )
 
     def causes(self, differing: DataFrame) -> tuple[Cause, ...]:
-        """The sets of behaviours that differences come from, each with its number of deliveries."""
+        """Return the sets of behaviours that differences come from, each with its number of deliveries."""
         behaviours = F.array_distinct(F.transform("differences", lambda each: each["behaviours"]))
         counted = _counted(differing.select(F.explode(behaviours).alias("behaviours")), ["behaviours"])
         rows = self._top("causes", counted, GROUPS_MAX, by=["behaviours"])
         return tuple(Cause(tuple(row["behaviours"]), row["count"]) for row in rows)
 
     def unexplained(self, deliveries: DataFrame) -> tuple[Unexplained, ...]:
-        """Unexplained deliveries by reason and cause, each with an example."""
+        """Return the unexplained deliveries by reason and cause, each with an example."""
         chosen = deliveries.where(F.col("verdict") == "unexplained")
         causes = F.flatten(F.transform("differences", lambda each: each["behaviours"]))
         by = ["why", "behaviours"]
@@ -205,7 +205,7 @@ class _Tables:
         )
 
     def ambiguous(self, deliveries: DataFrame) -> tuple[Ambiguous, ...]:
-        """Ambiguous deliveries by the paths that explain them, each with an example."""
+        """Return the ambiguous deliveries by the paths that explain them, each with an example."""
         chosen = deliveries.where(F.col("verdict") == "ambiguous")
         counted = chosen.groupBy("alternatives").agg(_count(), _example())
         rows = self._top("ambiguous", counted, GROUPS_MAX, by=["alternatives"])
@@ -215,7 +215,7 @@ class _Tables:
 def _deaths(
     new: DataFrame, kinds: tuple[DeadLetters, ...], span_us: tuple[int, int] | None, bucket_us: int
 ) -> tuple[Deaths, ...]:
-    """Dead letters over time, of the queues and reasons with the most; the other queues are one."""
+    """Return the dead letters over time of the queues and reasons with the most; the other queues are one."""
     if span_us is None:
         return ()
     totals: dict[tuple[str, str, str], int] = {}
@@ -255,7 +255,7 @@ def _text(name: str) -> Column:
 
 
 def _example(*more: Column) -> Column:
-    """The first of the group in the log."""
+    """Return the first of the group in the log."""
     return F.min(F.struct("time_us", "file", "line", "vhost", "queue", "message", *more)).alias("example")
 
 

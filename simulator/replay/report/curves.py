@@ -1,4 +1,4 @@
-"""The curves of a layered drawing, and where on them a label is in nobody's way."""
+"""Computes the curves of a layered drawing, and places on them where a label covers nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLACES = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.12, 0.88)
 
 
 def segments(route: Route) -> list[Segment]:
-    """The cubic curves of a route: upright at their ends, or level where the route goes back."""
+    """Return the cubic curves of a route: upright at their ends, or level where the route goes back."""
     if route.back:
         start, (turn, middle), end = route.points
         reach = 0.9 * abs(middle - start[1]) if start[1] != end[1] else 20.0
@@ -32,7 +32,7 @@ def segments(route: Route) -> list[Segment]:
 
 
 def svg_path(curves: list[Segment]) -> str:
-    """The curves as an SVG path."""
+    """Return the curves as an SVG path."""
     (x, y), *_ = curves[0]
     steps = [f"M {x:.1f},{y:.1f}"]
     steps += ["C " + " ".join(f"{px:.1f},{py:.1f}" for px, py in curve[1:]) for curve in curves]
@@ -40,7 +40,7 @@ def svg_path(curves: list[Segment]) -> str:
 
 
 def point_at(curve: Segment, t: float) -> Point:
-    """The point of a curve at ``t`` from 0 to 1."""
+    """Return the point of a curve at ``t`` from 0 to 1."""
     u = 1 - t
     weights = (u * u * u, 3 * u * u * t, 3 * u * t * t, t * t * t)
     x = sum(weight * point[0] for weight, point in zip(weights, curve, strict=True))
@@ -49,7 +49,7 @@ def point_at(curve: Segment, t: float) -> Point:
 
 
 def label_place(curves: list[Segment], width: float, height: float, taken: Iterable[Box]) -> Point:
-    """The first place on the curves where a label of that size covers nothing, else its usual one."""
+    """Return the first place on the curves where a label of that size covers nothing, else its usual one."""
     boxes = list(taken)
     for point in _places(curves):
         if not any(overlap(box_around(point, width, height), box) for box in boxes):
@@ -65,11 +65,11 @@ def _places(curves: list[Segment]) -> Iterator[Point]:
 
 
 def box_around(centre: Point, width: float, height: float) -> Box:
-    """The box of that size."""
+    """Return the box of that size."""
     x, y = centre
     return x - width / 2, y - height / 2, x + width / 2, y + height / 2
 
 
 def overlap(one: Box, other: Box) -> bool:
-    """Whether two boxes have a common area."""
+    """Return whether two boxes have a common area."""
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]

@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs no network; without scripts all but the pictures is there."""
+"""Writes the report as one HTML page that needs no network. Without scripts it shows everything except the pictures."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ PATHS_SHOWN = 40
 ROWS_SHOWN = 500
 MEANINGS: dict[Name, str] = {
     "agree": "agree: delivered exactly as predicted",
-    "ambiguous": "ambiguous: as predicted, by more than one possible path",
+    "ambiguous": "ambiguous: delivered as predicted, but several paths are possible",
     "differ": "differ: delivered, but not as predicted",
-    "unexplained": "unexplained: no path that the rules allow",
+    "unexplained": "unexplained: no path that the rules allow leads there",
 }
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 
 
 def page(data: ReportData) -> str:
-    """The page. The same data makes the same page."""
+    """Return the page as HTML. The same data makes the same page."""
     shown = groups(data)[:GROUPS_SHOWN]
     body = element(
         "main",
@@ -65,7 +65,7 @@ def _file(name: str) -> str:
 
 
 def _figures(data: ReportData, shown: tuple[Group, ...]) -> str:
-    """The figures as JSON that cannot end its script element."""
+    """Return the figures as JSON that cannot end its script element."""
     flows = [{"caption": _caption(group), "figure": _plain(flow_picture(group))} for group in shown]
     found: dict[str, Any] = {"flows": flows}
     if data.deaths:
@@ -123,21 +123,21 @@ def _headline(data: ReportData) -> Html:
 
 
 def _cause(data: ReportData) -> Html:
-    """Whether the release table accounts for what is not as predicted."""
+    """Tell whether the release table explains the deliveries that are not as predicted."""
     captured = data.captured_on
     other = captured is not None and not captured.startswith(f"{data.rules}.")
-    log = f"The log is of {captured}, not of {data.rules}. " if other else ""
+    log = f"RabbitMQ {captured} wrote the log, not {data.rules}. " if other else ""
     known = sum(each.count for each in data.unexplained if each.behaviours)
     unknown = data.summary.unexplained - known
     unknown += sum(cause.count for cause in data.causes if not cause.behaviours)
-    found = f"{number(unknown)} of them have no cause in the release table."
+    found = f"The release table does not explain {number(unknown)} of them."
     if unknown == 0:
-        found = "All of them have their cause in the release table."
-    return join([log, found, " ", element("a", "See what does not agree", href="#findings")])
+        found = "The release table explains all of them."
+    return join([log, found, " ", element("a", "See the disagreements", href="#findings")])
 
 
 def _share(data: ReportData) -> str:
-    """The share of deliveries that agree, never rounded up to all of them."""
+    """Return the share of deliveries that agree; only if all do, it is 100 %."""
     if data.summary.agree == data.summary.deliveries:
         return "100 %"
     return f"{data.summary.agreement_percent:.2f} %"
@@ -160,13 +160,14 @@ def _flows(data: ReportData, shown: tuple[Group, ...]) -> Html:
     several = several_vhosts(data)
     buttons = join(_button(index, group, several) for index, group in enumerate(shown))
     hidden = len(groups(data)) - len(shown)
-    more = f"{plural(hidden, 'group')} with fewer dead letters: in the table only."
+    more = f"The table also has {plural(hidden, 'group')} with fewer dead letters."
     return section(
         "Where the messages went",
         element(
             "p",
-            "Square boxes are queues, round ones exchanges, dashed ones are outside the group. Arrows are as"
-            " wide as their share. One from queue to queue goes through the default exchange.",
+            "Square boxes are queues, round boxes are exchanges, and dashed boxes are outside the group. The width of"
+            " an arrow shows its share of the messages. An arrow from queue to queue goes through the default"
+            " exchange.",
             class_="note",
         ),
         element("div", legend, class_="legend"),
@@ -191,7 +192,7 @@ def _flows(data: ReportData, shown: tuple[Group, ...]) -> Html:
 
 
 def _key(shade: str, name: str) -> Html:
-    """One entry of a legend."""
+    """Return one entry of a legend."""
     return element("span", element("i", style=f"background:{shade}"), name)
 
 
@@ -211,8 +212,8 @@ def _caption(group: Group) -> str:
     if everything <= ARROWS_MAX:
         return ""
     return (
-        f"{ARROWS_MAX} of {everything} arrows: dead letters first, and those with the most messages."
-        " The others are in the table below."
+        f"The picture shows {ARROWS_MAX} of {everything} arrows: dead letters first, and those with the most messages."
+        " The table below has the others."
     )
 
 
@@ -234,16 +235,16 @@ def _flow_table(data: ReportData) -> Html:
 
 
 def chip(reason: str) -> Html:
-    """A reason in its colour."""
+    """Return a reason in its colour."""
     return element("span", reason, class_="chip", style=f"background:{colour(reason)}")
 
 
 def _note_cut(kept: int, what: str) -> Html:
-    return element("p", f"The {number(kept)} most frequent {what}; there are more.", class_="note")
+    return element("p", f"These are the {number(kept)} most frequent {what}; there are more.", class_="note")
 
 
 def _vanished(data: ReportData) -> Html:
-    """What a trace cannot show, what it shows all the same, and what the settings say."""
+    """Return the losses that counts in the log suggest, and those that the settings allow."""
     several = several_vhosts(data)
     rows = list(_seen_vanishing(data, several))
     rows += [
@@ -255,8 +256,8 @@ def _vanished(data: ReportData) -> Html:
         for loss in data.losses
     ]
     intro = (
-        "A trace holds publishes and deliveries. A message that is dropped leaves no line, so none of these"
-        " losses is in the log; this is what its counts and the definitions give away."
+        "A trace records publishes and deliveries. A dropped message leaves no line, so the log shows none of these"
+        " losses. Its counts and the definitions reveal them."
     )
     found = table(["where", "what", "why"], rows) if rows else element("p", "Nothing points to a loss.")
     return section("Where messages can vanish", element("p", intro, class_="note"), found, id_="vanished")
@@ -274,7 +275,7 @@ def _seen_vanishing(data: ReportData, several: bool) -> Iterator[tuple[object, .
             yield (
                 _queue_name(vhost, queue, several),
                 f"at least {number(unseen)} not seen again",
-                "came in, and neither they nor a dead letter of them was delivered: dropped, or still there",
+                "they came in, and neither they nor their dead letters were delivered: dropped, or still in the queue",
             )
 
 
@@ -286,9 +287,9 @@ def _times(data: ReportData) -> Html:
     if not data.deaths:
         return section("When they died", element("p", "No dead letters in this log."), id_="times")
     note = (
-        "Dead letters by the time at which the next delivery of the message showed them:"
-        " the log tells no other. Above, all of them by reason; below, each queue and reason, darker"
-        " where there are more."
+        "The time of a dead letter is that of the next delivery of the message, because the log has no other."
+        " The upper part counts all dead letters by reason. The lower part has a row for each queue and reason,"
+        " darker where there are more."
     )
     picture = element("div", id="deaths", class_="plot")
     return section("When they died", element("p", note, class_="note"), picture, id_="times")
@@ -304,7 +305,7 @@ def _paths(data: ReportData) -> Html:
         host = [element("span", path.vhost, ": ", class_="muted")] if several else []
         share = Html(f'<td class="share-bar"><i style="width:{max(1, 100 * path.deliveries // most)}%"></i></td>')
         rows.append((join([*host, join([*steps, path.queue], " → ")]), share, path.deliveries, path.messages))
-    note = "What died between two deliveries of a message, or between its publish and its first delivery."
+    note = "A path lists the deaths between two deliveries of a message, or between its publish and its first delivery."
     heads = ["path", "", "deliveries", "messages"]
     body = table(heads, rows) if rows else element("p", "No dead letters in this log.")
     more = _note_cut(len(shown), "paths") if len(data.paths) > len(shown) or "paths" in data.cut else ""
@@ -314,9 +315,9 @@ def _paths(data: ReportData) -> Html:
 def _reading() -> Html:
     lines = (
         "A dead letter here is one copy in one queue: a death whose dead-letter exchange reaches three queues"
-        " makes three. Each is counted once, however many deliveries it led to.",
-        "Hops between queues have no line in a trace. They are reconstructed: rules and definitions are"
-        " searched for a path from what was seen before to exactly what was delivered.",
-        "A dead letter that was never delivered afterwards leaves no trace and is not counted.",
+        " makes three. The report counts each once, however many deliveries it led to.",
+        "Hops between queues have no line in a trace. The replay reconstructs them: by the rules and the"
+        " definitions it searches for a path from an earlier observation to exactly the delivered state.",
+        "A dead letter that was never delivered afterwards leaves no trace, so the report does not count it.",
     )
     return section("How to read this", *(element("p", line) for line in lines), id_="reading")

@@ -1,4 +1,4 @@
-"""The part of the page on what does not agree: by cause, with one example of each, and the release table."""
+"""Writes the section on disagreements, by cause and with one example each, and the section on the release table."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from simulator.replay.report.markup import Html, details, element, join, number,
 from simulator.replay.report.pictures import several_vhosts
 
 FIELDS_SHOWN = 8
-"""Fields of one cause that are shown at once, each with an example; the others on demand."""
+"""How many fields of a cause are visible at once, each with an example; a click shows the others."""
 _ROWS = {row.name: row for row in TABLE}
 
 
 def findings_section(data: ReportData) -> Html:
-    """What differs, is unexplained or ambiguous; one sentence where nothing is."""
+    """Return the section on deliveries that differ, are unexplained or are ambiguous; one sentence if none are."""
     parts = [*_differences(data), *_unexplained(data), *_ambiguous(data)]
     if not parts:
-        parts = [element("p", "Nothing differs, nothing is unexplained, nothing is ambiguous.")]
-    return section("What does not agree", *parts, id_="findings")
+        parts = [element("p", "Every delivery agrees with the prediction.")]
+    return section("Disagreements", *parts, id_="findings")
 
 
 def _differences(data: ReportData) -> list[Html]:
@@ -33,26 +33,28 @@ def _differences(data: ReportData) -> list[Html]:
     for cause in data.causes:
         parts.append(_cause(data, cause.behaviours, cause.count, by_cause[cause.behaviours]))
     if data.cut & {"differences", "causes"}:
-        parts.append(element("p", "Only the most frequent are listed; there are more.", class_="note"))
+        parts.append(element("p", "The report lists only the most frequent ones.", class_="note"))
     return parts
 
 
 def _upgrade(data: ReportData) -> str:
-    """What the differences mean when the log is of another release than the rules."""
+    """Explain what the differences mean if another release than that of the rules wrote the log."""
     captured = data.captured_on
     if captured is None:
-        return "The definitions do not say which release the log is of."
+        return "The definitions do not say which release wrote the log."
     if known_release(captured) == data.rules:
         remark = stand_in_remark(captured)
-        return f"The log is of RabbitMQ {captured}" + (f"; {remark}." if remark else ", whose rules were used.")
+        return (
+            f"RabbitMQ {captured} wrote the log{f'; {remark}' if remark else ', and its rules made the predictions'}."
+        )
     return (
-        f"The log is of RabbitMQ {captured} and was replayed under the rules of {data.rules}:"
-        " what has its cause in the release table changes between the two."
+        f"RabbitMQ {captured} wrote the log, and the rules of {data.rules} made the predictions."
+        " A difference with a cause in the release table is a change between the two."
     )
 
 
 def _cause(data: ReportData, behaviours: tuple[str, ...], count: int, fields: list[FieldDiffers]) -> Html:
-    title: Any = "No row of the release table accounts for this"
+    title: Any = "No row of the release table explains this"
     meanings: list[Html] = []
     if behaviours:
         title = _links(behaviours)
@@ -76,12 +78,12 @@ def _cause(data: ReportData, behaviours: tuple[str, ...], count: int, fields: li
 
 
 def _links(behaviours: tuple[str, ...]) -> Html:
-    """The behaviours, each linked to its row of the release table below."""
+    """Return the behaviours, each with a link to its row of the release table below."""
     return join([element("a", name, href=f"#behaviour-{name}") for name in behaviours], ", ")
 
 
 def _field(data: ReportData, same: list[FieldDiffers]) -> Html:
-    """One field, with the first example of the queue in which it differs most."""
+    """Return one field, with the first example from the queue in which it differs most."""
     most = same[0]
     total = sum(each.count for each in same)
     where = f", {plural(total, 'time')} in {plural(len(same), 'queue')}"
@@ -95,7 +97,7 @@ def _field(data: ReportData, same: list[FieldDiffers]) -> Html:
 
 
 def versus(expected: str, seen: str) -> Html:
-    """Two values, one above the other."""
+    """Return the expected value above the seen one."""
     return element(
         "div",
         element("span", "expected", class_="muted"),
@@ -134,8 +136,8 @@ def _unexplained(data: ReportData) -> list[Html]:
     more = "unexplained" in data.cut
     return [
         element("h3", f"Unexplained — {plural(data.summary.unexplained, 'delivery', 'deliveries')}"),
-        table(["why", "comes from", "example", "deliveries"], rows),
-        element("p", "Only the most frequent; there are more.", class_="note") if more else Html(""),
+        table(["why", "cause", "example", "deliveries"], rows),
+        element("p", "The report lists only the most frequent ones.", class_="note") if more else Html(""),
     ]
 
 
@@ -149,7 +151,7 @@ def _ambiguous(data: ReportData) -> list[Html]:
         element("h3", f"Ambiguous — {plural(data.summary.ambiguous, 'delivery', 'deliveries')}"),
         element(
             "p",
-            "Delivered as predicted, but more than one path leads to it. The first is the one counted above.",
+            "The delivery is as predicted, but several paths lead to it. The totals above count the first one.",
             class_="note",
         ),
         table(["paths", "example", "deliveries"], rows),
@@ -157,18 +159,22 @@ def _ambiguous(data: ReportData) -> list[Html]:
 
 
 def table_section(data: ReportData) -> Html:
-    """The rows of the release table that differences come from; empty where none does."""
+    """Return the rows of the release table that cause differences; empty if there are none."""
     found = [*(each.behaviours for each in data.causes), *(each.behaviours for each in data.unexplained)]
     named = {name for behaviours in found for name in behaviours}
     rows = [row for row in TABLE if row.name in named]
     if not rows:
         return Html("")
-    heads = ["behaviour", *(VERSIONS[name] for name in RELEASES), "how it is known"]
+    heads = ["behaviour", *(VERSIONS[name] for name in RELEASES), "evidence"]
     lines = join(_behaviour(row, data.rules) for row in rows)
     head = join(element("th", head) for head in heads)
     return section(
         "The release table",
-        element("p", "The behaviours that differences come from; the rules used are marked.", class_="note"),
+        element(
+            "p",
+            "These behaviours cause the differences. The marked column is the release whose rules were used.",
+            class_="note",
+        ),
         element(
             "div",
             element("table", element("thead", element("tr", head)), element("tbody", lines)),

@@ -62,22 +62,22 @@ class Group(msgspec.Struct, frozen=True):
 
     @property
     def dead_letter_count(self) -> int:
-        """How often messages died in the group's queues."""
+        """Return how often messages died in the group's queues."""
         return sum(kind.deaths for kind in self.dead_letters)
 
     @property
     def delivery_count(self) -> int:
-        """Deliveries from the group's queues."""
+        """Return the number of deliveries from the group's queues."""
         return sum(queue.delivered for queue in self.queues.values())
 
     @property
     def unlike_count(self) -> int:
-        """Deliveries that differ or are unexplained."""
+        """Return the number of deliveries that differ or are unexplained."""
         return sum(queue.unlike for queue in self.queues.values())
 
     @property
     def unseen_count(self) -> int:
-        """Copies that came into a queue and were not seen again, at least."""
+        """Return how many copies, at least, came into a queue and were not seen again."""
         return sum(queue.unseen for queue in self.queues.values())
 
 
@@ -98,17 +98,17 @@ class Arrow(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """The reason, ``MIXED`` where there are several."""
+        """Return the reason, ``MIXED`` where there are several."""
         return self.reasons[0][0] if len(self.reasons) == 1 else MIXED
 
     @property
     def messages(self) -> int:
-        """All messages, for whatever reason."""
+        """Return all messages, for whatever reason."""
         return sum(messages for _, messages in self.reasons)
 
 
 def totals_by_queue(data: ReportData) -> dict[tuple[str, str], QueueTotals]:
-    """The totals of each (vhost, queue) that the log names."""
+    """Return the totals of each (vhost, queue) that the log names."""
     totals: defaultdict[tuple[str, str], QueueTotals] = defaultdict(QueueTotals)
     for published in data.publishes or ():
         if published.queue is not None:
@@ -129,7 +129,7 @@ def totals_by_queue(data: ReportData) -> dict[tuple[str, str], QueueTotals]:
 
 
 def groups(data: ReportData) -> tuple[Group, ...]:
-    """The pictures that show everything, those with the most dead letters first."""
+    """Return the pictures that show everything, those with the most dead letters first."""
     totals = totals_by_queue(data)
     found: list[Group] = []
     for vhost in sorted({vhost for vhost, _ in totals}):
@@ -169,7 +169,7 @@ def _group(
 
 
 def _connected(queues: Iterable[str], kinds: Sequence[DeadLetters]) -> list[tuple[str, ...]]:
-    """The sets of queues that dead letters connect."""
+    """Return the sets of queues that dead letters connect."""
     sources: defaultdict[str, set[str]] = defaultdict(set)
     for kind in kinds:
         sources[kind.to_queue].add(kind.queue)
@@ -191,7 +191,7 @@ def _connected(queues: Iterable[str], kinds: Sequence[DeadLetters]) -> list[tupl
 
 
 def _merged(sets: list[tuple[str, ...]], depth: int = 1) -> list[tuple[str, ...]]:
-    """The sets, those that share their first words joined where the result is small enough."""
+    """Return the sets, those that share their first words joined where the result is small enough."""
     by_words: defaultdict[tuple[str, ...], list[tuple[str, ...]]] = defaultdict(list)
     found: list[tuple[str, ...]] = []
     for members in sets:
@@ -209,7 +209,7 @@ def _merged(sets: list[tuple[str, ...]], depth: int = 1) -> list[tuple[str, ...]
 
 
 def _packed(sets: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """The sets, small ones put together in the order of their names."""
+    """Return the sets, small ones put together in the order of their names."""
     found = [members for members in sets if len(members) > SMALL]
     some: tuple[str, ...] = ()
     for members in sorted(members for members in sets if len(members) <= SMALL):
@@ -221,7 +221,7 @@ def _packed(sets: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 
 def _named(sets: list[tuple[str, ...]]) -> list[tuple[str, tuple[str, ...]]]:
-    """The sets with their names; queues that nothing connects are put together."""
+    """Return the sets with their names; queues that nothing connects are put together."""
     single = [members for members in sets if len(members) == 1]
     together = [members for members in sets if len(members) > 1] + _packed(single)
     shared = Counter(map(_shared, together))
@@ -233,7 +233,7 @@ def _named(sets: list[tuple[str, ...]]) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def _range(members: tuple[str, ...]) -> str:
-    """From the first to the last, what they share said once."""
+    """Return the first and the last name, with their common beginning only once."""
     if len(members) == 1:
         return members[0]
     shared = _shared(members)
@@ -242,7 +242,7 @@ def _range(members: tuple[str, ...]) -> str:
 
 
 def _shared(members: tuple[str, ...]) -> str:
-    """The beginning that the names share, in whole words."""
+    """Return the beginning that the names share, in whole words."""
     words = common_words(members)
     if not words:
         return ""
@@ -251,7 +251,7 @@ def _shared(members: tuple[str, ...]) -> str:
 
 
 def common_words(names: Sequence[str]) -> tuple[str, ...]:
-    """The first words that all names share; words end at ``.``, ``_``, ``:``, ``/`` and ``-``."""
+    """Return the first words that all names share; words end at ``.``, ``_``, ``:``, ``/`` and ``-``."""
     split = [tuple(_WORDS.findall(name)) for name in names]
     shared: list[str] = []
     for words in zip(*split, strict=False):
@@ -262,7 +262,7 @@ def common_words(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def arrows(group: Group) -> list[Arrow]:
-    """What flowed in the group, from publish to the last dead letter."""
+    """Return what flowed in the group, from publish to the last dead letter."""
     return [*_publish_arrows(group), *_arriving_arrows(group), *_dead_letter_arrows(group)]
 
 
@@ -302,7 +302,7 @@ def _dead_letter_arrows(group: Group) -> list[Arrow]:
 
 
 def _through(exchange: Node, kinds: list[DeadLetters]) -> list[Arrow]:
-    """The arrows into an exchange, one for each queue and reason, and out of it, one for each target."""
+    """Return the arrows into an exchange, one for each queue and reason, and out of it, one for each target."""
     into: Counter[tuple[str, str]] = Counter()
     out: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for kind in kinds:
@@ -314,7 +314,7 @@ def _through(exchange: Node, kinds: list[DeadLetters]) -> list[Arrow]:
 
 
 def _bipartite(kinds: list[DeadLetters]) -> list[list[DeadLetters]]:
-    """Dead letters through one exchange, apart where they share neither source nor target."""
+    """Split the dead letters through one exchange into parts that share neither source nor target."""
     found: list[tuple[set[tuple[str, str]], list[DeadLetters]]] = []
     for kind in kinds:
         ends = {("from", kind.queue), ("to", kind.to_queue)}
@@ -331,7 +331,7 @@ def _bipartite(kinds: list[DeadLetters]) -> list[list[DeadLetters]]:
 
 
 def most_used(found: Sequence[Arrow], most: int = ARROWS_MAX) -> list[Arrow]:
-    """The arrows with the largest counts, in their order; dead letters go before publishes."""
+    """Return the arrows with the largest counts, in their order; dead letters go before publishes."""
 
     def rank(index: int) -> tuple[bool, int, int]:
         return found[index].reason == PUBLISHED, -found[index].messages, index

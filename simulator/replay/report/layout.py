@@ -65,7 +65,7 @@ def layered(sizes: Mapping[Name, Size], arrows: Sequence[tuple[Name, Name]]) -> 
 
 
 def _pieces(sizes: Mapping[Name, Size], arrows: Sequence[tuple[Name, Name]]) -> list[dict[Name, None]]:
-    """The connected pieces, the largest first."""
+    """Return the connected pieces, the largest first."""
     beside: defaultdict[Name, list[Name]] = defaultdict(list)
     for source, target in arrows:
         beside[source].append(target)
@@ -126,7 +126,7 @@ class _Piece(Generic[Name]):
         )
 
     def _layers(self) -> dict[Any, int]:
-        """Each node below everything that flows into it; those without inflow close to their first target."""
+        """Return each node below everything that flows into it; those without inflow close to their first target."""
         forward = [arrow for n, arrow in enumerate(self.arrows) if n not in self.back]
         inflow = dict.fromkeys(self.sizes, 0)
         targets: defaultdict[Any, list[Any]] = defaultdict(list)
@@ -148,7 +148,7 @@ class _Piece(Generic[Name]):
         return layers
 
     def _way(self, number: int) -> list[Any]:
-        """The nodes and bends that an arrow passes; nothing for one that returns."""
+        """Return the nodes and bends that an arrow passes; nothing for one that returns."""
         if number in self.back:
             return []
         source, target = self.arrows[number]
@@ -168,7 +168,7 @@ class _Piece(Generic[Name]):
                 row.sort(key=wanted.__getitem__)
 
     def _straighten(self) -> dict[Any, float]:
-        """The x of every node: near the mean of its neighbours, none over another."""
+        """Return the x of every node: near the mean of its neighbours, none over another."""
         x: dict[Any, float] = {}
         for row in self.rows:
             self._spread(row, dict.fromkeys(row, 0.0), x)
@@ -201,7 +201,7 @@ class _Piece(Generic[Name]):
         return (self.sizes[one][0] + self.sizes[other][0]) / 2 + GAP_X
 
     def _heights(self) -> list[float]:
-        """The y of each layer's centre; wide drawings are high, so that arrows do not lie flat."""
+        """Return the y of each layer's centre; wide drawings are high, so that arrows do not lie flat."""
         found: list[float] = []
         top = 0.0
         gap = GAP_Y + 0.04 * max(sum(self.sizes[name][0] + GAP_X for name in row) for row in self.rows)
@@ -232,7 +232,7 @@ class _Piece(Generic[Name]):
         return [route for route in routes if route is not None]
 
     def _ports(self, by_node: Mapping[Any, list[int]], beside: int, centres: Mapping[Any, Point]) -> dict[int, float]:
-        """Where along the side of its node each arrow starts or ends, from the middle."""
+        """Return where along the side of its node each arrow starts or ends, from the middle."""
         found: dict[int, float] = {}
         for name, numbers in by_node.items():
             ordered = sorted(numbers, key=lambda n: (centres[self.ways[n][beside]][0], n))
@@ -242,7 +242,7 @@ class _Piece(Generic[Name]):
         return found
 
     def _around(self, number: int, lane: int, centres: Mapping[Any, Point]) -> Route:
-        """The way back: from the right side of the source to that of the target."""
+        """Return the way back: from the right side of the source to that of the target."""
         source, target = self.arrows[number]
         (x0, y0), (x1, y1) = centres[source], centres[target]
         between = sorted((self.layers[source], self.layers[target]))
@@ -262,7 +262,7 @@ class _Piece(Generic[Name]):
 
 
 def _returning(names: Iterable[Name], arrows: Sequence[tuple[Name, Name]]) -> set[int]:
-    """The arrows that close a cycle when the graph is walked from its sources."""
+    """Return the arrows that close a cycle when the graph is walked from its sources."""
     out: defaultdict[Name, list[int]] = defaultdict(list)
     entered = {target for source, target in arrows if source != target}
     for number, (source, _) in enumerate(arrows):

@@ -32,7 +32,7 @@ LETTERS_MAX = 20
 
 
 def find_losses(topologies: Mapping[str | None, Topology], release: Release) -> tuple[Loss, ...]:
-    """The queues that lose messages, by virtual host and name; a host without a name is ``""``."""
+    """Return the queues that lose messages, by virtual host and name; a host without a name is ``""``."""
     found: list[Loss] = []
     for vhost, topology in topologies.items():
         finder = _Finder(with_stand_ins(topology), release)
@@ -58,15 +58,15 @@ class _Finder:
         automatic = self._possible(queue, AUTOMATIC)
         if settings.dead_letter_exchange is None:
             if automatic:
-                yield automatic, "no dead-letter exchange: what dies is gone"
+                yield automatic, "no dead-letter exchange: dead messages are dropped"
             return
         why = self._flow.why_never_routed(queue)
         if why is not None:
             held = settings.dead_letter_strategy == AT_LEAST_ONCE
-            then = "dead letters wait in the queue" if held else "dead letters are gone"
+            then = "dead letters wait in the queue" if held else "dead letters are lost"
             yield self._possible(queue, REASONS), f"{why}: {then}"
         elif automatic and (cycle := self._cycle(queue)) is not None:
-            yield automatic, f"automatic cycle {' → '.join(cycle)}: the copy that closes it is gone"
+            yield automatic, f"automatic cycle {' → '.join(cycle)}: the copy that closes it is dropped"
 
     def _cycle(self, start: str) -> list[str] | None:
         """Return the queues of a cycle from this queue back to it in which nobody rejects."""

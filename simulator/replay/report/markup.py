@@ -13,17 +13,17 @@ class Html(str):
 
 
 def text(value: object) -> Html:
-    """The value as HTML."""
+    """Return the value as HTML."""
     return value if isinstance(value, Html) else Html(html.escape(str(value)))
 
 
 def join(parts: Iterable[object], between: str = "") -> Html:
-    """The parts, one after the other."""
+    """Return the parts, one after the other."""
     return Html(between.join(text(part) for part in parts))
 
 
 def element(name: str, *content: object, **attributes: object) -> Html:
-    """An element; ``class_`` is its class, ``None`` leaves an attribute out."""
+    """Return an element; ``class_`` is its class, ``None`` leaves an attribute out."""
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'
         for key, value in attributes.items()
@@ -33,17 +33,17 @@ def element(name: str, *content: object, **attributes: object) -> Html:
 
 
 def number(value: int) -> str:
-    """A count for people."""
+    """Format a count for people."""
     return f"{value:,}"
 
 
 def plural(count: int, one: str, many: str = "") -> str:
-    """A count and what is counted."""
+    """Return a count with its noun."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def table(heads: Sequence[object], rows: Iterable[Sequence[object]]) -> Html:
-    """A table; columns of integers are set right."""
+    """Return a table with columns of integers aligned to the right."""
     body = list(rows)
     right = [bool(body) and isinstance(body[0][column], int) for column in range(len(heads))]
     head = join(element("th", name, class_="n" if n else None) for name, n in zip(heads, right, strict=True))
@@ -60,10 +60,10 @@ def _cell(value: object) -> Html:
 
 
 def details(summary: object, content: object) -> Html:
-    """Content that is shown on demand."""
+    """Return content that a click shows."""
     return element("details", element("summary", summary), content)
 
 
 def section(title: str, *content: object, id_: str) -> Html:
-    """A section of the page."""
+    """Return a section of the page."""
     return element("section", element("h2", title), *content, id=id_)

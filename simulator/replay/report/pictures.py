@@ -50,17 +50,17 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def colour(reason: str) -> str:
-    """The colour of a reason; forged ones have none of their own."""
+    """Return the colour of a reason; forged ones have none of their own."""
     return COLOURS.get(reason, COLOURS[MIXED])
 
 
 def utc(time_us: int) -> datetime:
-    """The time, given in microseconds since 1970."""
+    """Return the time, given in microseconds since 1970."""
     return _EPOCH + timedelta(microseconds=time_us)
 
 
 def flow_picture(group: Group, most: int = ARROWS_MAX) -> go.Figure:
-    """The queues and exchanges of a group and how many messages went which way, from top to bottom.
+    """Draw the queues and exchanges of a group and the messages between them, from top to bottom.
 
     Shows the ``most`` used arrows; ``simulator.replay.report.grouping.arrows`` has all.
     """
@@ -83,7 +83,7 @@ def flow_picture(group: Group, most: int = ARROWS_MAX) -> go.Figure:
 
 
 def _lines(node: Node, group: Group, shown: list[Arrow]) -> list[str]:
-    """What stands in a node's box."""
+    """Return the text in a node's box."""
     if node.kind == "entry":
         return [f"published {_sum(node, shown):,}"]
     if node.kind == "nowhere":
@@ -134,7 +134,7 @@ class _Drawing:
         self._taken: list[Box] = [box_around(plan.centres[node], *size) for node, size in sizes.items()]
 
     def node(self, node: Node, lines: list[str]) -> None:
-        """A box; square for queues, round for exchanges."""
+        """Add a box, square for a queue and round for an exchange."""
         (x, y), (width, height) = self._plan.centres[node], self._sizes[node]
         own = self._group.queues.get(node.name) if node.kind == "queue" else None
         queue = self._group.beyond.get(node.name) if node.kind == "queue" and own is None else own
@@ -158,7 +158,7 @@ class _Drawing:
         self._hover.append((x, y, _about(node, queue)))
 
     def arrow(self, arrow: Arrow, route: Route, largest: int) -> None:
-        """A curve as wide as its share, with its count."""
+        """Add a curve as wide as its share, with its count."""
         shade = colour(arrow.reason)
         curves = segments(route)
         self._shapes.append(
@@ -184,7 +184,7 @@ class _Drawing:
         self._hover.append((x, y, "<br>".join([where, *facts])))
 
     def figure(self) -> go.Figure:
-        """The figure, as large as its content."""
+        """Return the figure, as large as its content."""
         figure = go.Figure(layout={"template": "none"})
         figure.add_scatter(
             x=[x for x, _, _ in self._hover],
@@ -232,7 +232,7 @@ _PAPER: dict[str, Any] = {
 
 
 def _label(arrow: Arrow) -> str:
-    """What stands on an arrow; nothing where the node it comes from says it."""
+    """Return the text on an arrow; empty if the node it comes from says it."""
     if arrow.source.kind == "entry":
         return ""
     if arrow.source.kind == "queue":
@@ -284,7 +284,7 @@ def _fill(shade: str, opacity: float) -> str:
 
 
 def deaths_picture(data: ReportData) -> go.Figure:
-    """Dead letters over time: all of them by reason, below one row for each queue and reason."""
+    """Draw dead letters over time: all of them by reason, and below a row for each queue and reason."""
     rows = _death_rows(data)
     heights = [150, max(20, 20 * len(rows))]
     height = sum(heights) + 100
@@ -307,7 +307,7 @@ def deaths_picture(data: ReportData) -> go.Figure:
 
 
 def _death_rows(data: ReportData) -> dict[str, dict[int, int]]:
-    """Dead letters by start of the interval, for each queue and reason; the most last, other queues first."""
+    """Return dead letters by start of the interval for each queue and reason, the most last, other queues first."""
     several = several_vhosts(data)
     rows: defaultdict[tuple[str, str], defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
     for each in data.deaths:
@@ -319,7 +319,7 @@ def _death_rows(data: ReportData) -> dict[str, dict[int, int]]:
 
 
 def _death_bars(data: ReportData) -> list[go.Bar]:
-    """Dead letters over time, a series for each reason, the most frequent first."""
+    """Return dead letters over time, a series for each reason, the most frequent first."""
     totals: defaultdict[str, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
     for each in data.deaths:
         totals[each.reason][each.start_us] += each.count
@@ -336,7 +336,7 @@ def _death_bars(data: ReportData) -> list[go.Bar]:
 
 
 def _death_heatmap(data: ReportData, rows: Mapping[str, Mapping[int, int]]) -> go.Heatmap:
-    """Dead letters over time, a line for each of the rows."""
+    """Return dead letters over time, a line for each of the rows."""
     starts = {each.start_us for each in data.deaths}
     steps = range(min(starts), max(starts) + 1, data.bucket_us) if starts else range(0)
     return go.Heatmap(
@@ -353,12 +353,12 @@ def _death_heatmap(data: ReportData, rows: Mapping[str, Mapping[int, int]]) -> g
 
 
 def _middle(start_us: int, data: ReportData) -> datetime:
-    """The middle of the interval that starts there."""
+    """Return the middle of the interval that starts there."""
     return utc(start_us + data.bucket_us // 2)
 
 
 def paths_picture(data: ReportData, most: int = PATHS_SHOWN) -> go.Figure:
-    """The most frequent paths, by deliveries."""
+    """Return the most frequent paths, by deliveries."""
     several = several_vhosts(data)
     ranked = data.paths[:most][::-1]
     figure = go.Figure(layout={"template": "none"})
@@ -380,11 +380,11 @@ def paths_picture(data: ReportData, most: int = PATHS_SHOWN) -> go.Figure:
 
 
 def several_vhosts(data: ReportData) -> bool:
-    """Whether queue names need their virtual host beside them."""
+    """Return whether queue names need their virtual host beside them."""
     hosts = {each.vhost for each in data.deliveries} | {each.vhost for each in data.publishes or ()}
     return len(hosts) > 1
 
 
 def path_text(path: Path) -> str:
-    """A path in words: ``work rejected -> wait expired -> work``."""
+    """Return a path in words: ``work rejected -> wait expired -> work``."""
     return " -> ".join([*(f"{queue} {reason}" for queue, reason in path.deaths), path.queue])

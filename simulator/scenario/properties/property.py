@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dlx.message import Message
 from simulator.events import Happened
@@ -58,8 +58,10 @@ class Property:
     def check(self, trial: Trial) -> None:
         """Look at the trial after an action. Raises ``PropertyBroken``."""
 
-    def broken(self, why: str, event: Happened | None = None, **of: Any) -> PropertyBroken:
-        """Return the error to raise: ``why`` in a sentence, and the message it is about."""
+    def broken(
+        self, why: str, event: Happened | None = None, *, vhost: str | None = None, uid: int | None = None
+    ) -> PropertyBroken:
+        """Return the error to raise: ``why`` in a sentence, and the message it is about, if not by its event."""
         if event is not None:
-            of = {"vhost": event.vhost, "uid": event.uid}
-        return PropertyBroken(self.name, why, **of)
+            vhost, uid = event.vhost, event.uid
+        return PropertyBroken(self.name, why, vhost=vhost, uid=uid)

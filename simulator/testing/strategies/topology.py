@@ -8,7 +8,7 @@ in their arguments or in a policy.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import msgspec
 from hypothesis import strategies as st
@@ -88,7 +88,21 @@ def topologies(
     return _topologies(allowed, queues_min, queues_max, cyclic)
 
 
-def definitions(*, release: Release | str = "4.3", **topology: Any) -> st.SearchStrategy[dict[str, Any]]:
+class TopologyOptions(TypedDict, total=False):
+    """What ``topologies`` takes besides the release."""
+
+    queues_min: int
+    queues_max: int
+    cyclic: bool | None
+    limits: Collection[str]
+    types: Collection[str]
+    exchanges: bool
+    policies: bool
+
+
+def definitions(
+    *, release: Release | str = "4.3", **topology: Unpack[TopologyOptions]
+) -> st.SearchStrategy[dict[str, Any]]:
     """Definitions documents, as a server of the release exports them, of one virtual host ``/``.
 
     ``topology``: what ``topologies`` takes.

@@ -1,4 +1,4 @@
-"""The neutral form of a history: a queue, how often and how late it delivers again, and messages that fail.
+"""A neutral scenario, for any system: a queue, how often and how late it delivers again, and messages that fail.
 
 ``docs/compare.md`` describes it, and what each system makes of it.
 """
@@ -50,8 +50,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return self.fails != "always" and attempt > self.fails
 
 
-class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A whole history. One consumer takes one message at a time, and is done with it at once.
+class NeutralScenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A whole scenario. One consumer takes one message at a time, and is done with it at once.
 
     Attributes:
         messages: what is published.
@@ -92,34 +92,51 @@ _EXPECTED = {
 }
 
 
-def read(document: Mapping[str, Any]) -> History:
-    """The history in a document. Raises ``ScenarioError`` with the field that is wrong, and what would be right."""
+# For systems that take whole seconds.
+
+
+def whole_seconds(ms: int, least: int = 0, most: int | None = None) -> int:
+    """Return milliseconds as seconds: rounded up, and within the limits of a system."""
+    seconds = max(-(-ms // 1_000), least)
+    return seconds if most is None else min(seconds, most)
+
+
+def note_rounded(field: str, ms: int, seconds: int) -> list[str]:
+    """Return a note if the seconds differ from the milliseconds of the scenario."""
+    return [] if ms == seconds * 1_000 else [f"{field}: {seconds} s, and not {ms} ms"]
+
+
+# Reading one
+
+
+def read(document: Mapping[str, Any]) -> NeutralScenario:
+    """Return the scenario in a document. Raises ``ScenarioError`` with the wrong field, and what would be right."""
     try:
-        history = msgspec.convert(document, History)
+        neutral = msgspec.convert(document, NeutralScenario)
     except msgspec.ValidationError as error:
         raise _told(str(error)) from None
     names: set[str] = set()
-    for index, message in enumerate(history.messages):
+    for index, message in enumerate(neutral.messages):
         if message.name in names:
             problem = f"a second message '{message.name}'; expected a name of its own"
             raise ScenarioError(f"messages[{index}].name", problem)
         names.add(message.name)
-        if message.at_ms > history.until_ms:
-            problem = f"{message.at_ms} is after the end; expected at most until_ms, {history.until_ms}"
+        if message.at_ms > neutral.until_ms:
+            problem = f"{message.at_ms} is after the end; expected at most until_ms, {neutral.until_ms}"
             raise ScenarioError(f"messages[{index}].at_ms", problem)
-    if history.dead_letter_queue == history.queue:
-        raise ScenarioError("dead_letter_queue", f"expected another queue than '{history.queue}', or null")
-    if history.until_ms // history.poll_ms > POLLS_MAX:
-        least = -(-history.until_ms // POLLS_MAX)
+    if neutral.dead_letter_queue == neutral.queue:
+        raise ScenarioError("dead_letter_queue", f"expected another queue than '{neutral.queue}', or null")
+    if neutral.until_ms // neutral.poll_ms > POLLS_MAX:
+        least = -(-neutral.until_ms // POLLS_MAX)
         raise ScenarioError("poll_ms", f"more than {POLLS_MAX:,} polls until the end; expected {least} or more")
-    return history
+    return neutral
 
 
 def _told(text: str) -> ScenarioError:
     placed = _PLACE.fullmatch(text)
     problem, where = placed.groups() if placed else (text, "")
     if "unknown field" in problem:
-        kind = Message if where.startswith("messages") else History
+        kind = Message if where.startswith("messages") else NeutralScenario
         problem += f"; expected {', '.join(kind.__struct_fields__)}"
     elif (field := where.rpartition(".")[2]) in _EXPECTED:
         problem += f"; {_EXPECTED[field]}"
