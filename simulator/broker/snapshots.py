@@ -49,7 +49,7 @@ _PICKLE = b"\x80"  # what versions 1 and 2 began with
 # Names are for good: another name, like another field, makes another version.
 KINDS = (
     Kind.keeping("node", NodeState, but=("release", "observer", "watched")),
-    Kind.keeping("virtual host", VirtualHost, but=("topology",)),
+    Kind.keeping("virtual host", VirtualHost, but=("topology", "known_flow")),
     Kind.keeping("user", User),
     Kind.keeping("permissions", Permissions),
     Kind.keeping("counters", Counters),
@@ -201,7 +201,7 @@ def _complete(state: NodeState, rules: Release, decoder: Decoder, in_force: dict
     for vhost in decoder.made(VirtualHost):
         generation = vhost.generation
         vhost.show_policies()
-        vhost.generation = generation
+        vhost.generation, vhost.known_flow = generation, None
     for channel in decoder.made(Channel):
         channel.allowed, channel.publishes = set(), {}
     for queue in decoder.made(QueueState):
