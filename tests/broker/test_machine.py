@@ -82,6 +82,28 @@ def test_what_is_no_snapshot_is_refused() -> None:
         Broker.restore(b"something else")
 
 
+def test_an_observer_gets_each_event_as_it_comes_with_the_message_as_it_was() -> None:
+    seen: list[tuple[Event, int]] = []
+    broker = opened(observer=lambda happened, message: seen.append((happened.event, len(message.deaths or ()))))
+    replies = run(broker, ladder()[:5])
+    assert seen[:3] == [(Event.PUBLISHED, 0), (Event.ROUTED, 0), (Event.DELIVERED, 0)]
+    assert seen[3:] == [(Event.REJECTED, 0), (Event.DEAD_LETTERED, 0), (Event.ROUTED, 1)]
+    assert not any(isinstance(reply, Happened) for each in replies for reply in each)
+
+
+def test_an_observer_and_a_watcher_do_not_disturb_each_other() -> None:
+    seen: list[Happened] = []
+    broker = opened(watch=[Event.REJECTED], observer=lambda happened, _: seen.append(happened))
+    broker.watch([Event.PUBLISHED])
+    told = [event for replies in run(broker, ladder()) for event in replies if isinstance(event, Happened)]
+    assert {event.event for event in told} == broker.watched == {Event.REJECTED, Event.PUBLISHED}
+    assert [event for event in seen if event.event in broker.watched] == told
+    broker.observe(None)
+    seen.clear()
+    assert broker.handle(Publish(CHANNEL, "", "work"), START_US + 100_000 * MS)
+    assert seen == []
+
+
 def test_each_thing_happens_at_its_own_time() -> None:
     broker = opened(watch=[Event.EXPIRED])
     for name, ttl_ms in (("late", 5_000), ("early", 1_000)):
