@@ -42,7 +42,7 @@ VERDICTS = pa.schema(
 )
 
 
-class History(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class RecordedHistory(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """One line of a log.
 
     Attributes:
@@ -84,7 +84,7 @@ def replay_history(
         tolerance_ms: how far times may be apart, for logs of servers whose clocks are real.
     """
     try:
-        history = msgspec.json.decode(line, type=History)
+        history = msgspec.json.decode(line, type=RecordedHistory)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         return Verdict("", "", UNREADABLE, problem=f"{error}; expected an object with system, scenario and events")
     if history.system not in SYSTEMS:
@@ -98,7 +98,7 @@ def replay_history(
     return _compared(history, trace["events"], tolerance_ms)
 
 
-def _compared(history: History, expected: list[dict[str, Any]], tolerance_ms: float) -> Verdict:
+def _compared(history: RecordedHistory, expected: list[dict[str, Any]], tolerance_ms: float) -> Verdict:
     kinds = None if history.kinds is None else set(history.kinds)
     ours = _held([event for event in expected if kinds is None or event["event"] in kinds])
     theirs = _held(history.events)
