@@ -89,7 +89,7 @@ class MessageFlow:
     Args:
         topology: the virtual host's definitions. They must not change while the flow is in use.
         release: the rules to go by.
-        settings_of: returns a queue's settings, where somebody has resolved them already.
+        settings_of: returns a queue's settings, where somebody has resolved them already and keeps them.
 
     Attributes:
         topology, release: as given.
@@ -102,7 +102,7 @@ class MessageFlow:
     ) -> None:
         self.topology = topology
         self.release = release
-        self._settings_of = settings_of or self._resolved
+        self._settings_of = settings_of
         self._settings: dict[str, Settings] = {}
         self._states: dict[Hashable, State] = {}
         self._deaths: dict[tuple[int, str], _Death] = {}
@@ -112,13 +112,13 @@ class MessageFlow:
 
     def settings(self, queue: str) -> Settings:
         """Return the effective settings of a queue that the topology has."""
+        if self._settings_of is not None:
+            return self._settings_of(queue)
         known = self._settings.get(queue)
         if known is None:
-            known = self._settings[queue] = self._settings_of(queue)
+            known = effective_settings(self.topology.queues[queue], self.topology, self.release)
+            self._settings[queue] = known
         return known
-
-    def _resolved(self, queue: str) -> Settings:
-        return effective_settings(self.topology.queues[queue], self.topology, self.release)
 
     def is_stream(self, queue: str) -> bool:
         """Tell whether the queue is a stream."""

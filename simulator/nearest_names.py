@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 NEAREST_MAX = 3
 SHOWN_MAX = 5
@@ -16,6 +15,8 @@ def suggestion(name: str, known: Iterable[str]) -> str:
         name: the name that does not exist.
         known: every name that does; the empty one is left out.
     """
+    from difflib import get_close_matches  # imported here: few misspell a name, and everybody waits for imports
+
     names = sorted({each for each in known if each})
     near = get_close_matches(name, names, n=NEAREST_MAX)
     if near:

@@ -12,6 +12,43 @@ deliveries, and which queues they came from), ``operations.queues`` (they die th
 has it arrive.
 """
 
+from simulator.broker import commands, replies
 from simulator.broker.broker import Broker
+from simulator.broker.copies import Copy
+from simulator.broker.operations.content import delivered_properties
+from simulator.broker.operator_errors import OperatorError
+from simulator.broker.state import (
+    Channel,
+    Connection,
+    Consumer,
+    Counters,
+    NodeState,
+    Observer,
+    Pending,
+    Permissions,
+    QueueState,
+    Unacked,
+    User,
+    VirtualHost,
+)
 
-__all__ = ["Broker"]
+__all__ = [
+    "Broker",
+    "Channel",
+    "Connection",
+    "Consumer",
+    "Copy",
+    "Counters",
+    "NodeState",
+    "Observer",
+    "OperatorError",
+    "Pending",
+    "Permissions",
+    "QueueState",
+    "Unacked",
+    "User",
+    "VirtualHost",
+    "commands",
+    "delivered_properties",
+    "replies",
+]

@@ -11,6 +11,7 @@ from typing import Any
 from simulator.broker.effects import DeadLettered, Effect, Held, Traced
 from simulator.broker.operations import ack_timeouts, dead_letter_worker, publishing, queue_lifecycle, queues
 from simulator.broker.state import NodeState
+from simulator.broker.state.node import DueKind
 
 # A loop of dead letters must not hang the caller: what is left of so many steps waits for the next millisecond,
 # and what has gone on through so many milliseconds waits for the next call.
@@ -57,11 +58,11 @@ def catch_up(node: NodeState) -> None:
 
 
 def _rested(node: NodeState, _due_us: int, _subject: None) -> None:
-    """What was left over is worked off after this."""
+    """Let what was left over be worked off."""
     node.resting = False
 
 
-_DEADLINES: dict[str, Callable[[NodeState, int, Any], None]] = {
+_DEADLINES: dict[DueKind, Callable[[NodeState, int, Any], None]] = {
     "queue": queues.due,
     "unused": queue_lifecycle.unused_due,
     "retry": dead_letter_worker.due,

@@ -49,7 +49,7 @@ class Broker:
         self._begin()
 
     def _begin(self) -> None:
-        """What a fresh server has: the user guest, and the virtual host ``/`` with all permissions for it."""
+        """Create what a fresh server has: the user guest, and the virtual host ``/`` with all permissions for it."""
         self.state.users["guest"] = User("guest", "guest", ("administrator",))
         dispatch.carry_out(self.state, commands.AddVhost("/"))
         self.state.grant_everything("/")

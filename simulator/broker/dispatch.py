@@ -48,7 +48,7 @@ def _refuse(node: NodeState, command: Any, refusal: amqp_errors.Refusal) -> None
 
 
 def _pass_time(_node: NodeState, _command: commands.PassTime) -> None:
-    """What was due has happened before any command."""
+    """Do nothing: what was due has happened before any command."""
 
 
 _OPERATIONS: dict[type, Callable[[NodeState, Any], None]] = {

@@ -68,7 +68,7 @@ def _fields(of: type) -> tuple[str, ...]:
 
 
 def _number(value: int) -> int | str:
-    """The number, or its digits where 64 bits do not hold it."""
+    """Return the number, or its digits where 64 bits do not hold it."""
     return int(value) if _INT_MIN <= value <= _INT_MAX else str(int(value))
 
 
@@ -156,7 +156,7 @@ class Encoder:
         return [number]
 
     def _derived(self, value: int | float | str) -> Any:
-        """A number or text of a class that a library derived, such as pika's integers of 64 bits."""
+        """Encode a number or text of a class that a library derived, such as pika's integers of 64 bits."""
         if isinstance(value, int):
             return [_SCALARS[Long][0], _number(value)]
         return float(value) if isinstance(value, float) else _text(str(value))
@@ -173,7 +173,7 @@ class Encoder:
         return self._other(found)
 
     def _other(self, found: Any) -> list[Any]:
-        """An object of a class that others derived from one of AMQP's: it is what it is on the wire."""
+        """Encode an object of a derived class as the type that it has on the wire."""
         if isinstance(found, bytes):
             return [_BYTES, bytes(found)]
         if isinstance(found, Mapping):
@@ -232,7 +232,7 @@ class Decoder:
         return [found for found in self._found if type(found) is of]
 
     def _shell(self, name: str, held: list[Any]) -> Any:
-        """An object without what it holds, for others to refer to."""
+        """Return an object without what it holds, for others to refer to."""
         if name == _BYTES:
             return held[0]
         if name in _MAKERS:

@@ -22,5 +22,5 @@ class OperatorError(Exception):
 
 
 def refused(term: Any) -> OperatorError:
-    """A refusal for which RabbitMQ has no words, only a term."""
+    """Return a refusal for which RabbitMQ has no words, only a term."""
     return OperatorError(str(printed(term)), term=term)

@@ -49,7 +49,7 @@ _PICKLE = b"\x80"  # what versions 1 and 2 began with
 # Names are for good: another name, like another field, makes another version.
 KINDS = (
     Kind.keeping("node", NodeState, but=("release", "observer", "watched")),
-    Kind.keeping("virtual host", VirtualHost, but=("topology",)),
+    Kind.keeping("virtual host", VirtualHost, but=("topology", "known_flow")),
     Kind.keeping("user", User),
     Kind.keeping("permissions", Permissions),
     Kind.keeping("counters", Counters),
@@ -102,7 +102,7 @@ _LAYOUTS = {kind.name: kind.fields for kind in KINDS}
 
 
 class _Head(msgspec.Struct):
-    """What every version begins with."""
+    """The fields that every version begins with."""
 
     format: str
     version: int
@@ -191,17 +191,17 @@ def _difference(found: dict[str, tuple[str, ...]]) -> str:
 
 
 def _in_force(queue: QueueState) -> list[Policy | None]:
-    """The policies that a deleted queue goes by: they may have changed since."""
+    """Return the policies that a deleted queue goes by: they may have changed since."""
     return [queue.settings.policy.policy, queue.settings.operator_policy.policy]
 
 
 def _complete(state: NodeState, rules: Release, decoder: Decoder, in_force: dict[QueueState, list[Policy]]) -> None:
-    """Make what is not kept."""
+    """Make the fields that are not kept."""
     state.release, state.observer, state.watched = rules, None, state.reported
     for vhost in decoder.made(VirtualHost):
         generation = vhost.generation
         vhost.show_policies()
-        vhost.generation = generation
+        vhost.generation, vhost.known_flow = generation, None
     for channel in decoder.made(Channel):
         channel.allowed, channel.publishes = set(), {}
     for queue in decoder.made(QueueState):

@@ -67,7 +67,6 @@ def serve(
     from simulator.bootstrap import start_broker
     from simulator.broker.commands import CloseConnection
     from simulator.clock import VirtualClock, WallClock
-    from simulator.message_history import RecordingBroker
     from simulator.server.in_process import Server
 
     if clock not in ("virtual", "wall"):
@@ -76,12 +75,16 @@ def serve(
     if snapshot is None:
         broker = start_broker(release, definitions=definitions, users=users, now_us=time.now_us())
     else:
+        from simulator.message_history import RecordingBroker
+
         broker = RecordingBroker.restore_any(snapshot)
         if isinstance(time, VirtualClock):
             time.jump(broker.now_us)
         for connection in list(broker.connections):  # their clients are not here
             broker.handle(CloseConnection(connection), time.now_us())
     if management_port is not None:
+        from simulator.message_history import RecordingBroker
+
         broker = RecordingBroker.taking_over(broker)
     return Server(
         broker,

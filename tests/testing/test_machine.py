@@ -425,15 +425,15 @@ def test_a_broker_that_miscounts_deaths_is_found_out(monkeypatch: pytest.MonkeyP
     """x-death: the count of a second death stays what it was."""
     from simulator.broker.operations import dead_letters
 
-    right = dead_letters.dead_letter
+    right = dead_letters._letter
 
-    def forgetful(message: Any, *rest: Any, **named: Any) -> Any:
-        verdict = right(message, *rest, **named)
-        if verdict.message is None or len(message.deaths or ()) < 2:
-            return verdict
-        return msgspec.structs.replace(verdict, message=msgspec.structs.replace(verdict.message, deaths=message.deaths))
+    def forgetful(node: NodeState, queue: QueueState, copy: Copy, reason: str) -> Any:
+        letter, deaths = right(node, queue, copy, reason), copy.message.deaths
+        if letter.message is None or len(deaths or ()) < 2:
+            return letter
+        return msgspec.structs.replace(letter, message=msgspec.structs.replace(letter.message, deaths=deaths))
 
-    monkeypatch.setattr(dead_letters, "dead_letter", forgetful)
+    monkeypatch.setattr(dead_letters, "_letter", forgetful)
 
     class Forgetful(TopologyMachine):
         definitions = LADDER

@@ -21,7 +21,7 @@ def check(node: NodeState, channel: Channel, what: str, kind: str, name: str) ->
 
 
 def check_any(node: NodeState, channel: Channel, kind: str, name: str) -> None:
-    """Passive declares: nothing, or any permission at all."""
+    """Check a passive declare, which needs no permission or any, as the release has it."""
     if node.release.passive_declare_needs == "nothing":
         return
     for what in ("read", "write"):
@@ -34,7 +34,7 @@ def check_any(node: NodeState, channel: Channel, kind: str, name: str) -> None:
 
 
 def check_topic(node: NodeState, channel: Channel, what: str, exchange: Exchange, keys: tuple[str, ...]) -> None:
-    """Topic permissions: of a topic exchange, by routing key."""
+    """Raise ``Refusal`` 403 unless the user's topic permissions allow each routing key of a topic exchange."""
     user = channel.connection.user
     if exchange.type != "topic" or not user.topic_permissions:
         return
@@ -49,7 +49,7 @@ def check_topic(node: NodeState, channel: Channel, what: str, exchange: Exchange
 
 
 def expand_queue(channel: Channel, name: str) -> str:
-    """The queue that an empty name means: the one last declared on the channel."""
+    """Return the queue's name; an empty one means the queue last declared on the channel."""
     if name:
         return name
     if not channel.last_queue:
@@ -58,13 +58,13 @@ def expand_queue(channel: Channel, name: str) -> str:
 
 
 def check_exclusive(queue: QueueState, connection: Connection) -> None:
-    """An exclusive queue is its connection's alone."""
+    """Raise ``Refusal`` 405 for a queue that is another connection's alone."""
     if queue.owner is not None and queue.owner is not connection:
         raise amqp_errors.locked_queue(queue.name, queue.vhost.name)
 
 
 def queue(channel: Channel, name: str) -> QueueState:
-    """The queue, if it exists and is no other connection's."""
+    """Return the queue. Raise ``Refusal`` unless it exists and is no other connection's."""
     vhost = channel.connection.vhost
     found = vhost.queues.get(name)
     if found is None:

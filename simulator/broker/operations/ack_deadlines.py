@@ -19,19 +19,19 @@ TICK_US = 60_000_000  # channel_tick_interval
 
 
 def watch(node: NodeState, channel: Channel, unacked: Unacked) -> None:
-    """A delivery went out: look at the channel again when it times out."""
+    """Look at the channel when a delivery that has just gone out will time out."""
     due_us = late_us(node, channel, unacked)
     if due_us is not None:
         look_again(node, channel, due_us)
 
 
 def needs_watch(node: NodeState, consumer: Consumer) -> bool:
-    """Whether a delivery may time out before its channel is looked at anyway; most have the default timeout."""
+    """Return whether a delivery may time out before its channel is looked at anyway; most have the default timeout."""
     return consumer.channel.timeout_due_us is None or consumer.timeout_ms != node.release.consumer_timeout_ms
 
 
 def look_again(node: NodeState, channel: Channel, due_us: int) -> None:
-    """Look at the channel then, or before: never later than what is delivered now would time out by default."""
+    """Look at the channel by ``due_us``, and no later than a delivery of now would time out by default."""
     by_default_us = node.now_us + (node.release.consumer_timeout_ms or 0) * 1_000
     due_us = min(due_us, noticed_us(node, channel, by_default_us))
     due_us = max(due_us, noticed_us(node, channel, node.now_us))
@@ -41,7 +41,7 @@ def look_again(node: NodeState, channel: Channel, due_us: int) -> None:
 
 
 def reconsider(node: NodeState, vhost: VirtualHost) -> None:
-    """A policy changed timeouts: channels that look at their queues' own see it at their next tick."""
+    """Have channels that go by their queues' timeouts see at their next tick that a policy changed them."""
     if node.release.consumer_timeout_enforced_by == "channel":
         for queue in vhost.queues.values():
             for consumer in queue.consumers:
@@ -52,7 +52,7 @@ def reconsider(node: NodeState, vhost: VirtualHost) -> None:
 
 
 def timeout_ms(release: Release, queue: QueueState, arguments: Mapping[str, Any]) -> int | None:
-    """How long deliveries from the queue to a consumer with these arguments may stay unacknowledged."""
+    """Return how long deliveries to a consumer with these arguments may stay unacknowledged; ``None``: for ever."""
     by = release.consumer_timeout_enforced_by
     if by == "nobody" or (by == "queue" and queue.definition.type != QUORUM):
         return None
@@ -69,7 +69,7 @@ def is_late(node: NodeState, channel: Channel, unacked: Unacked) -> bool:
 
 
 def late_us(node: NodeState, channel: Channel, unacked: Unacked) -> int | None:
-    """When somebody notices that the delivery is late."""
+    """Return when somebody notices that the delivery is late; ``None``: never."""
     timeout = timeout_of(node.release, unacked)
     if timeout is None:
         return None
@@ -77,7 +77,7 @@ def late_us(node: NodeState, channel: Channel, unacked: Unacked) -> int | None:
 
 
 def noticed_us(node: NodeState, channel: Channel, time_us: int) -> int:
-    """When what is so from ``time_us`` on is noticed: by a queue at once, by a channel at its next tick."""
+    """Return when somebody notices what is so from ``time_us`` on: a queue at once, a channel at its next tick."""
     if node.release.consumer_timeout_enforced_by == "queue":
         return time_us
     ticks = -((channel.opened_us - time_us) // TICK_US)
@@ -85,7 +85,7 @@ def noticed_us(node: NodeState, channel: Channel, time_us: int) -> int:
 
 
 def timeout_of(release: Release, unacked: Unacked) -> int | None:
-    """A quorum queue keeps to what was so when the consumer came, a channel looks at the policies now."""
+    """Return the timeout in ms: a quorum queue keeps that of the subscription, a channel takes the queue's of now."""
     if release.consumer_timeout_enforced_by == "queue":
         return None if unacked.queue.deleted else unacked.timeout_ms
     return timeout_ms(release, unacked.queue, {})

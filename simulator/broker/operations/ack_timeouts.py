@@ -20,7 +20,7 @@ from simulator.broker.state import Channel, NodeState, QueueState, Unacked
 
 
 def due(node: NodeState, due_us: int, channel_id: ChannelId) -> None:
-    """The time has come to look at the channel."""
+    """Look at the channel: its time has come."""
     channel = node.channels.get(channel_id)
     if channel is None or channel.timeout_due_us != due_us:
         return
@@ -39,7 +39,7 @@ def due(node: NodeState, due_us: int, channel_id: ChannelId) -> None:
 
 
 def _look_at_oldest(node: NodeState, channel: Channel) -> None:
-    """Until 4.2: a delivery behind one with a longer timeout waits until that is settled."""
+    """Until 4.2: close the channel if its oldest delivery is late; the others wait behind it."""
     oldest = next(iter(channel.unacked.values()), None)
     if oldest is not None and ack_deadlines.is_late(node, channel, oldest):
         node.out.append(_closed(channel, ack_deadlines.timeout_of(node.release, oldest) or 0))
@@ -57,7 +57,7 @@ def _look_at_all(node: NodeState, channel: Channel) -> None:
 
 
 def _take_back(node: NodeState, channel: Channel, queue: QueueState, late: list[Unacked]) -> None:
-    """4.3: the deliveries go back to their queue, and their consumers are told, or their channel is lost."""
+    """4.3: return the deliveries to their queue, and tell their consumers, or close the channel."""
     closing = False
     for unacked in late:
         unacked.timed_out = True

@@ -32,14 +32,14 @@ from simulator.events import Event
 
 
 def ack(node: NodeState, command: Ack) -> None:
-    """basic.ack."""
+    """Acknowledge a delivery, or all up to it (basic.ack)."""
     channel = node.channel(command.channel)
     settled = _collect(channel, command.delivery_tag, command.multiple)
     _settle(node, channel, Settling("ack", False, settled))
 
 
 def nack(node: NodeState, command: Nack) -> None:
-    """basic.nack."""
+    """Reject a delivery, or all up to it, or requeue them (basic.nack)."""
     channel = node.channel(command.channel)
     settled = _collect(channel, command.delivery_tag, command.multiple)
     how = "nack" if command.requeue else "final nack"
@@ -47,7 +47,7 @@ def nack(node: NodeState, command: Nack) -> None:
 
 
 def reject(node: NodeState, command: Reject) -> None:
-    """basic.reject."""
+    """Reject or requeue a delivery (basic.reject)."""
     channel = node.channel(command.channel)
     settled = _collect(channel, command.delivery_tag, False)
     how = "reject" if command.requeue else "final reject"
@@ -55,7 +55,7 @@ def reject(node: NodeState, command: Reject) -> None:
 
 
 def recover(node: NodeState, command: Recover) -> None:
-    """basic.recover: all unacknowledged deliveries of the channel come back to their queues."""
+    """Return all unacknowledged deliveries of the channel to their queues (basic.recover)."""
     channel = node.channel(command.channel)
     if not command.requeue:
         raise amqp_errors.recover_without_requeue()
@@ -66,7 +66,7 @@ def recover(node: NodeState, command: Recover) -> None:
 
 
 def _take(channel: Channel, *, from_streams: bool) -> list[Settled]:
-    """The channel's deliveries, those from streams or the others; they are no longer unacknowledged."""
+    """Remove and return the channel's unacknowledged deliveries, those from streams or the others."""
     taken = [item for item in channel.unacked.items() if from_streams == (item[1].queue.definition.type == STREAM)]
     for tag, _ in taken:
         del channel.unacked[tag]
@@ -74,7 +74,7 @@ def _take(channel: Channel, *, from_streams: bool) -> list[Settled]:
 
 
 def channel_lost(node: NodeState, channel: Channel) -> None:
-    """The channel is gone: what it has not acknowledged comes back."""
+    """Return to the queues what a channel that is gone has not acknowledged."""
     settled = sorted((*channel.unacked.items(), *channel.uncommitted()), key=itemgetter(0))
     channel.pending_tx.clear()
     channel.unacked.clear()
@@ -82,7 +82,7 @@ def channel_lost(node: NodeState, channel: Channel) -> None:
 
 
 def commit(node: NodeState, channel: Channel) -> None:
-    """The transaction's acknowledgements take effect in their order, those of one kind in a row as one.
+    """Carry out the transaction's acknowledgements in their order, those of one kind in a row as one.
 
     They stay with the channel until it is their turn, where a channel that is lost halfway finds them.
     """
@@ -95,7 +95,7 @@ def commit(node: NodeState, channel: Channel) -> None:
 
 
 def roll_back(node: NodeState, channel: Channel, settlings: Iterable[Settling]) -> None:
-    """The deliveries wait for their acknowledgement again."""
+    """Have the deliveries wait for their acknowledgement again."""
     for settling in settlings:
         channel.unacked.update(settling.settled)
         for _, unacked in settling.settled:
@@ -104,7 +104,7 @@ def roll_back(node: NodeState, channel: Channel, settlings: Iterable[Settling]) 
 
 
 def _collect(channel: Channel, tag: int, multiple: bool) -> list[Settled]:
-    """The deliveries that a tag means, oldest first; they are no longer unacknowledged."""
+    """Remove and return the unacknowledged deliveries that a tag means, oldest first."""
     unacked = channel.unacked
     if not multiple:
         found = unacked.pop(tag, None)
@@ -151,7 +151,7 @@ def _apply(node: NodeState, channel: Channel, settling: Settling) -> None:
 
 
 def _settle_late(node: NodeState, unacked: Unacked, how: str) -> None:
-    """A delivery that had timed out is settled: only an acknowledgement brings its consumer back."""
+    """Settle a delivery that had timed out: only an acknowledgement brings its consumer back."""
     consumer = unacked.consumer
     if consumer is not None and how == "ack":
         consumer.timed_out -= 1
@@ -172,7 +172,7 @@ def _by_queue_and_consumer(settled: list[Settled]) -> list[list[Unacked]]:
 
 
 def _by_queue(settled: list[Settled], release: Release) -> list[list[Unacked]]:
-    """A queue hears once that a channel is lost.
+    """Return a lost channel's deliveries in groups: each queue hears of them once.
 
     A classic one takes the deliveries back in their order, a quorum queue consumer by
     consumer, each basic.get being one.

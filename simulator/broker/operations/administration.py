@@ -86,7 +86,7 @@ def delete_user(node: NodeState, command: DeleteUser) -> None:
 
 
 def set_permissions(node: NodeState, command: SetPermissions) -> None:
-    """What a user may do in a virtual host; known to its channels at once."""
+    """Set what a user may do in a virtual host; its channels go by it at once."""
     _vhost(node, command.vhost)
     for pattern in (command.configure, command.write, command.read):
         _check_pattern(pattern, list(map(ord, pattern)), node)
@@ -102,7 +102,7 @@ def clear_permissions(node: NodeState, command: ClearPermissions) -> None:
 
 
 def set_topic_permissions(node: NodeState, command: SetTopicPermissions) -> None:
-    """What a user may publish to and bind in a topic exchange, by routing key."""
+    """Set the routing keys with which a user may publish to a topic exchange and bind from it."""
     for pattern in (command.write, command.read):
         _check_pattern(pattern, pattern.encode(), node)
     missing = command.exchange not in _vhost(node, command.vhost).exchanges
@@ -151,7 +151,7 @@ def set_policy(node: NodeState, command: SetPolicy) -> None:
 
 
 def check_policy(node: NodeState, policy: Policy, *, operator: bool) -> None:
-    """Raises ``OperatorError`` for a policy that the release does not take."""
+    """Raise ``OperatorError`` for a policy that the release does not take."""
     try:
         policy_validation.check_policy(
             policy.name,
@@ -179,7 +179,7 @@ def _policies(vhost: VirtualHost, operator: bool) -> dict[str, Policy]:
 
 
 def apply_policies(node: NodeState, vhost: VirtualHost) -> None:
-    """Resolve every queue's settings anew."""
+    """Resolve the settings of every queue again, and apply what changed."""
     vhost.show_policies()
     affected = list(vhost.queues.values())
     timeouts_ms = [queue.settings.consumer_timeout_ms for queue in affected]

@@ -23,7 +23,7 @@ from simulator.broker.state import Channel, Connection, NodeState
 
 
 def open_connection(node: NodeState, command: OpenConnection) -> None:
-    """connection.open: the virtual host must exist and the user be allowed into it.
+    """Open a connection to a virtual host that exists and admits the user (connection.open).
 
     Raises ``ValueError`` for the identity of a connection that is open.
     """
@@ -40,7 +40,7 @@ def open_connection(node: NodeState, command: OpenConnection) -> None:
 
 
 def close_connection(node: NodeState, command: CloseConnection) -> None:
-    """The connection is gone, and with it its channels and its exclusive queues."""
+    """Close a connection, its channels and its exclusive queues."""
     connection = node.connections.pop(command.connection, None)
     if connection is None:
         return
@@ -57,7 +57,7 @@ def force_close(node: NodeState, connection: Connection, reason: amqp_errors.Ref
 
 
 def open_channel(node: NodeState, command: OpenChannel) -> None:
-    """channel.open."""
+    """Open a channel (channel.open)."""
     connection = node.connections.get(command.channel[0])
     if connection is None:
         raise amqp_errors.no_connection()
@@ -69,7 +69,7 @@ def open_channel(node: NodeState, command: OpenChannel) -> None:
 
 
 def close_channel(node: NodeState, command: CloseChannel) -> None:
-    """channel.close."""
+    """Close a channel (channel.close)."""
     channel = node.channels.get(command.channel)
     if channel is not None:
         lose_channel(node, channel)
@@ -77,7 +77,7 @@ def close_channel(node: NodeState, command: CloseChannel) -> None:
 
 
 def lose_channel(node: NodeState, channel: Channel) -> None:
-    """The channel ended: its consumers leave, then its deliveries come back."""
+    """End a channel: its consumers leave, then its deliveries come back."""
     node.channels.pop(channel.id, None)
     channel.connection.channels.pop(channel.number, None)
     node.reply_keys.pop(channel.reply_key, None)
@@ -99,14 +99,14 @@ def lose_channel(node: NodeState, channel: Channel) -> None:
 
 
 def pause(node: NodeState, command: PauseDeliveries) -> None:
-    """The client does not read: its consumers take nothing."""
+    """Give nothing to a connection's consumers: the client does not read."""
     connection = node.connections.get(command.connection)
     if connection is not None:
         connection.paused = True
 
 
 def resume(node: NodeState, command: ResumeDeliveries) -> None:
-    """The client reads again."""
+    """Give messages to a connection's consumers again."""
     connection = node.connections.get(command.connection)
     if connection is not None and connection.paused:
         connection.paused = False

@@ -18,7 +18,7 @@ from simulator.broker.state import Channel, Consumer, QueueState
 
 
 def may_take(consumer: Consumer) -> bool:
-    """Whether prefetch and connection let the consumer take one more message."""
+    """Return whether prefetch and connection let the consumer take one more message."""
     channel = consumer.channel
     if channel.connection.paused:
         return False
@@ -33,7 +33,7 @@ def may_take(consumer: Consumer) -> bool:
 
 
 def next_taker(queue: QueueState) -> Consumer | None:
-    """The consumer to get the next message, its turn taken; ``None`` when nobody can take one."""
+    """Return the consumer whose turn it is, or ``None`` if no consumer can take a message."""
     if queue.single_active:
         single = queue.active_single
         return single if single is not None and not single.quiescing and may_take(single) else None
@@ -50,7 +50,7 @@ def next_taker(queue: QueueState) -> Consumer | None:
 
 
 def book(consumer: Consumer) -> None:
-    """The next message goes to the consumer: count it against its prefetch."""
+    """Count the message that goes to the consumer against its prefetch."""
     if consumer.no_ack:
         return
     queue = consumer.queue
@@ -62,7 +62,7 @@ def book(consumer: Consumer) -> None:
 
 
 def by_consumer(handed: list[tuple[Consumer, Copy]], release: Release) -> list[tuple[Consumer, Copy]]:
-    """What a quorum queue hands out in one go, in the order in which it sends it."""
+    """Return what a quorum queue hands out in one go, in the order in which it sends it."""
     if len(handed) == 1 or len({consumer.serial for consumer, _ in handed}) == 1:
         return handed
     if release.quorum_consumer_order == "tag":
@@ -71,14 +71,14 @@ def by_consumer(handed: list[tuple[Consumer, Copy]], release: Release) -> list[t
 
 
 def subscribe(queue: QueueState, consumer: Consumer) -> None:
-    """A new consumer takes its place behind those of its priority."""
+    """Give a new consumer its place, behind those of its priority."""
     queue.consumers.append(consumer)
     queue.had_consumers = True
     _insert(queue, consumer)
 
 
 def unsubscribe(queue: QueueState, consumer: Consumer) -> None:
-    """The consumer is gone; what it has not acknowledged stays with its channel."""
+    """Remove a consumer; what it has not acknowledged stays with its channel."""
     for place in (queue.consumers, queue.active, queue.blocked):
         if consumer in place:
             place.remove(consumer)
@@ -87,14 +87,14 @@ def unsubscribe(queue: QueueState, consumer: Consumer) -> None:
 
 
 def set_aside(queue: QueueState, consumer: Consumer) -> None:
-    """The consumer can take nothing for now."""
+    """Pass over a consumer that can take nothing for now."""
     if consumer in queue.active and not queue.single_active:
         queue.active.remove(consumer)
         queue.blocked.append(consumer)
 
 
 def unblock(queue: QueueState, channel: Channel) -> bool:
-    """Bring back the channel's consumers that may take again; whether there were any."""
+    """Bring back the channel's consumers that may take messages again, and return whether there were any."""
     if not queue.blocked:
         return False
     free = [c for c in queue.blocked if c.channel is channel and may_take(c)]
@@ -133,7 +133,7 @@ def choose_single_active(queue: QueueState, release: Release) -> None:
 
 
 def step_down(queue: QueueState, consumer: Consumer, release: Release) -> None:
-    """A single active consumer that went deaf makes way for the next in line."""
+    """Have a single active consumer that went deaf make way for the next in line."""
     if queue.active_single is consumer and len(queue.consumers) > 1:
         queue.active.remove(consumer)
         queue.consumers.remove(consumer)
@@ -144,7 +144,7 @@ def step_down(queue: QueueState, consumer: Consumer, release: Release) -> None:
 
 
 def understands_cancel(channel: Channel) -> bool:
-    """Whether the client knows what a basic.cancel from the broker means."""
+    """Return whether the client knows what a basic.cancel from the broker means."""
     capabilities = channel.connection.client_properties.get("capabilities")
     return isinstance(capabilities, dict) and capabilities.get("consumer_cancel_notify") is True
 

@@ -28,7 +28,7 @@ QUORUM_DEFAULT_PREFETCH = 2_000  # rabbit_quorum_queue.erl, for a consumer witho
 
 
 def consume(node: NodeState, command: Consume) -> None:
-    """basic.consume."""
+    """Subscribe a consumer to a queue (basic.consume)."""
     channel = node.channel(command.channel)
     if command.queue == reply_to.NAME:
         reply_to.consume(node, channel, command)
@@ -49,7 +49,7 @@ def consume(node: NodeState, command: Consume) -> None:
 
 
 def start(node: NodeState, queue: QueueState, consumer: Consumer) -> None:
-    """The consumer takes its place, and what the queue has for it."""
+    """Give the consumer its place, and what the queue has for it."""
     consumer_selection.subscribe(queue, consumer)
     if consumer.exclusive and queue.definition.type == CLASSIC:
         queue.exclusive_consumer = consumer
@@ -95,7 +95,7 @@ def _consumer(node: NodeState, channel: Channel, queue: QueueState, command: Con
 
 
 def _continue(queue: QueueState, consumer: Consumer) -> None:
-    """A cancelled consumer of the same channel and tag that has deliveries left goes on as the new one."""
+    """Let a cancelled consumer of the same channel and tag that has deliveries left go on as the new one."""
     former = next((c for c in queue.cancelled if c.tag == consumer.tag and c.channel is consumer.channel), None)
     if former is None:
         return
@@ -108,7 +108,7 @@ def _continue(queue: QueueState, consumer: Consumer) -> None:
 
 
 def cancel(node: NodeState, command: Cancel) -> None:
-    """basic.cancel: what the consumer has not acknowledged stays with its channel."""
+    """Cancel a consumer; what it has not acknowledged stays with its channel (basic.cancel)."""
     channel = node.channel(command.channel)
     consumer = channel.consumers.pop(command.consumer_tag, None)
     if channel.reply_consumer == command.consumer_tag:
@@ -119,7 +119,7 @@ def cancel(node: NodeState, command: Cancel) -> None:
 
 
 def leave(node: NodeState, consumer: Consumer) -> None:
-    """The consumer is gone from its queue, which may now be unused."""
+    """Take a cancelled consumer off its queue, which may now be unused."""
     queue = consumer.queue
     withdraw(node, consumer)
     if consumer.unacked:
@@ -133,7 +133,7 @@ def leave(node: NodeState, consumer: Consumer) -> None:
 
 
 def withdraw(node: NodeState, consumer: Consumer) -> None:
-    """Take the consumer off its queue; where it was the single active one, the next in line is."""
+    """Take the consumer off its queue; the next in line replaces a single active one."""
     queue = consumer.queue
     consumer_selection.unsubscribe(queue, consumer)
     if queue.active_single is consumer:
@@ -142,7 +142,7 @@ def withdraw(node: NodeState, consumer: Consumer) -> None:
 
 
 def unused(node: NodeState, queue: QueueState) -> None:
-    """The last consumer left: an auto-delete queue goes, x-expires starts to count."""
+    """Delete an auto-delete queue that its last consumer has left; of another, start to count x-expires."""
     if queue.definition.auto_delete and queue.had_consumers:
         queue_lifecycle.delete(node, queue)
         return
@@ -150,7 +150,7 @@ def unused(node: NodeState, queue: QueueState) -> None:
 
 
 def get(node: NodeState, command: Get) -> None:
-    """basic.get."""
+    """Hand one message to a client that asks for it (basic.get)."""
     channel = node.channel(command.channel)
     name = _named(channel, command.queue)
     access.check(node, channel, "read", "queue", name)
@@ -196,7 +196,7 @@ def _hand_over(node: NodeState, channel: Channel, queue: QueueState, no_ack: boo
 
 
 def qos(node: NodeState, command: Qos) -> None:
-    """basic.qos: for each new consumer of the channel, or for all of the channel together."""
+    """Set the prefetch of each new consumer of the channel, or of all together (basic.qos)."""
     channel = node.channel(command.channel)
     if command.prefetch_size:
         raise amqp_errors.prefetch_size(command.prefetch_size)
@@ -212,7 +212,7 @@ def qos(node: NodeState, command: Qos) -> None:
 
 
 def resume(node: NodeState, channel: Channel) -> None:
-    """Whatever held the channel's consumers back may be gone: its queues take turns at being the first to go on."""
+    """Serve the channel's consumers again; its queues take turns at being the first."""
     own = list({id(c.queue): c.queue for c in channel.consumers.values()}.values())
     first = channel.turn % len(own) if own else 0
     channel.turn += 1
@@ -224,7 +224,7 @@ def resume(node: NodeState, channel: Channel) -> None:
 
 
 def set_flow(node: NodeState, command: SetFlow) -> None:
-    """channel.flow: RabbitMQ lets nobody stop its deliveries this way."""
+    """Answer channel.flow: RabbitMQ lets nobody stop its deliveries this way."""
     channel = node.channel(command.channel)
     if not command.active:
         raise amqp_errors.channel_flow()

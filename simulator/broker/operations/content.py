@@ -11,7 +11,7 @@ from dlx.releases import Release
 
 
 def delivered_properties(message: Message, release: Release, added: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The basic properties of a delivery by their names in the protocol; absent ones are left out.
+    """Return the basic properties of a delivery by their names in the protocol, without absent ones.
 
     ``added`` are headers that belong to this delivery alone (``Delivered.added``).
     """

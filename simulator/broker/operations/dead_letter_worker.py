@@ -24,21 +24,21 @@ RETRY_US = 180_000_000  # dead_letter_worker_publisher_confirm_timeout
 
 
 def held(node: NodeState, effect: Held) -> None:
-    """A queue holds one more message: its worker takes it in hand if it may."""
+    """Let the worker take one more held message in hand, if it may."""
     queue = node.queue(effect.vhost, effect.queue)
     if queue is not None:
         _work(node, queue)
 
 
 def due(node: NodeState, _due_us: int, queue: QueueState) -> None:
-    """The worker has waited long enough."""
+    """Let the worker, which has waited long enough, try again."""
     queue.retrying = False
     if not queue.deleted:
         retry(node, queue)
 
 
 def _work(node: NodeState, queue: QueueState) -> None:
-    """The worker takes messages in hand for as long as it may, and republishes each."""
+    """Take messages in hand for as long as the worker may, and republish each."""
     while queue.discards and len(queue.in_hand) < WORKER_PREFETCH:
         pending = queue.discards.popleft()
         time_s = node.now_us // 1_000_000
@@ -91,7 +91,7 @@ def dead_letter_of(queue: QueueState, pending: Pending, release: Release) -> Dea
 
 
 def _publish(node: NodeState, queue: QueueState, pending: Pending, targets: list[str]) -> bool:
-    """Whether all the queues took the message."""
+    """Publish a message to queues, and return whether all of them took it."""
     pending.published_us = node.now_us
     copy, taken = pending.copy, True
     for name in targets:

@@ -35,7 +35,7 @@ _ENDS = {
 
 
 def die(node: NodeState, queue: QueueState, copy: Copy, reason: str) -> bool:
-    """The copy died in ``queue``, which no longer holds it. Returns whether it survives and is to be requeued."""
+    """Dead-letter a copy that ``queue`` no longer holds; return whether it survives and is to be requeued."""
     settings = queue.settings
     if settings.dead_letter_exchange is None:
         ended(node, queue, copy, reason, "no dead-letter exchange", "the queue has no dead-letter exchange")
@@ -61,7 +61,7 @@ def _send(node: NodeState, queue: QueueState, copy: Copy, reason: str) -> bool:
 
 
 def _crashed(node: NodeState, queue: QueueState, copy: Copy, reason: str, error: QueueCrashError) -> bool:
-    """A malformed history crashed the queue's process: a persistent message that was rejected comes back with it.
+    """Return whether a copy survives that crashed its queue by a malformed history: a rejected persistent one does.
 
     Not done: RabbitMQ takes the queue's other deliveries back as well, and drops its transient messages.
     """
@@ -89,7 +89,7 @@ def _letter(node: NodeState, queue: QueueState, copy: Copy, reason: str) -> Dead
 
 
 def _taken_along(node: NodeState, queue: QueueState, copy: Copy) -> int | None:
-    """The count of failed deliveries that the message takes along; what a queue does not count it passes on."""
+    """Return the count of failed deliveries that the message takes along; a queue passes on what it does not count."""
     counted = node.release.delivery_count_carried == "from all queues" or queue.definition.type == QUORUM
     if copy.failed is None or not counted:
         return copy.message.delivery_count
@@ -120,12 +120,12 @@ def _hold(node: NodeState, queue: QueueState, copy: Copy, reason: str) -> None:
 
 
 def worker_name(queue: QueueState) -> str:
-    """The queue's worker, as those it publishes to know it."""
+    """Return the name by which other queues know the queue's worker."""
     return f"worker of {queue.name}"
 
 
 def abandon(node: NodeState, queue: QueueState, why: str) -> None:
-    """Drop what is held, and what the worker has in hand; the worker goes."""
+    """Drop what the queue holds and what its worker has in hand, and end the worker."""
     for other in queue.vhost.queues.values():
         other.store.forget(worker_name(queue))
     queue.discards.extendleft(reversed(queue.in_hand))
@@ -134,7 +134,7 @@ def abandon(node: NodeState, queue: QueueState, why: str) -> None:
 
 
 def forget(node: NodeState, queue: QueueState, why: str = "") -> int:
-    """Drop what is held; how many messages it was. What the worker has in hand still goes out."""
+    """Drop what the queue holds, and return how many messages it was. What the worker has in hand still goes out."""
     count = queue.store.pending
     if Event.PURGED in node.watched:
         for pending in queue.discards:
@@ -147,6 +147,6 @@ def forget(node: NodeState, queue: QueueState, why: str = "") -> int:
 
 
 def count_held(queue: QueueState, copy: Copy, change: int) -> None:
-    """Held messages count towards the length of their queue."""
+    """Count held messages towards the length of their queue."""
     queue.store.pending += change
     queue.store.pending_bytes += change * copy.size

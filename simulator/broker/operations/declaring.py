@@ -34,7 +34,7 @@ _NO_BREAKS = str.maketrans("", "", "\r\n")  # RabbitMQ takes line breaks out of 
 
 
 def declare_exchange(node: NodeState, command: DeclareExchange) -> None:
-    """exchange.declare."""
+    """Declare an exchange (exchange.declare)."""
     channel = node.channel(command.channel)
     vhost, name = channel.connection.vhost, command.exchange.translate(_NO_BREAKS)
     if command.passive:
@@ -74,7 +74,7 @@ def _declare_exchange(node: NodeState, channel: Channel, command: DeclareExchang
 
 
 def delete_exchange(node: NodeState, command: DeleteExchange) -> None:
-    """exchange.delete; one that does not exist is as good as deleted."""
+    """Delete an exchange; one that does not exist is as good as deleted (exchange.delete)."""
     channel = node.channel(command.channel)
     vhost, name = channel.connection.vhost, command.exchange.translate(_NO_BREAKS)
     exchange_declarations.check_not_default(name)
@@ -92,7 +92,7 @@ def delete_exchange(node: NodeState, command: DeleteExchange) -> None:
 
 
 def declare_queue(node: NodeState, command: DeclareQueue) -> None:
-    """queue.declare."""
+    """Declare a queue (queue.declare)."""
     channel = node.channel(command.channel)
     name = command.queue.translate(_NO_BREAKS)
     if reply_to.is_reply_queue(name):
@@ -107,7 +107,7 @@ def declare_queue(node: NodeState, command: DeclareQueue) -> None:
 
 
 def declared_consumers(queue: QueueState) -> int:
-    """How many consumers queue.declare-ok counts; of a stream it knows none.
+    """Return how many consumers queue.declare-ok counts; of a stream it counts 0.
 
     To a quorum queue every basic.get that is not acknowledged is one, and so is a
     cancelled consumer until it has acknowledged its deliveries; those that wait to
@@ -167,7 +167,7 @@ def _augmented(node: NodeState, vhost: VirtualHost, command: DeclareQueue) -> Ar
 
 
 def delete_queue(node: NodeState, command: DeleteQueue) -> None:
-    """queue.delete; one that does not exist is as good as deleted."""
+    """Delete a queue; one that does not exist is as good as deleted (queue.delete)."""
     channel = node.channel(command.channel)
     vhost = channel.connection.vhost
     name = access.expand_queue(channel, command.queue).translate(_NO_BREAKS)
@@ -196,7 +196,7 @@ def _check_deletion(node: NodeState, queue: QueueState, command: DeleteQueue) ->
 
 
 def purge_queue(node: NodeState, command: PurgeQueue) -> None:
-    """queue.purge: what is ready goes, what is unacknowledged stays."""
+    """Remove what is ready; what is unacknowledged stays (queue.purge)."""
     channel = node.channel(command.channel)
     name = access.expand_queue(channel, command.queue)
     access.check(node, channel, "read", "queue", name)
@@ -210,28 +210,28 @@ def purge_queue(node: NodeState, command: PurgeQueue) -> None:
 
 
 def bind_queue(node: NodeState, command: BindQueue) -> None:
-    """queue.bind."""
+    """Bind a queue (queue.bind)."""
     channel = node.channel(command.channel)
     _bind(node, channel, _queue_binding(channel, command))
     node.out.append(Done(channel.id, "queue.bind-ok"))
 
 
 def unbind_queue(node: NodeState, command: UnbindQueue) -> None:
-    """queue.unbind."""
+    """Unbind a queue (queue.unbind)."""
     channel = node.channel(command.channel)
     _unbind(node, channel, _queue_binding(channel, command))
     node.out.append(Done(channel.id, "queue.unbind-ok"))
 
 
 def bind_exchange(node: NodeState, command: BindExchange) -> None:
-    """exchange.bind."""
+    """Bind an exchange (exchange.bind)."""
     channel = node.channel(command.channel)
     _bind(node, channel, _exchange_binding(command))
     node.out.append(Done(channel.id, "exchange.bind-ok"))
 
 
 def unbind_exchange(node: NodeState, command: UnbindExchange) -> None:
-    """exchange.unbind."""
+    """Unbind an exchange (exchange.unbind)."""
     channel = node.channel(command.channel)
     _unbind(node, channel, _exchange_binding(command))
     node.out.append(Done(channel.id, "exchange.unbind-ok"))
@@ -260,7 +260,7 @@ def _exchange_binding(command: BindExchange | UnbindExchange) -> Binding:
 
 
 def _check_binding(node: NodeState, channel: Channel, binding: Binding) -> None:
-    """Permissions first, then whether both ends exist."""
+    """Check the permissions for a binding; whether both ends exist comes after."""
     vhost = channel.connection.vhost
     reply_to.check_binding(binding, node.release)
     access.check(node, channel, "write", binding.destination_type, binding.destination)

@@ -51,7 +51,7 @@ def handed_out(
 def delivery_headers(
     node: NodeState, queue: QueueState, copy: Copy, *, first_get: bool = False
 ) -> dict[str, int] | None:
-    """The counts that a quorum queue adds to a delivery; ``None`` for none."""
+    """Return the counts that a quorum queue adds to a delivery; ``None`` if it adds none."""
     if queue.definition.type != QUORUM:
         return None
     if copy.acquired is None and copy.failed is None and not first_get:
@@ -60,7 +60,7 @@ def delivery_headers(
 
 
 def settle(node: NodeState, queue: QueueState, deliveries: list[Unacked]) -> None:
-    """The deliveries no longer wait: queue, consumers and channels count them no more."""
+    """Count deliveries no more that no longer wait: of their queue, consumers and channels."""
     was_in_use = queue.in_use
     queue.unacked -= len(deliveries)
     for unacked in deliveries:
@@ -81,7 +81,7 @@ def settle(node: NodeState, queue: QueueState, deliveries: list[Unacked]) -> Non
 
 
 def _credit(queue: QueueState, consumer: Consumer) -> None:
-    """A classic queue counts by tags: what a cancelled consumer acknowledges makes room for the next of its tag."""
+    """Make room by tag in a classic queue: what a cancelled consumer acknowledges counts for the next of its tag."""
     channel = consumer.channel
     if channel.global_unacked:
         channel.global_unacked -= 1

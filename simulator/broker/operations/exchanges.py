@@ -11,7 +11,7 @@ from simulator.broker.state import VirtualHost
 
 
 def add_exchange(vhost: VirtualHost, exchange: Exchange) -> None:
-    """Add an exchange, of which there is none of that name."""
+    """Add an exchange under a name that is free."""
     vhost.exchanges[exchange.name] = exchange
     vhost.routes_at_random |= exchange.type == LOCAL_RANDOM
     vhost.generation += 1
@@ -42,7 +42,7 @@ def remove_binding(vhost: VirtualHost, binding: Binding) -> None:
 
 
 def forget_queue(vhost: VirtualHost, name: str) -> None:
-    """The queue is gone: so are its bindings, and auto-delete exchanges that had no others."""
+    """Remove the bindings of a queue that is gone, and auto-delete exchanges that had no others."""
     _drop_bindings_to(vhost, name, "queue")
     vhost.generation += 1
 

@@ -32,7 +32,7 @@ _REMEMBERED = 10_000
 
 
 def publish(node: NodeState, command: Publish) -> None:
-    """basic.publish."""
+    """Publish a message (basic.publish)."""
     channel = node.channel(command.channel)
     if command.immediate:
         raise amqp_errors.immediate()
@@ -71,14 +71,14 @@ def publish(node: NodeState, command: Publish) -> None:
 
 
 def _by_value(command: Publish) -> tuple[Any, ...] | None:
-    """What publishes have in common that look alike; headers are not compared."""
+    """Return what publishes that look alike have in common, or ``None`` if there are headers: they are not compared."""
     if "headers" in command.properties:
         return None
     return command.exchange, command.routing_key, *command.properties.items()
 
 
 def _alike(channel: Channel, command: Publish, vhost: VirtualHost) -> Route | None:
-    """What became of a publish with other but equal properties."""
+    """Return the route of a publish with other but equal properties, if that is still right."""
     by_value = _by_value(command)
     found = None if by_value is None else channel.publishes.get(by_value)
     if found is None or found.generation != vhost.generation:
@@ -88,7 +88,7 @@ def _alike(channel: Channel, command: Publish, vhost: VirtualHost) -> Route | No
 
 
 def _checked(node: NodeState, channel: Channel, command: Publish) -> Route:
-    """All that RabbitMQ checks of a publish, in its order; the message and where it goes."""
+    """Check a publish, in RabbitMQ's order, and return the message and where it goes."""
     vhost = channel.connection.vhost
     access.check(node, channel, "write", "exchange", command.exchange)
     exchange = vhost.exchanges.get(command.exchange)
@@ -138,7 +138,7 @@ def _distribute(
     mandatory: bool,
     unheard: Collection[str] = (),
 ) -> bool:
-    """Put the message into its queues, or return it; whether a queue refused it.
+    """Put the message into its queues, or return it to its publisher; return whether a queue refused it.
 
     ``unheard``: queues whose refusals come too late to be heard.
     """
@@ -175,7 +175,7 @@ def _unroutable(node: NodeState, channel: Channel, route: Route, body: bytes, ui
 
 
 def select_confirms(node: NodeState, command: SelectConfirms) -> None:
-    """confirm.select."""
+    """Confirm the channel's publishes from now on (confirm.select)."""
     channel = node.channel(command.channel)
     if channel.transactional:
         raise amqp_errors.confirms_after_transactions()
@@ -184,7 +184,7 @@ def select_confirms(node: NodeState, command: SelectConfirms) -> None:
 
 
 def select_transactions(node: NodeState, command: SelectTransactions) -> None:
-    """tx.select."""
+    """Make the channel transactional (tx.select)."""
     channel = node.channel(command.channel)
     if channel.confirms:
         raise amqp_errors.transactions_after_confirms()
@@ -193,7 +193,7 @@ def select_transactions(node: NodeState, command: SelectTransactions) -> None:
 
 
 def commit(node: NodeState, command: Commit) -> None:
-    """tx.commit: first the publishes, then the acknowledgements, each in their order."""
+    """Carry out the publishes, then the acknowledgements, each in their order (tx.commit)."""
     channel = _transactional(node, command)
     publishings = [item for item in channel.pending_tx if isinstance(item, Publishing)]
     _check_targets(node, channel, publishings)
@@ -209,7 +209,7 @@ def commit(node: NodeState, command: Commit) -> None:
 
 
 def _check_targets(node: NodeState, channel: Channel, publishings: list[Publishing]) -> None:
-    """Releases that look queues up when a message is published mind that one is gone at the commit."""
+    """Refuse a commit to a queue that is gone, in releases that looked it up when the message was published."""
     minds = node.release.commit_to_deleted_queue
     vhost = channel.connection.vhost
     for name in [name for item in publishings for name in item.route.queues if name not in vhost.queues]:
@@ -220,7 +220,7 @@ def _check_targets(node: NodeState, channel: Channel, publishings: list[Publishi
 
 
 def _unheard(channel: Channel, publishings: list[Publishing]) -> set[str]:
-    """The quorum queues that take publishes now: before one could say no, all of the commit is on its way."""
+    """Return the quorum queues that take publishes now: before one could say no, all of the commit is on its way."""
     unheard = set()
     for item in publishings:
         for name in item.route.queues:
@@ -234,7 +234,7 @@ def _unheard(channel: Channel, publishings: list[Publishing]) -> set[str]:
 
 
 def rollback(node: NodeState, command: Rollback) -> None:
-    """tx.rollback: publishes are forgotten, acknowledged deliveries wait again."""
+    """Forget the publishes; acknowledged deliveries wait again (tx.rollback)."""
     channel = _transactional(node, command)
     pending, channel.pending_tx = channel.pending_tx, []
     acknowledgements.roll_back(node, channel, [item for item in pending if not isinstance(item, Publishing)])
@@ -249,7 +249,7 @@ def _transactional(node: NodeState, command: Commit | Rollback) -> Channel:
 
 
 def publish_trace(node: NodeState, effect: Traced) -> None:
-    """The firehose publishes a trace: nothing is checked or confirmed."""
+    """Publish a trace of the firehose: nothing is checked or confirmed."""
     vhost = node.vhosts.get(effect.vhost)
     if vhost is None:
         return

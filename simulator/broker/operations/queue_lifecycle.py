@@ -52,7 +52,7 @@ def delete(node: NodeState, queue: QueueState) -> None:
 
 
 def unused_due(node: NodeState, due_us: int, queue: QueueState) -> None:
-    """The time has come at which the queue may have been unused for too long."""
+    """Delete the queue if it has been unused for as long as x-expires says."""
     if queue.unused_due_us != due_us:
         return
     queue.unused_due_us = None
@@ -66,7 +66,7 @@ def unused_due(node: NodeState, due_us: int, queue: QueueState) -> None:
 
 
 def _notify_consumers(node: NodeState, queue: QueueState) -> None:
-    """The queue was deleted: its consumers are told, each channel's by their tags, if they understand it."""
+    """Tell the consumers of a deleted queue, each channel's by their tags, if they understand it."""
     for consumer in sorted(queue.consumers, key=lambda consumer: consumer.tag.encode(errors="surrogatepass")):
         channel = consumer.channel
         channel.consumers.pop(consumer.tag, None)

@@ -36,7 +36,7 @@ def enter(
     *,
     held: bool = False,
 ) -> bool:
-    """A message arrives; whether the queue takes it.
+    """Let a message arrive, and return whether the queue takes it.
 
     ``held``: it is a dead letter that its queue holds until it is taken. Without a
     publisher it is one that is sent at most once.
@@ -54,7 +54,7 @@ def enter(
 
 
 def arrive(node: NodeState, effect: DeadLettered) -> None:
-    """A dead letter reaches a queue, if that still exists."""
+    """Let a dead letter enter its queue, if that still exists."""
     queue = node.queue(effect.vhost, effect.queue)
     if queue is not None:
         enter(node, queue, effect.letter, effect.body, effect.uid)
@@ -79,7 +79,7 @@ def after_entering(node: NodeState, queue: QueueState, copy: Copy) -> None:
 
 
 def _offer(node: NodeState, queue: QueueState, copy: Copy) -> None:
-    """An empty classic queue hands a message straight on: then it shows nothing of former deliveries elsewhere."""
+    """Hand a message straight on from an empty classic queue: it shows nothing of former deliveries elsewhere."""
     carried, copy.redelivered = copy.redelivered, False
     run(node, queue)
     if queue.store.ready:
@@ -87,7 +87,7 @@ def _offer(node: NodeState, queue: QueueState, copy: Copy) -> None:
 
 
 def evaluate(node: NodeState, queue: QueueState) -> None:
-    """What a queue does after anything changed in it: requeues, acknowledgements, time, policies."""
+    """Do what a queue does after anything changed in it: requeues, acknowledgements, time, policies."""
     store = queue.store
     if queue.definition.type == QUORUM:
         expire(node, queue)
@@ -106,7 +106,7 @@ def evaluate(node: NodeState, queue: QueueState) -> None:
 
 
 def due(node: NodeState, due_us: int, queue: QueueState) -> None:
-    """The time has come at which a message expires or wakes, or more may be handed out."""
+    """Look after a queue when a message expires or wakes, or more may be handed out."""
     if queue.due_us == due_us:
         queue.due_us = None
     if not queue.deleted:
@@ -150,7 +150,7 @@ def run(node: NodeState, queue: QueueState) -> None:
 def requeue(
     node: NodeState, queue: QueueState, copies: list[Copy], how: Return, consumer: Consumer | None = None
 ) -> None:
-    """Deliveries, those of a consumer or of basic.get, come back to their queue, or die there of the delivery limit."""
+    """Return deliveries, those of a consumer or of basic.get, to their queue, or let them die of the delivery limit."""
     dead = queue.store.give_back(copies, how, node.now_us)
     if dead and consumer is not None and node.release.quorum_delivery_limit_widens_prefetch:
         consumer.extra_prefetch += len(dead)
@@ -167,7 +167,7 @@ def requeue(
 
 
 def reject(node: NodeState, queue: QueueState, copies: list[Copy], how: Return) -> None:
-    """Deliveries are rejected for good: they die in their queue."""
+    """Reject deliveries for good: they die in their queue."""
     for copy in copies:
         counts = returned(Counts(copy.acquired, copy.failed), how, node.release)
         copy.acquired, copy.failed = counts.acquired, counts.delivery
@@ -175,7 +175,7 @@ def reject(node: NodeState, queue: QueueState, copies: list[Copy], how: Return) 
 
 
 def settled(node: NodeState, queue: QueueState) -> None:
-    """Acknowledgements made room for further deliveries. A stream's consumers see to themselves."""
+    """Hand out more: acknowledgements made room. A stream's consumers see to themselves."""
     if queue.definition.type == STREAM:
         return
     if queue.single_active:
@@ -195,7 +195,7 @@ def expire(node: NodeState, queue: QueueState) -> None:
 
 
 def purge(node: NodeState, queue: QueueState) -> int:
-    """Remove what is ready; how many messages that were."""
+    """Remove what is ready, and return how many messages that were."""
     gone = queue.store.purge()
     if Event.PURGED in node.watched:
         for copy in gone:
@@ -206,7 +206,7 @@ def purge(node: NodeState, queue: QueueState) -> int:
 
 
 def lose(node: NodeState, queue: QueueState, why: str) -> None:
-    """The queue is gone with all that it has; who still refers to it shall not keep its messages."""
+    """Remove all that a deleted queue has: whoever still refers to it shall not keep its messages."""
     gone = queue.store.purge()
     if Event.PURGED in node.watched:
         waiting = [unacked.copy for unacked in _waiting(node, queue)]
@@ -218,7 +218,7 @@ def lose(node: NodeState, queue: QueueState, why: str) -> None:
 
 
 def _waiting(node: NodeState, queue: QueueState) -> Iterator[Unacked]:
-    """The queue's deliveries that wait for their acknowledgement, or for a commit of it."""
+    """Yield the queue's deliveries that wait for their acknowledgement, or for a commit of it."""
     for channel in node.channels.values():
         for _, unacked in (*channel.unacked.items(), *channel.uncommitted()):
             if unacked.queue is queue and not unacked.timed_out:
@@ -226,7 +226,7 @@ def _waiting(node: NodeState, queue: QueueState) -> Iterator[Unacked]:
 
 
 def _refused(node: NodeState, queue: QueueState, copy: Copy, event: Event, *, dead: bool) -> None:
-    """The queue is full. A publisher is told; a dead letter sent at most once has none, and is lost."""
+    """Tell that a full queue refused a message. A dead letter sent at most once has no publisher, and is lost."""
     full = f"queue '{queue.name}' is full"
     if event in node.watched:
         node.happened(event, queue, copy, reason=MAXLEN if dead else None, detail=full)
@@ -237,7 +237,7 @@ def _refused(node: NodeState, queue: QueueState, copy: Copy, event: Event, *, de
 
 
 def _drop(node: NodeState, queue: QueueState, dead: Sequence[Copy], reason: str, event: Event) -> bool:
-    """They die; whether there were any."""
+    """Let messages die, and return whether there were any."""
     for copy in dead:
         if event in node.watched:
             node.happened(event, queue, copy, reason=reason)

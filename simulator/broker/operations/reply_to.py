@@ -23,12 +23,12 @@ NAME = "amq.rabbitmq.reply-to"
 
 
 def is_reply_queue(name: str) -> bool:
-    """Whether it names the pseudo-queue or the key of an answer."""
+    """Return whether it names the pseudo-queue or the key of an answer."""
     return name.startswith(NAME)
 
 
 def consume(node: NodeState, channel: Channel, command: Consume) -> None:
-    """A channel asks for answers; one consumer for each channel, without acknowledgements."""
+    """Let a channel take answers: one consumer for each channel, without acknowledgements."""
     if command.consumer_tag in channel.consumers:
         raise amqp_errors.consumer_tag_in_use(command.consumer_tag)
     if not command.no_ack:
@@ -43,7 +43,7 @@ def consume(node: NodeState, channel: Channel, command: Consume) -> None:
 
 
 def resolved(channel: Channel, properties: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The properties of a publish, its ``reply_to`` replaced by the channel's own key."""
+    """Return the properties of a publish, its ``reply_to`` replaced by the channel's own key."""
     if properties.get("reply_to") != NAME:
         return properties
     if channel.reply_consumer is None:
@@ -52,7 +52,7 @@ def resolved(channel: Channel, properties: Mapping[str, Any]) -> Mapping[str, An
 
 
 def deliver(node: NodeState, vhost: VirtualHost, message: Message, body: bytes) -> bool:
-    """Hand an answer to the channel that its key leads to; whether it counts as routed."""
+    """Hand an answer to the channel that its key leads to, and return whether it counts as routed."""
     key = next((key for key in message.routing_keys if key.startswith(f"{NAME}.")), None)
     if message.exchange or key is None:
         return False
@@ -66,13 +66,13 @@ def deliver(node: NodeState, vhost: VirtualHost, message: Message, body: bytes) 
 
 
 def _waiting(node: NodeState, key: str) -> Channel | None:
-    """The channel that takes answers under this key."""
+    """Return the channel that takes answers under this key."""
     channel = node.channels.get(node.reply_keys.get(key, (None, 0)))
     return channel if channel is not None and channel.reply_key == key and channel.reply_consumer else None
 
 
 def declare(node: NodeState, channel: Channel, name: str) -> None:
-    """queue.declare of an answer's key tells whether somebody still waits for it."""
+    """Tell whether a channel still waits for answers under a key (queue.declare)."""
     if name != NAME and _waiting(node, name) is None:
         raise amqp_errors.no_queue(name, channel.connection.vhost.name)
     channel.last_queue = name
@@ -80,14 +80,14 @@ def declare(node: NodeState, channel: Channel, name: str) -> None:
 
 
 def check_binding(binding: Binding, release: Release) -> None:
-    """The queue of an answer cannot be bound; where there is none, nothing is said of it here."""
+    """Refuse to bind the queue of an answer, where the release has such queues."""
     refused = binding.destination_type == "queue" and release.direct_replies_taken_by == "volatile queue"
     if refused and binding.destination.startswith(f"{NAME}."):
         raise amqp_errors.binding_of_volatile_queue()
 
 
 def check_use(node: NodeState, channel: Channel, name: str, method: str) -> None:
-    """What a volatile queue says to those who take it for one of the others."""
+    """Refuse what a volatile queue cannot do."""
     if node.release.direct_replies_taken_by != "volatile queue" or _waiting(node, name) is None:
         return
     vhost = channel.connection.vhost.name

@@ -19,13 +19,13 @@ OFFSET_HEADER = "x-stream-offset"
 
 
 def log(queue: QueueState) -> StreamStore:
-    """The messages of a queue that is a stream."""
+    """Return the messages of a queue that is a stream."""
     assert isinstance(queue.store, StreamStore)
     return queue.store
 
 
 def check(node: NodeState, channel: Channel, queue: QueueState, command: Consume) -> None:
-    """What a stream asks of its consumers: a prefetch, acknowledgements and no global prefetch, in this order."""
+    """Refuse a consumer without prefetch, without acknowledgements or with a global prefetch, in this order."""
     name, vhost = queue.name, queue.vhost.name
     if not channel.prefetch:
         raise amqp_errors.stream_without_prefetch(name, vhost, node.release)
@@ -73,7 +73,7 @@ def _deliver(node: NodeState, queue: QueueState, consumer: Consumer, copy: Copy)
 
 
 def settled(node: NodeState, queue: QueueState, group: list[Unacked], how: str) -> None:
-    """An acknowledgement of any kind gives the consumer room to read on; the stream keeps its messages."""
+    """Let consumers read on: an acknowledgement of any kind makes room. The stream keeps its messages."""
     if how == "lost channel":
         return
     if how != "ack" and not node.release.stream_takes_rejections:

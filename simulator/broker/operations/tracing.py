@@ -30,7 +30,7 @@ _PROPERTIES = (
 def published(
     node: NodeState, channel: Channel, message: Message, body: bytes, queues: tuple[str, ...], exchange: str
 ) -> None:
-    """A publish, with the queues it was routed to."""
+    """Trace a publish, with the queues it was routed to."""
     if exchange == EXCHANGE:
         return
     if not exchange:  # the default exchange reports its routing key, whether or not there is such a queue
@@ -41,7 +41,7 @@ def published(
 def delivered(
     node: NodeState, queue: QueueState, copy: Copy, channel: Channel, added: Mapping[str, Any] | None
 ) -> None:
-    """A delivery to a consumer or to basic.get. Those of traces themselves are not traced."""
+    """Trace a delivery to a consumer or to basic.get, unless it is one of a trace."""
     if copy.message.exchange != EXCHANGE:
         extra = {"redelivered": int(copy.redelivered)}
         _emit(node, channel, copy.message, copy.body, f"deliver.{queue.name}", extra, added)

@@ -13,6 +13,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from dlx import amqp_errors
 from dlx.message import Message
@@ -28,6 +29,9 @@ from simulator.broker.state.virtual_hosts import VirtualHost
 from simulator.deadlines import Deadlines
 from simulator.events import Event, Happened
 
+DueKind = Literal["queue", "unused", "retry", "acknowledgement", "agenda"]
+"""What is due: to look after a queue or delete it unused, to send held messages again, to look at a channel's
+unacknowledged deliveries, or to go on with the agenda."""
 Observer = Callable[[Happened, Message], None]
 """Takes each event as it comes, with the message as it was then."""
 
@@ -52,7 +56,7 @@ class NodeState:
     connections: dict[Hashable, Connection] = field(default_factory=dict)
     channels: dict[ChannelId, Channel] = field(default_factory=dict)
     reply_keys: dict[str, ChannelId] = field(default_factory=dict)
-    timers: Deadlines[str] = field(default_factory=Deadlines)
+    timers: Deadlines[DueKind] = field(default_factory=Deadlines)
     agenda: deque[Effect] = field(default_factory=deque)
     out: list[Reply | Happened] = field(default_factory=list)
     watched: frozenset[Event] = frozenset()
@@ -96,7 +100,7 @@ class NodeState:
     # Deadlines
 
     def used(self, queue: QueueState) -> None:
-        """The queue was used: x-expires counts from now, unless there are consumers."""
+        """Count x-expires from now, unless there are consumers: the queue was used."""
         queue.unused_since_us = self.now_us
         self.expire_unused(queue)
 
@@ -119,16 +123,16 @@ class NodeState:
     # Names and numbers
 
     def choose(self, count: int) -> int:
-        """One of so many, at random; the same ones in every run."""
+        """Return one of so many, at random; the same ones in every run."""
         return self.random.randrange(count)
 
     def next_serial(self) -> int:
-        """A number for a channel or consumer; later ones are larger."""
+        """Return a number for a channel or consumer; later ones are larger."""
         self.last_serial += 1
         return self.last_serial
 
     def generated_name(self, prefix: str) -> str:
-        """A name such as ``amq.gen-JzTY20BRgKO-HjmUJj0wLg``; the same ones in every run."""
+        """Return a name such as ``amq.gen-JzTY20BRgKO-HjmUJj0wLg``; the same ones in every run."""
         self.last_name += 1
         digest = hashlib.blake2b(f"{prefix}{self.last_name}".encode(), digest_size=16).digest()
         return f"{prefix}-{base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
@@ -136,14 +140,14 @@ class NodeState:
     # Who and where
 
     def channel(self, key: ChannelId) -> Channel:
-        """The open channel; a method on one that is not open ends the connection."""
+        """Return the open channel; a method on one that is not open ends the connection (``Refusal`` 504)."""
         found = self.channels.get(key)
         if found is None:
             raise amqp_errors.channel_not_open()
         return found
 
     def queue(self, vhost: str, name: str) -> QueueState | None:
-        """The queue of that name, if there still is one."""
+        """Return the queue of that name, or ``None`` if there is none any more."""
         host = self.vhosts.get(vhost)
         return None if host is None else host.queues.get(name)
 

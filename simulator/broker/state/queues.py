@@ -88,7 +88,7 @@ class QueueState:
 
     @property
     def in_use(self) -> bool:
-        """Whether x-expires has to wait; a quorum queue also waits for deliveries that nobody consumes any more."""
+        """Whether x-expires has to wait; a quorum queue also waits for deliveries of consumers that are gone."""
         lingering = self.definition.type == QUORUM and (self.unacked_gets or self.cancelled)
         return bool(self.consumers or lingering)
 

@@ -42,6 +42,7 @@ class VirtualHost:
     ``topology`` shows the rules the same dictionaries (``definitions`` are its queues);
     ``show_policies`` renews it. ``generation`` counts what changes routes,
     settings or permissions, so that whoever remembers a result knows it is stale.
+    ``known_flow`` is such a result, with its generation.
     """
 
     name: str
@@ -60,6 +61,7 @@ class VirtualHost:
     topology: Topology = field(default_factory=Topology)
     generation: int = 0
     exchange_counters: dict[str, Counters] = field(default_factory=dict)
+    known_flow: tuple[int, MessageFlow] | None = None
 
     def show_policies(self) -> None:
         """Show the rules the policies as they are now; everything else they see as it changes."""
@@ -74,7 +76,11 @@ class VirtualHost:
 
     def flow(self, release: Release) -> MessageFlow:
         """Return what can become of messages here, as the virtual host is now: keep it for one question only."""
-        return MessageFlow(self.topology, release, settings_of=self._settings_of)
+        known = self.known_flow
+        if known is None or known[0] != self.generation:
+            flow = MessageFlow(self.topology, release, settings_of=self._settings_of)
+            self.known_flow = known = self.generation, flow
+        return known[1]
 
     def _settings_of(self, queue: str) -> Settings:
         return self.queues[queue].settings

@@ -29,7 +29,7 @@ class Conservation(Property):
         self._ledger = Ledger()
 
     def observe(self, trial: Trial, event: Happened, message: Message) -> None:
-        """Enter the event in the books."""
+        """Book the event."""
         self._ledger.observe(event)
 
     def check(self, trial: Trial) -> None:

@@ -27,7 +27,7 @@ RETURNS_MAX = 10
 
 
 class Lossless(Property):
-    """Publishes that are refused or unroutable are no loss, for their publisher can know.
+    """A refused or unroutable publish is no loss, because its publisher can know of it.
 
     Nor is a final rejection in a queue without a dead-letter exchange: the consumer
     discards the message.
@@ -60,7 +60,7 @@ _LOSSES = {
 
 
 def _discarded(trial: Trial, event: Happened) -> bool:
-    """Return whether a consumer threw the message away: rejected it in a queue without a dead-letter exchange."""
+    """Tell whether a consumer threw the message away: it rejected it in a queue without a dead-letter exchange."""
     queue = trial.queue(event.queue or "", event.vhost)
     return event.reason == REJECTED and queue is not None and queue.settings.dead_letter_exchange is None
 
@@ -107,7 +107,7 @@ class Settles(ComesToRest):
     def _before(
         self, trial: Trial, event: Happened, deaths: Sequence[Death], died: int
     ) -> tuple[Counter[str | None], str | None]:
-        """Return the same about the copy that died last, from which this one comes."""
+        """Return the returns, and the pause cut short, of the copy that died last, from which this one comes."""
         if not deaths:
             return Counter(), None
         last = deaths[0]
@@ -118,7 +118,7 @@ class Settles(ComesToRest):
 
 
 def _pauses(trial: Trial, name: str, vhost: str) -> bool:
-    """Return whether messages leave the queue by themselves, after a time."""
+    """Tell whether messages leave the queue by themselves, after a time."""
     queue = trial.queue(name, vhost)
     return queue is not None and queue.settings.dead_letters and bool(queue.settings.message_ttl_ms)
 
