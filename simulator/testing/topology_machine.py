@@ -278,7 +278,7 @@ def _fills(queue: QueueState) -> Iterable[int]:
 
 
 def _varied(step: steps.Publish, times: int, expiration_ms: int | None) -> AnyStep:
-    """The publish with these values, but for those that it has already."""
+    """Return the publish with these values, except where it has its own."""
     ms = expiration_ms if step.expiration_ms is None else step.expiration_ms
     varied: steps.Publish = steps.changed(step, times=times if step.times == 1 else step.times, expiration_ms=ms)
     return varied
