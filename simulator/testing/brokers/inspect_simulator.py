@@ -1,4 +1,4 @@
-"""The simulator under inspection: it has the history of every message."""
+"""Inspects the simulator, which records the history of every message."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _IDLE_WAKES_MAX = 10_000
 
 
 class Subject:
-    """A recording broker, and how to read it and let its time pass.
+    """A recording broker, with ways to read it and to let its time pass.
 
     Args:
-        broker: the broker, or how to reach it.
+        read: calls a function with the broker, in the thread of the broker.
         advance: lets microseconds pass.
         vhost: the virtual host to look at; ``None`` for all.
     """
@@ -50,7 +50,7 @@ class Subject:
         self.vhost = vhost
 
     def read(self, act: Callable[[RecordingBroker], Result]) -> Result:
-        """What ``act`` finds in the broker. Raises ``TypeError`` where nothing is recorded."""
+        """Return ``act`` of the broker. Raises ``TypeError`` if the broker records nothing."""
 
         def acting(broker: Broker) -> Result:
             if not isinstance(broker, RecordingBroker):
@@ -64,14 +64,14 @@ class Subject:
         return result
 
     def later(self) -> RecordingBroker:
-        """The broker once more, to try what will happen."""
+        """Return a copy of the broker, to try what will happen."""
         restored = RecordingBroker.restore(self.read(lambda broker: broker.snapshot()))
         restored.watch(Event)
         return restored
 
 
 def subject(broker: Any) -> Subject:
-    """What the assertions accept as a simulator: the fixture, a server, a recording broker or what has one."""
+    """Return the subject for a fixture, a server, a recording broker, or an object with one. Raises ``TypeError``."""
     if isinstance(broker, SimulatedBroker):
         return _served(broker.server, broker.vhost)
     if isinstance(broker, Server):
@@ -97,21 +97,21 @@ def _served(server: Server, vhost: str | None = None) -> Subject:
 
 
 class SimulatorInspection:
-    """What the assertions ask (``Inspection``), answered by the histories that its broker records."""
+    """Answers the assertions (``Inspection``) from the histories that the broker records."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
 
     def wait_until_right(self, wrong: Callable[[], list[str]], times: int | None) -> list[str]:
-        """What is wrong: what clients sent has been read."""
+        """Ask ``wrong`` once: the broker has read everything that clients sent."""
         return wrong()
 
     def queues(self) -> list[str]:
-        """The names of the queues."""
+        """Return the names of the queues."""
         return self._subject.read(lambda broker: [queue.name for queue in self._queues(broker)])
 
     def contents(self, queue: str) -> Contents | None:
-        """What is in the queue of that name."""
+        """Return the contents of the first queue of that name."""
 
         def look(broker: RecordingBroker) -> Contents | None:
             found = next((each for each in self._queues(broker) if each.name == queue), None)
@@ -141,15 +141,15 @@ class SimulatorInspection:
         return self._subject.read(look)
 
     def losses(self) -> list[str]:
-        """Each lost message, with why and its history."""
+        """Tell of each lost message why it was lost, and its history."""
 
         def look(broker: RecordingBroker) -> list[str]:
             _check_complete(broker)
             found = broker.histories.find(vhost=self._subject.vhost, lost=True)
-            lost = [history for history in found if losses(history)]
+            lost = [history for history in found if silent_losses(history)]
             lines = []
             for history in lost[:SHOWN]:
-                how = _some([_sentence(event) for event in losses(history)], " {} more copies of it were lost.")
+                how = _some([_sentence(event) for event in silent_losses(history)], " {} more copies of it were lost.")
                 lines += [f"{_named(history)}: {' '.join(how)}", *_history(broker, history)]
             if len(lost) > SHOWN:
                 lines.append(f"and {len(lost) - SHOWN:,} more messages")
@@ -158,7 +158,7 @@ class SimulatorInspection:
         return self._subject.read(look)
 
     def unrest(self, within_us: int) -> list[str]:
-        """Let so much time pass; what would happen after it, and to which messages."""
+        """Let so many microseconds pass, and tell what would happen after them, and to which messages."""
         if self._subject.read(lambda broker: broker.now_us) + within_us >= YEAR_10000_US:
             raise ValueError("expected within to end before the year 10000")
         self._subject.advance(within_us)
@@ -172,10 +172,10 @@ class SimulatorInspection:
         )
 
 
-def losses(history: MessageHistory) -> list[Happened]:
-    """How copies of the message were lost: each is an end that is no acknowledgement.
+def silent_losses(history: MessageHistory) -> list[Happened]:
+    """Return the events that lost copies of the message, although its publisher was not told.
 
-    A publish that no queue takes is no loss: its publisher can know.
+    A publish that no queue takes is not one of them, since its publisher can know.
     """
     return [
         event
@@ -193,7 +193,7 @@ def _check_complete(broker: RecordingBroker) -> None:
 
 
 def _next_events(broker: RecordingBroker) -> Iterator[Happened]:
-    """The next things that happen to messages by themselves; this moves the broker's time."""
+    """Yield the next events that happen to messages by themselves, moving the broker's time on."""
     found = idle = 0
     while found < _STEPS_SHOWN and idle < _IDLE_WAKES_MAX:
         due_us = broker.next_due()
@@ -225,7 +225,7 @@ def _told(broker: RecordingBroker, history: MessageHistory | None) -> list[str]:
 
 
 def _history(broker: RecordingBroker, history: MessageHistory) -> list[str]:
-    """A history in sentences: how a long one began and ended."""
+    """Tell a history in sentences; of a long one, the beginning and the end."""
     told = broker.explain(history.uid)
     if len(told) > _SENTENCES_SHOWN:
         half = _SENTENCES_SHOWN // 2
@@ -234,7 +234,7 @@ def _history(broker: RecordingBroker, history: MessageHistory) -> list[str]:
 
 
 def _some(lines: list[str], more: str) -> list[str]:
-    """Some lines, and how many more there are."""
+    """Return the first lines, and how many more there are."""
     left = len(lines) - _LINES_SHOWN
     return lines if left <= 0 else [*lines[:_LINES_SHOWN], more.format(f"{left:,}")]
 
