@@ -81,7 +81,7 @@ class Happened(msgspec.Struct, gc=False, kw_only=True):
 DEATHS = frozenset({Event.REJECTED, Event.EXPIRED, Event.LENGTH_DROPPED, Event.LIMIT_DROPPED})
 """A copy died in its queue. The next event says what came of it: ``HELD``, or one of ``DEATH_OUTCOMES``."""
 DEATH_OUTCOMES = frozenset({Event.DEAD_LETTERED, Event.CYCLE_DROPPED, Event.DROPPED, Event.UNROUTABLE})
-"""What came of a copy that died."""
+"""They say what became of a copy that died."""
 LOSSES = frozenset({Event.CYCLE_DROPPED, Event.DROPPED, Event.UNROUTABLE, Event.PURGED})
 """A copy is gone although nobody acknowledged it."""
 REFUSALS = frozenset({Event.NACKED, Event.DEFERRED})

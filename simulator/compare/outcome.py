@@ -24,7 +24,7 @@ class End(StrEnum):
 
 
 class Fate(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one message.
+    """What happened to one message in the end.
 
     Attributes:
         message: its name.
@@ -52,12 +52,12 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a neutral scenario under one system.
+    """What happened to the messages of a neutral scenario under one system.
 
     Attributes:
         system: its name.
         version: which release or profile of it.
-        messages: what came of each message, in the order of the scenario.
+        messages: what happened to each message, in the order of the scenario.
         notes: where the system could not do what the scenario says.
         scenario: what was run: a scenario for ``dlx simulate``.
     """
@@ -107,7 +107,7 @@ def deliveries(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def fates(neutral: NeutralScenario, ran: Ran) -> list[Fate]:
-    """Return what came of each message."""
+    """Return what happened to each message in the end."""
     return [_fate(neutral, ran, message.name) for message in neutral.messages]
 
 

@@ -1,4 +1,4 @@
-"""What a replay takes from the definitions: a topology for each virtual host, and the exporting release."""
+"""Takes from definitions what a replay needs: a topology for each virtual host, and the release that exported them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from simulator.definitions import Definitions
 
 
 def topologies(definitions: Definitions) -> dict[str | None, Topology]:
-    """The topologies by virtual host; one export that does not name its own serves all (``None``)."""
+    """Return the topologies by virtual host; an export that does not name its own serves all (``None``)."""
     if not definitions.vhost_named:
         return {None: definitions.topology("/")}
     return {vhost: definitions.topology(vhost) for vhost in definitions.vhosts}

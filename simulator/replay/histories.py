@@ -1,4 +1,4 @@
-"""Logs of any system in the neutral event schema, replayed under that system's rules.
+"""Replays logs of any system, in the neutral event schema, under that system's rules.
 
 A log has one history a line: JSON with ``system``, the ``scenario`` (how the system was
 configured and what the application did, in that system's form), and the ``events`` that
@@ -8,8 +8,8 @@ lines of a large log go through Spark as they lie.
 
 What is compared: which event, when, in which queue, of which message, and the reason
 where the log gives one. Messages are told apart by the order in which they first appear,
-for a simulator does not know a server's identities. A log that holds some kinds of events
-alone says so in ``kinds``.
+because a simulator does not know a server's identities. A log that holds only some kinds of
+events says so in ``kinds``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ VERDICTS = pa.schema(
 )
 
 
-class History(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class LoggedHistory(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """One line of a log.
 
     Attributes:
@@ -60,8 +60,8 @@ class History(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     kinds: list[str] | None = None
 
 
-class Verdict(msgspec.Struct):
-    """What came of one history; the fields are the columns of ``VERDICTS``."""
+class HistoryVerdict(msgspec.Struct):
+    """The verdict on one history; the fields are the columns of ``VERDICTS``."""
 
     history: str
     system: str
@@ -75,34 +75,35 @@ class Verdict(msgspec.Struct):
 
 def replay_history(
     line: str | bytes, *, change: Callable[[dict[str, Any]], dict[str, Any]] | None = None, tolerance_ms: float = 0
-) -> Verdict:
-    """The verdict on one line of a log.
+) -> HistoryVerdict:
+    """Return the verdict on one line of a log.
 
     Args:
         line: the line.
-        change: what to replay instead of the scenario: another profile, other limits.
+        change: returns the scenario to replay instead: with another profile or other limits.
         tolerance_ms: how far times may be apart, for logs of servers whose clocks are real.
     """
     try:
-        history = msgspec.json.decode(line, type=History)
+        history = msgspec.json.decode(line, type=LoggedHistory)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        return Verdict("", "", UNREADABLE, problem=f"{error}; expected an object with system, scenario and events")
+        problem = f"{error}; expected an object with system, scenario and events"
+        return HistoryVerdict("", "", UNREADABLE, problem=problem)
     if history.system not in SYSTEMS:
         problem = f"system: {history.system!r}; expected one of {', '.join(SYSTEMS)}"
-        return Verdict(history.history, history.system, UNREADABLE, problem=problem)
+        return HistoryVerdict(history.history, history.system, UNREADABLE, problem=problem)
     scenario = history.scenario if change is None else change(history.scenario)
     try:
         trace = simulate(history.system, scenario)
     except ScenarioError as error:
-        return Verdict(history.history, history.system, UNREADABLE, problem=f"scenario.{error}")
+        return HistoryVerdict(history.history, history.system, UNREADABLE, problem=f"scenario.{error}")
     return _compared(history, trace["events"], tolerance_ms)
 
 
-def _compared(history: History, expected: list[dict[str, Any]], tolerance_ms: float) -> Verdict:
+def _compared(history: LoggedHistory, expected: list[dict[str, Any]], tolerance_ms: float) -> HistoryVerdict:
     kinds = None if history.kinds is None else set(history.kinds)
-    ours = _held([event for event in expected if kinds is None or event["event"] in kinds])
-    theirs = _held(history.events)
-    verdict = Verdict(history.history, history.system, AGREE, len(theirs))
+    ours = _comparable([event for event in expected if kinds is None or event["event"] in kinds])
+    theirs = _comparable(history.events)
+    verdict = HistoryVerdict(history.history, history.system, AGREE, len(theirs))
     for at in range(max(len(ours), len(theirs))):
         one, other = (events[at] if at < len(events) else None for events in (ours, theirs))
         if one is None or other is None or not _same(one, other, tolerance_ms):
@@ -112,18 +113,18 @@ def _compared(history: History, expected: list[dict[str, Any]], tolerance_ms: fl
     return verdict
 
 
-def _held(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The events as they are compared: messages by the order of their first appearance."""
+def _comparable(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the events as they are compared: messages by the order in which they first appear."""
     numbers: dict[Any, int] = {}
-    held = []
+    comparable = []
     for event in events:
         name = event.get("message")
         number = None if name is None else numbers.setdefault(str(name), len(numbers))
-        held.append({
+        comparable.append({
             "event": event.get("event"), "time_ms": event.get("time_ms"), "queue": event.get("queue"),
             "message": number, "reason": event.get("reason"),
         })  # fmt: skip
-    return held
+    return comparable
 
 
 def _same(one: dict[str, Any], other: dict[str, Any], tolerance_ms: float) -> bool:
@@ -145,7 +146,7 @@ def _json(event: dict[str, Any] | None) -> str | None:
 
 
 class _Step:
-    """What a worker does with batches of lines. It goes to the workers, so it holds no more than it needs."""
+    """Replays batches of lines on a worker. Spark ships it to the workers, so it holds only what they need."""
 
     def __init__(self, tolerance_ms: float) -> None:
         self._tolerance_ms = tolerance_ms

@@ -31,7 +31,7 @@ def _silent(what: str, rows: int) -> None:
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What a replay found, and where its files are; ``out`` is ``None`` when none were kept."""
+    """The results of a replay, and where its files are; ``out`` is ``None`` if none were kept."""
 
     summary: Summary
     findings: tuple[Finding, ...]
@@ -41,7 +41,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """Logs that were found readable: captures to scan, what is in each file, and what was rejected."""
+    """Logs that were found readable: captures to scan, how much is in each file, and the rejected records."""
 
     captures: tuple[str, ...]
     files: tuple[FileReport, ...]
@@ -120,7 +120,7 @@ def run_replay(
 
 @contextmanager
 def workplace(out: Path | None) -> Iterator[Path]:
-    """A folder to write in: beside the results, so that they can be renamed into place."""
+    """Yield a folder to write in: beside the results, so that they can be renamed into place."""
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=".replay-", dir=out))
@@ -141,7 +141,7 @@ def _is_parquet(log: Path) -> bool:
 
 
 def _checked(capture: Path) -> FileReport:
-    """The capture, found readable. Raises ``CaptureError``."""
+    """Return the capture, once it is found readable. Raises ``CaptureError``."""
     for _ in read_capture(capture):
         break
     return FileReport(file=capture.name, rows=pq.read_metadata(capture).num_rows, broken=0)

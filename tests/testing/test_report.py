@@ -70,7 +70,7 @@ def test_a_failure_about_no_message_shows_the_last_one() -> None:
     history = (steps.Publish("", "orders"), steps.Publish("", "orders.wait"))
     told = explained(LADDER, history, AssertionError("why\nassert 3 < 3"))
     assert told.startswith("AssertionError: why\n\n")
-    assert "The life of the last message:\n" in told
+    assert "What happened to the last message:\n" in told
     assert "participant q1 as orders.wait" in told
     assert "    # Assert here what failed:\n        # AssertionError: why\n" in told
 

@@ -74,7 +74,7 @@ def test_the_machine_finds_it(name: str) -> None:
     (note,) = (each for each in caught.value.__notes__ if each.startswith(broken))
     for part in (
         "The shortest history found:",
-        "The life of that message:",
+        "What happened to that message:",
         "def test_",
         "sequenceDiagram",
         "dlx fuzz",

@@ -35,7 +35,7 @@ RETURNS_MAX = 10
 
 
 class Lossless(Property):
-    """Publishes that are refused or unroutable are no loss, for their publisher can know.
+    """A refused or unroutable publish is no loss, because its publisher can know of it.
 
     Nor is a final rejection in a queue without a dead-letter exchange: the consumer
     discards the message.
@@ -68,7 +68,7 @@ _LOSSES = {
 
 
 def _discarded(trial: Trial, event: Happened) -> bool:
-    """Whether a consumer threw the message away: it rejected it where nothing was to be done with it."""
+    """Tell whether a consumer threw the message away: it rejected it in a queue without a dead-letter exchange."""
     queue = trial.queue(event.queue or "", event.vhost)
     return event.reason == REJECTED and queue is not None and queue.settings.dead_letter_exchange is None
 
@@ -90,7 +90,7 @@ class Settles(ComesToRest):
     """A retry without a pause is a loop that burns the broker for as long as the consumer fails.
 
     A queue whose own TTL sends its messages on to another queue is where they pause: a
-    consumer who fails a message there at once starts the count anew.
+    consumer who fails a message there at once starts the count again.
     """
 
     name = "settles"
@@ -128,7 +128,7 @@ class Settles(ComesToRest):
     def _before(
         self, trial: Trial, event: Happened, deaths: Sequence[Death], died: int
     ) -> tuple[Counter[str | None], str | None]:
-        """The same of the copy that died last, from which this one comes."""
+        """Return the returns, and the pause cut short, of the copy that died last, from which this one comes."""
         if not deaths:
             return Counter(), None
         last = deaths[0]
@@ -139,7 +139,7 @@ class Settles(ComesToRest):
 
 
 def _pauses(trial: Trial, name: str, vhost: str) -> bool:
-    """Whether messages leave the queue by themselves, after a time."""
+    """Tell whether messages leave the queue by themselves, after a time."""
     queue = trial.queue(name, vhost)
     return queue is not None and queue.settings.dead_letters and bool(queue.settings.message_ttl_ms)
 
@@ -189,7 +189,7 @@ class Conservation(Property):
         self._ledger = Ledger()
 
     def observe(self, trial: Trial, event: Happened, message: Message) -> None:
-        """Book it."""
+        """Book the event."""
         self._ledger.observe(event)
 
     def check(self, trial: Trial) -> None:

@@ -50,7 +50,7 @@ class Subject:
         self.vhost = vhost
 
     def read(self, act: Callable[[RecordingBroker], Result]) -> Result:
-        """Return ``act`` of the broker. Raises ``TypeError`` if the broker records nothing."""
+        """Return what ``act`` finds in the broker. Raises ``TypeError`` if nothing is recorded."""
 
         def acting(broker: Broker) -> Result:
             if not isinstance(broker, RecordingBroker):
@@ -71,7 +71,7 @@ class Subject:
 
 
 def subject(broker: Any) -> Subject:
-    """Return the subject for a fixture, a server, a recording broker, or an object with one. Raises ``TypeError``."""
+    """Return how to read a simulator: the fixture, a server, a recording broker, or an object that has one."""
     if isinstance(broker, SimulatedBroker):
         return _served(broker.server, broker.vhost)
     if isinstance(broker, Server):
@@ -97,13 +97,13 @@ def _served(server: Server, vhost: str | None = None) -> Subject:
 
 
 class SimulatorInspection:
-    """Answers the assertions (``Inspection``) from the histories that the broker records."""
+    """Answers the questions of the assertions (``Inspection``) from the histories that the broker records."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
 
     def wait_until_right(self, wrong: Callable[[], list[str]], times: int | None) -> list[str]:
-        """Ask ``wrong`` once: the broker has read everything that clients sent."""
+        """Return what is wrong; the server has read everything that clients sent."""
         return wrong()
 
     def queues(self) -> list[str]:
@@ -111,7 +111,7 @@ class SimulatorInspection:
         return self._subject.read(lambda broker: [queue.name for queue in self._queues(broker)])
 
     def contents(self, queue: str) -> Contents | None:
-        """Return the contents of the first queue of that name."""
+        """Return the contents of the queue of that name; ``None`` if there is no such queue."""
 
         def look(broker: RecordingBroker) -> Contents | None:
             found = next((each for each in self._queues(broker) if each.name == queue), None)
@@ -141,7 +141,7 @@ class SimulatorInspection:
         return self._subject.read(look)
 
     def losses(self) -> list[str]:
-        """Tell of each lost message why it was lost, and its history."""
+        """Tell each lost message, why it was lost, and its history."""
 
         def look(broker: RecordingBroker) -> list[str]:
             _check_complete(broker)
@@ -158,7 +158,7 @@ class SimulatorInspection:
         return self._subject.read(look)
 
     def unrest(self, within_us: int) -> list[str]:
-        """Let so many microseconds pass, and tell what would happen after them, and to which messages."""
+        """Let so much time pass, and tell what would happen after it, and to which messages."""
         if self._subject.read(lambda broker: broker.now_us) + within_us >= YEAR_10000_US:
             raise ValueError("expected within to end before the year 10000")
         self._subject.advance(within_us)
@@ -193,7 +193,7 @@ def _check_complete(broker: RecordingBroker) -> None:
 
 
 def _next_events(broker: RecordingBroker) -> Iterator[Happened]:
-    """Yield the next events that happen to messages by themselves, moving the broker's time on."""
+    """Yield the next events that happen by themselves; this moves the broker's time."""
     found = idle = 0
     while found < _STEPS_SHOWN and idle < _IDLE_WAKES_MAX:
         due_us = broker.next_due()
@@ -225,7 +225,7 @@ def _told(broker: RecordingBroker, history: MessageHistory | None) -> list[str]:
 
 
 def _history(broker: RecordingBroker, history: MessageHistory) -> list[str]:
-    """Tell a history in sentences; of a long one, the beginning and the end."""
+    """Tell a history in sentences; of a long one, how it began and ended."""
     told = broker.explain(history.uid)
     if len(told) > _SENTENCES_SHOWN:
         half = _SENTENCES_SHOWN // 2
@@ -234,7 +234,7 @@ def _history(broker: RecordingBroker, history: MessageHistory) -> list[str]:
 
 
 def _some(lines: list[str], more: str) -> list[str]:
-    """Return the first lines, and how many more there are."""
+    """Return some lines, and how many more there are."""
     left = len(lines) - _LINES_SHOWN
     return lines if left <= 0 else [*lines[:_LINES_SHOWN], more.format(f"{left:,}")]
 

@@ -1,4 +1,4 @@
-"""A failure for people: the history in words, as a test to run and as a picture, and the message's life."""
+"""Reports a failure to people: the history in words, as a test to run and as a picture, and the message's life."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EVENTS_DRAWN_MAX = 2_000
 
 
 def events_of(definitions: DefinitionsSource, history: History, release: str, broken: BaseException) -> list[Happened]:
-    """What happened to the message that the failure is about, up to the end of the history.
+    """Return the events of the message that the failure is about, up to the end of the history.
 
     Where it is about none, the message that something happened to last.
     """
@@ -39,14 +39,14 @@ def events_of(definitions: DefinitionsSource, history: History, release: str, br
 
 
 def _about(broken: BaseException) -> tuple[str | None, int] | None:
-    """The message that a failure is about."""
+    """Return the message that a failure is about."""
     if not isinstance(broken, PropertyBroken) or broken.uid is None:
         return None
     return broken.vhost, broken.uid
 
 
 def life(events: Sequence[Happened]) -> list[str]:
-    """The life of a message in sentences, each with the time since the one before; what is repeated is told once."""
+    """Tell the life of a message in sentences, each with the time since the one before. Repetitions are told once."""
     if not events:
         return []
     told = MessageHistory(uid=events[0].uid, vhost=events[0].vhost, events=list(events)).story()
@@ -61,7 +61,7 @@ def life(events: Sequence[Happened]) -> list[str]:
 
 
 def in_words(history: Iterable[AnyStep], indent: str = "") -> list[str]:
-    """A line for each step."""
+    """Return the history in words, a line for each step."""
     lines = []
     for step in history:
         if isinstance(step, steps.Repeat):
@@ -101,7 +101,7 @@ def _words(step: AnyStep) -> str:
         case steps.ClearPolicy():
             told = f"an operator clears {'operator ' * step.operator}policy '{step.name}'"
         case _:
-            raise TypeError(f"no step: {step!r}")
+            raise TypeError(f"not a step: {step!r}")
     times = getattr(step, "times", 1)
     return told + _where(step) + (f", {times:,} times" if times > 1 else "")
 
@@ -120,7 +120,7 @@ def as_test(
     broken: BaseException,
     properties: Sequence[InCode] | None = None,
 ) -> str:
-    """The history as a pytest test that fails as long as the property is broken.
+    """Return the history as a pytest test that fails as long as the property is broken.
 
     ``properties`` are those to look at: the one that is broken, if it is a built-in one. Without any, a comment says
     what failed after the history.
@@ -154,14 +154,14 @@ _MODULES = {
 
 
 def _imports(code: str) -> list[str]:
-    """The imports of the names that the code calls."""
+    """Return the imports of the names that the code calls."""
     called = {name for name in re.findall(r"\b([A-Z]\w+)\(", code) if name in _MODULES}
     modules = sorted({_MODULES[name] for name in called})
     return [f"from {each} import {', '.join(sorted(n for n in called if _MODULES[n] == each))}" for each in modules]
 
 
 def _call(step: AnyStep) -> str:
-    """A step as a call of the method of ``Trial`` that does it; what it is given is its repr."""
+    """Return a step as a call of the method of ``Trial`` that does it; its arguments are in the form of ``repr``."""
     if isinstance(step, steps.Repeat):
         return f"trial.repeat({', '.join(map(repr, (step.times, *step.steps)))})"
     tag = str(type(step).__struct_config__.tag)
@@ -172,7 +172,7 @@ def _call(step: AnyStep) -> str:
 
 
 def as_mermaid(events: Sequence[Happened]) -> str:
-    """The life of the message as a Mermaid sequence diagram: who handed it to whom, and where it ended."""
+    """Draw the life of the message as a Mermaid sequence diagram: who handed it to whom, and where it ended."""
     drawing = _Drawing()
     for event in events[:EVENTS_DRAWN_MAX]:
         drawing.draw(event)
@@ -235,7 +235,7 @@ class _Drawing:
 
 
 def _quoted(text: str) -> str:
-    """Text that Mermaid takes as it is."""
+    """Escape text so that Mermaid shows it unchanged."""
     return _SPECIAL.sub(lambda found: f"#{ord(found[0])};", text) or " "
 
 
@@ -243,7 +243,7 @@ _SPECIAL = re.compile(r"[#;:%\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def _folded(arrows: list[str]) -> list[str]:
-    """The lines, with what is repeated in a loop."""
+    """Return the lines, with repetitions in a loop."""
     lines: list[str] = []
     for part, times in repeats(arrows):
         if times > 1:
@@ -254,7 +254,7 @@ def _folded(arrows: list[str]) -> list[str]:
 
 
 def repeats(lines: Sequence[str], longest: int = 8) -> Iterator[tuple[Sequence[str], int]]:
-    """The lines in parts, each with how often it comes at that place."""
+    """Yield the lines in parts, each with the number of times that it comes in a row."""
     at = 0
     while at < len(lines):
         found = [(size, _times(lines, at, size)) for size in range(1, longest + 1)]
@@ -285,7 +285,7 @@ def explained(
     properties: Sequence[InCode] | None = None,
     heading: str = "The shortest history found",
 ) -> str:
-    """The whole report, as plain text.
+    """Return the whole report as plain text.
 
     Args:
         definitions: those that the history was found with.
@@ -303,7 +303,7 @@ def explained(
     parts = [
         _told(broken),
         _section(heading, in_words(history)),
-        _section(f"The life of {whose}", life(events)),
+        _section(f"What happened to {whose}", life(events)),
         _section("As a test", code.splitlines()),
         _section("As a picture (Mermaid)", as_mermaid(events).splitlines() if events else []),
         _section("Again", command.split("\n") if command else []),
@@ -312,7 +312,7 @@ def explained(
 
 
 def _told(broken: BaseException) -> str:
-    """What failed. What pytest adds to an assertion, in more lines, stands with the assertion itself."""
+    """Return the failure in one line; the further lines that pytest adds to an assertion are left out."""
     if isinstance(broken, PropertyBroken):
         return str(broken)
     return f"{type(broken).__name__}: {str(broken).partition(chr(10))[0]}"
