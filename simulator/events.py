@@ -48,7 +48,7 @@ class Event(StrEnum):
     PURGED = "purged", "The queue was purged, deleted or expired with the message in it."
 
 
-class Happened(msgspec.Struct, gc=False, kw_only=True):
+class Happened(msgspec.Struct, gc=False):
     """One thing that happened to one message, or to one copy of it in one queue, in any of the systems.
 
     Attributes:

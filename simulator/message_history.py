@@ -125,10 +125,9 @@ class MessageHistory(msgspec.Struct, kw_only=True):
         return [msgspec.to_builtins(event) for event in self.events]
 
 
-# What is kept of a message: its virtual host, and of each event these, one after the other in one flat list:
-# event, message as it was, time, queue, reason, detail. (Nothing else is as cheap to add to, and to collect.)
-_EVENT_SLOTS = 6
-_FULL = 1 + EVENTS_PER_MESSAGE_MAX * _EVENT_SLOTS
+# What is kept of a message, in one flat list: its virtual host, then each event and the message as it was then.
+# (Nothing else is as cheap to add to, and to collect.)
+_FULL = 1 + EVENTS_PER_MESSAGE_MAX * 2
 _FULL_OF_LOSSES = 2 * _FULL
 _Kept = list[Any]
 
@@ -169,9 +168,8 @@ class MessageHistories:
             if message.exchange == _FIREHOSE:
                 return
             kept = self._begin(happened.uid, happened.vhost)
-        event = happened.event
-        if len(kept) < _FULL or (len(kept) < _FULL_OF_LOSSES and event in _MAY_LOSE):
-            kept += (event, message, happened.time_us, happened.queue, happened.reason, happened.detail)
+        if len(kept) < _FULL or (len(kept) < _FULL_OF_LOSSES and happened.event in _MAY_LOSE):
+            kept += (happened, message)
         else:
             self._omitted[happened.uid] += 1
 
@@ -217,33 +215,17 @@ class MessageHistories:
                 continue
             if message_id is not None and _message_id(kept) != message_id:
                 continue
-            if queue is not None and queue not in kept[4::_EVENT_SLOTS]:
+            if queue is not None and all(happened.queue != queue for happened in kept[1::2]):
                 continue
-            if lost and _MAY_LOSE.isdisjoint(kept[1::_EVENT_SLOTS]):
+            if lost and _MAY_LOSE.isdisjoint([happened.event for happened in kept[1::2]]):
                 continue
             history = self._history(uid, kept)
             if ended in (None, history.ended) and lost in (None, history.loss is not None):
                 yield history
 
     def _history(self, uid: int, kept: _Kept) -> MessageHistory:
-        vhost, events = kept[0], []
-        for at in range(1, len(kept), _EVENT_SLOTS):
-            event, message, time_us, queue, reason, detail = kept[at : at + _EVENT_SLOTS]
-            events.append(
-                Happened(
-                    event=event,
-                    time_us=time_us,
-                    vhost=vhost,
-                    uid=uid,
-                    queue=queue,
-                    exchange=message.exchange,
-                    routing_keys=message.routing_keys,
-                    reason=reason,
-                    detail=detail,
-                )
-            )
         return MessageHistory(
-            uid=uid, vhost=vhost, message_id=_message_id(kept), events=events, omitted=self._omitted[uid]
+            uid=uid, vhost=kept[0], message_id=_message_id(kept), events=kept[1::2], omitted=self._omitted[uid]
         )
 
 
@@ -267,15 +249,24 @@ class RecordingBroker(Broker):
         node: str = "rabbit@localhost",
         histories: MessageHistories | None = None,
     ) -> None:
+        super().__init__(of, watch=watch, node=node)
         self.histories = MessageHistories() if histories is None else histories
-        super().__init__(of, watch=watch, node=node, observer=self._record)
+
+    @property
+    def histories(self) -> MessageHistories:
+        """The histories of the last messages. Others may be set, to record in from then on."""
+        return self._histories
+
+    @histories.setter
+    def histories(self, histories: MessageHistories) -> None:
+        self._histories = histories
+        self.observe(histories.keep)
 
     @classmethod
     def over(cls, state: NodeState) -> Self:
         """Return a broker that goes on with a state, which must be no other broker's from then on, and records."""
         recording = super().over(state)
         recording.histories = MessageHistories()
-        recording.observe(recording._record)
         return recording
 
     @classmethod
@@ -304,9 +295,6 @@ class RecordingBroker(Broker):
         """Return a recording broker where the snapshot was taken of one, else a plain one. Raises as ``restore``."""
         state, saved = snapshots.loaded(snapshot)
         return Broker.over(state) if saved is None else cls.restore(snapshot)
-
-    def _record(self, happened: Happened, message: Message) -> None:
-        self.histories.keep(happened, message)
 
     def explain(self, uid: int) -> list[str]:
         """Tell the history of one message and where it is now; return an empty list if there is none."""

@@ -14,8 +14,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Self
 
+from dlx.amqp_errors import Refusal
 from dlx.releases import Release, release
-from simulator.broker import agenda, commands, dispatch, snapshots
+from simulator.broker import agenda, commands, snapshots
+from simulator.broker.dispatch import OPERATIONS, refuse
+from simulator.broker.operations import administration
 from simulator.broker.replies import Reply
 from simulator.broker.state import Channel, Connection, NodeState, Observer, User, VirtualHost
 from simulator.events import Event, Happened
@@ -51,7 +54,7 @@ class Broker:
     def _begin(self) -> None:
         """Create what a fresh server has: the user guest, and the virtual host ``/`` with all permissions for it."""
         self.state.users["guest"] = User("guest", "guest", ("administrator",))
-        dispatch.carry_out(self.state, commands.AddVhost("/"))
+        administration.add_vhost(self.state, commands.AddVhost("/"))
         self.state.grant_everything("/")
 
     @classmethod
@@ -81,7 +84,9 @@ class Broker:
         if now_us > state.now_us:
             state.now_us = now_us
         try:
-            dispatch.carry_out(state, command)
+            OPERATIONS[type(command)](state, command)
+        except Refusal as refusal:
+            refuse(state, command, refusal)
         finally:
             if state.agenda:
                 agenda.work_off(state)

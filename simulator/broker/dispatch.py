@@ -20,18 +20,8 @@ from simulator.broker.replies import ChannelClosed, ConnectionClosed
 from simulator.broker.state import NodeState
 
 
-def carry_out(node: NodeState, command: commands.Command) -> None:
-    """Do what a client or an operator asks; a client's command that is refused ends its channel or connection.
-
-    Raises ``simulator.broker.operator_errors.OperatorError`` for an operator's command that is refused.
-    """
-    try:
-        _OPERATIONS[type(command)](node, command)
-    except amqp_errors.Refusal as refusal:
-        _refuse(node, command, refusal)
-
-
-def _refuse(node: NodeState, command: Any, refusal: amqp_errors.Refusal) -> None:
+def refuse(node: NodeState, command: Any, refusal: amqp_errors.Refusal) -> None:
+    """End the channel or the connection of a client whose command is refused."""
     # An internal error is a crash: by then nobody knows the method any more.
     method = "" if refusal.code == 541 else _METHODS.get(type(command), "")
     if isinstance(command, commands.OpenConnection):
@@ -51,7 +41,7 @@ def _pass_time(_node: NodeState, _command: commands.PassTime) -> None:
     """Do nothing: what was due has happened before any command."""
 
 
-_OPERATIONS: dict[type, Callable[[NodeState, Any], None]] = {
+OPERATIONS: dict[type, Callable[[NodeState, Any], None]] = {
     commands.Publish: publishing.publish,
     commands.Ack: acknowledgements.ack,
     commands.Nack: acknowledgements.nack,

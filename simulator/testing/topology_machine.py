@@ -10,7 +10,7 @@
 
 It publishes where publishers would, consumes, acknowledges, rejects, requeues, crashes
 consumers, lets time pass and, where the properties allow it, changes policies. After
-every action the properties and the invariants of ``simulator.scenario.properties.message_properties`` are
+every action the properties and the invariants of ``simulator.scenario.properties`` are
 looked at. Add rules and invariants of your own as with any
 ``hypothesis.stateful.RuleBasedStateMachine``; ``self.trial`` is the trial. Whatever fails
 is reported with the history that led to it.
@@ -50,7 +50,7 @@ from simulator.testing.search.failure_report import explained
 from simulator.testing.search.property_code import built_in, in_code
 from simulator.testing.search.systematic_search import Search
 from simulator.testing.search.topology_under_test import file_of
-from simulator.testing.strategies.built import built
+from simulator.testing.strategies.building_blocks import built
 
 FLOOD_MAX = 1_000
 OFTEN = 25

@@ -23,7 +23,7 @@ from dlx.topology import STREAM
 from simulator.broker.copies import Copy
 from simulator.broker.state import QueueState
 from simulator.scenario import steps
-from simulator.scenario.properties.message_properties import RETURNS_MAX, Settles
+from simulator.scenario.properties.promises import RETURNS_MAX, Settles
 from simulator.scenario.properties.property import PropertyBroken
 from simulator.scenario.steps import History, Publish
 from simulator.scenario.trial import Trial
