@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dlx.death_headers import QueueCrashError
     from dlx.deaths import Death, DeathPoint
     from dlx.message import Message, PublishRefusedError, published
+    from dlx.plugins import PluginError
     from dlx.releases import Release, ReleaseName, StandInRelease, UnknownReleaseError, release
     from dlx.retries import Decision, GiveUp, Park, Retry, RetryPlan, exponential_delays_ms, republish_headers
     from dlx.routing import UnknownExchangeTypeError, route
@@ -30,6 +31,7 @@ else:
             "dlx.death_headers": ("QueueCrashError",),
             "dlx.deaths": ("Death", "DeathPoint"),
             "dlx.message": ("Message", "PublishRefusedError", "published"),
+            "dlx.plugins": ("PluginError",),
             "dlx.releases": ("Release", "ReleaseName", "StandInRelease", "UnknownReleaseError", "release"),
             "dlx.retries": (
                 "Decision",
@@ -59,6 +61,7 @@ __all__ = [
     "GiveUp",
     "Message",
     "Park",
+    "PluginError",
     "Policy",
     "PublishRefusedError",
     "Queue",

@@ -64,22 +64,21 @@ def crashed(queue: str, why: str) -> LetterCopy:
 
 
 def _copies(letter: DeadLetter, settings: Settings, settings_of: Callable[[str], Settings]) -> Iterator[LetterCopy]:
+    message = letter.message
+    if message is None:
+        return
     address = settings.values.get(DEAD_LETTER_ROUTING_KEY) or settings.values.get(DEAD_LETTER_EXCHANGE)
     for queue in letter.queues:
         refusal = _refusal(settings_of(queue), held=settings.dead_letter_strategy == AT_LEAST_ONCE)
         if refusal is not None:
             yield LetterCopy("may be refused", refusal, queue)
-            continue
-        sent = "" if letter.message is None else f"'{letter.message.exchange}' routes {_keys(letter)} to '{queue}'"
-        yield LetterCopy("dead-lettered", Rule(f"exchange {sent}", address), queue)
+        else:
+            sent = f"exchange '{message.exchange}' routes {list(message.routing_keys)} to '{queue}'"
+            yield LetterCopy("dead-lettered", Rule(sent, address), queue)
     for queue in letter.cycles:
         yield LetterCopy("cycle", Rule(f"it would return to '{queue}' without a rejection on the way", address), queue)
     for queue in letter.lost_in:
         yield LetterCopy("lost in a stream", Rule(f"stream '{queue}' drops dead letters in this release"), queue)
-
-
-def _keys(letter: DeadLetter) -> list[str]:
-    return [] if letter.message is None else list(letter.message.routing_keys)
 
 
 def _refusal(target: Settings, *, held: bool) -> Rule | None:

@@ -1,4 +1,4 @@
-"""AMQP values as JSON, and JSON values as AMQP's, in the form in which RabbitMQ itself writes and reads them.
+"""Turns AMQP values into JSON, and JSON values into AMQP's, as RabbitMQ itself does.
 
 * a timestamp is its integer seconds, void is ``"undefined"``;
 * bytes that are UTF-8 are a string, others the string ``"Not UTF-8, base64 is: ..."``;
@@ -27,7 +27,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class NoFieldValueError(ValueError):
-    """A JSON value that no AMQP field holds."""
+    """The JSON value fits in no AMQP field."""
 
 
 def canonical_json(value: Any) -> str:
@@ -77,7 +77,7 @@ def decimal_number(scale: int, unscaled: int) -> float | str:
 
 
 def field_value(value: Any) -> Any:
-    """What RabbitMQ makes of a JSON value: integers become longs, objects tables with sorted names.
+    """Return the field value that RabbitMQ makes of a JSON value: integers become longs, objects sorted tables.
 
     Raises ``NoFieldValueError`` for null, and for integers beyond 64 bits.
     """

@@ -104,7 +104,7 @@ def rescheduled(message: Message, *, counter: int, delay_ms: int) -> Message:
 
 
 def sent_by_scheduler(message: Message, job: str, now_ms: int) -> Message:
-    """The copy as the scheduler sends it: with the job's name, and its time to live begun anew."""
+    """Return the copy as the scheduler sends it: with the job's name, and its time to live started again."""
     alive_ms = message.expiration_ms - message.timestamp_ms
     renewed = message.expiration_ms > 0 and now_ms + alive_ms > message.expiration_ms
     return msgspec.structs.replace(

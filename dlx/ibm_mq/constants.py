@@ -152,7 +152,7 @@ _PREFERRED = ("MQMT_REQUEST", "MQAT_ZOS", "MQAT_UNIX", "MQPER_PERSISTENCE_AS_Q_D
 
 
 def number_of(name: str, families: tuple[str, ...]) -> int | None:
-    """The number with that name in one of the families (``MQRC_``); ``None`` when there is none."""
+    """Return the number with that name in one of the families (``MQRC_``); ``None`` if no family has the name."""
     return next((FAMILIES[family][name] for family in families if name in FAMILIES[family]), None)
 
 

@@ -1,4 +1,4 @@
-"""What a rules table may say but should not."""
+"""Finds what a rules table may say, but is likely a mistake."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dlx.ibm_mq.rules_table import REPLY_Q, Action, Rule, RulesTable
 from dlx.ibm_mq.rules_table_errors import Problem
 
 
-def unwise(table: RulesTable, rule_lines: Sequence[int]) -> Iterator[Problem]:
-    """A warning for each thing that is allowed and likely a mistake."""
+def lint(table: RulesTable, rule_lines: Sequence[int]) -> Iterator[Problem]:
+    """Yield a warning for each thing that is allowed and likely a mistake."""
     if not any(rule.is_catch_all for rule in table.rules):
         text = "no rule takes every message; without a last one such as ACTION(FWD) FWDQ(REALLY.DEAD.QUEUE) some stay"
         yield Problem(rule_lines[-1], 1, text)

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from dlx.ibm_mq.keyword_values import ACTION_READERS, CONTROL_READERS, PATTERN_READERS, Reader, ValueProblem
-from dlx.ibm_mq.lint import unwise
+from dlx.ibm_mq.lint import lint
 from dlx.ibm_mq.logical_lines import LogicalLine, logical_lines, long_lines
 from dlx.ibm_mq.pairs import Pair, SyntaxProblem, pairs
 from dlx.ibm_mq.rules_table import DEST_Q, REPLY_Q, Action, Control, Pattern, PutAuthority, Rule, RulesTable
@@ -32,7 +32,7 @@ class ParsedTable(msgspec.Struct, frozen=True):
     Attributes:
         table: what the table means.
         rule_lines: the line in which each rule begins, from 1.
-        warnings: what is allowed but unwise, such as a table without a catch-all rule.
+        warnings: what is allowed and likely a mistake, such as a table without a catch-all rule.
     """
 
     table: RulesTable
@@ -50,7 +50,7 @@ def parse(text: str) -> ParsedTable:
     if reading.problems:
         raise RulesTableError(sorted(reading.problems, key=lambda problem: (problem.line, problem.column)))
     table = RulesTable(control=reading.control, rules=tuple(reading.rules))
-    warnings = (*long_lines(text), *unwise(table, reading.rule_lines))
+    warnings = (*long_lines(text), *lint(table, reading.rule_lines))
     return ParsedTable(table, tuple(reading.rule_lines), warnings)
 
 

@@ -15,7 +15,7 @@ INVALID_COMBINATION = "AMQ8759"
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """One thing that is wrong, or unwise, in a rules table.
+    """One thing that is wrong, or likely a mistake, in a rules table.
 
     Attributes:
         line: its line in the file, from 1.

@@ -21,5 +21,5 @@ def is_dead(message: Message, dead_letter: DeadLetter | None) -> bool:
 
 
 def dead_letter(message: Message, target: Settings, now_us: int) -> Message:
-    """The message as it arrives on the dead letter queue: as it was, but its life begins anew."""
+    """Return the message as it arrives on the dead letter queue: unchanged, except that its life starts again."""
     return replace(message, expires_us=expiry_us(target, now_us))

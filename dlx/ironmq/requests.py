@@ -43,7 +43,7 @@ class Reserve(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         n: of how many messages, at most.
         timeout_s: for how long; ``None``: as the queue is configured.
-        wait_s: how long to wait for a message where there is none. Whoever drives the queues waits.
+        wait_s: how long to wait for a message if no message is available. Whoever drives the queues waits.
         delete: whether the messages are deleted at once.
     """
 

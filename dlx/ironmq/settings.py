@@ -1,4 +1,4 @@
-"""What a queue is configured with. The fields are named as in IronMQ's JSON, but for the units.
+"""What a queue is configured with. The fields are named as in IronMQ's JSON, with the units added.
 
 Source: API reference, Create Queue; push queues reference.
 """
@@ -42,7 +42,7 @@ class Subscriber(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Push(msgspec.Struct, frozen=True, kw_only=True):
-    """What makes a push queue. ``error_queue`` is empty where there is none."""
+    """What makes a push queue. ``error_queue`` is empty if the queue has none."""
 
     subscribers: tuple[Subscriber, ...]
     retries: int = RETRIES

@@ -55,7 +55,7 @@ def moved(taken: Message, before: Message, rule: DeadLettering, now_s: int, prof
 
 
 def target(rule: DeadLettering, profile: Profile) -> str:
-    """The name of the dead-letter queue. Raises ``Uncountable`` where it is none."""
+    """Return the name of the dead-letter queue. Raises ``Uncountable`` if it is no name."""
     if rule.target is None and not profile.any_name:
         return ""
     if not isinstance(rule.target, str) and not profile.any_name:

@@ -25,7 +25,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         counts_the_move: whether the claim that moves a message is counted too.
         shows_count_after: whether a claimed message shows its count with this claim, or as it was before.
         dead_letter_ttl_is_real: whether ``_dead_letter_queue_messages_ttl`` ends the message; else it is only shown.
-        rewrites: whether a claim writes the message anew, so that its age and its whole life begin again. Else a
+        rewrites: whether a claim writes the message again, so that its age and its whole life begin again. Else a
             claim prolongs the life of a message only where that would end before the claim.
         hides_dead_letters: whether a dead letter is hidden until the claim that moved it ends; else it is free at once.
         keeps_place: whether a dead letter stands in its new queue where it stood in the old one, counted from the first

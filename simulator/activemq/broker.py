@@ -248,7 +248,7 @@ class Broker:
             return [store for name, store in self.queues.items() if matches(destination, name)]
         store = None if durable_key is None else self.durable(durable_key)
         if store is not None and store.destination != destination and durable_key is not None:
-            self.unsubscribe(durable_key)  # to another topic: the subscription begins anew
+            self.unsubscribe(durable_key)  # to another topic: the subscription begins again
             store = None
         if store is None:
             store = Store(
@@ -387,7 +387,7 @@ class Broker:
         return audit is not None and audit.is_duplicate(message)
 
     def _audit(self, strategy: Strategy, destination: Destination) -> Audit | None:
-        """The audit of a strategy for the messages of a destination; ``None`` where there is none."""
+        """Return the audit of a strategy for the messages of a destination; ``None`` if it keeps no audit."""
         if not strategy.enable_audit or isinstance(strategy, Discarding):
             return None
         each = self.profile.audit_per_destination and isinstance(strategy, Individual)

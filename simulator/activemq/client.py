@@ -227,7 +227,7 @@ class Consumer:
         self._feed_listener()
 
     def take(self) -> Delivery | None:
-        """Deliver the next message to a receive; ``None`` where there is none yet."""
+        """Deliver the next message to a receive; return ``None`` if no message has come yet."""
         delivery = self._next()
         if delivery is not None:
             self._deliver(delivery)

@@ -106,7 +106,7 @@ def fuzz(
     accepts   no queue refuses a publish
 
     Four more properties hold on any correct broker: conservation, x-death, settings and rest.
-    If one of them breaks, you have found a bug in dlx, and the exit code is 70.
+    If one of them breaks while you test another, you have found a bug in dlx: exit code 70.
     """
     given = None if history is None else read_history(history)
     if given is not None:

@@ -122,8 +122,8 @@ def serve(
     """Run a simulated RabbitMQ for AMQP 0-9-1 clients, with its management API.
 
     The server prints one line with both URLs when it is ready, and runs until you interrupt
-    it. It keeps nothing on disk. Give SYSTEM to simulate IronMQ or Zaqar instead, which have
-    one URL for their HTTP API.
+    it. It keeps nothing on disk. Name ironmq or zaqar to simulate that system instead, which
+    has one URL, for its HTTP API.
     """
     time = WallClock() if clock == "wall" else VirtualClock()
     if system != "rabbitmq":

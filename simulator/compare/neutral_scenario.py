@@ -57,7 +57,7 @@ class NeutralScenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         messages: what is published.
         until_ms: when it ends, milliseconds from the start.
         queue: where they are published to.
-        dead_letter_queue: where dead letters go; ``None``: there is none.
+        dead_letter_queue: where dead letters go; ``None``: no dead-letter queue.
         attempts_max: how often a message is to be delivered before it is dead.
         retry_delay_ms: how long it is to wait before it is delivered again.
         ack_timeout_ms: how long a consumer is to keep a message that it does not settle.

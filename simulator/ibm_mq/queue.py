@@ -73,5 +73,5 @@ class DeadLetterQueue:
         del self._positions[bisect_left(self._positions, position)]
 
     def find(self, name: str) -> Queued | None:
-        """The first message with that name; ``None`` when there is none."""
+        """Return the first message with that name; ``None`` if no message has it."""
         return next((queued for queued in self if queued.name == name), None)

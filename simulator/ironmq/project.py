@@ -8,7 +8,7 @@ What the reference leaves open is decided here:
 * messages that time out at one moment come back in the order in which they were reserved;
 * a delayed message joins the end of its queue when its delay is over, a released one the front;
 * a message expires whether it is reserved or not, and an expired message is no dead letter;
-* a dead letter joins the end of the dead letter queue, which is made anew if somebody deleted it;
+* a dead letter joins the end of the dead letter queue, which is created again if somebody deleted it;
 * a queue out of reach answers no request.
 """
 
@@ -140,7 +140,7 @@ class Project:
     # Messages
 
     def post(self, name: str, posts: Iterable[Post], now_us: int) -> list[str]:
-        """Put messages on a queue, which is created if there is none; their ids."""
+        """Put messages on a queue, which is created if it does not exist. Return their ids."""
         self.settle(now_us)
         if name not in self.queues:
             self._create(name, Settings())

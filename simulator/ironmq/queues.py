@@ -62,7 +62,7 @@ class Queue:
         self.available.move_to_end(stored.message.id, last=not at_front)
 
     def take(self) -> Stored:
-        """The next message, no longer available. Raises ``KeyError`` when there is none."""
+        """Take and return the next available message. Raises ``KeyError`` if no message is available."""
         return self.available.popitem(last=False)[1]
 
     def remove(self, stored: Stored) -> None:

@@ -190,7 +190,7 @@ class Explainer:
     def ruled_out(
         self, sources: Sequence[Source], target: Target, content: str, freedom: ConsumerConstraints
     ) -> str | None:
-        """What rules out the path that would explain the delivery; ``None`` where there is none."""
+        """Return why the path that would explain the delivery is ruled out; ``None`` if there is no such path."""
         for source in sources:
             if self.same_content(source.content, content, target.queue):
                 for found in self.paths(source.roots, target, None):

@@ -65,7 +65,7 @@ class _AtQueue(Step, frozen=True):
 
 
 class Ack(_AtQueue, tag="ack", frozen=True):
-    """The queue's consumer acknowledges its oldest delivery; it subscribes first if there is none."""
+    """The queue's consumer acknowledges its oldest delivery; it subscribes first if it has no delivery."""
 
 
 class Reject(_AtQueue, tag="reject", frozen=True):

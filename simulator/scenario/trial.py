@@ -142,7 +142,7 @@ class Trial(Player):
         self._ask("set-policy", policy=policy, operator=operator, vhost=vhost)
 
     def clear_policy(self, name: str, *, operator: bool = False, vhost: str = "/") -> None:
-        """An operator removes a policy. Raises ``OperatorError`` where there is none of that name."""
+        """An operator removes a policy. Raises ``OperatorError`` if there is no policy of that name."""
         self._ask("clear-policy", name=name, operator=operator, vhost=vhost)
 
     def repeat(self, times: int, *what: AnyStep) -> None:

@@ -62,7 +62,7 @@ def serve(
         UnknownReleaseError: there are no rules for that release.
         DefinitionsError: the definitions cannot be used.
         OSError: the port is taken, or the host not this machine's.
-        ValueError: the snapshot is none of this version of dlx.
+        ValueError: the snapshot was made by another version of dlx, or is broken.
     """
     from simulator.bootstrap import start_broker
     from simulator.broker.commands import CloseConnection

@@ -109,7 +109,7 @@ class Node:
         clock: tells the time.
         connections: the clients by the ``id`` of their connections.
         started_us: when the node started, by its clock.
-        amqp_port: the port of the AMQP listener, 0 while there is none.
+        amqp_port: the port of the AMQP listener; 0 without one.
         alarm: the memory alarm.
         loopback_users: the users who may log in from this machine only.
 

@@ -10,7 +10,7 @@
 
 It publishes where publishers would, consumes, acknowledges, rejects, requeues, crashes
 consumers, lets time pass and, where the properties allow it, changes policies. After
-every action the properties and the invariants of ``simulator.scenario.properties.message_properties`` are
+every action the properties and the invariants of ``simulator.scenario.properties`` are
 looked at. Add rules and invariants of your own as with any
 ``hypothesis.stateful.RuleBasedStateMachine``; ``self.trial`` is the trial. Whatever fails
 is reported with the history that led to it.
@@ -50,7 +50,7 @@ from simulator.testing.search.failure_report import explained
 from simulator.testing.search.property_code import built_in, in_code
 from simulator.testing.search.systematic_search import Search
 from simulator.testing.search.topology_under_test import file_of
-from simulator.testing.strategies.built import built
+from simulator.testing.strategies.building_blocks import built
 
 FLOOD_MAX = 1_000
 OFTEN = 25
@@ -278,7 +278,7 @@ def _fills(queue: QueueState) -> Iterable[int]:
 
 
 def _varied(step: steps.Publish, times: int, expiration_ms: int | None) -> AnyStep:
-    """The publish with these values, but for those that it has already."""
+    """Return the publish with these values, except where it has its own."""
     ms = expiration_ms if step.expiration_ms is None else step.expiration_ms
     varied: steps.Publish = steps.changed(step, times=times if step.times == 1 else step.times, expiration_ms=ms)
     return varied

@@ -27,7 +27,7 @@ _SPEC: list[tuple[str, type | None, Any]] = [
 
 
 def post(call: Call) -> Answer:
-    """Claim messages: 201 with those that are handed out, 204 where there are none."""
+    """Claim messages: 201 with those that are handed out, 204 if no message is free."""
     limit = Parameters(call.request.query).integer("limit")
     wanted = fields(an_object(read_json(call.request.body)) if call.request.body else {}, _SPEC)
     terms = Terms(wanted["ttl"], wanted["grace"])

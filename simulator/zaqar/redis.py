@@ -5,7 +5,7 @@ Everything odd about it follows from its data structures:
 * A queue is a set of ids under ``PROJECT.QUEUE.messages``. The move to a dead-letter
   queue takes that key apart at its dots again, so ``my.dlq`` becomes ``my``.
 * A message is a hash of its own, the same for all queues and projects, whose *key* has a
-  life that starts anew when a claim is renewed or released. The field ``e`` says when the
+  life that starts again when a claim is renewed or released. The field ``e`` says when the
   message expires, and is another time.
 * A set may hold ids of messages that are gone.
 """

@@ -28,7 +28,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         path: decoded, such as ``/v2/queues/jobs``.
         query: what stands behind the question mark, as it came.
         headers: by their names in small letters.
-        body: ``None`` where there is none.
+        body: ``None`` if the request has no body.
     """
 
     method: str

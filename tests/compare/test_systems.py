@@ -16,9 +16,7 @@ from simulator.compare import ADAPTERS, Fate, Outcome, compare, read
 from simulator.compare.outcome import End
 
 ROOT = Path(__file__).parent.parent.parent
-SYSTEMS = [
-    f"{system}:{version}" for system in ADAPTERS.built_in for version in ADAPTERS.load(system).VERSIONS
-]
+SYSTEMS = [f"{system}:{version}" for system in ADAPTERS.built_in for version in ADAPTERS.load(system).VERSIONS]
 # Those whose message dies when its consumer gives it back too often. The others forget a claim that is released.
 LIMITED = [system for system in SYSTEMS if system not in ("zaqar:mongodb", "zaqar:swift")]
 # Those that count for themselves how often a consumer has kept a message too long.

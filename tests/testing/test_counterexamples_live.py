@@ -16,7 +16,7 @@ from simulator.broker.state import QueueState
 from simulator.definitions import DefinitionsError
 from simulator.events import Event
 from simulator.scenario import steps
-from simulator.scenario.properties.message_properties import RETURNS_MAX
+from simulator.scenario.properties.promises import RETURNS_MAX
 from simulator.scenario.steps import AnyStep, History
 from simulator.testing import Trial
 from simulator.testing.brokers.running_server import RunningServer

@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from simulator.scenario.properties.message_properties import (
-    Accepts,
-    ComesToRest,
-    Conservation,
-    DeathCounts,
-    Lossless,
-    Punctual,
-    SettingsFixpoint,
-    Settles,
-)
+from simulator.scenario.properties.invariants import ComesToRest, Conservation, DeathCounts, SettingsFixpoint
+from simulator.scenario.properties.promises import Accepts, Lossless, Punctual, Settles
 from simulator.scenario.properties.property import Property
 
 Maker = str | Callable[[], Property]

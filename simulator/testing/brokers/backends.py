@@ -1,4 +1,4 @@
-"""What ``--dlx-broker`` names: the simulator, a container, or a server that runs already."""
+"""Finds the backend that ``--dlx-broker`` names: the simulator, a container, or a server that runs already."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _EXPECTED = "expected simulator, container:IMAGE, amqp://user:password@host:port
 
 
 def backend(named: str, release_name: str | None = None) -> Backend:
-    """The backend that an option names; ``release_name`` is the release that tests want, if they say so.
+    """Return the backend that an option names; ``release_name`` is the release that tests want, if they say so.
 
     Raises:
-        ValueError: no backend is named so.
+        ValueError: no backend has that name.
         UnknownReleaseError: there are no rules for that release.
         BrokerUnavailableError: no server answers there, or one of another release.
     """
@@ -34,7 +34,7 @@ def backend(named: str, release_name: str | None = None) -> Backend:
 
 
 def _check_url(amqp_url: str) -> None:
-    """Raise ``ValueError`` unless it names a host, with a port that is one, and no virtual host."""
+    """Raise ``ValueError`` unless the URL names a host, has no impossible port, and names no virtual host."""
     parts = urlsplit(amqp_url)
     if not parts.hostname or parts.port == 0:
         raise ValueError(f"{_EXPECTED}, got {hidden(amqp_url)!r}")

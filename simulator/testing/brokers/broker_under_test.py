@@ -1,4 +1,4 @@
-"""The face of a broker under test: the same whether it is simulated or real."""
+"""The interface of a broker under test, which is the same for simulated and real ones."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from simulator.testing.search.topology_under_test import OneTopology
 
 
 class BrokerUnavailableError(Exception):
-    """A broker that was asked for cannot be had: no such server, no container engine, no image."""
+    """The broker asked for is not available: no such server, no container engine, no image."""
 
 
 class Clock(Protocol):
     """The time of a broker under test."""
 
     def now_us(self) -> int:
-        """The time, microseconds since 1970."""
+        """Return the time, microseconds since 1970."""
 
     def advance(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0, milliseconds: float = 0
     ) -> int:
-        """Let time pass; the new time. Raises ``ValueError`` for a negative duration."""
+        """Let time pass and return the new time. Raises ``ValueError`` for a negative duration."""
 
 
 class Broker(Protocol):
@@ -32,9 +32,9 @@ class Broker(Protocol):
         amqp_url: where clients connect, with user, password and virtual host.
         management_url: where the management API is.
         vhost: the virtual host of the test.
-        clock: its time: virtual on the simulator, real on a server.
-        simulated: whether it is the simulator.
-        topology: what was imported into it, if anything was.
+        clock: its time, which is virtual on the simulator and real on a server.
+        simulated: true for the simulator.
+        topology: the topology that was imported into it, if any.
     """
 
     @property
@@ -53,20 +53,20 @@ class Broker(Protocol):
     def topology(self) -> OneTopology | None: ...
 
     def api(self, method: str, path: str, body: object = None) -> Any:
-        """Call the management API (``path`` such as ``queues/%2F``); its answer. Raises ``ManagementError``."""
+        """Call the management API (``path`` such as ``queues/%2F``); return its answer. Raises ``ManagementError``."""
 
 
 class Backend(Protocol):
-    """Where brokers come from. ``id`` stands in the names of tests."""
+    """Makes brokers for tests. ``id`` appears in the names of tests."""
 
     id: str
     simulated: bool
 
     def broker(self, release: str | None, topology: OneTopology | None) -> AbstractContextManager[Broker]:
-        """A fresh broker; of that release, where the backend can choose.
+        """Yield a fresh broker; of that release, if the backend can choose.
 
         Raises ``BrokerUnavailableError``, or ``DefinitionsError`` when the broker refuses the topology.
         """
 
     def close(self) -> None:
-        """Stop what was started."""
+        """Stop every server that the backend started."""

@@ -1,4 +1,4 @@
-"""A server in a container as a broker under test."""
+"""Runs a server in a container as a broker under test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MANAGEMENT_WAIT_S = 60
 
 
 class Container:
-    """A server in a container, started when the first test needs it and removed in the end."""
+    """A server in a container, which is started when the first test needs it and removed at the end."""
 
     id = "container"
     simulated = False
@@ -29,7 +29,7 @@ class Container:
         self._server: RunningServer | None = None
 
     def broker(self, release: str | None, topology: OneTopology | None) -> AbstractContextManager[Broker]:
-        """A new virtual host on the container's server."""
+        """Yield a new virtual host on the container's server."""
         if self._server is None:
             self._server = RunningServer(self._start())
         return self._server.broker(release, topology)
@@ -58,7 +58,7 @@ class Container:
             ) from error
 
     def _ready(self, urls: str) -> Server:
-        """The server, once its management API answers."""
+        """Return the server, once its management API answers."""
         until = time.monotonic() + _MANAGEMENT_WAIT_S
         while True:
             try:
@@ -77,7 +77,7 @@ class Container:
 
 
 def _testcontainers() -> tuple[Any, type[Exception]]:
-    """The container of RabbitMQ, where this version of testcontainers has it, and what a container engine raises."""
+    """Return the class of RabbitMQ containers, if testcontainers has it, and the error of container engines."""
     try:
         from docker.errors import DockerException
 

@@ -1,4 +1,4 @@
-"""A real server under inspection: what its queues hold, and what its counters say."""
+"""Inspects a real server: reads its queues and its counters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _POLL_S = 0.1
 
 
 class ServerInspection:
-    """What the assertions ask (``Inspection``), answered by AMQP and the management API.
+    """Answers the assertions (``Inspection``) by AMQP and the management API.
 
     Messages are read as a client reads them, and go back to their queue: they are
     redelivered afterwards, and a quorum queue counts it.
@@ -38,7 +38,7 @@ class ServerInspection:
         self._read: dict[str, tuple[int, list[DeathHistory]]] = {}
 
     def wait_until_right(self, wrong: Callable[[], list[str]], times: int | None) -> list[str]:
-        """Look again and again, until nothing is wrong or patience ends; what is wrong then."""
+        """Look again and again until nothing is wrong or patience ends; return what is wrong then."""
         until, right_since = time.monotonic() + PATIENCE_S, math.inf
         # Dead letters may be on their way from one queue to the next, so they must not have to stay for long.
         steady_s = {None: 0, 0: QUIET_S}.get(times, _POLL_S)
@@ -50,11 +50,11 @@ class ServerInspection:
             time.sleep(_POLL_S)
 
     def queues(self) -> list[str]:
-        """The names of the queues."""
+        """Return the names of the queues."""
         return sorted(queue["name"] for queue in self._broker.api("GET", f"queues/{self._vhost}?columns=name"))
 
     def contents(self, queue: str) -> Contents | None:
-        """What is ready in a queue. It is read again only when the depth has changed."""
+        """Return the ready messages of a queue, which is read again only when its depth has changed."""
         if not self._readable(queue):
             return None
         depth = self._depths([queue])[queue]
@@ -78,7 +78,7 @@ class ServerInspection:
         return histories
 
     def _readable(self, queue: str) -> bool:
-        """Whether there is that queue, and it is not exclusive. (AMQP would close the channel, and pika log it.)"""
+        """Return whether the queue exists and is not exclusive. (AMQP would close the channel, and pika log it.)"""
         try:
             found = self._broker.api("GET", f"queues/{self._vhost}/{quote(queue, safe='')}")
         except ManagementError as error:
@@ -91,7 +91,7 @@ class ServerInspection:
         return pika.BlockingConnection(pika.URLParameters(self._broker.amqp_url))
 
     def _depths(self, queues: list[str]) -> dict[str, int | None]:
-        """How many messages are ready in each queue; ``None`` where there is no such queue, or it is exclusive."""
+        """Return how many messages are ready in each queue; ``None`` if it does not exist or is exclusive."""
         depths: dict[str, int | None] = {}
         with self._connected() as connection:
             for queue in queues:
@@ -104,7 +104,7 @@ class ServerInspection:
         return depths
 
     def evidence(self) -> list[str]:
-        """What is ready in each queue, with how it died."""
+        """Tell which messages are ready in each queue, and how they died."""
         lines = ["What is ready in the queues (a real server does not say what became of messages):"]
         for queue in self.queues():
             depth = self._depths([queue])[queue] if self._readable(queue) else None
@@ -118,7 +118,7 @@ class ServerInspection:
         return (", ".join(paths) or "nothing") + more
 
     def losses(self) -> list[str]:
-        """What the counters miss."""
+        """Tell how many copies the counters miss."""
         routed, acknowledged, left = self._settled_counters()
         missing = routed - acknowledged - left
         if missing <= 0:
@@ -130,7 +130,7 @@ class ServerInspection:
         ]
 
     def _settled_counters(self) -> tuple[int, int, int]:
-        """The counters, once the server's statistics are up to date."""
+        """Return the counters, once the server's statistics are up to date."""
         until = time.monotonic() + STATISTICS_MAX_S
         counters, since = self._counters(), time.monotonic()
         while time.monotonic() - since < STATISTICS_S and time.monotonic() < until:
@@ -141,7 +141,7 @@ class ServerInspection:
         return counters
 
     def _counters(self) -> tuple[int, int, int]:
-        """How often publishes were routed to queues, how many copies were acknowledged, how many are left."""
+        """Return how often publishes were routed to queues, how many copies were acknowledged, how many are left."""
         exchanges = self._broker.api("GET", f"exchanges/{self._vhost}")
         queues = self._broker.api("GET", f"queues/{self._vhost}")
         routed = sum(_stat(exchange, "publish_out") for exchange in exchanges)
@@ -150,7 +150,7 @@ class ServerInspection:
         return routed, acknowledged, sum(queue.get("messages", 0) for queue in queues)
 
     def unrest(self, within_us: int) -> list[str]:
-        """Watch the depths until they stay the same, or the time is over; at least once more."""
+        """Watch the depths until they stay the same or the time is over; look at least twice."""
         within_s = within_us / 1_000_000
         quiet_s = max(_POLL_S, min(QUIET_S, within_s))
         start = time.monotonic()

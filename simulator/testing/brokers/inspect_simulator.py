@@ -1,4 +1,4 @@
-"""The simulator under inspection: it has the history of every message."""
+"""Inspects the simulator, which records the history of every message."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _IDLE_WAKES_MAX = 10_000
 
 
 class Subject:
-    """A recording broker, and how to read it and let its time pass.
+    """A recording broker, with ways to read it and to let its time pass.
 
     Args:
-        broker: the broker, or how to reach it.
+        read: calls a function with the broker, in the thread of the broker.
         advance: lets microseconds pass.
         vhost: the virtual host to look at; ``None`` for all.
     """
@@ -146,10 +146,10 @@ class SimulatorInspection:
         def look(broker: RecordingBroker) -> list[str]:
             _check_complete(broker)
             found = broker.histories.find(vhost=self._subject.vhost, lost=True)
-            lost = [history for history in found if losses(history)]
+            lost = [history for history in found if silent_losses(history)]
             lines = []
             for history in lost[:SHOWN]:
-                how = _some([_sentence(event) for event in losses(history)], " {} more copies of it were lost.")
+                how = _some([_sentence(event) for event in silent_losses(history)], " {} more copies of it were lost.")
                 lines += [f"{_named(history)}: {' '.join(how)}", *_history(broker, history)]
             if len(lost) > SHOWN:
                 lines.append(f"and {len(lost) - SHOWN:,} more messages")
@@ -172,10 +172,10 @@ class SimulatorInspection:
         )
 
 
-def losses(history: MessageHistory) -> list[Happened]:
-    """Return the events that lost copies of the message.
+def silent_losses(history: MessageHistory) -> list[Happened]:
+    """Return the events that lost copies of the message, although its publisher was not told.
 
-    A publish that no queue takes is no loss: its publisher can know.
+    A publish that no queue takes is not one of them, since its publisher can know.
     """
     return [
         event

@@ -1,4 +1,4 @@
-"""A server that runs already as a broker under test: every test has a virtual host of its own there."""
+"""Makes a server that runs already a broker under test; every test has a virtual host of its own there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simulator.testing.search.topology_under_test import OneTopology
 
 
 def asked(urls: str, release_name: str | None) -> Server:
-    """The server at these URLs. Raises ``BrokerUnavailableError`` where none answers, or one of another release."""
+    """Return the server at these URLs. Raises ``BrokerUnavailableError`` if none answers, or one of another release."""
     try:
         server = ask(urls)
     except NoSuchServerError as error:
@@ -34,16 +34,16 @@ MARGIN_S = 0.25
 
 
 class WallClock:
-    """Real time: to advance is to wait."""
+    """Real time. Advancing it means waiting."""
 
     def now_us(self) -> int:
-        """The time, microseconds since 1970."""
+        """Return the time, microseconds since 1970."""
         return time.time_ns() // 1000
 
     def advance(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0, milliseconds: float = 0
     ) -> int:
-        """Wait so long, and a quarter of a second more; the new time."""
+        """Wait so long, and a quarter of a second more; return the new time."""
         us = duration_us(days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds)
         time.sleep(us / 1_000_000 + MARGIN_S)
         return self.now_us()
@@ -64,7 +64,7 @@ class ServerBroker:
         self.management_url = server.management_url
 
     def api(self, method: str, path: str, body: object = None) -> Any:
-        """Call the management API; its answer. Raises ``ManagementError``."""
+        """Call the management API; return its answer. Raises ``ManagementError``."""
         return self.server.api(method, path, body)
 
 
@@ -79,7 +79,7 @@ class RunningServer:
 
     @contextlib.contextmanager
     def broker(self, release: str | None, topology: OneTopology | None) -> Iterator[ServerBroker]:
-        """A new virtual host; it is deleted in the end. The release is what it is."""
+        """Yield a new virtual host, which is deleted at the end. The server's release cannot be chosen."""
         server, vhost = self.server, f"dlx-test-{uuid.uuid4().hex[:12]}"
         _add_vhost(server, vhost, None if topology is None else topology.default_queue_type)
         try:
@@ -90,7 +90,7 @@ class RunningServer:
             server.api("DELETE", f"vhosts/{vhost}")
 
     def close(self) -> None:
-        """The server is not ours."""
+        """Do nothing: somebody else started the server."""
 
 
 def _add_vhost(server: Server, vhost: str, default_queue_type: str | None) -> None:

@@ -15,11 +15,11 @@ _TIMEOUT_S = 30
 
 
 class NoSuchServerError(Exception):
-    """A server was named that does not answer."""
+    """The server that was named does not answer."""
 
 
 class ManagementError(Exception):
-    """The management API refused a call. ``status`` is HTTP's, ``reason`` what the server says."""
+    """The management API refused a call. ``status`` is the HTTP status, ``reason`` the server's text."""
 
     def __init__(self, call: str, status: int, reason: str) -> None:
         super().__init__(f"{call}: {status} {reason}")
@@ -38,18 +38,18 @@ class Server:
 
     @property
     def user(self) -> str:
-        """Who the AMQP URL logs in as."""
+        """The user of the AMQP URL."""
         return _credentials(self.amqp_url)[0]
 
     def api(self, method: str, path: str, body: object = None) -> Any:
-        """Call the management API (``path`` such as ``vhosts/x``); its answer, ``None`` for an empty one.
+        """Call the management API (``path`` such as ``vhosts/x``); return its answer, ``None`` if it is empty.
 
         Raises ``ManagementError`` when it refuses, ``OSError`` when it does not answer.
         """
         return call(self.amqp_url, self.management_url, method, path, body)
 
     def vhost_url(self, vhost: str) -> str:
-        """The AMQP URL of one of its virtual hosts, with user and password."""
+        """Return the AMQP URL of one of its virtual hosts, with user and password."""
         parts = urlsplit(self.amqp_url)
         user, password = (quote(each, safe="") for each in _credentials(self.amqp_url))
         host = parts.netloc.rpartition("@")[2]
@@ -57,9 +57,9 @@ class Server:
 
 
 def ask(urls: str) -> Server:
-    """The server at ``AMQP_URL`` or ``AMQP_URL|MANAGEMENT_URL``, asked for its version.
+    """Return the server at ``AMQP_URL`` or ``AMQP_URL|MANAGEMENT_URL``, after asking for its version.
 
-    Raises ``NoSuchServerError`` where no management API answers, or it refuses the user.
+    Raises ``NoSuchServerError`` if no management API answers, or it refuses the user.
     """
     amqp_url, _, management_url = urls.partition("|")
     if not management_url:
@@ -109,7 +109,7 @@ def _credentials(amqp_url: str) -> tuple[str, str]:
 
 
 def hidden(amqp_url: str) -> str:
-    """The URL without its password."""
+    """Return the URL without its password."""
     parts = urlsplit(amqp_url)
     return amqp_url.replace(f":{parts.password}@", ":...@") if parts.password else amqp_url
 

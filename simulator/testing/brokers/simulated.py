@@ -1,4 +1,4 @@
-"""The simulator as a broker under test: a new one for every test, on virtual time."""
+"""Makes the simulator a broker under test: a new one for every test, on virtual time."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ HISTORIES_MAX = 1_000_000
 
 
 class VirtualClock:
-    """The simulator's time: it stands still until it is advanced."""
+    """The simulator's time, which stands still until it is advanced."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
 
     def now_us(self) -> int:
-        """The time, microseconds since 1970."""
+        """Return the time, microseconds since 1970."""
         return self._server.clock.now_us()
 
     def advance(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0, milliseconds: float = 0
     ) -> int:
-        """Do what clients have asked for, move the time forward, and do what becomes due; the new time.
+        """Run the clients' commands, move the time forward, do all that becomes due, and return the new time.
 
-        What consumers are sent meanwhile they answer at that time, if they take no longer than a tenth of a second.
+        Consumers answer a delivery at the time when it was sent, if they take no longer than a tenth of a second.
         Raises ``ValueError`` for a negative duration, and beyond the year 9999.
         """
         us = duration_us(days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds)
@@ -46,7 +46,7 @@ class VirtualClock:
 
 
 class SimulatedBroker:
-    """A broker in this process. ``server`` is what ``simulator.serve()`` returned."""
+    """A broker in this process. ``server`` is the one that ``simulator.serve()`` returned."""
 
     simulated = True
     vhost = "/"
@@ -60,7 +60,7 @@ class SimulatedBroker:
         self.management_url = str(server.management_url)
 
     def api(self, method: str, path: str, body: object = None) -> Any:
-        """Call the management API; its answer. Raises ``ManagementError``, and ``RuntimeError`` when stopped."""
+        """Call the management API; return its answer. Raises ``ManagementError``, and ``RuntimeError`` when stopped."""
         self.server.check_running()
         return call(self.amqp_url, self.management_url, method, path, body)
 
@@ -76,7 +76,7 @@ class Simulator:
 
     @contextlib.contextmanager
     def broker(self, release: str | None, topology: OneTopology | None) -> Iterator[SimulatedBroker]:
-        """A new broker."""
+        """Yield a new broker."""
         chosen = release or self._release
         with serve(chosen, management_port=0) as server:
             server.run(_record_all)
@@ -86,7 +86,7 @@ class Simulator:
             yield broker
 
     def close(self) -> None:
-        """Nothing is left running."""
+        """Do nothing: each broker stops with its test."""
 
 
 def _record_all(node: Node) -> None:

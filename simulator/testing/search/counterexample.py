@@ -65,7 +65,7 @@ class Finder:
     Attributes:
         definitions, release: as given.
         topologies, flows: the virtual hosts by name, and what the rules say of messages in each.
-        make: makes the property anew, for each trial.
+        make: makes a new property for each trial.
         property: one of them.
         publishes: what publishers publish.
         left_out: what they publish besides, in sentences.

@@ -3,7 +3,7 @@
 First the plainest: each publish, and everybody fails, or nobody consumes. Then every way
 that one message can go: published to each entry of the topology, then rejected, crashed,
 returned or left to time in each queue it comes to, until nothing new happens to it. What
-a message meets next depends on its queue, its routing keys and its deaths, but for their
+a message meets next depends on its queue, its routing keys and its deaths, apart from their
 counts, and on whether somebody consumes, so there are few such situations.
 Queues with a length limit are filled by each way that leads there. Queues that nobody
 uses get the time to expire. Then ``simulator.testing.topology_machine`` draws histories at
@@ -23,7 +23,7 @@ from dlx.topology import STREAM
 from simulator.broker.copies import Copy
 from simulator.broker.state import QueueState
 from simulator.scenario import steps
-from simulator.scenario.properties.message_properties import RETURNS_MAX, Settles
+from simulator.scenario.properties.promises import RETURNS_MAX, Settles
 from simulator.scenario.properties.property import PropertyBroken
 from simulator.scenario.steps import History, Publish
 from simulator.scenario.trial import Trial
@@ -197,7 +197,7 @@ class Search(Finder):
     def _fail_atonce(self, path: History) -> None:
         """Reject messages wherever they turn up, for as long as no time passes.
 
-        Rather where they do not pause, since to cut a pause short starts the count anew; and
+        Rather where they do not pause, since to cut a pause short starts the count again; and
         rather where they do, for a full queue may send them right back.
         """
         for pausing_first in (False, True):

@@ -20,7 +20,7 @@ from dlx.field_values import (
     UnsignedInt,
     UnsignedShort,
 )
-from simulator.testing.strategies.built import built
+from simulator.testing.strategies.building_blocks import built
 from simulator.testing.strategies.checks import check_count
 
 DEPTH_MAX = 90

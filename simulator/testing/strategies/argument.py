@@ -21,8 +21,8 @@ from dlx.settings import (
     REJECT_PUBLISH,
 )
 from dlx.topology import CLASSIC, QUORUM
+from simulator.testing.strategies.building_blocks import NOWHERE
 from simulator.testing.strategies.checks import check_flags, checked_names, checked_release
-from simulator.testing.strategies.names import NOWHERE
 from simulator.testing.strategies.values import ALLOWED, allowed, delays
 
 SETTINGS_MAX = 4

@@ -13,7 +13,7 @@ from dlx.topology import STREAM, Policy, Queue, Topology
 from simulator.json_values import NoFieldValueError, field_value, plain
 from simulator.scenario import steps
 from simulator.scenario.steps import AnyStep, History
-from simulator.testing.strategies.built import built
+from simulator.testing.strategies.building_blocks import NOWHERE, built
 from simulator.testing.strategies.checks import (
     check_count,
     check_flags,
@@ -23,7 +23,6 @@ from simulator.testing.strategies.checks import (
     checked_release,
 )
 from simulator.testing.strategies.death import x_deaths
-from simulator.testing.strategies.names import NOWHERE
 from simulator.testing.strategies.policy import exact_pattern
 
 KINDS = ("publish", "ack", "reject", "requeue", "crash", "hold", "get", "leave", "wait", "policy", "repeat")

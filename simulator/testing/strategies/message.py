@@ -14,10 +14,9 @@ from dlx.deaths import REASONS, X_DEATH
 from dlx.message import Message, published
 from dlx.releases import Release
 from simulator.testing.strategies.amqp import field_values
-from simulator.testing.strategies.built import built
+from simulator.testing.strategies.building_blocks import NOWHERE, built, first_names
 from simulator.testing.strategies.checks import check_count, check_flags, checked_names, checked_release
 from simulator.testing.strategies.death import x_deaths
-from simulator.testing.strategies.names import NOWHERE, first_names
 
 _HEADER_NAMES = ("kind", "tenant", "n")
 _TIME_S = 1_767_225_600

@@ -19,8 +19,8 @@ from dlx.settings import (
 )
 from dlx.topology import Policy
 from simulator.testing.strategies.argument import SETTINGS_MAX, dead_letter_settings
+from simulator.testing.strategies.building_blocks import NOWHERE
 from simulator.testing.strategies.checks import check_flags, checked_names, checked_release
-from simulator.testing.strategies.names import NOWHERE
 from simulator.testing.strategies.values import ALLOWED, allowed, delays
 
 _NAMES = ("limits", "retry", "safety")

@@ -29,7 +29,7 @@ from dlx.settings import (
     REJECT_PUBLISH,
 )
 from dlx.topology import CLASSIC, STREAM, Policy, Queue, Topology
-from simulator.testing.strategies.built import built
+from simulator.testing.strategies.building_blocks import built, first_names
 from simulator.testing.strategies.checks import (
     check_flags,
     check_range,
@@ -37,7 +37,6 @@ from simulator.testing.strategies.checks import (
     checked_release,
 )
 from simulator.testing.strategies.documents import definitions_document
-from simulator.testing.strategies.names import first_names
 from simulator.testing.strategies.parts import QUEUE_TYPES, checked_types
 from simulator.testing.strategies.policy import exact_pattern
 from simulator.testing.strategies.values import USUAL

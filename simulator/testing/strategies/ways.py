@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY
 from dlx.topology import Binding, Exchange
-from simulator.testing.strategies.names import NOWHERE
+from simulator.testing.strategies.building_blocks import NOWHERE
 from simulator.testing.strategies.parts import EXCHANGE_TYPES, conditions
 
 NO_EXCHANGE = "no such exchange"

@@ -1,4 +1,4 @@
-"""Values that Hypothesis prints as what they are, and not as the call that made them."""
+"""What all strategies build with: names as teams give them, and values that print as what they are."""
 
 from __future__ import annotations
 
@@ -7,14 +7,26 @@ from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
+NOWHERE = "nowhere"
+"""An exchange or queue that does not exist."""
+
+_QUEUES = (
+    "orders", "orders.wait", "orders.retry", "orders.dead", "mail", "mail.wait", "mail.dead", "audit",
+)  # fmt: skip
+
 Value = TypeVar("Value")
+
+
+def first_names(count: int) -> tuple[str, ...]:
+    """Return so many different names of queues."""
+    return (*_QUEUES[:count], *(f"audit.{number}" for number in range(2, count - len(_QUEUES) + 2)))
 
 
 @st.composite
 def built(
     draw: st.DrawFn, /, make: Callable[..., Value], *parts: st.SearchStrategy[Any], **named: st.SearchStrategy[Any]
 ) -> Value:
-    """What ``make`` returns for the values drawn, as by ``st.builds``.
+    """Draw what ``make`` returns for the values drawn, as ``st.builds`` does.
 
     A failing test prints the ``repr`` of the value. With ``st.builds`` or ``.map`` it may print the call of ``make``,
     which can be pasted only where ``make`` is among the documented imports.
