@@ -11,8 +11,7 @@ from dlx._lazy import lazy
 from simulator.extras import importing
 
 if TYPE_CHECKING:
-    from simulator.broker.broker import Broker
-    from simulator.broker.operator_errors import OperatorError
+    from simulator.broker import Broker, OperatorError
     from simulator.clock import VirtualClock
     from simulator.definitions import DefinitionsError
     from simulator.server import serve

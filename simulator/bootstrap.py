@@ -7,9 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from simulator.broker.broker import Broker
+from simulator.broker import Broker, OperatorError
 from simulator.broker.commands import AddUser, AddVhost, DeleteUser, ImportDefinitions, SetPermissions
-from simulator.broker.operator_errors import OperatorError
 from simulator.definitions import Definitions, DefinitionsError, read_definitions
 
 DefinitionsSource = Mapping[str, Any] | str | os.PathLike[str]

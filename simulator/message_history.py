@@ -16,9 +16,7 @@ import msgspec
 
 from dlx.message import Message
 from dlx.releases import Release
-from simulator.broker import snapshots
-from simulator.broker.broker import Broker
-from simulator.broker.state import NodeState
+from simulator.broker import Broker, NodeState, snapshots
 from simulator.events import LOSSES, Event, Happened, copies_added, losses
 from simulator.message_location import locations
 

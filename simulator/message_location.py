@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from dlx.topology import STREAM
-from simulator.broker.broker import Broker
-from simulator.broker.operations.dead_letter_worker import dead_letter_of
-from simulator.broker.state import Channel, Pending, QueueState, Unacked
+from simulator.broker import Broker, Channel, Pending, QueueState, Unacked, dead_letter_of
 
 
 def locations(broker: Broker, uid: int, vhost: str, queues: Iterable[str]) -> list[str]:

@@ -191,6 +191,12 @@ def test_rooms_import_only_rooms_below_them() -> None:
     assert not against, "against the table BELOW:\n" + "\n".join(f"{each[2]} imports {each[3]}" for each in against)
 
 
+def test_the_broker_is_reached_through_its_face() -> None:
+    face = {"simulator.broker", "simulator.broker.commands", "simulator.broker.replies", "simulator.broker.snapshots"}
+    inside = [f"{m} imports {t}" for room, other, m, t in _arrows() if other == "broker" and t not in face]
+    assert not inside, "import these from simulator.broker:\n" + "\n".join(inside)
+
+
 @pytest.mark.parametrize("command", ["simulate", "compare", "serve", "replay"])
 def test_a_command_runs_without_the_test_harness(command: str) -> None:
     reached = {f"simulator.cli.{command}"}

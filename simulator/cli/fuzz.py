@@ -15,7 +15,7 @@ import msgspec
 from click.core import ParameterSource
 
 from dlx.releases import DEFAULT, RELEASES
-from simulator.broker.operator_errors import OperatorError
+from simulator.broker import OperatorError
 from simulator.cli.exit_errors import DataError
 from simulator.cli.given_files import DEFINITIONS
 from simulator.cli.given_history import GivenHistory, read_history

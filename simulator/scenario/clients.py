@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dlx.topology import STREAM
-from simulator.broker import Broker
+from simulator.broker import Broker, QueueState
 from simulator.broker import commands as amqp
 from simulator.broker.replies import ChannelClosed, ConnectionClosed, ConsumerCancelled, Delivered, Got
-from simulator.broker.state import QueueState
 from simulator.scenario import steps
 from simulator.scenario.steps import AnyStep
 

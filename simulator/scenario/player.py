@@ -15,10 +15,7 @@ from dlx.message import Message
 from dlx.releases import DEFAULT
 from dlx.topology import Topology
 from simulator.bootstrap import DefinitionsSource, import_definitions
-from simulator.broker import Broker
-from simulator.broker.copies import Copy
-from simulator.broker.operator_errors import OperatorError
-from simulator.broker.state import QueueState
+from simulator.broker import Broker, Copy, OperatorError, QueueState
 from simulator.events import Happened
 from simulator.scenario import steps
 from simulator.scenario.clients import Clients

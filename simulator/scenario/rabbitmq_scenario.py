@@ -10,7 +10,7 @@ import msgspec
 from dlx.delivery_headers import delivered_headers
 from dlx.field_values import plain
 from dlx.releases import DEFAULT, RELEASES, all_releases
-from simulator.broker.operator_errors import OperatorError
+from simulator.broker import OperatorError
 from simulator.definitions import DefinitionsError
 from simulator.events import Happened
 from simulator.scenario import steps

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.broker.broker import Broker
+from simulator.broker import Broker
 
 MESSAGE_BYTES = 500  # what a message takes beside its body, roughly
 _CHECK_EVERY_BYTES = 1 << 20

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TypeVar
 
-from simulator.broker.broker import Broker
+from simulator.broker import Broker
 from simulator.broker.commands import Command
 from simulator.broker.replies import Reply
 from simulator.clock import Clock, duration_us

@@ -11,8 +11,7 @@ import asyncio
 from collections.abc import Hashable, Mapping
 from typing import Any, Protocol
 
-from simulator.broker import replies
-from simulator.broker.broker import Broker
+from simulator.broker import Broker, replies
 from simulator.broker.commands import Command, PassTime
 from simulator.broker.replies import Reply
 from simulator.clock import Clock, VirtualClock

@@ -36,8 +36,7 @@ from dlx.field_values import plain
 from dlx.releases import DEFAULT
 from dlx.topology import STREAM, Policy
 from simulator.bootstrap import DefinitionsSource
-from simulator.broker.operator_errors import OperatorError
-from simulator.broker.state import QueueState
+from simulator.broker import OperatorError, QueueState
 from simulator.scenario import steps
 from simulator.scenario.properties.property import PropertyBroken
 from simulator.scenario.properties.property_registry import BUILT_IN, INVARIANTS, Maker, listed, made

@@ -8,7 +8,7 @@ from typing import Any
 
 from dlx.message import Message
 from dlx.releases import Release
-from simulator.broker.operations.content import delivered_properties
+from simulator.broker import delivered_properties
 from simulator.server.amqp.frames import BODY, ENVELOPE, HEADER, METHOD, OVERHEAD
 from simulator.server.amqp.properties import encode_properties, short_string
 

@@ -9,7 +9,7 @@ import base64
 import binascii
 from collections.abc import Callable
 
-from simulator.broker.state import User, VirtualHost
+from simulator.broker import User, VirtualHost
 from simulator.server.amqp.login import is_loopback
 from simulator.server.management.http_errors import ApiError, NoCredentials, not_authorised, not_found
 from simulator.server.management.request import Request

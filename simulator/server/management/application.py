@@ -15,7 +15,7 @@ from starlette.requests import Request as HTTPRequest
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from simulator.broker.operator_errors import OperatorError
+from simulator.broker import OperatorError
 from simulator.server.management import access
 from simulator.server.management.http_errors import (
     ApiError,

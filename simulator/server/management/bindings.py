@@ -16,8 +16,8 @@ from starlette.responses import Response
 
 from dlx.erlang_hash import arguments_hash
 from dlx.topology import Binding
+from simulator.broker import VirtualHost
 from simulator.broker.commands import BindExchange, BindQueue, UnbindExchange, UnbindQueue
-from simulator.broker.state import VirtualHost
 from simulator.json_values import plain
 from simulator.server.management import access, listing
 from simulator.server.management.http_errors import ApiError, Crash, bad_request, object_not_found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from simulator.broker.state import Channel, Connection, Consumer, QueueState
+from simulator.broker import Channel, Connection, Consumer, QueueState
 from simulator.json_values import plain
 from simulator.server.management.management_releases import Api
 from simulator.server.management.message_stats import channel_stats

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from simulator.broker.state import Channel
+from simulator.broker import Channel
 from simulator.server.management import access, listing
 from simulator.server.management.connection_json import (
     channel_details,

@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 
 from dlx.topology import STOCK_EXCHANGES, Exchange
+from simulator.broker import OperatorError, QueueState, VirtualHost
 from simulator.broker.commands import ImportDefinitions
-from simulator.broker.operator_errors import OperatorError
-from simulator.broker.state import QueueState, VirtualHost
 from simulator.json_reading import read_json
 from simulator.json_values import plain
 from simulator.server.management import access

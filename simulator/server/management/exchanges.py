@@ -9,8 +9,8 @@ from typing import Any
 
 from dlx.policies import choose_policy
 from dlx.topology import Exchange
+from simulator.broker import VirtualHost
 from simulator.broker.commands import DeclareExchange, DeleteExchange
-from simulator.broker.state import VirtualHost
 from simulator.json_values import plain
 from simulator.server.management import access, listing, messages
 from simulator.server.management.http_errors import Crash, object_not_found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from simulator.broker.state import Channel, Counters, VirtualHost
+from simulator.broker import Channel, Counters, VirtualHost
 
 _TAKEN = ("ack", "deliver", "deliver_get", "deliver_no_ack", "get", "get_empty", "get_no_ack", "redeliver")
 _DELIVERED = ("deliver", "deliver_no_ack", "get", "get_no_ack")

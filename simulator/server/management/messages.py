@@ -11,8 +11,8 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
+from simulator.broker import delivered_properties
 from simulator.broker.commands import Get, Nack, Publish, Reject, SelectConfirms
-from simulator.broker.operations.content import delivered_properties
 from simulator.broker.replies import Got, Refused, Returned
 from simulator.json_values import plain
 from simulator.server.management.http_errors import Crash, bad_request, not_found

@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 from dlx.routing import EXCHANGE_TYPES
-from simulator.broker.state import VirtualHost
+from simulator.broker import VirtualHost
 from simulator.server.management import access, listing
 from simulator.server.management.connection_json import is_network_client
 from simulator.server.management.http_errors import object_not_found

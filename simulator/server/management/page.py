@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from dlx.message import Message
 from dlx.topology import STREAM
-from simulator.broker.state import QueueState, VirtualHost
+from simulator.broker import QueueState, VirtualHost
 from simulator.clock import VirtualClock
 from simulator.message_history import MessageHistory
 from simulator.server.management import access

@@ -13,9 +13,8 @@ from html import escape
 from typing import Any
 
 from dlx.topology import Policy
+from simulator.broker import OperatorError, VirtualHost
 from simulator.broker.commands import ClearPolicy, SetPolicy
-from simulator.broker.operator_errors import OperatorError
-from simulator.broker.state import VirtualHost
 from simulator.server.management import access, listing
 from simulator.server.management.http_errors import Crash, bad_request, not_found, object_not_found
 from simulator.server.management.policy_json import policy_json, policy_parameter

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from dlx.topology import CLASSIC, QUORUM, STREAM
-from simulator.broker.state import Connection, QueueState
+from simulator.broker import Connection, QueueState
 from simulator.json_values import plain
 from simulator.server.management.connection_json import UNKNOWN_GARBAGE, channel_details, consumer_json
 from simulator.server.management.management_releases import Api

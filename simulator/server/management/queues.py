@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from simulator.broker import QueueState
 from simulator.broker.commands import DeclareQueue, DeleteQueue, PurgeQueue
-from simulator.broker.state import QueueState
 from simulator.server.management import access, listing, messages
 from simulator.server.management.http_errors import Crash, bad_request, not_found, object_not_found
 from simulator.server.management.internal_connections import declare

@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 
 from dlx.erlang_printing import Atom, printed
-from simulator.broker.broker import Broker
+from simulator.broker import Broker, User, VirtualHost
 from simulator.broker.commands import Command
-from simulator.broker.state import User, VirtualHost
 from simulator.json_reading import read_json
 from simulator.server.management.http_errors import bad_request, not_found
 from simulator.server.management.management_releases import Api

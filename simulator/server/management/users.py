@@ -14,6 +14,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
+from simulator.broker import User
 from simulator.broker.commands import (
     AddUser,
     ClearPermissions,
@@ -22,7 +23,6 @@ from simulator.broker.commands import (
     SetPermissions,
     SetTopicPermissions,
 )
-from simulator.broker.state import User
 from simulator.server.management import access, listing
 from simulator.server.management.http_errors import Crash, bad_request, object_not_found
 from simulator.server.management.management_releases import Api

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from simulator.broker import VirtualHost
 from simulator.broker.commands import AddVhost, DeleteVhost, SetPermissions, SetTracing
-from simulator.broker.state import VirtualHost
 from simulator.server.management import access, listing
 from simulator.server.management.http_errors import Crash, bad_request
 from simulator.server.management.message_stats import overall_stats, with_rates

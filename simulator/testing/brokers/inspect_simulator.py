@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 from dlx.consumer import death_history
 from dlx.delivery_headers import stored_headers
 from dlx.value_kinds import value_kind
-from simulator.broker.broker import Broker
+from simulator.broker import Broker, QueueState
 from simulator.broker.commands import PassTime
-from simulator.broker.state import QueueState
 from simulator.events import DEATHS, LOSSES, REFUSALS, Event, Happened, sender_knows
 from simulator.message_history import MessageHistory, RecordingBroker
 from simulator.server.in_process import Server

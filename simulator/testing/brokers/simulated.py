@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 from dlx.releases import DEFAULT
 from simulator import serve
+from simulator.broker import OperatorError
 from simulator.broker.commands import AddVhost, ImportDefinitions
-from simulator.broker.operator_errors import OperatorError
 from simulator.clock import duration_us
 from simulator.definitions import DefinitionsError
 from simulator.message_history import MessageHistories, RecordingBroker

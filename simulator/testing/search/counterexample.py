@@ -13,7 +13,7 @@ from typing import Any
 
 from dlx.releases import DEFAULT
 from simulator.bootstrap import DefinitionsSource
-from simulator.broker.operator_errors import OperatorError
+from simulator.broker import OperatorError
 from simulator.definitions import read_definitions
 from simulator.events import Happened
 from simulator.scenario import steps

@@ -10,7 +10,7 @@ from typing import Any, get_args
 from dlx import field_values
 from dlx.releases import DEFAULT
 from simulator.bootstrap import DefinitionsSource
-from simulator.broker.operator_errors import OperatorError
+from simulator.broker import OperatorError
 from simulator.events import LOSSES, Event, Happened
 from simulator.message_history import MessageHistory
 from simulator.scenario import steps

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dlx.topology import STREAM
-from simulator.broker.state import QueueState
+from simulator.broker import QueueState
 from simulator.events import Event
 from simulator.scenario import steps
 from simulator.scenario.properties.property import PropertyBroken

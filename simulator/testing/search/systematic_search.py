@@ -20,8 +20,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from dlx.topology import STREAM
-from simulator.broker.copies import Copy
-from simulator.broker.state import QueueState
+from simulator.broker import Copy, QueueState
 from simulator.scenario import steps
 from simulator.scenario.properties.promises import RETURNS_MAX, Settles
 from simulator.scenario.properties.property import PropertyBroken

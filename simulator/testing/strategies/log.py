@@ -11,7 +11,7 @@ from dlx.message import Message
 from dlx.message_flow import MessageFlow
 from dlx.releases import Release
 from dlx.topology import Topology
-from simulator.broker.operations.content import delivered_properties
+from simulator.broker import delivered_properties
 from simulator.capture.observe import split_properties
 from simulator.capture.schema import Observation
 from simulator.events import Event, Happened
