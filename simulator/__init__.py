@@ -19,8 +19,7 @@ else:
     __getattr__, __dir__ = lazy(
         __name__,
         {
-            "simulator.broker.broker": ("Broker",),
-            "simulator.broker.operator_errors": ("OperatorError",),
+            "simulator.broker": ("Broker", "OperatorError"),
             "simulator.clock": ("VirtualClock",),
             "simulator.definitions": ("DefinitionsError",),
             "simulator.server": ("serve",),
