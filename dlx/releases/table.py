@@ -81,6 +81,11 @@ OTHERS = Registry("dlx.releases", "release", {})
 """Releases that other distributions add, by name: entry points, each for a ``Release`` of that name."""
 
 
+def is_release(name: str) -> bool:
+    """Tell whether a release has that very name: one of ``RELEASES``, or one that another distribution adds."""
+    return name in _BY_NAME or name in OTHERS
+
+
 def all_releases() -> tuple[str, ...]:
     """Return the names of all releases: ``RELEASES``, then those that other distributions add."""
     return (*RELEASES, *(name for name in OTHERS if name not in _BY_NAME))

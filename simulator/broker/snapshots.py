@@ -15,7 +15,7 @@ import msgspec
 
 from dlx.deaths import Death, DeathPoint
 from dlx.message import Message
-from dlx.releases import RELEASES, Release, release
+from dlx.releases import Release, all_releases, is_release, release
 from dlx.settings import DelayedRetry, effective_settings
 from dlx.topology import Binding, Exchange, Policy, Queue, Topology
 from simulator.broker import effects, replies
@@ -134,7 +134,7 @@ def dumped(state: NodeState, more: Any = None) -> bytes:
         ValueError: the state goes by rules that are not those of a release.
     """
     name = state.release.name
-    if name not in RELEASES or release(name) != state.release:
+    if not is_release(name) or release(name) != state.release:
         raise ValueError(f"expected the rules of a release, found other rules under the name {name!r}")
     encoder = Encoder(KINDS)
     node, besides = encoder.encode(state), encoder.encode(more)
@@ -172,8 +172,8 @@ def _checked(data: bytes) -> _Snapshot:
         snapshot = msgspec.msgpack.decode(data, type=_Snapshot)
     except msgspec.DecodeError as error:
         raise ValueError(f"a damaged snapshot: {error}") from error
-    if snapshot.release not in RELEASES:
-        known = ", ".join(RELEASES)
+    if not is_release(snapshot.release):
+        known = ", ".join(all_releases())
         raise ValueError(f"expected a snapshot of a release of {known}, found one of {snapshot.release[:80]!r}")
     if snapshot.layouts != _LAYOUTS:
         raise ValueError(f"no snapshot of this version: {_difference(snapshot.layouts)}")

@@ -14,7 +14,7 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from dlx.releases import DEFAULT, RELEASES
+from dlx.releases import DEFAULT, is_release
 from simulator.broker import OperatorError
 from simulator.cli.exit_errors import DataError
 from simulator.cli.given_files import DEFINITIONS
@@ -163,8 +163,8 @@ def _as_recorded(given: GivenHistory, name: str, release: str) -> tuple[str, str
     said = click.get_current_context().get_parameter_source
     if given.property in (*PROMISES, *INVARIANTS) and said("name") is ParameterSource.DEFAULT:
         name = given.property or name
-    if given.release in RELEASES and said("release") is ParameterSource.DEFAULT:
-        release = given.release or release
+    if given.release and is_release(given.release) and said("release") is ParameterSource.DEFAULT:
+        release = given.release
     return name, release
 
 

@@ -9,11 +9,14 @@ behaviours that bring the difference back are its causes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import msgspec
 
-from dlx.releases import MESSAGE_ROWS, RELEASES, Release, differing_behaviours, release
+from dlx.plugins import PluginError
+from dlx.releases import MESSAGE_ROWS, RELEASES, Release, all_releases, differing_behaviours, release
 from dlx.releases import Row as Behaviour
 from simulator.replay.explain import Explainer
 from simulator.replay.message_rows import Lineage
@@ -81,7 +84,7 @@ class AttributingLineage(Lineage):
         own = self._explainer.release
         if self._captured_on is not None and self._captured_on != own:
             return [self._captured_on]
-        return [other for other in map(release, reversed(RELEASES)) if other != own]
+        return [other for other in releases_by_likelihood() if other != own]
 
 
 class _Shadow:
@@ -98,6 +101,16 @@ class _Shadow:
         self._taken = len(steps)
         assert last is not None
         return last
+
+
+@cache
+def releases_by_likelihood() -> tuple[Release, ...]:
+    """Return RabbitMQ's releases, the newest first, then those that other distributions add."""
+    found = [release(name) for name in reversed(RELEASES)]
+    for name in all_releases()[len(RELEASES) :]:
+        with suppress(PluginError):  # one that cannot be used explains nothing, and nobody asked for it
+            found.append(release(name))
+    return tuple(found)
 
 
 def _with(rules: Release, row: Behaviour, other: Release) -> Release:

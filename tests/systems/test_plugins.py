@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,52 @@ def test_a_release_of_another_distribution_is_simulated(acme: Path) -> None:
     assert status == 69
     assert "release '4.4-acme' ('acme:OTHER_NAME' in the distribution acme 1.2) is Release(" in err
     assert err.endswith("and not a dlx.Release of that name\n")
+
+
+def python(folder: Path, program: str) -> tuple[int, str, str]:
+    """Run a program in a Python that has the folder's distributions."""
+    path = os.pathsep.join([str(folder / "site"), str(ROOT)])
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_snapshot_under_a_release_of_another_distribution_is_restored(acme: Path) -> None:
+    program = """
+        import dlx
+        from simulator.broker import Broker
+
+        rules = dlx.release("4.3-acme")
+        restored = Broker.restore(Broker(rules).snapshot())
+        assert restored.release is rules
+        print(restored.release.quorum_default_delivery_limit)
+    """
+    assert python(acme, program) == (0, "1\n", "")
+
+
+def test_a_replay_asks_every_release_that_can_be_loaded_for_causes(acme: Path) -> None:
+    program = """
+        from simulator.replay.attribution import releases_by_likelihood
+
+        print([each.name for each in releases_by_likelihood()])
+    """
+    status, out, err = python(acme, program)
+    assert (status, err) == (0, "")
+    assert out == "['4.3', '4.0', '3.13', '3.10', '3.8', '4.3-acme']\n"
+
+
+def test_a_recorded_history_is_played_under_the_release_it_was_found_with(acme: Path) -> None:
+    queue = {"name": "q", "vhost": "/", "durable": True, "auto_delete": False}
+    definitions = {"queues": [queue | {"arguments": {"x-queue-type": "quorum"}}]}
+    steps = [{"do": "publish", "exchange": "", "routing_key": "q"}, {"do": "crash", "queue": "q", "times": 3}]
+    found = {}
+    for release in ("4.3", "4.3-acme"):
+        report = {"history": steps, "property": "lossless", "release": release}
+        command = ("fuzz", "definitions.json", "--history", "report.json", "--json")
+        status, out, err = dlx(acme, *command, definitions=definitions, report=report)
+        assert status in (0, 1), err
+        found[release] = (status, json.loads(out)["release"])
+    assert found == {"4.3": (0, "4.3"), "4.3-acme": (1, "4.3-acme")}
 
 
 def test_two_distributions_with_one_name_are_both_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
