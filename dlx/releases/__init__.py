@@ -23,6 +23,7 @@ from dlx.releases.table import (
     differing_behaviours,
     is_release,
     release,
+    release_and_remark,
     rules_of,
     stand_in_remark,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "known_release",
     "neighbours",
     "release",
+    "release_and_remark",
     "rules_of",
     "stand_in_remark",
 ]

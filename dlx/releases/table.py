@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from functools import lru_cache
 
@@ -96,26 +97,41 @@ def release(name: str = DEFAULT) -> Release:
 
     Another version of the same release, such as ``4.3.0``, is taken with the warning
     ``StandInRelease``, which tells the version whose rules stand in for it and the
-    behaviours that are known to have changed between the two.
+    behaviours that are known to have changed between the two. The warning points at the
+    caller's line, however many functions of dlx and simulator lie between.
 
     A release that another distribution adds has its name alone.
 
     Raises ``UnknownReleaseError`` for any other, naming the nearest, and
     ``dlx.plugins.PluginError`` for one whose distribution is broken.
     """
+    found, remark = release_and_remark(name)
+    if remark is not None:
+        warnings.warn(remark, StandInRelease, stacklevel=_callers_level())
+    return found
+
+
+def release_and_remark(name: str) -> tuple[Release, str | None]:
+    """Return the release, as ``release`` does, and what it would warn of; ``None`` where it would not."""
     found = _BY_NAME.get(name)
     if found is not None:
-        return found
+        return found, None
     known = known_release(name)
     if known is not None and name == VERSIONS[known]:
-        return _BY_NAME[known]
+        return _BY_NAME[known], None
     if name in OTHERS:
-        return _added(name)
+        return _added(name), None
     if known is None:
         raise UnknownReleaseError(_unknown(name))
-    if remark := stand_in_remark(name):
-        warnings.warn(remark, StandInRelease, stacklevel=2)
-    return _BY_NAME[known]
+    return _BY_NAME[known], stand_in_remark(name)
+
+
+def _callers_level() -> int:
+    """Return the stack level, for who calls this, of the nearest function outside of dlx and simulator."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in ("dlx", "simulator"):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def _added(name: str) -> Release:
@@ -140,7 +156,7 @@ def stand_in_remark(version: str) -> str | None:
 def _unknown(name: str) -> str:
     near = [each for each in neighbours(name) if each is not None]
     nearest = f"; the nearest {'is' if len(near) == 1 else 'are'} {' and '.join(near)}" if near else ""
-    return f"no release {name!r:.60}: known are {', '.join(RELEASES)}{nearest}"
+    return f"no release {name!r:.60}: known are {', '.join(all_releases())}{nearest}"
 
 
 def differing_behaviours(one: Release, other: Release, rows: tuple[Row, ...] = TABLE) -> tuple[Row, ...]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
-from dlx.releases import RELEASES, StandInRelease, UnknownReleaseError, release
+from dlx.releases import RELEASES, StandInRelease, UnknownReleaseError, release_and_remark
 
 
 class GivenRelease(click.Choice):  # type: ignore[type-arg]  # which takes an argument from click 8.2 on
@@ -18,15 +20,34 @@ class GivenRelease(click.Choice):  # type: ignore[type-arg]  # which takes an ar
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the release's name. Fails with a usage error that tells the nearest if there are no rules for it."""
-        with warnings.catch_warnings(record=True) as remarks:
-            warnings.simplefilter("always", StandInRelease)
-            try:
-                found = release(value)
-            except UnknownReleaseError as error:
-                self.fail(str(error), param, ctx)
-        for remark in remarks:
-            click.echo(f"note: {remark.message}", err=True)
+        try:
+            found, remark = release_and_remark(value)
+        except UnknownReleaseError as error:
+            self.fail(str(error), param, ctx)
+        if remark is not None:
+            _note(remark)
         return found.name
 
 
 RELEASE = GivenRelease()
+
+
+@contextmanager
+def stand_ins_noted() -> Iterator[None]:
+    """Print notes on standard error, and no warnings, of the versions that stand in for others in this block."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", StandInRelease)
+        shown = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+            if issubclass(category, StandInRelease):
+                _note(str(message))
+            else:
+                shown(message, category, *where)
+
+        warnings.showwarning = show
+        yield
+
+
+def _note(remark: str) -> None:
+    click.echo(f"note: {remark}", err=True)

@@ -10,6 +10,7 @@ import msgspec
 
 from simulator.cli.exit_errors import DataError
 from simulator.cli.given_files import SCENARIO
+from simulator.cli.given_release import stand_ins_noted
 from simulator.cli.help_examples import example
 from simulator.cli.json_files import read_object
 from simulator.scenario.scenario_errors import ScenarioError
@@ -38,7 +39,8 @@ def simulate(system: str, scenario_path: Path) -> None:
     SCENARIO.json differs by SYSTEM; the document of each system describes it.
     """
     try:
-        trace = run(system, read_object(scenario_path))
+        with stand_ins_noted():
+            trace = run(system, read_object(scenario_path))
     except ScenarioError as error:
         raise DataError(f"{scenario_path}: {error}") from error
     click.echo(msgspec.json.format(msgspec.json.encode(trace), indent=2))

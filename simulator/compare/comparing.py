@@ -17,6 +17,9 @@ from simulator.compare.outcome import Outcome, Ran, fates
 class Adapter(Protocol):
     """A system as ``compare`` runs it: a module, or an object.
 
+    It may have a function ``check_version`` besides, which takes a version that is not in ``VERSIONS`` and raises
+    ``ValueError`` unless ``run`` takes it, too.
+
     Attributes:
         VERSIONS: the releases or profiles, the default first.
     """
@@ -24,7 +27,7 @@ class Adapter(Protocol):
     VERSIONS: Sequence[str]
 
     def run(self, neutral: NeutralScenario, version: str) -> Ran:
-        """Run the scenario under one of ``VERSIONS``, in virtual time."""
+        """Run the scenario under one of ``VERSIONS``, or another that ``check_version`` allows, in virtual time."""
 
 
 ADAPTERS = Registry(
@@ -62,9 +65,13 @@ def _chosen(text: str) -> tuple[str, str]:
     system, _, version = text.partition(":")
     if system not in ADAPTERS:
         raise ValueError(f"no system {system!r}; expected some of {', '.join(ADAPTERS)}")
-    versions = _adapter(system).VERSIONS
+    adapter = _adapter(system)
+    versions = adapter.VERSIONS
     if version and version not in versions:
-        raise ValueError(f"no {system} {version!r}; expected one of {', '.join(versions)}")
+        check = getattr(adapter, "check_version", None)
+        if check is None:
+            raise ValueError(f"no {system} {version!r}; expected one of {', '.join(versions)}")
+        check(version)
     return system, version or versions[0]
 
 

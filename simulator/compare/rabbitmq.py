@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from dlx.releases import DEFAULT, all_releases, release
+from dlx.releases import DEFAULT, Release, all_releases, release_and_remark
 from dlx.settings import expires_messages
 from dlx.topology import QUORUM
 from simulator.compare.consumer import consume
@@ -26,14 +26,20 @@ _TELLING = ("x-death", "x-first-death-", "x-last-death-", "x-delivery-count", "x
 _BY_DEFAULT_EXCHANGE = {"x-dead-letter-exchange": ""}
 
 
+def check_version(version: str) -> None:
+    """Raise ``UnknownReleaseError``, which names the nearest, unless there are rules for a version of RabbitMQ."""
+    release_and_remark(version)
+
+
 def run(neutral: NeutralScenario, version: str) -> Ran:
-    """Run it under a release."""
-    queues = _queues(neutral, version)
-    side = _Side(neutral, version, queues)
+    """Run it under a release, given by its name or a version; a note tells which version stands in for another."""
+    rules, remark = release_and_remark(version)
+    queues = _queues(neutral, rules)
+    side = _Side(neutral, rules.name, queues)
     acknowledged, notes = consume(neutral, side)
     side.finish()
     scenario = {
-        "release": version,
+        "release": rules.name,
         "definitions": _definitions(queues),
         "steps": steps.to_builtins(side.player.history),
     }
@@ -49,7 +55,7 @@ def run(neutral: NeutralScenario, version: str) -> Ran:
             for queue, messages in trace["queues"].items()
             for left in messages
         },
-        notes=[*_notes(neutral, version), *notes],
+        notes=[*([remark] if remark else []), *_notes(neutral, rules), *notes],
     )
 
 
@@ -57,8 +63,7 @@ def _telling(headers: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in headers.items() if name.startswith(_TELLING)}
 
 
-def _notes(neutral: NeutralScenario, version: str) -> list[str]:
-    rules = release(version)
+def _notes(neutral: NeutralScenario, rules: Release) -> list[str]:
     notes = []
     if neutral.retry_delay_ms and not rules.quorum_delayed_retry:
         notes.append("retry_delay_ms: by a retry ladder, one queue for each attempt")
@@ -70,12 +75,11 @@ def _notes(neutral: NeutralScenario, version: str) -> list[str]:
     return notes
 
 
-def _queues(neutral: NeutralScenario, version: str) -> dict[str, dict[str, Any]]:
+def _queues(neutral: NeutralScenario, rules: Release) -> dict[str, dict[str, Any]]:
     """The arguments of each queue, by name: those with consumers are the quorum queues."""
     queues: dict[str, dict[str, Any]] = {}
     if neutral.dead_letter_queue is not None:
         queues[neutral.dead_letter_queue] = {"x-queue-type": "classic"}
-    rules = release(version)
     common: dict[str, Any] = {"x-queue-type": "quorum"}
     if rules.consumer_timeout_setting and any(message.how == "hold" for message in neutral.messages):
         common["x-consumer-timeout"] = neutral.ack_timeout_ms
@@ -123,8 +127,8 @@ class _Side:
         names: the messages by the broker's numbers for them.
     """
 
-    def __init__(self, neutral: NeutralScenario, version: str, queues: dict[str, dict[str, Any]]) -> None:
-        self.player = Player(_definitions(queues), release=version)
+    def __init__(self, neutral: NeutralScenario, release: str, queues: dict[str, dict[str, Any]]) -> None:
+        self.player = Player(_definitions(queues), release=release)
         self.names: dict[int, str] = {}
         self._neutral = neutral
         self._is_ladder = f"{neutral.queue}.wait.1" in queues

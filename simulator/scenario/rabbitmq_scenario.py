@@ -9,7 +9,8 @@ import msgspec
 
 from dlx.delivery_headers import delivered_headers
 from dlx.field_values import plain
-from dlx.releases import DEFAULT, RELEASES, all_releases
+from dlx.releases import DEFAULT, UnknownReleaseError
+from dlx.releases import release as release_named
 from simulator.broker import OperatorError
 from simulator.definitions import DefinitionsError
 from simulator.events import Happened
@@ -26,14 +27,12 @@ def simulate(scenario: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns what happened to each message, by the time since the start, and what is left in the queues. Raises
     ``ScenarioError`` with the place that is wrong, also for a step that names a queue, an exchange or a virtual host
-    that the definitions do not have.
+    that the definitions do not have. Warns of a ``release`` that another version stands in for (``StandInRelease``).
     """
     for field in scenario:
         if field not in _FIELDS:
             raise ScenarioError(str(field), f"unknown; expected {', '.join(_FIELDS)}")
-    release = scenario.get("release", DEFAULT)
-    if release not in RELEASES and release not in all_releases():
-        raise ScenarioError("release", f"{release!r}; expected one of {', '.join(all_releases())}")
+    release = _release(scenario.get("release", DEFAULT))
     player = _player(scenario.get("definitions"), release)
     history = _steps(scenario.get("steps"))
     for unknown in located_unknown_names(history, player.topologies()):
@@ -46,6 +45,16 @@ def simulate(scenario: Mapping[str, Any]) -> dict[str, Any]:
             raise ScenarioError("steps", error.text) from error
         events += [_event(happened) for happened, _ in player.events]
     return {"system": "rabbitmq", "release": release, "events": events, "queues": _queues(player)}
+
+
+def _release(named: Any) -> str:
+    """Return the name of the release that is named, or to which the named version belongs."""
+    if not isinstance(named, str):
+        raise ScenarioError("release", f"{named!r}; expected a name or a version, such as '{DEFAULT}'")
+    try:
+        return release_named(named).name
+    except UnknownReleaseError as error:
+        raise ScenarioError("release", str(error)) from error
 
 
 def _player(definitions: Any, release: str) -> Player:

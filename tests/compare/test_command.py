@@ -65,10 +65,28 @@ def test_long_times_are_told_in_large_units(tmp_path: Path, capsys: Capture) -> 
     assert "90 min" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("systems", ["kafka", "rabbitmq:2.8", ""])
-def test_a_system_that_there_is_not_is_wrong_usage(path: Path, systems: str, capsys: Capture) -> None:
+@pytest.mark.parametrize(
+    ("systems", "said"),
+    [
+        ("kafka", "expected some of"),
+        ("zaqar:2.8", "expected one of"),
+        ("rabbitmq:2.8", "the nearest is 3.8"),
+        ("", "expected some of"),
+    ],
+)
+def test_a_system_that_there_is_not_is_wrong_usage(path: Path, systems: str, said: str, capsys: Capture) -> None:
     assert main(["compare", str(path), "--systems", systems]) == EXIT_USAGE
-    assert "expected" in capsys.readouterr().err
+    assert said in capsys.readouterr().err
+
+
+def test_a_version_of_rabbitmq_is_compared_and_noted_if_another_stands_in_for_it(path: Path, capsys: Capture) -> None:
+    assert main(["compare", str(path), "--systems", "rabbitmq:4.3.6,rabbitmq:4.0.9", "--json"]) == 0
+    captured = capsys.readouterr()
+    exact, other = json.loads(captured.out)
+    assert (exact["version"], exact["scenario"]["release"], exact["notes"]) == ("4.3.6", "4.3", [])
+    assert (other["version"], other["scenario"]["release"]) == ("4.0.9", "4.0")
+    assert other["notes"] == ["the rules of RabbitMQ 4.0.5 stand in for those of 4.0.9"]
+    assert captured.err == ""
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import sys
 import textwrap
 from itertools import pairwise
 from pathlib import Path
+from types import FunctionType
 from typing import get_args
 
 import msgspec
@@ -32,7 +33,11 @@ from dlx.releases import (
     rules_of,
 )
 from dlx.releases.versions import numbers
+from dlx.retries import RetryPlan
 from simulator.broker import Broker
+from simulator.message_history import RecordingBroker
+from simulator.scenario.player import Player
+from simulator.scenario.rabbitmq_scenario import simulate
 from simulator.server.amqp.server_properties import server_properties
 from simulator.server.management import management_releases
 from simulator.server.management.management_releases import api_of
@@ -160,6 +165,22 @@ def test_another_version_of_a_release_is_taken_with_a_warning(asked: str, found:
         assert release(asked) is release(found)
     assert [str(each.message) for each in warned] == [remark]
     assert warned[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: Broker("4.0.9"),
+        lambda: RecordingBroker("4.0.9"),
+        lambda: Player({"queues": []}, release="4.0.9"),
+        lambda: RetryPlan(delays_ms=(1_000,), release="4.0.9"),
+        lambda: simulate({"release": "4.0.9", "definitions": {"queues": []}, "steps": []}),
+    ],
+)
+def test_the_warning_points_at_the_users_line(use: FunctionType):
+    with pytest.warns(StandInRelease) as warned:
+        use()
+    assert {(each.filename, each.lineno) for each in warned} == {(__file__, use.__code__.co_firstlineno)}
 
 
 @pytest.mark.parametrize(

@@ -48,12 +48,31 @@ def test_a_scenario_prints_what_happened_and_what_is_left(capsys: pytest.Capture
 
 
 @pytest.mark.parametrize(
+    ("version", "release", "remark"),
+    [
+        ("3.13.7", "3.13", ""),
+        ("4.3.6", "4.3", ""),
+        ("4.0.9", "4.0", "note: the rules of RabbitMQ 4.0.5 stand in for those of 4.0.9\n"),
+    ],
+)
+def test_a_version_is_taken_and_a_note_tells_which_stands_in_for_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, version: str, release: str, remark: str
+) -> None:
+    status, out, err = run(capsys, tmp_path, "rabbitmq", {**SCENARIO, "release": version})
+    assert (status, json.loads(out)["release"], err) == (0, release, remark)
+
+
+@pytest.mark.parametrize(
     ("scenario", "said"),
     [
         ("{", "scenario.json: "),
         ("[]", "expected an object, got an array"),
         ({"step": []}, "step: unknown; expected definitions, release, steps"),
-        ({**SCENARIO, "release": "5"}, "release: '5'; expected one of 3.8"),
+        (
+            {**SCENARIO, "release": "5"},
+            "release: no release '5': known are 3.8, 3.10, 3.13, 4.0, 4.3; the nearest is 4.3\n",
+        ),
+        ({**SCENARIO, "release": 4.3}, "release: 4.3; expected a name or a version, such as '4.3'\n"),
         ({**SCENARIO, "definitions": 1}, "definitions: expected an export"),
         ({**SCENARIO, "definitions": {"queues": [{"name": 1}]}}, "definitions.queues[0]"),
         ({**SCENARIO, "steps": [{"do": "jump"}]}, "steps: Invalid value 'jump' - at `$[0].do`"),
