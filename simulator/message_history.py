@@ -15,7 +15,7 @@ from typing import Any, Self
 import msgspec
 
 from dlx.message import Message
-from dlx.releases import Release
+from dlx.releases import DEFAULT, Release
 from simulator.broker import Broker, NodeState, snapshots
 from simulator.events import LOSSES, Event, Happened, copies_added, losses
 from simulator.message_location import locations
@@ -241,7 +241,7 @@ class RecordingBroker(Broker):
 
     def __init__(
         self,
-        of: Release | str = "4.3",
+        of: Release | str = DEFAULT,
         *,
         watch: Iterable[Event] = (),
         node: str = "rabbit@localhost",

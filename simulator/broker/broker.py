@@ -15,7 +15,7 @@ from collections.abc import Hashable, Iterable
 from typing import Self
 
 from dlx.amqp_errors import Refusal
-from dlx.releases import Release, release
+from dlx.releases import DEFAULT, Release, release
 from simulator.broker import agenda, commands, snapshots
 from simulator.broker.dispatch import OPERATIONS, refuse
 from simulator.broker.operations import administration
@@ -39,7 +39,7 @@ class Broker:
 
     def __init__(
         self,
-        of: Release | str = "4.3",
+        of: Release | str = DEFAULT,
         *,
         watch: Iterable[Event] = (),
         node: str = "rabbit@localhost",

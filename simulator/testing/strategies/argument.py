@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import InvalidArgument
 
 from dlx import declarations
-from dlx.releases import Release
+from dlx.releases import DEFAULT, Release
 from dlx.settings import (
     AT_LEAST_ONCE,
     DEAD_LETTER_EXCHANGE,
@@ -50,7 +50,7 @@ _WRONG: dict[str, tuple[Any, ...]] = {
 def queue_arguments(
     *,
     type: str = CLASSIC,
-    release: Release | str = "4.3",
+    release: Release | str = DEFAULT,
     exchange_names: Collection[str] = ("", "dlx", NOWHERE),
     routing_keys: Collection[str] = ("orders", "orders.dead"),
     valid: bool = True,

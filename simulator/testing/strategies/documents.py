@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from dlx.releases import Release
+from dlx.releases import DEFAULT, Release
 from dlx.topology import STOCK_EXCHANGES, Policy, Queue, Topology
 from simulator.testing.strategies.checks import check_topology, checked_release
 
@@ -14,7 +14,7 @@ _STOCK = frozenset(exchange.name for exchange in STOCK_EXCHANGES)
 _VHOST = {"vhost": "/"}
 
 
-def definitions_document(topology: Topology, release: Release | str = "4.3") -> dict[str, Any]:
+def definitions_document(topology: Topology, release: Release | str = DEFAULT) -> dict[str, Any]:
     """The document that a server of the release would export of a virtual host ``/`` with this topology.
 
     So a ``Trial`` plays a topology that was drawn, or ``simulator.serve`` serves it. This is a function, and no

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from dlx.releases import Release
+from dlx.releases import DEFAULT, Release
 from dlx.settings import DEAD_LETTER_EXCHANGE, MAX_LENGTH, MESSAGE_TTL, effective_settings
 from dlx.topology import STREAM, Policy, Queue, Topology
 from simulator.json_values import NoFieldValueError, field_value, plain
@@ -59,7 +59,7 @@ def histories(
     kinds: Collection[str] = KINDS,
     steps_max: int = 12,
     hostile: bool = False,
-    release: Release | str = "4.3",
+    release: Release | str = DEFAULT,
 ) -> st.SearchStrategy[History]:
     """Histories (``simulator.scenario.steps``) that fit the topology; ``simulator.testing.Trial`` plays them.
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dlx.message import Message
 from dlx.message_flow import MessageFlow
-from dlx.releases import Release
+from dlx.releases import DEFAULT, Release
 from dlx.topology import Topology
 from simulator.broker import delivered_properties
 from simulator.capture.observe import split_properties
@@ -31,7 +31,7 @@ _DAY_US = 86_400_000_000
 
 
 def log_rows(
-    *, topology: Topology = LADDER, consistent: bool = True, steps_max: int = 12, release: Release | str = "4.3"
+    *, topology: Topology = LADDER, consistent: bool = True, steps_max: int = 12, release: Release | str = DEFAULT
 ) -> st.SearchStrategy[list[Observation]]:
     """The rows of one log, in its order.
 

@@ -12,7 +12,7 @@ from dlx.dead_lettering import record_death
 from dlx.death_headers import QueueCrashError
 from dlx.deaths import REASONS, X_DEATH
 from dlx.message import Message, published
-from dlx.releases import Release
+from dlx.releases import DEFAULT, Release
 from simulator.testing.strategies.amqp import field_values
 from simulator.testing.strategies.building_blocks import NOWHERE, built, first_names
 from simulator.testing.strategies.checks import check_count, check_flags, checked_names, checked_release
@@ -63,7 +63,7 @@ def messages(
     deaths_max: int = 2,
     exchange_names: Collection[str] = ("", "dlx"),
     routing_keys: Collection[str] = first_names(4),
-    release: Release | str = "4.3",
+    release: Release | str = DEFAULT,
 ) -> st.SearchStrategy[Message]:
     """Messages as a broker of the release holds them: published, and died a few times by its rules.
 

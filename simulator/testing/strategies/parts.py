@@ -8,7 +8,7 @@ from functools import partial
 from hypothesis import strategies as st
 from hypothesis.errors import InvalidArgument
 
-from dlx.releases import Release
+from dlx.releases import DEFAULT, Release
 from dlx.topology import CLASSIC, QUORUM, STREAM, Arguments, Binding, Exchange, Queue
 from simulator.testing.strategies.argument import queue_arguments, types_had
 from simulator.testing.strategies.building_blocks import NOWHERE, first_names
@@ -22,7 +22,7 @@ def queues(
     *,
     names: Collection[str] = first_names(4),
     types: Collection[str] = QUEUE_TYPES,
-    release: Release | str = "4.3",
+    release: Release | str = DEFAULT,
     exchange_names: Collection[str] = ("", "dlx", NOWHERE),
 ) -> st.SearchStrategy[Queue]:
     """Durable queues, as the release declares them.

@@ -8,7 +8,7 @@ from typing import Any
 import regex
 from hypothesis import strategies as st
 
-from dlx.releases import Release
+from dlx.releases import DEFAULT, Release
 from dlx.settings import (
     DEAD_LETTER_EXCHANGE,
     DEAD_LETTER_ROUTING_KEY,
@@ -41,7 +41,7 @@ def policies(
     *,
     queue_names: Collection[str] = ("orders", "orders.dead"),
     operator: bool = False,
-    release: Release | str = "4.3",
+    release: Release | str = DEFAULT,
     exchange_names: Collection[str] = ("", "dlx", NOWHERE),
     routing_keys: Collection[str] = ("orders", "orders.dead"),
     valid: bool = True,

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from hypothesis import strategies as st
 
-from dlx.releases import Release
+from dlx.releases import DEFAULT, Release
 from dlx.settings import Settings, effective_settings
 from dlx.topology import Topology
 from simulator.testing.strategies.checks import check_flags, checked_release
@@ -15,7 +15,7 @@ from simulator.testing.strategies.policy import policies as drawn_policies
 
 
 def settings(
-    *, types: Collection[str] = QUEUE_TYPES, policies: bool = True, release: Release | str = "4.3"
+    *, types: Collection[str] = QUEUE_TYPES, policies: bool = True, release: Release | str = DEFAULT
 ) -> st.SearchStrategy[Settings]:
     """The effective settings of a queue that the release declares, by the release's rules.
 

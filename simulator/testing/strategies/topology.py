@@ -16,7 +16,7 @@ from hypothesis.errors import InvalidArgument
 
 from dlx.declarations import queue_arguments
 from dlx.policies import unsupported_keys
-from dlx.releases import Release
+from dlx.releases import DEFAULT, Release
 from dlx.settings import (
     AT_LEAST_ONCE,
     DEAD_LETTER_STRATEGY,
@@ -57,7 +57,7 @@ def topologies(
     types: Collection[str] = QUEUE_TYPES,
     exchanges: bool = True,
     policies: bool = True,
-    release: Release | str = "4.3",
+    release: Release | str = DEFAULT,
 ) -> st.SearchStrategy[Topology]:
     """Topologies that the release declares without a refusal. They shrink to one classic queue without arguments.
 
@@ -100,7 +100,7 @@ class TopologyOptions(TypedDict, total=False):
 
 
 def definitions(
-    *, release: Release | str = "4.3", **topology: Unpack[TopologyOptions]
+    *, release: Release | str = DEFAULT, **topology: Unpack[TopologyOptions]
 ) -> st.SearchStrategy[dict[str, Any]]:
     """Definitions documents, as a server of the release exports them, of one virtual host ``/``.
 
