@@ -1,7 +1,8 @@
 """What differs between RabbitMQ releases: what changed when, by subject, and how that is known.
 
-Two rules for this package. Every difference between releases that the rules know
-stands here and nowhere else; and the rules ask for a behaviour
+Two rules for this package. Every difference between releases that the rules and the
+broker know stands here (the server has rows of the same kind for what only its clients
+see: ``management_releases`` and ``server_properties``); and the rules ask for a behaviour
 (``release.client_deaths_continued``), never for a version. To add a difference, add a
 row to its subject (``rows.py`` shows how); to add a release, add its version to
 ``versions.py``.

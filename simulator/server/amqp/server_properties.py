@@ -5,14 +5,17 @@ None of this decides anything, so it is here and not in the table of releases.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
+import msgspec
+
 from dlx.releases import Release
-from dlx.releases.rows import changed, rows_of
+from dlx.releases.rows import changed, rows_of, subjects_of, with_behaviours
 from simulator.server.amqp.methods import encode_method
 
 
-class Introduction:
+class ServerProperties:
     """The server properties that differ between releases."""
 
     copyright: str = changed(
@@ -38,7 +41,12 @@ class Introduction:
     )
 
 
-_DIFFERING = rows_of(Introduction)
+@with_behaviours
+class Introduction(ServerProperties, msgspec.Struct, frozen=True, kw_only=True):
+    """How the server of one release introduces itself; ``TABLE`` says what each field means and how it is known."""
+
+
+TABLE = rows_of(*subjects_of(Introduction))
 _CAPABILITIES = (
     "publisher_confirms",
     "exchange_exchange_bindings",
@@ -52,17 +60,24 @@ _CAPABILITIES = (
 )
 
 
+@cache
+def introduction_of(version: str) -> Introduction:
+    """Return how the server of a full version such as ``4.3.6`` introduces itself."""
+    return Introduction(**{row.name: row.value_in(version) for row in TABLE})
+
+
 def server_properties(release: Release, cluster_name: str) -> dict[str, Any]:
     """Return what the server of a release says of itself in ``connection.start``."""
-    properties = {
+    introduction = introduction_of(release.version)
+    return {
         "capabilities": dict.fromkeys(_CAPABILITIES, True),
         "cluster_name": cluster_name,
+        "copyright": introduction.copyright,
         "information": "Licensed under the MPL 2.0. Website: https://rabbitmq.com",
+        "platform": introduction.platform,
         "product": "RabbitMQ",
         "version": release.version,
-        **{row.name: row.value_in(release.version) for row in _DIFFERING},
     }
-    return dict(sorted(properties.items()))
 
 
 def start(release: Release, cluster_name: str) -> bytes:
