@@ -61,7 +61,7 @@ MessageSource = HasHeaders | Mapping[Any, Any] | list[Any] | tuple[Any, ...] | N
 
 
 class DeathHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """The deaths of one message; false when there are none. As text it is its ``path``.
+    """The deaths of one message. It is false if the message never died; ``str`` gives its ``path``.
 
     ``deaths`` are in the header's order. Only the first is sure to be the latest:
     until 3.12 RabbitMQ shuffles the others. ``first`` and ``last`` come from the
@@ -218,7 +218,7 @@ def _unwrapped(table: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _table(value: Any) -> dict[str, Any]:
-    """A mapping with its names as text; empty for what is none."""
+    """Return a mapping with its names as text, and an empty one for any other value."""
     return {_text(name): each for name, each in value.items()} if isinstance(value, Mapping) else {}
 
 

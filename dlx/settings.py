@@ -120,7 +120,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def dead_letter_exchange(self) -> str | None:
-        """Return the dead-letter exchange's name; ``""`` is the default exchange, ``None`` is none."""
+        """Return the dead-letter exchange's name: ``""`` is the default exchange, ``None`` means that none is set."""
         return _string(self.value(DEAD_LETTER_EXCHANGE))
 
     @property

@@ -162,7 +162,7 @@ def _checked(data: bytes) -> _Snapshot:
     try:
         head = msgspec.msgpack.decode(data, type=_Head)
     except (msgspec.DecodeError, TypeError) as error:
-        found = "a pickle, as older versions made" if data[:1] == _PICKLE and len(data) > 1 else "bytes that are none"
+        found = "a pickle, as older versions made" if data[:1] == _PICKLE and len(data) > 1 else "other bytes"
         raise ValueError(f"no snapshot of this version: {expected}, found {found}") from error
     if (head.format, head.version) != (FORMAT, VERSION):
         raise ValueError(

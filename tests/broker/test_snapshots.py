@@ -225,8 +225,8 @@ def layouts(**fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"", "expected a dlx broker snapshot of version 3, found bytes that are none"),
-        (b"something else", "expected a dlx broker snapshot of version 3, found bytes that are none"),
+        (b"", "expected a dlx broker snapshot of version 3, found other bytes"),
+        (b"something else", "expected a dlx broker snapshot of version 3, found other bytes"),
         (b"\x80\x05\x95\x1d", "expected a dlx broker snapshot of version 3, found a pickle, as older versions made"),
         (changed(version=4), "expected a dlx broker snapshot of version 3, found a dlx broker snapshot of version 4"),
         (changed(format="recipe"), "expected a dlx broker snapshot of version 3, found a recipe of version 3"),

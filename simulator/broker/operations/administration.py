@@ -1,7 +1,7 @@
 """What operators do: virtual hosts, users, permissions, policies, tracing.
 
-Policies act on live queues at once: settings are resolved anew, limits applied, and
-what at-least-once dead-lettering holds is tried again.
+Policies act on live queues at once: the broker resolves settings again, applies
+limits, and retries the messages that at-least-once dead-lettering holds.
 
 Definitions documents are imported in ``definitions_import``.
 

@@ -143,7 +143,7 @@ class NodeState:
         return found
 
     def queue(self, vhost: str, name: str) -> QueueState | None:
-        """Return the queue of that name, or ``None`` if there is none any more."""
+        """Return the queue of that name, or ``None`` if it does not exist."""
         host = self.vhosts.get(vhost)
         return None if host is None else host.queues.get(name)
 

@@ -116,7 +116,7 @@ class ClassicStore:
         return iter(self._messages)
 
     def take(self) -> Copy:
-        """Remove the head. ``IndexError`` when there is none."""
+        """Remove and return the head. Raises ``IndexError`` when no message is ready."""
         copy = self._messages.popleft()
         self.ready -= 1
         self.ready_bytes -= copy.size

@@ -134,7 +134,7 @@ class QuorumStore:
         return chain(self._returns, self._messages, (entry[2] for entry in sorted(self._delayed)))
 
     def take(self) -> Copy:
-        """Remove the head. ``IndexError`` when there is none."""
+        """Remove and return the head. Raises ``IndexError`` when no message is ready."""
         copy = self._returns.popleft() if self._returns else self._messages.popleft()
         self.ready -= 1
         self.ready_bytes -= copy.size
