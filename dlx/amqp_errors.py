@@ -1,7 +1,7 @@
 """RabbitMQ's refusals: a reply code, a text, and whether the channel or the connection ends with it.
 
-The functions name those of the channel. What is refused in declarations, bindings,
-permissions and policies has files of its own.
+The functions here make the refusals of channels. Declarations, bindings, permissions
+and policies have files of their own.
 
 Source: rabbit_channel.erl, rabbit_amqqueue.erl, rabbit_quorum_queue.erl, rabbit_stream_queue.erl;
 rabbit_binary_generator.erl map_exception; live servers.

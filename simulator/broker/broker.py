@@ -111,7 +111,7 @@ class Broker:
     def restore(cls, snapshot: bytes) -> Self:
         """Return a broker that goes on as the one did that ``snapshot`` was taken of; nobody observes it.
 
-        Raises ``ValueError`` for what is no snapshot of this version, or of a release that is not known.
+        Raises ``ValueError`` for bytes that are not a snapshot of this version, or whose release is unknown.
         """
         state, _ = snapshots.loaded(snapshot)
         return cls.over(state)

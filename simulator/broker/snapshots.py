@@ -144,7 +144,7 @@ def dumped(state: NodeState, more: Any = None) -> bytes:
 
 
 def loaded(data: bytes) -> tuple[NodeState, Any]:
-    """Return what ``dumped`` was given. Raises ``ValueError`` for what is no snapshot of this version."""
+    """Return what ``dumped`` was given. Raises ``ValueError`` for bytes that are not a snapshot of this version."""
     snapshot = _checked(data)
     try:
         content = msgspec.msgpack.decode(snapshot.content, type=_Content)

@@ -1,7 +1,7 @@
 """Exchanges, queues and bindings: declared, bound, deleted.
 
-What is checked, in which order and with which words is in ``dlx.declarations`` and
-its neighbours; this file looks up, changes and answers.
+``dlx.declarations`` and its neighbours check arguments and word the refusals;
+this file looks up, changes and answers.
 
 Source: rabbit_channel.erl handle_method exchange.*, queue.*, binding_action_with_checks.
 """

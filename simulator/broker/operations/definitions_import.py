@@ -2,7 +2,7 @@
 
 This goes section by section, in the release's order. In most sections everything is
 tried before the first refusal ends the import; policies and parameters end it at once.
-What was imported until then stays.
+The import does not undo what came before.
 
 Source: rabbit_definitions.erl apply_defs, add_queue_int, add_exchange_int, add_binding_int, format.
 """
@@ -139,7 +139,7 @@ def _tags(given: Any) -> tuple[str, ...]:
 
 
 def _add_vhost(node: NodeState, _vhost_name: str | None, item: Item) -> None:
-    """What the document does not say of a virtual host that exists stays as it is."""
+    """Add a virtual host; one that exists keeps the metadata that the document does not mention."""
     name = _text(item, "name")
     known = node.vhosts.get(name) or VirtualHost(name)
     said = {**(item.get("metadata") or {}), **item}
