@@ -330,6 +330,10 @@ def no_connection() -> Refusal:
     return Refusal(504, "no such connection")
 
 
+def connection_closed_by_operator(reason: str) -> Refusal:
+    return Refusal(320, reason)
+
+
 def vhost_deleted(vhost: str) -> Refusal:
     """An operator deleted the connection's virtual host."""
     return Refusal(320, f"vhost '{vhost}' is deleted")
