@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -37,15 +37,22 @@ def stand_ins_noted() -> Iterator[None]:
     """Print notes on standard error, and no warnings, of the versions that stand in for others in this block."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", StandInRelease)
-        shown = warnings.showwarning
+        show = warnings.showwarning
 
-        def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+        def noted(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
             if issubclass(category, StandInRelease):
                 _note(str(message))
             else:
-                shown(message, category, *where)
+                show(message, category, filename, lineno, file, line)
 
-        warnings.showwarning = show
+        warnings.showwarning = noted
         yield
 
 
