@@ -71,7 +71,7 @@ class Broker:
         """Do what is due by ``now_us`` (microseconds since 1970), then the command; return what came of it.
 
         A client's command that RabbitMQ refuses is answered by ``ChannelClosed`` or
-        ``ConnectionClosed``. Raises ``simulator.broker.operator_errors.OperatorError`` for an
+        ``ConnectionClosed``. Raises ``simulator.OperatorError`` for an
         operator's command that it refuses; what came of it and of the time that passed is reported
         by the next call, due at once. Time never goes back: an earlier ``now_us`` counts as the latest.
         """
