@@ -70,6 +70,13 @@ class Hop(NamedTuple):
     to_queue: str
 
 
+class SentOn(NamedTuple):
+    """A message under the address that its dead letters have, and the queues it is routed to."""
+
+    message: Message
+    queues: tuple[str, ...]
+
+
 class _Death:
     """What one state's death for one reason leads to; the copies are worked out when somebody asks."""
 
@@ -160,15 +167,17 @@ class MessageFlow:
         """Return the queues that a message enters: a publish, or a dead letter under its new address."""
         return route(message, self.topology, self.release)
 
-    def readdressed(self, queue: str, message: Message) -> Message | None:
-        """Return the message as it leaves the queue after a death, without the death in its history.
+    def sent_on(self, queue: str, message: Message) -> SentOn | None:
+        """Return the address under which the message leaves the queue after a death, and the queues it enters then.
 
-        ``None`` where it has no exchange to go to. It is for questions about addresses alone.
+        ``None`` where it has no exchange to go to. The death does not enter its history, so
+        that nobody has to say why it died, and the cycle rule keeps it out of no queue.
         """
         settings = self.settings(queue)
         if settings.dead_letter_exchange not in self.topology.exchanges:
             return None
-        return readdressed(message, settings, self.release)
+        letter = readdressed(message, settings, self.release)
+        return SentOn(letter, self.entries(letter))
 
     def dead_letter(self, queue: str, message: Message, reason: str, *, time_s: int = 0) -> DeadLetter:
         """Return the dead letter of a message that dies in the queue, whether or not its settings allow it.
