@@ -25,7 +25,7 @@ import msgspec
 
 from dlx.dead_lettering import DeadLetter, dead_letter, forwarded, readdressed
 from dlx.death_headers import QueueCrashError
-from dlx.deaths import REASONS, REJECTED, X_DEATH
+from dlx.deaths import REASONS, REJECTED, X_DEATH, without_times
 from dlx.field_values import plain
 from dlx.letter_copies import LetterCopy, crashed, letter_copies
 from dlx.message import Message, PublishRefusedError
@@ -321,12 +321,4 @@ def _packed(table: Mapping[str, Any]) -> Hashable:
 
 
 def _untimed(headers: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The headers without the times of deaths, by which no rule goes."""
-    entries = headers.get(X_DEATH)
-    if not isinstance(entries, list):
-        return headers
-    return {**headers, X_DEATH: [_without_time(entry) if isinstance(entry, Mapping) else entry for entry in entries]}
-
-
-def _without_time(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in entry.items() if name != "time"}
+    return {**headers, X_DEATH: without_times(headers[X_DEATH])} if X_DEATH in headers else headers
