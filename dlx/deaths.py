@@ -97,10 +97,10 @@ def merged(deaths: Iterable[Death], death: Death, *, reverse: bool = False) -> t
 
 
 def deaths_in_header(headers: Mapping[str, Any] | None) -> tuple[Death, ...] | None:
-    """Return the history that 3.13 takes over from a client's ``x-death``; ``None`` where there is none.
+    """Return the history that 3.13 takes over from a client's ``x-death``; ``None`` without that header.
 
-    Entries that lack a field are passed over, and a header that is no array counts
-    as none. Source: mc_amqpl.erl headers_to_deaths, recover_deaths (3.13.7).
+    Entries that lack a field are passed over, and a header that is not an array is
+    ignored. Source: mc_amqpl.erl headers_to_deaths, recover_deaths (3.13.7).
     """
     value = None if headers is None else headers.get(X_DEATH)
     if not isinstance(value, (list, tuple)):

@@ -144,7 +144,7 @@ def dumped(state: NodeState, more: Any = None) -> bytes:
 
 
 def loaded(data: bytes) -> tuple[NodeState, Any]:
-    """Return what ``dumped`` was given. Raises ``ValueError`` for what is no snapshot of this version."""
+    """Return what ``dumped`` was given. Raises ``ValueError`` for bytes that are not a snapshot of this version."""
     snapshot = _checked(data)
     try:
         content = msgspec.msgpack.decode(snapshot.content, type=_Content)
@@ -162,7 +162,7 @@ def _checked(data: bytes) -> _Snapshot:
     try:
         head = msgspec.msgpack.decode(data, type=_Head)
     except (msgspec.DecodeError, TypeError) as error:
-        found = "a pickle, as older versions made" if data[:1] == _PICKLE and len(data) > 1 else "bytes that are none"
+        found = "a pickle, as older versions made" if data[:1] == _PICKLE and len(data) > 1 else "other bytes"
         raise ValueError(f"no snapshot of this version: {expected}, found {found}") from error
     if (head.format, head.version) != (FORMAT, VERSION):
         raise ValueError(

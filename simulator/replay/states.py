@@ -91,10 +91,10 @@ def publish_of(row: Row, user_headers: Mapping[str, Any], release: Release) -> M
 
 
 def message_of(row: Row, parent: Message | None, user_headers: Mapping[str, Any], release: Release) -> Message:
-    """The message as a delivery showed it.
+    """Return the message as a delivery showed it.
 
-    What a delivery does not show (BCC keys, whether ``x-death`` is the broker's)
-    comes from ``parent``, the message as it was predicted, where there is one.
+    A delivery does not show BCC keys, or whether ``x-death`` is the broker's: those
+    come from ``parent``, the predicted message, if it is known.
     """
     seen, headers = row.visible, dict(row.headers)
     for name in _OF_A_DELIVERY:
@@ -127,7 +127,7 @@ def message_of(row: Row, parent: Message | None, user_headers: Mapping[str, Any]
 
 
 def visible(message: Message) -> Visible:
-    """What a row shows of the message."""
+    """Return what a row shows of the message."""
     headers = stored_headers(message)
     deaths = headers.get(X_DEATH)
     shown = {name: headers[name] for name in _SHOWN if name in headers}

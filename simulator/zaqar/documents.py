@@ -1,8 +1,8 @@
 """Drivers that keep each message in one queue: the document's Zaqar, and those on MongoDB and Swift.
 
-What differs between the three is in their profile. Left out: that MongoDB sweeps out
-expired messages only once a minute, that Swift lists objects late, and what happens
-between several pools or partitions.
+Their profiles say how the three differ. Not simulated: MongoDB sweeps out expired
+messages only once a minute, Swift lists objects late, and messages may be spread over
+several pools or partitions.
 """
 
 from __future__ import annotations

@@ -81,17 +81,17 @@ class Store(ABC):
     # Queues
 
     def queue_exists(self, project: str, queue: str) -> bool:
-        """Whether it was created and not deleted."""
+        """Return whether the queue was created and not deleted."""
         return (project, queue) in self._queues
 
     def metadata(self, project: str, queue: str) -> dict[str, Any]:
-        """What was set for it. Raises ``Missing``."""
+        """Return the metadata that was set for the queue. Raises ``Missing``."""
         if (project, queue) not in self._queues:
             raise no_queue(project, queue)
         return self._queues[project, queue]
 
     def create_queue(self, project: str, queue: str, metadata: Mapping[str, Any]) -> bool:
-        """Create it; ``False`` where it is there already, and stays as it is."""
+        """Create the queue, or return ``False`` and change nothing if it exists."""
         if self.queue_exists(project, queue):
             return False
         self._queues[project, queue] = dict(metadata)
@@ -130,10 +130,10 @@ class Store(ABC):
 
     @abstractmethod
     def get(self, project: str, queue: str, message_id: str, now_us: int) -> Shown:
-        """One message. Raises ``Missing``."""
+        """Return one message. Raises ``Missing``."""
 
     def get_many(self, project: str, queue: str, message_ids: Sequence[str], now_us: int) -> list[Shown]:
-        """Those of the messages that are there."""
+        """Return the messages that exist, and leave out the others."""
         found = []
         for id in message_ids:
             with contextlib.suppress(Missing):
@@ -157,11 +157,11 @@ class Store(ABC):
 
     @abstractmethod
     def stats(self, project: str, queue: str, now_us: int) -> dict[str, Any]:
-        """How many messages there are, and the oldest and newest. Raises ``Missing`` and ``Failed``."""
+        """Return the number of messages, the oldest and the newest. Raises ``Missing`` and ``Failed``."""
 
     @abstractmethod
     def claim(self, project: str, queue: str, terms: Terms, limit: int, now_us: int) -> tuple[str | None, list[Shown]]:
-        """Claim messages: the claim's id and what it hands out. What it moves away is not among it.
+        """Claim messages; return the claim's id and the messages, without those that it moves away.
 
         Raises ``Uncountable``; messages may then be claimed all the same.
         """

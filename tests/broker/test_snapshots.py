@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from dlx.deaths import DeathPoint
 from dlx.field_values import DeepTable, Long
+from dlx.operator_errors import OperatorError
 from dlx.releases import RELEASES, release
 from dlx.topology import Policy
 from simulator.broker import Broker, commands, snapshots
 from simulator.broker.object_graph import Decoder, Encoder, Kind
-from simulator.broker.operator_errors import OperatorError
 from simulator.broker.snapshots import KINDS
 from simulator.events import Event
 from simulator.message_history import RecordingBroker
@@ -225,8 +225,8 @@ def layouts(**fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"", "expected a dlx broker snapshot of version 3, found bytes that are none"),
-        (b"something else", "expected a dlx broker snapshot of version 3, found bytes that are none"),
+        (b"", "expected a dlx broker snapshot of version 3, found other bytes"),
+        (b"something else", "expected a dlx broker snapshot of version 3, found other bytes"),
         (b"\x80\x05\x95\x1d", "expected a dlx broker snapshot of version 3, found a pickle, as older versions made"),
         (changed(version=4), "expected a dlx broker snapshot of version 3, found a dlx broker snapshot of version 4"),
         (changed(format="recipe"), "expected a dlx broker snapshot of version 3, found a recipe of version 3"),

@@ -1,8 +1,8 @@
 """At-least-once dead-lettering: a worker for each quorum queue republishes what the queue holds.
 
 It has 32 messages in hand at most, and republishes each until every queue that it is
-routed to has taken it. What found no queue or was refused is tried again after three
-minutes, and when a policy changes.
+routed to has taken it. It retries a message that found no queue or was refused after
+three minutes, and when a policy changes.
 
 Source: rabbit_fifo_dlx.erl, rabbit_fifo_dlx_worker.erl.
 """

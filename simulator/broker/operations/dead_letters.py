@@ -136,7 +136,7 @@ def abandon(node: NodeState, queue: QueueState, why: str) -> None:
 
 
 def forget(node: NodeState, queue: QueueState, why: str = "") -> int:
-    """Drop what the queue holds, and return how many messages it was. What the worker has in hand still goes out."""
+    """Drop the dead messages that the queue holds; return how many. The worker still sends those it has taken."""
     count = queue.store.pending
     if Event.PURGED in node.watched:
         for pending in queue.discards:
