@@ -56,6 +56,20 @@ class Death(msgspec.Struct, frozen=True, kw_only=True):
         return table
 
 
+def without_times(deaths: Any) -> Any:
+    """Return the entries of an ``x-death`` header without their times, by which no rule goes.
+
+    What is no array, or no table in it, comes back unchanged.
+    """
+    if not isinstance(deaths, list):
+        return deaths
+    return [_without_time(entry) if isinstance(entry, Mapping) else entry for entry in deaths]
+
+
+def _without_time(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in entry.items() if name != "time"}
+
+
 class DeathPoint(msgspec.Struct, frozen=True):
     """What the ``x-first-death-*`` and ``x-last-death-*`` headers hold."""
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS, X_DEATH, DeathPoint, deaths_in_header
+from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS, X_DEATH, DeathPoint, deaths_in_header, without_times
 from dlx.delivery_counts import COUNT_HEADERS
 from dlx.delivery_headers import stored_headers
 from dlx.message import Message, published
@@ -135,7 +135,7 @@ def visible(message: Message) -> Visible:
         message.exchange,
         message.routing_keys,
         message.expiration,
-        None if deaths is None else _encode(_without_times(deaths)).decode(),
+        None if deaths is None else _encode(without_times(deaths)).decode(),
         _encode(shown).decode(),
     )
 
@@ -145,16 +145,6 @@ def _with_times(deaths: Any) -> Any:
     if not isinstance(deaths, list):
         return deaths
     return [{**entry, "time": 0} if isinstance(entry, dict) else entry for entry in deaths]
-
-
-def _without_times(deaths: Any) -> Any:
-    if not isinstance(deaths, list):
-        return deaths
-    return [_untimed(entry) if isinstance(entry, Mapping) else entry for entry in deaths]
-
-
-def _untimed(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in entry.items() if name != "time"}
 
 
 def _point(headers: Mapping[str, Any], names: tuple[str, str, str]) -> DeathPoint | None:

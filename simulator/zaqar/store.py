@@ -54,6 +54,14 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     include_delayed: bool = False
 
 
+class Stored(msgspec.Struct, kw_only=True):
+    """A message as a driver keeps it: of which project, and in which queue (or the last one it was put into)."""
+
+    message: Message
+    project: str
+    queue: str | None
+
+
 class Store(ABC):
     """The queues of all projects, as one driver keeps them.
 
@@ -178,9 +186,17 @@ class Store(ABC):
     def look(self, project: str, message_id: str, now_us: int) -> dict[str, Any]:
         """One message as the driver keeps it, in seconds from now, and the queues that list it."""
 
-    @abstractmethod
     def end_claims(self, now_us: int) -> None:
         """Turn back the end of every running claim to a second ago, as by hand in the database."""
+        now_s = now_us // SECOND_US
+        for stored in self._kept().values():
+            if stored.message.held(now_s):
+                self._freed(stored, now_us, "the claim was ended by hand")
+                stored.message = msgspec.structs.replace(stored.message, claim_expires_s=now_s - 1)
+
+    @abstractmethod
+    def _kept(self) -> Mapping[str, Stored]:
+        """Return all messages by id."""
 
     @abstractmethod
     def _delete_messages(self, project: str, queue: str, now_us: int) -> None:
@@ -191,14 +207,22 @@ class Store(ABC):
         """Drop a message that has expired, unless the ending is overtaken."""
 
     @abstractmethod
-    def _hold_ends(self, ending: Ending) -> None:
-        """Tell that a claim holds a message no longer, unless the ending is overtaken."""
-
-    @abstractmethod
     def _claim_ends(self, ending: Ending) -> None:
         """Drop a claim that ran out, unless the ending is overtaken."""
 
     # What they share
+
+    def _hold_ends(self, ending: Ending) -> None:
+        """Tell that a claim holds a message no longer, unless the ending is overtaken."""
+        stored = self._kept().get(ending.id)
+        if stored is not None and _still_holds(stored.message, ending):
+            self._freed(stored, ending.at_us, "the claim ran out")
+
+    def _freed(self, stored: Stored, now_us: int, why: str, claim_id: str | None = None) -> None:
+        """Tell that a claim (by default the one that the message names) no longer holds the message."""
+        if stored.message.held((now_us - 1) // SECOND_US) and stored.queue is not None:
+            claim = claim_id or stored.message.claim_id
+            self._tell(Event.REQUEUED, now_us, stored.project, stored.message.id, stored.queue, claim, why)
 
     def _posted(self, draft: Draft, client: str, now_us: int) -> Message:
         return messages.posted(
@@ -233,7 +257,7 @@ class Store(ABC):
         )
 
 
-def still_holds(message: Message, ending: Ending) -> bool:
+def _still_holds(message: Message, ending: Ending) -> bool:
     """Whether it is still the claim of the ending that holds the message until then."""
     return message.claim_id == ending.claim and message.claim_expires_s * SECOND_US == ending.at_us
 

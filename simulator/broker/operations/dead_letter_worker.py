@@ -48,7 +48,7 @@ def _work(node: NodeState, queue: QueueState) -> None:
         except QueueCrashError as error:
             dead_letters.count_held(queue, pending.copy, -1)
             why = f"the dead-letter worker crashed: {error}"
-            dead_letters.ended(node, queue, pending.copy, pending.reason, "no dead-letter exchange", why)
+            dead_letters.ended(node, queue, pending.copy, pending.reason, "queue crashes", why)
             continue
         queue.in_hand.append(pending)
         _forward(node, queue, pending)
