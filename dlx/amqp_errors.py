@@ -1,7 +1,7 @@
 """RabbitMQ's refusals: a reply code, a text, and whether the channel or the connection ends with it.
 
-The functions name those of the channel. What is refused in declarations, bindings,
-permissions and policies has files of its own.
+The functions here make the refusals of channels. Declarations, bindings, permissions
+and policies have files of their own.
 
 Source: rabbit_channel.erl, rabbit_amqqueue.erl, rabbit_quorum_queue.erl, rabbit_stream_queue.erl;
 rabbit_binary_generator.erl map_exception; live servers.
@@ -321,9 +321,17 @@ def channel_open_already() -> Refusal:
     return Refusal(504, "second 'channel.open' seen")
 
 
+def too_many_channels(opened: int, channel_max: int) -> Refusal:
+    return Refusal(530, f"number of channels opened ({opened}) has reached the negotiated channel_max ({channel_max})")
+
+
 def no_connection() -> Refusal:
     """channel.open without a connection: only a driver in the process can ask for that."""
     return Refusal(504, "no such connection")
+
+
+def connection_closed_by_operator(reason: str) -> Refusal:
+    return Refusal(320, reason)
 
 
 def vhost_deleted(vhost: str) -> Refusal:
@@ -357,6 +365,63 @@ def login_refused(mechanism: str) -> Refusal:
         403,
         f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile.",
     )
+
+
+def unknown_mechanism(mechanism: str) -> Refusal:
+    """connection.start-ok."""
+    return Refusal(503, f"unknown authentication mechanism '{mechanism}'")
+
+
+def unreadable_response() -> Refusal:
+    """connection.start-ok, where the response is not as the mechanism has it."""
+    return Refusal(502, "the response cannot be read")
+
+
+def not_offered(limit: str) -> Refusal:
+    """connection.tune-ok with a ``channel_max`` or ``frame_max`` beyond the server's."""
+    return Refusal(530, f"{limit} was not offered")
+
+
+def method_in_wrong_state(state: str) -> Refusal:
+    """A method of the connection that its state (``running``, ...) does not expect."""
+    return Refusal(504, f"unexpected method in connection state {state}")
+
+
+# Frames of methods and contents
+
+
+def unimplemented_method() -> Refusal:
+    return Refusal(503, "unimplemented method")
+
+
+def malformed_utf_8() -> Refusal:
+    """A short string in a method that is not UTF-8."""
+    return Refusal(501, "Malformed UTF-8 in shortstr")
+
+
+def no_method_frame() -> Refusal:
+    return Refusal(505, "expected method frame, got non method frame instead")
+
+
+def no_content_header(class_id: int) -> Refusal:
+    return Refusal(505, f"expected content header for class {class_id}, got non content header frame instead")
+
+
+def content_header_of_another_class(class_id: int, received: int) -> Refusal:
+    return Refusal(505, f"expected content header for class {class_id}, got one for class {received} instead")
+
+
+def no_content_body() -> Refusal:
+    return Refusal(505, "expected content body, got non content body frame instead")
+
+
+def content_too_large(size: int) -> Refusal:
+    """A content header that announces more bytes than any configuration allows."""
+    return Refusal(501, f"content body size {size} exceeds maximum allowed size {MAX_MESSAGE_SIZE}")
+
+
+def content_longer_than_announced() -> Refusal:
+    return Refusal(501, "content body frame exceeds remaining content size")
 
 
 # Returned messages

@@ -7,7 +7,7 @@ Nothing here raises on what a message carries: a header that is missing, of the
 wrong type or forged is read as far as it makes sense, and what was passed over is
 named in ``DeathHistory.malformed``. Every release's form of the header is read.
 
-What a header cannot tell: from 4.0 a message that is published again starts a new
+The header has a limit: from 4.0 a message that is published again starts a new
 history at its next death, and until then shows whatever its publisher put there.
 """
 
@@ -61,7 +61,7 @@ MessageSource = HasHeaders | Mapping[Any, Any] | list[Any] | tuple[Any, ...] | N
 
 
 class DeathHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """The deaths of one message; false when there are none. As text it is its ``path``.
+    """The deaths of one message. It is false if the message never died; ``str`` gives its ``path``.
 
     ``deaths`` are in the header's order. Only the first is sure to be the latest:
     until 3.12 RabbitMQ shuffles the others. ``first`` and ``last`` come from the
@@ -114,11 +114,11 @@ class DeathHistory(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def failures(self, queue: str | None = None, *, counts_carried: bool = True) -> int:
-        """How many attempts are known to have failed, this delivery not included.
+        """Return how many attempts are known to have failed, without this delivery.
 
         Every release counts rejections, and a delivery limit that was exceeded is one
-        failure at least. What was requeued, or was with a consumer that crashed, only
-        a quorum queue counts (``x-delivery-count``). From 4.0 a dead letter brings that
+        failure at least. Only a quorum queue counts requeues
+        and crashes of a consumer (``x-delivery-count``). From 4.0 a dead letter brings that
         count along, rejections included: then the greater of both counts holds, which
         misses some of what was requeued, and the header counts for nothing once the
         message has failed in another queue, which may have written it.
@@ -163,8 +163,8 @@ def death_history(source: MessageSource) -> DeathHistory:
     may be ``str`` or ``bytes``.
 
     Raises:
-        TypeError: ``source`` is something else, such as pika's ``method`` or ``{"headers": 3}``. What is in the
-            headers never raises.
+        TypeError: ``source`` is something else, such as pika's ``method`` or ``{"headers": 3}``. The content of
+            the headers never raises.
     """
     headers = headers_of(source)
     malformed: list[str] = []
@@ -218,7 +218,7 @@ def _unwrapped(table: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _table(value: Any) -> dict[str, Any]:
-    """A mapping with its names as text; empty for what is none."""
+    """Return a mapping with its names as text, and an empty one for any other value."""
     return {_text(name): each for name, each in value.items()} if isinstance(value, Mapping) else {}
 
 

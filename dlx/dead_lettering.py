@@ -18,6 +18,7 @@ from typing import Literal
 
 import msgspec
 
+from dlx import letter_texts
 from dlx.cycles import is_cycle
 from dlx.death_annotations import record_in_annotations
 from dlx.death_headers import record_in_headers
@@ -152,10 +153,10 @@ def _judged(
         return "dead-lettered", ""
     if cycles:
         path = " <- ".join(str(death.queue) for death in deaths if death is not None)
-        return "cycle", f"would return to '{cycles[0]}' without a rejection on the way: {path}"
+        return "cycle", f"{letter_texts.would_return(cycles[0])}: {path}"
     if routed:
-        return "unroutable", f"stream '{routed[0]}' drops dead letters in this release"
-    return "unroutable", f"exchange '{letter.exchange}' routes {list(letter.routing_keys)} to no queue"
+        return "unroutable", letter_texts.stream_drops(routed[0])
+    return "unroutable", letter_texts.routed(letter, None)
 
 
 __all__ = [

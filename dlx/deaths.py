@@ -56,6 +56,20 @@ class Death(msgspec.Struct, frozen=True, kw_only=True):
         return table
 
 
+def without_times(deaths: Any) -> Any:
+    """Return the entries of an ``x-death`` header without their times, by which no rule goes.
+
+    What is no array, or no table in it, comes back unchanged.
+    """
+    if not isinstance(deaths, list):
+        return deaths
+    return [_without_time(entry) if isinstance(entry, Mapping) else entry for entry in deaths]
+
+
+def _without_time(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in entry.items() if name != "time"}
+
+
 class DeathPoint(msgspec.Struct, frozen=True):
     """What the ``x-first-death-*`` and ``x-last-death-*`` headers hold."""
 
@@ -83,10 +97,10 @@ def merged(deaths: Iterable[Death], death: Death, *, reverse: bool = False) -> t
 
 
 def deaths_in_header(headers: Mapping[str, Any] | None) -> tuple[Death, ...] | None:
-    """Return the history that 3.13 takes over from a client's ``x-death``; ``None`` where there is none.
+    """Return the history that 3.13 takes over from a client's ``x-death``; ``None`` without that header.
 
-    Entries that lack a field are passed over, and a header that is no array counts
-    as none. Source: mc_amqpl.erl headers_to_deaths, recover_deaths (3.13.7).
+    Entries that lack a field are passed over, and a header that is not an array is
+    ignored. Source: mc_amqpl.erl headers_to_deaths, recover_deaths (3.13.7).
     """
     value = None if headers is None else headers.get(X_DEATH)
     if not isinstance(value, (list, tuple)):

@@ -19,7 +19,7 @@ def stored_headers(message: Message) -> Mapping[str, Any]:
 def delivered_headers(
     message: Message, release: Release, added: Mapping[str, Any] | None = None
 ) -> dict[str, Any] | None:
-    """Return the headers a consumer sees, in the order it sees them; ``None`` when there are none.
+    """Return the headers a consumer sees, in the order it sees them; ``None`` for a message without headers.
 
     ``added`` are the headers that belong to the delivery alone, such as
     ``x-delivery-count``; adding one sorts the table in every release. Source: mc_amqpl.erl protocol_state.

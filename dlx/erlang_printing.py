@@ -85,7 +85,7 @@ def json_term(value: Any) -> Any:
 def printed(term: Any, column: int = 0, line: int = _LINE) -> str:
     """Return the term as ``~p`` prints it when ``column`` characters stand before it on its line.
 
-    What does not fit into ``line`` columns is broken into lines, indented to ``column``.
+    A term that does not fit into ``line`` columns is broken into lines, indented to ``column``.
     """
     for tag_indent in (_ALIGNED, 4):
         with contextlib.suppress(_TooFarRightError):

@@ -12,6 +12,7 @@ from typing import Literal
 
 import msgspec
 
+from dlx import letter_texts
 from dlx.dead_lettering import DeadLetter
 from dlx.possible_deaths import Rule
 from dlx.settings import (
@@ -73,12 +74,11 @@ def _copies(letter: DeadLetter, settings: Settings, settings_of: Callable[[str],
         if refusal is not None:
             yield LetterCopy("may be refused", refusal, queue)
         else:
-            sent = f"exchange '{message.exchange}' routes {list(message.routing_keys)} to '{queue}'"
-            yield LetterCopy("dead-lettered", Rule(sent, address), queue)
+            yield LetterCopy("dead-lettered", Rule(letter_texts.routed(message, queue), address), queue)
     for queue in letter.cycles:
-        yield LetterCopy("cycle", Rule(f"it would return to '{queue}' without a rejection on the way", address), queue)
+        yield LetterCopy("cycle", Rule(f"it {letter_texts.would_return(queue)}", address), queue)
     for queue in letter.lost_in:
-        yield LetterCopy("lost in a stream", Rule(f"stream '{queue}' drops dead letters in this release"), queue)
+        yield LetterCopy("lost in a stream", Rule(letter_texts.stream_drops(queue)), queue)
 
 
 def _refusal(target: Settings, *, held: bool) -> Rule | None:

@@ -25,7 +25,7 @@ import msgspec
 
 from dlx.dead_lettering import DeadLetter, dead_letter, forwarded, readdressed
 from dlx.death_headers import QueueCrashError
-from dlx.deaths import REASONS, REJECTED, X_DEATH
+from dlx.deaths import REASONS, REJECTED, X_DEATH, without_times
 from dlx.field_values import plain
 from dlx.letter_copies import LetterCopy, crashed, letter_copies
 from dlx.message import Message, PublishRefusedError
@@ -68,6 +68,13 @@ class Hop(NamedTuple):
     reason: str
     exchange: str
     to_queue: str
+
+
+class SentOn(NamedTuple):
+    """A message under the address that its dead letters have, and the queues it is routed to."""
+
+    message: Message
+    queues: tuple[str, ...]
 
 
 class _Death:
@@ -160,15 +167,17 @@ class MessageFlow:
         """Return the queues that a message enters: a publish, or a dead letter under its new address."""
         return route(message, self.topology, self.release)
 
-    def readdressed(self, queue: str, message: Message) -> Message | None:
-        """Return the message as it leaves the queue after a death, without the death in its history.
+    def sent_on(self, queue: str, message: Message) -> SentOn | None:
+        """Return the address under which the message leaves the queue after a death, and the queues it enters then.
 
-        ``None`` where it has no exchange to go to. It is for questions about addresses alone.
+        ``None`` where it has no exchange to go to. The death does not enter its history, so
+        that nobody has to say why it died, and the cycle rule keeps it out of no queue.
         """
         settings = self.settings(queue)
         if settings.dead_letter_exchange not in self.topology.exchanges:
             return None
-        return readdressed(message, settings, self.release)
+        letter = readdressed(message, settings, self.release)
+        return SentOn(letter, self.entries(letter))
 
     def dead_letter(self, queue: str, message: Message, reason: str, *, time_s: int = 0) -> DeadLetter:
         """Return the dead letter of a message that dies in the queue, whether or not its settings allow it.
@@ -312,12 +321,4 @@ def _packed(table: Mapping[str, Any]) -> Hashable:
 
 
 def _untimed(headers: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The headers without the times of deaths, by which no rule goes."""
-    entries = headers.get(X_DEATH)
-    if not isinstance(entries, list):
-        return headers
-    return {**headers, X_DEATH: [_without_time(entry) if isinstance(entry, Mapping) else entry for entry in entries]}
-
-
-def _without_time(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in entry.items() if name != "time"}
+    return {**headers, X_DEATH: without_times(headers[X_DEATH])} if X_DEATH in headers else headers

@@ -3,7 +3,7 @@
 Permissions are three regular expressions for each user and virtual host: of the
 names that may be configured, written to and read from. An expression is found
 anywhere in a name; the empty one matches only the empty name. Topic permissions
-look at routing keys besides, and where there are none everything goes.
+check routing keys as well; a user without topic permissions may use every key.
 
 Source: rabbit_access_control.erl check_resource_access, check_topic_access;
 rabbit_auth_backend_internal.erl; rabbit_channel.erl for what each method asks;

@@ -23,7 +23,7 @@ class PluginError(RuntimeError):
 class Registry(Mapping[str, str]):
     """Names, each with the object that it stands for, as ``module`` or ``module:attribute``: the built-in ones first.
 
-    What is built in keeps its name, whatever a plugin calls its own.
+    Built-in objects keep their names, whatever a plugin calls its own.
 
     Args:
         group: the group of entry points, such as ``dlx.systems``.

@@ -8,7 +8,7 @@
 A plan decides and does nothing: how the message gets to where the decision says is
 the consumer's part. Rejecting it is the safest way, where the queue's dead-letter
 exchange leads there. A consumer that publishes it instead must take
-``republish_headers`` along: from 4.0 on, the broker's count starts anew.
+``republish_headers`` along: from 4.0 on, the broker starts counting from zero.
 
 Decisions follow from their arguments alone. There is no clock and no chance here:
 an age limit is given the time, and jitter comes from the message's identity.
@@ -147,7 +147,7 @@ class RetryPlan(msgspec.Struct, frozen=True, kw_only=True):
                 that decides on a retry.
 
         Raises:
-            TypeError: ``history`` is none.
+            TypeError: ``history`` is not a ``DeathHistory``.
             ValueError: ``now`` or ``identity`` is missing, or ``now`` has no time zone. No header raises.
         """
         _check_history(history)

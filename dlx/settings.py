@@ -5,7 +5,7 @@ the two, ``overflow`` the operator's; operators cannot set dead-letter keys. The
 the queue's arguments meet the result, key by key: names (dead-letter exchange,
 routing key, strategy) come from the argument, numbers are the smaller, and
 ``overflow`` is the argument's in a classic queue and the policy's in a quorum
-queue. What lost is kept in ``Setting.hidden``.
+queue. ``Setting.hidden`` keeps the values that lost.
 
 Source: rabbit_policy.erl merge_operator_definitions, rabbit_policies.erl
 merge_policy_value, rabbit_queue_type_util.erl args_policy_lookup,
@@ -120,7 +120,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def dead_letter_exchange(self) -> str | None:
-        """Return the dead-letter exchange's name; ``""`` is the default exchange, ``None`` is none."""
+        """Return the dead-letter exchange's name: ``""`` is the default exchange, ``None`` means that none is set."""
         return _string(self.value(DEAD_LETTER_EXCHANGE))
 
     @property

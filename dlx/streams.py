@@ -1,8 +1,8 @@
-"""What a stream keeps of a message, and so what reading it back shows.
+"""Shows a message as a consumer reads it back from a stream.
 
-A stream stores messages in AMQP 1.0 form. What has no place there is gone when an
+A stream stores messages in AMQP 1.0 form. Fields without a place there are gone when an
 AMQP 0-9-1 consumer reads the message: ``cluster_id``, BCC keys, arrays and tables in
-headers but those that have a place of their own. Byte arrays come back as text, and
+headers except those that have a place of their own. Byte arrays come back as text, and
 a dead letter has the expiration again that its death took away.
 
 Source: rabbit_msg_record.erl from_amqp091, rabbit_stream_queue.erl msg_to_iodata

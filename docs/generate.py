@@ -101,7 +101,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
 
 
 def generated(document: str, text: str) -> str:
-    """The document's text with its parts made anew. Raises ``ValueError`` where a part's place is missing."""
+    """Return the document with its parts generated again. Raises ``ValueError`` where a part's place is missing."""
     for name, make in PARTS[document].items():
         place = re.compile(rf"(<!-- generated: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
         if not place.search(text):

@@ -20,7 +20,7 @@ def duration_us(
     seconds: float = 0,
     milliseconds: float = 0,
 ) -> int:
-    """A span of time in microseconds. Raises ``ValueError`` for a negative one: time only goes forward."""
+    """Return a span of time in microseconds. Raises ``ValueError`` for a negative one: time only goes forward."""
     total = round((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * _US + milliseconds * 1000)
     if total < 0:
         raise ValueError("time only goes forward: a duration must not be negative")

@@ -109,6 +109,15 @@ def sender_knows(event: Happened, before: Happened | None) -> bool:
     return before.event == Event.DEFERRED or (before.event == Event.NACKED and before.reason is None)
 
 
+def silent_loss(event: Happened, before: Happened | None) -> bool:
+    """Tell whether ``event`` lost a copy of a message, and whoever had sent it was not told.
+
+    ``before`` is the event just before, of any message or of this one. A publish that no
+    queue takes is not one of them, since its publisher can know.
+    """
+    return event.event in LOSSES and event.queue is not None and not sender_knows(event, before)
+
+
 def copies_added(event: Happened, before: Happened | None) -> int:
     """Return how many copies more the queue of ``event`` has after it: 1, 0 or -1.
 
@@ -123,6 +132,11 @@ def copies_added(event: Happened, before: Happened | None) -> int:
         return int(follows(event, before))
     done = event.event in (Event.DEAD_LETTERED, Event.DROPPED)
     return -1 if done and not follows(event, before) else 0  # it was held
+
+
+def silent_losses(events: Sequence[Happened]) -> list[Happened]:
+    """Return the events of one message that lost a copy of it although its sender was not told, the oldest first."""
+    return [event for event, before in zip(events, (None, *events), strict=False) if silent_loss(event, before)]
 
 
 def losses(events: Sequence[Happened]) -> list[Happened]:

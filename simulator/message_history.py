@@ -280,7 +280,7 @@ class RecordingBroker(Broker):
     def restore(cls, snapshot: bytes) -> Self:
         """Return a broker that goes on as the one did that ``snapshot`` was taken of, with its histories if it had any.
 
-        Raises ``ValueError`` for what is no snapshot of this version, or of a release that is not known.
+        Raises ``ValueError`` for bytes that are not a snapshot of this version, or whose release is unknown.
         """
         state, saved = snapshots.loaded(snapshot)
         recording = cls.over(state)

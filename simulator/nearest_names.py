@@ -22,6 +22,6 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     if near:
         return f"did you mean {' or '.join(map(repr, near))}?"
     if not names:
-        return "there are none"
+        return "none is defined"
     more = f" and {len(names) - SHOWN_MAX} more" if len(names) > SHOWN_MAX else ""
     return f"there are {', '.join(map(repr, names[:SHOWN_MAX]))}{more}"

@@ -262,6 +262,8 @@ COMPOSED = {
     "forwarded": "dlx.dead_lettering",
     "dead_letter": "dlx.dead_lettering",
 }
+# What others may call on a flow: it answers whole questions.
+ANSWERED = {"dead_letter", "forwarded"}
 COMPOSERS = {
     "dlx": "names what others import",
     "dlx.dead_lettering": "one death of one message",
@@ -271,7 +273,7 @@ COMPOSERS = {
 
 
 def _composed(source: str) -> set[str]:
-    """Return the functions of ``COMPOSED`` that a module imports, or calls by the name of their module."""
+    """Return the functions of ``COMPOSED`` that a module imports, or calls by the name of their module or on a flow."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom):
@@ -279,8 +281,17 @@ def _composed(source: str) -> set[str]:
             found |= {name for name in names if node.module in ("dlx", COMPOSED[name])}
         elif isinstance(node, ast.Attribute) and node.attr in COMPOSED:
             homes = {"dlx", COMPOSED[node.attr], COMPOSED[node.attr].removeprefix("dlx.")}
-            found |= {node.attr} if ast.unparse(node.value) in homes else set()
+            on_flow = node.attr not in ANSWERED and _ends_in_flow(node.value)
+            found |= {node.attr} if on_flow or ast.unparse(node.value) in homes else set()
     return found
+
+
+def _ends_in_flow(node: ast.expr) -> bool:
+    """Return the functions of ``COMPOSED`` that a module imports, or calls by their module's name or on a flow."""
+    if isinstance(node, ast.Call):
+        return _ends_in_flow(node.func)
+    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return name.removeprefix("_") in ("flow", "MessageFlow")
 
 
 def test_only_the_message_flow_and_publishing_say_where_a_message_goes() -> None:
@@ -298,9 +309,11 @@ def test_only_the_message_flow_and_publishing_say_where_a_message_goes() -> None
         ("from dlx import routing\nrouting.route(1)", {"route"}),
         ("import dlx.cycles\ndlx.cycles.is_cycle(1)", {"is_cycle"}),
         (
-            "from dlx.activemq.messages import dead_letter\nflow.readdressed(1)\nfrom starlette.routing import route",
+            "from dlx.activemq.messages import dead_letter\nflow.dead_letter(1)\nfrom starlette.routing import route",
             set(),
         ),
+        ("letter = flow.readdressed(queue, message)\nflow.entries(letter)", {"readdressed"}),
+        ("self._flow.readdressed(1)\nvhost.flow(release).is_cycle(1)", {"readdressed", "is_cycle"}),
     ],
 )
 def test_what_is_composed_by_hand_is_found(source: str, found: set[str]) -> None:

@@ -1,4 +1,4 @@
 """ActiveMQ Classic's dead letters as rules: pure functions over immutable values.
 
-What has state and time is in ``simulator.activemq``.
+``simulator.activemq`` adds state and time.
 """

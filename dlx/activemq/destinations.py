@@ -36,11 +36,6 @@ class Destination(msgspec.Struct, frozen=True):
         return self.kind in ("queue", "temp-queue")
 
     @property
-    def is_temporary(self) -> bool:
-        """Whether it ends with the connection that made it."""
-        return self.kind.startswith("temp-")
-
-    @property
     def is_pattern(self) -> bool:
         """Whether the name has a wildcard."""
         return any(element in (ANY_CHILD, ANY_DESCENDANT) for element in self.elements)

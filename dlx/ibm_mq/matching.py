@@ -47,9 +47,9 @@ def text_fits(pattern: str, text: str) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """The pattern as a regular expression.
+    """Compile the pattern to a regular expression.
 
-    What stands between two ``*`` is looked for once, as early as possible: going back would find
+    The text between two ``*`` is matched once, as early as possible: backtracking would find
     nothing more, and would take exponential time.
     """
     first, *rest = (_literal(part) for part in pattern.split("*"))

@@ -1,6 +1,6 @@
-"""A rules table written as text that reads back as the same table.
+"""Writes a rules table as text that reads back as the same table.
 
-What is at its default is left out. Numbers of patterns are written by name where they have
+Values at their defaults are left out. Numbers in patterns are written by name if they have
 one. Lines are at most 72 characters long.
 """
 

@@ -3,6 +3,6 @@
 Pure functions over immutable values; ``simulator.ironmq`` has the queues and their time.
 
 Source: the reference of IronMQ v3 (dead letter queue, API, push queues). The server's source
-is not public, so there is nothing to check the reference against but what the authors' own
-client tests expect of the service. What neither of them says is marked "not documented".
+is not public, so the reference can be checked only against the authors' own client
+tests. Behaviour that neither describes is marked "not documented".
 """

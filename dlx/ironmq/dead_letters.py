@@ -1,7 +1,7 @@
 """Which messages ``reserve`` moves to the dead letter queue, and what they are there.
 
 The reference says that a message is moved when its ``reserved_count`` exceeds ``max_reservations``.
-What it means is the count that one more reservation would give: its picture shows a dead letter with
+It means the count that one more reservation would give: its picture shows a dead letter with
 the count 10 for a maximum of 10, and a maximum of 1 is to let a message be reserved once.
 
 Source: dead letter queue reference, Behavior and One Time Delivery Use Case.

@@ -31,7 +31,7 @@ class StandInRelease(UserWarning):
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers by which versions are compared, (4, 3, 6) for ``4.3.6-rc.1``; () for what is no version."""
+    """Return the numbers by which versions are compared, (4, 3, 6) for ``4.3.6-rc.1``; () for other text."""
     found = _VERSION.fullmatch(version)
     return tuple(map(int, found[1].split("."))) if found else ()
 
@@ -43,7 +43,7 @@ def known_release(version: str) -> str | None:
 
 
 def neighbours(version: str) -> tuple[str | None, str | None]:
-    """Return the nearest releases below and above a version; both ``None`` for what is no version."""
+    """Return the nearest releases below and above a version; both ``None`` for text that is not a version."""
     asked = numbers(version)
     if not asked:
         return None, None

@@ -1,7 +1,7 @@
 """OpenStack Zaqar's rules for claims and dead-letter queues, as pure functions over immutable values.
 
 Zaqar has no reject: a consumer *claims* messages for some seconds, and deletes those
-it is done with. What it does not delete can be claimed again when the claim ends. A
+it is done with. The others can be claimed again when the claim ends. A
 queue with ``_max_claim_count`` and ``_dead_letter_queue`` counts the claims of each
 message; a claim past the maximum moves the message instead of handing it out.
 

@@ -13,7 +13,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         id: its id, which a move to a dead-letter queue does not change.
         body: any JSON value.
-        ttl_s: the time to live that is shown. What ends the message is ``expires_s``.
+        ttl_s: the time to live that is shown; ``expires_s`` ends the message.
         created_s: when it was posted; its age counts from here, in a dead-letter queue too.
         client: the Client-ID of who posted it.
         delay_until_s: no claim takes it before.

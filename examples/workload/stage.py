@@ -121,7 +121,7 @@ class Stage:
             self.pump()
 
     def forward(self, delivery: Delivery, exchange: str, key: str, **headers: Any) -> None:
-        """Publish a delivery again as it came, x-death and all, but for the headers given."""
+        """Publish a delivery again as it came, x-death included; ``headers`` replace its own."""
         properties = delivery.properties
         properties.headers = {**(properties.headers or {}), **headers}
         self.send(exchange, key, delivery.body, properties, False)

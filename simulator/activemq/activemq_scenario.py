@@ -137,7 +137,7 @@ class Receive(_Step, frozen=True, kw_only=True, tag="receive"):
 class Process(_Step, frozen=True, kw_only=True, tag="process"):
     """Receive until nothing has come for ``idle_ms``; a message fails its first ``fails`` times.
 
-    What fails is rolled back (``transacted``) or recovered (``client``); what does not is committed or acknowledged.
+    A session rolls back (``transacted``) or recovers (``client``) the failures, and commits or acknowledges the rest.
     """
 
     consumer: str

@@ -222,7 +222,7 @@ class Run:
         key = f"{step.client_id}:{step.subscription}"
         store = self._broker.durable(key)
         if store is None or store.attached:
-            problem = "there is none" if store is None else "its consumer is still open"
+            problem = "it does not exist" if store is None else "its consumer is still open"
             raise ScenarioError(f"{where}.subscription", f"expected a durable subscription without consumer: {problem}")
         self._broker.unsubscribe(key)
 

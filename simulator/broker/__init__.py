@@ -12,12 +12,12 @@ deliveries, and which queues they came from), ``operations.queues`` (they die th
 has it arrive.
 """
 
+from dlx.operator_errors import OperatorError
 from simulator.broker import commands, replies, snapshots
 from simulator.broker.broker import Broker
 from simulator.broker.copies import Copy
 from simulator.broker.operations.content import delivered_properties
 from simulator.broker.operations.dead_letter_worker import dead_letter_of
-from simulator.broker.operator_errors import OperatorError
 from simulator.broker.state import (
     Channel,
     Connection,

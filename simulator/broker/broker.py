@@ -71,7 +71,7 @@ class Broker:
         """Do what is due by ``now_us`` (microseconds since 1970), then the command; return what came of it.
 
         A client's command that RabbitMQ refuses is answered by ``ChannelClosed`` or
-        ``ConnectionClosed``. Raises ``simulator.broker.operator_errors.OperatorError`` for an
+        ``ConnectionClosed``. Raises ``simulator.OperatorError`` for an
         operator's command that it refuses; what came of it and of the time that passed is reported
         by the next call, due at once. Time never goes back: an earlier ``now_us`` counts as the latest.
         """
@@ -111,7 +111,7 @@ class Broker:
     def restore(cls, snapshot: bytes) -> Self:
         """Return a broker that goes on as the one did that ``snapshot`` was taken of; nobody observes it.
 
-        Raises ``ValueError`` for what is no snapshot of this version, or of a release that is not known.
+        Raises ``ValueError`` for bytes that are not a snapshot of this version, or whose release is unknown.
         """
         state, _ = snapshots.loaded(snapshot)
         return cls.over(state)

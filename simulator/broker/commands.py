@@ -235,7 +235,7 @@ class Rollback(Command):
     channel: ChannelId
 
 
-# Operators. These raise simulator.broker.operator_errors.OperatorError where RabbitMQ refuses.
+# Operators. These raise simulator.OperatorError where RabbitMQ refuses.
 
 
 class AddVhost(Command):

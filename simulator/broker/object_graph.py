@@ -45,7 +45,7 @@ _Record = TypeVar("_Record")
 class Kind(msgspec.Struct, frozen=True):
     """One kind of record: its name in the data, its class, and the fields that are kept.
 
-    What is not kept is left to whoever restores; it needs no place here.
+    Whoever restores fills in the other fields.
     """
 
     name: str

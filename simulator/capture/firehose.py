@@ -68,7 +68,7 @@ def read_firehose(
         on_broken: gets every message that is not a trace; by default the first one raises.
 
     Raises:
-        CaptureUnavailable: no connection, or it was lost. What was read before has been yielded.
+        CaptureUnavailable: no connection, or it was lost. The rows read before have been yielded.
     """
     started = last = time.monotonic()
     rows = number = 0

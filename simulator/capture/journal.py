@@ -56,8 +56,8 @@ def journal_to_capture(journal: str | os.PathLike[str], out_parquet: str | os.Pa
     """Turn a journal into a capture, remove the journal, and return the number of rows. A torn last line is left out.
 
     Raises:
-        CaptureError: there is no such journal, a line in it is none of its rows, the capture cannot be written, or
-            pyarrow is missing, which it takes. The journal stays then.
+        CaptureError: the journal does not exist or has a line that is not a row, the capture cannot be written, or
+            pyarrow is not installed. The journal stays then.
     """
     try:
         from simulator.capture.parquet import write_capture

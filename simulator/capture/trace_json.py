@@ -22,7 +22,7 @@ Channel = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 
 class TraceLine(msgspec.Struct, gc=False):
-    """One line as the plugin writes it; ``queue`` or ``routed_queues`` is "none" where there is none."""
+    """One line as the plugin writes it; ``queue`` or ``routed_queues`` is the text "none" if no queue is known."""
 
     timestamp: str
     type: Literal["published", "received"]

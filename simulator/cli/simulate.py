@@ -18,7 +18,7 @@ from simulator.systems import simulate as run
 
 
 class _System(click.Choice):  # type: ignore[type-arg]  # which takes an argument from click 8.2 on
-    """A system by name. What other distributions add is looked for only if no built-in system has that name."""
+    """A system by name. Other distributions are asked only if no built-in system has that name."""
 
     def __init__(self) -> None:
         super().__init__(tuple(SYSTEMS.built_in))

@@ -48,7 +48,7 @@ def _telling(message: dict[str, Any]) -> dict[str, Any]:
 def _notes(neutral: NeutralScenario) -> list[str]:
     notes = []
     if any(message.how == "hold" for message in neutral.messages):
-        notes.append("ack_timeout_ms: there is none; a consumer keeps its message for as long as it is connected")
+        notes.append("ack_timeout_ms: ActiveMQ has none; a consumer keeps its message for as long as it is connected")
     if any(message.how == "crash" for message in neutral.messages) and neutral.retry_delay_ms:
         notes.append("retry_delay_ms: the client waits, so not after a crash")
     return notes

@@ -64,7 +64,7 @@ def _notes(neutral: NeutralScenario, version: str) -> list[str]:
         notes.append("retry_delay_ms: by a retry ladder, one queue for each attempt")
     if any(message.how == "hold" for message in neutral.messages) and not rules.consumer_timeout_setting:
         default = rules.consumer_timeout_ms
-        notes.append(f"ack_timeout_ms: {'there is none' if default is None else f'{default} for all queues'}")
+        notes.append(f"ack_timeout_ms: {'this release has none' if default is None else f'{default} for all queues'}")
     if any(message.time_to_live_ms for message in neutral.messages) and not expires_messages(QUORUM, rules):
         notes.append("time_to_live_ms: quorum queues of this release have none")
     return notes

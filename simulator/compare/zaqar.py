@@ -40,7 +40,7 @@ def run(neutral: NeutralScenario, version: str) -> Ran:
 def _notes(neutral: NeutralScenario, side: _Side) -> list[str]:
     notes = []
     if neutral.retry_delay_ms:
-        notes.append("retry_delay_ms: there is none; a message that is released is free at once")
+        notes.append("retry_delay_ms: Zaqar has none; a released message can be claimed at once")
     if any(message.how != "reject" for message in neutral.messages):
         notes += note_rounded("ack_timeout_ms", neutral.ack_timeout_ms, side.claim_s)
     if any(message.how == "crash" for message in neutral.messages):

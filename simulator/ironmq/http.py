@@ -1,6 +1,6 @@
 """IronMQ's HTTP API v3, as an ASGI application.
 
-Below ``/3/projects/{project}`` it is IronMQ. What IronMQ has not, for tests:
+Below ``/3/projects/{project}`` it is IronMQ. Added for tests:
 
 * ``GET /clock``, and ``POST /clock/advance`` with ``{"hours": 1, "minutes": 1, "seconds": 1}``;
 * ``PUT`` and ``DELETE /out_of_reach/{project}/{queue}``: the replicas of a queue go offline, and come back.

@@ -3,7 +3,7 @@
 It has no clock. Every request comes with the time, and what was due before happens first, each thing
 at its own time. Refused requests raise ``dlx.ironmq.refusals.Refusal`` and change nothing.
 
-What the reference leaves open is decided here:
+The reference leaves these points open; here they are decided:
 
 * messages that time out at one moment come back in the order in which they were reserved;
 * a delayed message joins the end of its queue when its delay is over, a released one the front;

@@ -65,7 +65,7 @@ class Explainer:
     # -- what was seen -----------------------------------------------------------
 
     def why_unknown(self, vhost: str, queue: str) -> str | None:
-        """Why nothing can be said about the queue; ``None`` when the definitions have it."""
+        """Tell why nothing can be said about the queue; return ``None`` if the definitions have it."""
         if queue in self.topology.queues:
             return None
         return f"queue '{queue}' of '{vhost}' is not in the definitions (exports omit exclusive queues)"
@@ -80,11 +80,11 @@ class Explainer:
         return known
 
     def observed(self, row: Row, parent: Message | None, headers: Mapping[str, Any]) -> State:
-        """The state that a delivery showed."""
+        """Return the state that a delivery showed."""
         return self._flow.state(row.queue or "", message_of(row, parent, headers, self.release))
 
     def is_stream(self, queue: str) -> bool:
-        """Whether the queue is a stream."""
+        """Return whether the queue is a stream."""
         return self._flow.is_stream(queue)
 
     def visible(self, state: State) -> Visible:

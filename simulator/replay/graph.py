@@ -116,7 +116,7 @@ class Graph:
         return self.flow.why_not(state, reason) or freedom.why_not(state.queue, reason)
 
     def paths(self, roots: Iterable[State], target: Target, freedom: ConsumerConstraints | None) -> list[Found]:
-        """All ways, up to ``PATHS_MAX``, from a root to exactly the target.
+        """Return the paths, ``PATHS_MAX`` at most, from a root to exactly the target.
 
         ``freedom`` ``None`` looks past everything that rules deaths out.
         """
@@ -130,7 +130,7 @@ class Graph:
         return self.flow.is_stream(queue) and self.flow.release.headers_kept_in_stream == "scalar headers"
 
     def matches(self, state: State, target: Target) -> bool:
-        """Whether the state shows exactly what was delivered.
+        """Return whether the state shows exactly what was delivered.
 
         Whether a stream hands out the expiration of a dead letter is not judged.
         """
@@ -180,7 +180,7 @@ class Graph:
             layer = onward
 
     def why_ruled_out(self, roots: Iterable[State], hops: tuple[Hop, ...], freedom: ConsumerConstraints) -> str | None:
-        """What rules out the first impossible hop of a path; ``None`` when nothing does."""
+        """Tell what rules out the first impossible hop of a path; return ``None`` if nothing does."""
         state = next((root for root in roots if hops and root.queue == hops[0].queue), None)
         for hop in hops:
             if state is None:

@@ -6,7 +6,7 @@ were seen, in the vocabulary of ``simulator.events`` as ``dlx simulate`` prints 
 history is replayed by running its scenario, so nothing has to be brought together: the
 lines of a large log go through Spark as they lie.
 
-What is compared: which event, when, in which queue, of which message, and the reason
+The replay compares which event, when, in which queue, of which message, and the reason
 where the log gives one. Messages are told apart by the order in which they first appear,
 because a simulator does not know a server's identities. A log that holds only some kinds of
 events says so in ``kinds``.

@@ -1,7 +1,7 @@
 """Replays column batches: rows in, the same rows with a verdict out.
 
 The rows of a message must follow each other, in order, within one partition
-(``simulator.replay.plan`` sees to it). What a row shows is one string, its
+(``simulator.replay.plan`` sees to it). Each row is reduced to one string, its
 signature, of which a real log has few; a message is then a short sequence of
 signature numbers, and messages with equal sequences have equal verdicts. So the
 work per message is one dictionary look-up, and the rules run once per sequence.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS, X_DEATH, DeathPoint, deaths_in_header
+from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS, X_DEATH, DeathPoint, deaths_in_header, without_times
 from dlx.delivery_counts import COUNT_HEADERS
 from dlx.delivery_headers import stored_headers
 from dlx.message import Message, published
@@ -91,10 +91,10 @@ def publish_of(row: Row, user_headers: Mapping[str, Any], release: Release) -> M
 
 
 def message_of(row: Row, parent: Message | None, user_headers: Mapping[str, Any], release: Release) -> Message:
-    """The message as a delivery showed it.
+    """Return the message as a delivery showed it.
 
-    What a delivery does not show (BCC keys, whether ``x-death`` is the broker's)
-    comes from ``parent``, the message as it was predicted, where there is one.
+    A delivery does not show BCC keys, or whether ``x-death`` is the broker's: those
+    come from ``parent``, the predicted message, if it is known.
     """
     seen, headers = row.visible, dict(row.headers)
     for name in _OF_A_DELIVERY:
@@ -127,7 +127,7 @@ def message_of(row: Row, parent: Message | None, user_headers: Mapping[str, Any]
 
 
 def visible(message: Message) -> Visible:
-    """What a row shows of the message."""
+    """Return what a row shows of the message."""
     headers = stored_headers(message)
     deaths = headers.get(X_DEATH)
     shown = {name: headers[name] for name in _SHOWN if name in headers}
@@ -135,7 +135,7 @@ def visible(message: Message) -> Visible:
         message.exchange,
         message.routing_keys,
         message.expiration,
-        None if deaths is None else _encode(_without_times(deaths)).decode(),
+        None if deaths is None else _encode(without_times(deaths)).decode(),
         _encode(shown).decode(),
     )
 
@@ -145,16 +145,6 @@ def _with_times(deaths: Any) -> Any:
     if not isinstance(deaths, list):
         return deaths
     return [{**entry, "time": 0} if isinstance(entry, dict) else entry for entry in deaths]
-
-
-def _without_times(deaths: Any) -> Any:
-    if not isinstance(deaths, list):
-        return deaths
-    return [_untimed(entry) if isinstance(entry, Mapping) else entry for entry in deaths]
-
-
-def _untimed(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in entry.items() if name != "time"}
 
 
 def _point(headers: Mapping[str, Any], names: tuple[str, str, str]) -> DeathPoint | None:

@@ -35,12 +35,12 @@ Checked: TypeAlias = "Broker | Server | SimulatedBroker | HasBroker"
 
 
 def assert_dead_lettered(broker: Checked, *, to: str, reason: str | None = None, times: int | None = None) -> None:
-    """Dead letters are in the queue ``to``, ready to be delivered.
+    """Assert that dead letters are in the queue ``to``, ready to be delivered.
 
-    On a real server this waits up to five seconds for them. That there are none has to
-    last for a second, another number for two looks; what comes later is not seen. It
-    reads them and gives them back, so they are redelivered afterwards, and a quorum
-    queue counts that.
+    On a real server this waits up to five seconds for them. An empty queue has to stay
+    empty for a second, another number has to be seen twice; later messages are missed.
+    It reads the messages and gives them back, so they are redelivered afterwards, and a
+    quorum queue counts that.
 
     Args:
         broker: the broker.

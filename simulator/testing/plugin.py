@@ -112,7 +112,7 @@ def dlx_amqp_url(dlx_broker: Broker) -> str:
 
 @pytest.fixture
 def dlx_topology(dlx_broker: Broker) -> Topology:
-    """What was imported into the broker, as a ``dlx.topology.Topology``."""
+    """Return the ``dlx.topology.Topology`` of the definitions imported into the broker."""
     if dlx_broker.topology is None:
         raise _failed(_NOTHING_GIVEN)
     return dlx_broker.topology.topology

@@ -1,36 +1,33 @@
 """Drivers that keep each message in one queue: the document's Zaqar, and those on MongoDB and Swift.
 
-What differs between the three is in their profile. Left out: that MongoDB sweeps out
-expired messages only once a minute, that Swift lists objects late, and what happens
-between several pools or partitions.
+Their profiles say how the three differ. Not simulated: MongoDB sweeps out expired
+messages only once a minute, Swift lists objects late, and messages may be spread over
+several pools or partitions.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from dlx.zaqar import Message, Profile, Terms, claims
 from dlx.zaqar.metadata import DeadLettering, dead_lettering
 from simulator.events import Event
 from simulator.zaqar.endings import Ending, Ends
 from simulator.zaqar.ids import Ids
-from simulator.zaqar.store import SECOND_US, Draft, Page, Shown, Store, created, shown, still_holds
+from simulator.zaqar.store import SECOND_US, Draft, Page, Shown, Store, Stored, created, shown
 from simulator.zaqar.store_errors import Claimed, NotClaimed, no_claim, no_message, no_queue
 
 
-class _Stored(msgspec.Struct):
+class _Stored(Stored, kw_only=True):
     """A message, its place (``keeps_place``: in its first queue), its number among all, and where it is."""
 
-    message: Message
     number: int
     posted: int
-    project: str
     queue: str
 
 
@@ -68,7 +65,7 @@ class DocumentStore(Store):
             message = self._posted(draft, client, now_us)
             posted = next(self._all_numbers)
             number = next(self._numbers[project, queue]) if self.profile.keeps_place else posted
-            self._put(_Stored(message, number, posted, project, queue))
+            self._put(_Stored(message=message, number=number, posted=posted, project=project, queue=queue))
             self._tell(Event.PUBLISHED, now_us, project, message.id, queue)
             ids.append(message.id)
         return ids
@@ -222,25 +219,16 @@ class DocumentStore(Store):
             "queues": [stored.queue],
         }
 
-    def end_claims(self, now_us: int) -> None:
-        now_s = now_us // SECOND_US
-        for stored in self._all.values():
-            if stored.message.held(now_s):
-                self._freed(stored, now_us, "the claim was ended by hand")
-                stored.message = replace(stored.message, claim_expires_s=now_s - 1)
-
     # How it is done
+
+    def _kept(self) -> Mapping[str, _Stored]:
+        return self._all
 
     def _message_ends(self, ending: Ending) -> None:
         stored = self._all.get(ending.id)
         if stored is not None and stored.message.expires_s * SECOND_US == ending.at_us:
             self._take_out(stored)
             self._tell(Event.EXPIRED, ending.at_us, stored.project, ending.id, stored.queue)
-
-    def _hold_ends(self, ending: Ending) -> None:
-        stored = self._all.get(ending.id)
-        if stored is not None and still_holds(stored.message, ending):
-            self._freed(stored, ending.at_us, "the claim ran out")
 
     def _claim_ends(self, ending: Ending) -> None:
         claim = self._claims.get(ending.id)
@@ -279,11 +267,6 @@ class DocumentStore(Store):
 
     def _take_out(self, stored: _Stored) -> None:
         del self._places[stored.project, stored.queue][stored.message.id], self._all[stored.message.id]
-
-    def _freed(self, stored: _Stored, now_us: int, why: str) -> None:
-        if stored.message.held((now_us - 1) // SECOND_US):
-            claim = stored.message.claim_id
-            self._tell(Event.REQUEUED, now_us, stored.project, stored.message.id, stored.queue, claim, why)
 
     def _hands_out(self, stored: _Stored, was: Message, rule: DeadLettering | None, now_us: int) -> bool:
         """Whether the claim hands a message out; else it has moved it away."""

@@ -1,7 +1,7 @@
 """Zaqar's HTTP API v2, as an ASGI application.
 
 Below ``/v2`` it is Zaqar, without Keystone: the project is what the header
-``X-PROJECT-ID`` says. What Zaqar has not, for tests: ``GET /clock``, and
+``X-PROJECT-ID`` says. Added for tests: ``GET /clock``, and
 ``POST /clock/advance`` with ``{"hours": 1, "minutes": 1, "seconds": 1}``.
 """
 

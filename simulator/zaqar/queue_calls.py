@@ -32,7 +32,7 @@ _PURGE_AT_ONCE = 100
 
 
 def put(call: Call) -> Answer:
-    """Create a queue; one that is there stays as it is."""
+    """Create a queue, or change nothing if it exists."""
     body = call.request.body
     try:
         _check_length(body)

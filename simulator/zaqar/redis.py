@@ -13,11 +13,10 @@ Everything odd about it follows from its data structures:
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from dlx.zaqar import Message, Terms, claims
 from dlx.zaqar.metadata import DeadLettering, dead_lettering
@@ -25,17 +24,14 @@ from dlx.zaqar.profiles import REDIS
 from simulator.events import Event
 from simulator.zaqar.endings import Ending, Ends
 from simulator.zaqar.ids import Ids
-from simulator.zaqar.store import SECOND_US, Draft, Page, Shown, Store, created, shown, still_holds
+from simulator.zaqar.store import SECOND_US, Draft, Page, Shown, Store, Stored, created, shown
 from simulator.zaqar.store_errors import Claimed, Failed, NotClaimed, no_claim, no_message, no_queue
 
 
-class _Hash(msgspec.Struct):
+class _Hash(Stored, kw_only=True):
     """A message, when redis drops its key, and the queue it was put into last."""
 
-    message: Message
     key_until_us: int
-    project: str
-    queue: str | None
 
 
 class _Claim(msgspec.Struct):
@@ -72,7 +68,7 @@ class RedisStore(Store):
         ids = []
         for draft in drafts:
             message = self._posted(draft, client, now_us)
-            stored = self._hashes[message.id] = _Hash(message, 0, project, queue)
+            stored = self._hashes[message.id] = _Hash(message=message, key_until_us=0, project=project, queue=queue)
             self._live(stored, now_us)
             self._index(_set_key(project, queue), message.id)
             self._tell(Event.PUBLISHED, now_us, project, message.id, queue)
@@ -253,14 +249,10 @@ class RedisStore(Store):
             "queues": lists,
         }
 
-    def end_claims(self, now_us: int) -> None:
-        now_s = now_us // SECOND_US
-        for stored in self._hashes.values():
-            if stored.message.held(now_s):
-                self._freed(stored, now_us, "the claim was ended by hand")
-                stored.message = replace(stored.message, claim_expires_s=now_s - 1)
-
     # How it is done
+
+    def _kept(self) -> Mapping[str, _Hash]:
+        return self._hashes
 
     def _message_ends(self, ending: Ending) -> None:
         stored = self._hashes.get(ending.id)
@@ -269,11 +261,6 @@ class RedisStore(Store):
         del self._hashes[ending.id]
         if stored.queue is not None:
             self._tell(Event.EXPIRED, ending.at_us, stored.project, ending.id, stored.queue)
-
-    def _hold_ends(self, ending: Ending) -> None:
-        stored = self._hashes.get(ending.id)
-        if stored is not None and still_holds(stored.message, ending):
-            self._freed(stored, ending.at_us, "the claim ran out")
 
     def _claim_ends(self, ending: Ending) -> None:
         claim = self._claims.get(ending.id)
@@ -293,11 +280,6 @@ class RedisStore(Store):
     def _hold(self, stored: _Hash) -> None:
         message = stored.message
         self._endings.add(Ending(message.claim_expires_s * SECOND_US, Ends.HOLD, message.id, message.claim_id))
-
-    def _freed(self, stored: _Hash, now_us: int, why: str, claim_id: str | None = None) -> None:
-        if stored.message.held((now_us - 1) // SECOND_US) and stored.queue is not None:
-            claim = claim_id or stored.message.claim_id
-            self._tell(Event.REQUEUED, now_us, stored.project, stored.message.id, stored.queue, claim, why)
 
     def _is_free(self, id: str, now_s: int) -> bool:
         return id in self._hashes and not self._hashes[id].message.held(now_s)

@@ -54,6 +54,14 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     include_delayed: bool = False
 
 
+class Stored(msgspec.Struct, kw_only=True):
+    """A message as a driver keeps it: of which project, and in which queue (or the last one it was put into)."""
+
+    message: Message
+    project: str
+    queue: str | None
+
+
 class Store(ABC):
     """The queues of all projects, as one driver keeps them.
 
@@ -73,17 +81,17 @@ class Store(ABC):
     # Queues
 
     def queue_exists(self, project: str, queue: str) -> bool:
-        """Whether it was created and not deleted."""
+        """Return whether the queue was created and not deleted."""
         return (project, queue) in self._queues
 
     def metadata(self, project: str, queue: str) -> dict[str, Any]:
-        """What was set for it. Raises ``Missing``."""
+        """Return the metadata that was set for the queue. Raises ``Missing``."""
         if (project, queue) not in self._queues:
             raise no_queue(project, queue)
         return self._queues[project, queue]
 
     def create_queue(self, project: str, queue: str, metadata: Mapping[str, Any]) -> bool:
-        """Create it; ``False`` where it is there already, and stays as it is."""
+        """Create the queue, or return ``False`` and change nothing if it exists."""
         if self.queue_exists(project, queue):
             return False
         self._queues[project, queue] = dict(metadata)
@@ -122,10 +130,10 @@ class Store(ABC):
 
     @abstractmethod
     def get(self, project: str, queue: str, message_id: str, now_us: int) -> Shown:
-        """One message. Raises ``Missing``."""
+        """Return one message. Raises ``Missing``."""
 
     def get_many(self, project: str, queue: str, message_ids: Sequence[str], now_us: int) -> list[Shown]:
-        """Those of the messages that are there."""
+        """Return the messages that exist, and leave out the others."""
         found = []
         for id in message_ids:
             with contextlib.suppress(Missing):
@@ -149,11 +157,11 @@ class Store(ABC):
 
     @abstractmethod
     def stats(self, project: str, queue: str, now_us: int) -> dict[str, Any]:
-        """How many messages there are, and the oldest and newest. Raises ``Missing`` and ``Failed``."""
+        """Return the number of messages, the oldest and the newest. Raises ``Missing`` and ``Failed``."""
 
     @abstractmethod
     def claim(self, project: str, queue: str, terms: Terms, limit: int, now_us: int) -> tuple[str | None, list[Shown]]:
-        """Claim messages: the claim's id and what it hands out. What it moves away is not among it.
+        """Claim messages; return the claim's id and the messages, without those that it moves away.
 
         Raises ``Uncountable``; messages may then be claimed all the same.
         """
@@ -178,9 +186,17 @@ class Store(ABC):
     def look(self, project: str, message_id: str, now_us: int) -> dict[str, Any]:
         """One message as the driver keeps it, in seconds from now, and the queues that list it."""
 
-    @abstractmethod
     def end_claims(self, now_us: int) -> None:
         """Turn back the end of every running claim to a second ago, as by hand in the database."""
+        now_s = now_us // SECOND_US
+        for stored in self._kept().values():
+            if stored.message.held(now_s):
+                self._freed(stored, now_us, "the claim was ended by hand")
+                stored.message = msgspec.structs.replace(stored.message, claim_expires_s=now_s - 1)
+
+    @abstractmethod
+    def _kept(self) -> Mapping[str, Stored]:
+        """Return all messages by id."""
 
     @abstractmethod
     def _delete_messages(self, project: str, queue: str, now_us: int) -> None:
@@ -191,14 +207,22 @@ class Store(ABC):
         """Drop a message that has expired, unless the ending is overtaken."""
 
     @abstractmethod
-    def _hold_ends(self, ending: Ending) -> None:
-        """Tell that a claim holds a message no longer, unless the ending is overtaken."""
-
-    @abstractmethod
     def _claim_ends(self, ending: Ending) -> None:
         """Drop a claim that ran out, unless the ending is overtaken."""
 
     # What they share
+
+    def _hold_ends(self, ending: Ending) -> None:
+        """Tell that a claim holds a message no longer, unless the ending is overtaken."""
+        stored = self._kept().get(ending.id)
+        if stored is not None and _still_holds(stored.message, ending):
+            self._freed(stored, ending.at_us, "the claim ran out")
+
+    def _freed(self, stored: Stored, now_us: int, why: str, claim_id: str | None = None) -> None:
+        """Tell that a claim (by default the one that the message names) no longer holds the message."""
+        if stored.message.held((now_us - 1) // SECOND_US) and stored.queue is not None:
+            claim = claim_id or stored.message.claim_id
+            self._tell(Event.REQUEUED, now_us, stored.project, stored.message.id, stored.queue, claim, why)
 
     def _posted(self, draft: Draft, client: str, now_us: int) -> Message:
         return messages.posted(
@@ -233,7 +257,7 @@ class Store(ABC):
         )
 
 
-def still_holds(message: Message, ending: Ending) -> bool:
+def _still_holds(message: Message, ending: Ending) -> bool:
     """Whether it is still the claim of the ending that holds the message until then."""
     return message.claim_id == ending.claim and message.claim_expires_s * SECOND_US == ending.at_us
 

@@ -24,12 +24,12 @@ class Failed(RuntimeError):
 
 
 def no_queue(project: str, queue: str) -> Missing:
-    """What is raised for a queue that was never created."""
+    """Return the error for a queue that was never created."""
     return Missing(f"Queue {queue} does not exist for project {project}")
 
 
 def no_message(project: str, queue: str, message_id: str) -> Missing:
-    """What is raised for a message that is not there."""
+    """Return the error for a message that does not exist."""
     return Missing(f"Message {message_id} does not exist in queue {queue} for project {project}")
 
 

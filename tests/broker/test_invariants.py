@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from dlx.operator_errors import OperatorError
 from dlx.releases import RELEASES
 from dlx.topology import Policy
 from simulator.broker import Broker, agenda, commands
-from simulator.broker.operator_errors import OperatorError
 from simulator.broker.replies import Delivered
 from simulator.events import Event
 from tests.broker.invariants import Ledger, check

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 
 from dlx.deaths import DeathPoint
 from dlx.field_values import DeepTable, Long
+from dlx.operator_errors import OperatorError
 from dlx.releases import RELEASES, release
 from dlx.topology import Policy
 from simulator.broker import Broker, commands, snapshots
 from simulator.broker.object_graph import Decoder, Encoder, Kind
-from simulator.broker.operator_errors import OperatorError
 from simulator.broker.snapshots import KINDS
 from simulator.events import Event
 from simulator.message_history import RecordingBroker

@@ -72,7 +72,7 @@ def test_the_delay_is_kept(system: str) -> None:
 def test_zaqar_has_no_delay_and_says_so() -> None:
     found = outcome("zaqar", {"name": "m", "fails": "always"}, retry_delay_ms=7_000)
     assert found.messages[0].delays_ms == [0, 0]
-    assert found.notes == ["retry_delay_ms: there is none; a message that is released is free at once"]
+    assert found.notes == ["retry_delay_ms: Zaqar has none; a released message can be claimed at once"]
 
 
 def test_parts_of_a_second_are_rounded_up_where_there_are_none() -> None:

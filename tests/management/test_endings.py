@@ -48,8 +48,8 @@ class World:
         body = {"durable": True, "arguments": arguments or {}}
         assert self.api("PUT", f"/api/queues/%2F/{queue}", body).status == 201
 
-    def publish(self, message_id: str = "m", key: str = "q", *, mandatory: bool = False) -> None:
-        self.do(Publish(CHANNEL, "", key, {"message_id": message_id}, b"x", mandatory=mandatory))
+    def publish(self, message_id: str = "m", key: str = "q", *, mandatory: bool = False, **properties: Any) -> None:
+        self.do(Publish(CHANNEL, "", key, {"message_id": message_id, **properties}, b"x", mandatory=mandatory))
 
     def get(self, ackmode: str, queue: str = "q") -> None:
         body = {"count": 1, "ackmode": ackmode, "encoding": "auto"}
@@ -103,6 +103,16 @@ def test_a_dead_letter_that_no_queue_is_bound_for() -> None:
         "No queue was bound for its dead letter from 'q' (rejected): it is gone"
         " (exchange 'amq.fanout' routes ['q'] to no queue)."
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "who"), [(TO_DEAD, "the queue"), (TO_DEAD | AT_LEAST_ONCE, "the dead-letter worker")]
+)
+def test_a_forged_history_that_crashes_who_reads_it(arguments: dict[str, Any], who: str) -> None:
+    world = World(arguments, "3.10")
+    world.publish(headers={"x-death": ["forged"]})
+    world.get("reject_requeue_false")
+    assert world.told()[-2:] == dropped("rejected", f"{who} crashed: x-death holds an element that is not a table")
 
 
 def test_a_message_that_no_queue_is_bound_for() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from dlx.operator_errors import OperatorError
 from simulator.bootstrap import start_broker
 from simulator.broker import Broker
 from simulator.broker.commands import ImportDefinitions
-from simulator.broker.operator_errors import OperatorError
 from simulator.definitions import DefinitionsError
 
 RELEASES = ("3.8", "3.10", "3.13", "4.0", "4.3")

@@ -1,7 +1,7 @@
 """The list of faults: ``faults/*.toml``, one file for each subject.
 
 A fault replaces a text that occurs exactly once in its file. The list belongs to the
-tree as it is: where a text is gone, the fault has to be written anew.
+tree as it is: where a text is gone, the fault has to be rewritten.
 """
 
 from __future__ import annotations

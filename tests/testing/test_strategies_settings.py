@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dlx
+from dlx.operator_errors import OperatorError
 from dlx.policies import pattern_found
 from dlx.releases import RELEASES, release
 from simulator.broker import Broker
 from simulator.broker.commands import DeclareQueue, OpenChannel, OpenConnection, SetPolicy
-from simulator.broker.operator_errors import OperatorError
 from simulator.broker.replies import ChannelClosed, QueueDeclared
 from simulator.testing.strategies import policies, queue_arguments, queues, settings
 from tests.testing.reaching import reached

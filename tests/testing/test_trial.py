@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from dlx import Policy
-from simulator.broker.operator_errors import OperatorError
+from dlx.operator_errors import OperatorError
 from simulator.events import Event
 from simulator.scenario import steps
 from simulator.testing import Property, PropertyBroken, Trial, replay

@@ -1,4 +1,4 @@
-"""Messages tried again: through a wait queue, by requeueing, by publishing them anew."""
+"""Retries messages: through a wait queue, by requeueing them, by publishing them again."""
 
 from __future__ import annotations
 

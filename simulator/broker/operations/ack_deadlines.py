@@ -1,7 +1,7 @@
 """How long a delivery may stay unacknowledged, and when somebody notices that it is late.
 
 Until 4.2 the channel looks at its oldest delivery once a minute. From 4.3 on only
-quorum queues care, each delivery to the millisecond. What happens then is in ``ack_timeouts``.
+quorum queues care, each delivery to the millisecond. ``ack_timeouts`` acts on a late delivery.
 
 Source: rabbit_channel.erl evaluate_consumer_timeout (4.0.5); rabbit_fifo.erl evaluate_consumer_timeout (4.3.5).
 """

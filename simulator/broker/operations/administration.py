@@ -1,7 +1,7 @@
 """What operators do: virtual hosts, users, permissions, policies, tracing.
 
-Policies act on live queues at once: settings are resolved anew, limits applied, and
-what at-least-once dead-lettering holds is tried again.
+Policies act on live queues at once: the broker resolves settings again, applies
+limits, and retries the messages that at-least-once dead-lettering holds.
 
 Definitions documents are imported in ``definitions_import``.
 
@@ -10,10 +10,7 @@ Source: rabbit_vhost.erl, rabbit_auth_backend_internal.erl, rabbit_policy.erl.
 
 from __future__ import annotations
 
-from typing import Any
-
-from dlx import amqp_errors, policy_validation
-from dlx.erlang_printing import Atom
+from dlx import amqp_errors, operator_errors, policy_validation
 from dlx.policy_validation import PolicyRefusedError, pattern_error
 from dlx.settings import AT_LEAST_ONCE, effective_settings
 from dlx.topology import CLASSIC, STOCK_EXCHANGES, Policy
@@ -38,7 +35,6 @@ from simulator.broker.operations import (
     queue_lifecycle,
     queues,
 )
-from simulator.broker.operator_errors import OperatorError, refused
 from simulator.broker.state import NodeState, Permissions, QueueState, User, VirtualHost
 
 # Virtual hosts and users
@@ -80,7 +76,7 @@ def add_user(node: NodeState, command: AddUser) -> None:
 def delete_user(node: NodeState, command: DeleteUser) -> None:
     """Delete a user; its connections are closed."""
     if node.users.pop(command.name, None) is None:
-        raise OperatorError(f"Object Not Found: user '{command.name}'", 404)
+        raise operator_errors.no_user_to_delete(command.name)
     for connection in [c for c in node.connections.values() if c.user.name == command.name]:
         connections.force_close(node, connection, amqp_errors.user_deleted(command.name))
 
@@ -89,7 +85,7 @@ def set_permissions(node: NodeState, command: SetPermissions) -> None:
     """Set what a user may do in a virtual host; its channels go by it at once."""
     _vhost(node, command.vhost)
     for pattern in (command.configure, command.write, command.read):
-        _check_pattern(pattern, list(map(ord, pattern)), node)
+        _check_pattern(pattern, node, shown=list(map(ord, pattern)))
     granted = Permissions(command.configure, command.write, command.read)
     _user(node, command.user).permissions[command.vhost] = granted
     _forget_allowed(node)
@@ -104,10 +100,10 @@ def clear_permissions(node: NodeState, command: ClearPermissions) -> None:
 def set_topic_permissions(node: NodeState, command: SetTopicPermissions) -> None:
     """Set the routing keys with which a user may publish to a topic exchange and bind from it."""
     for pattern in (command.write, command.read):
-        _check_pattern(pattern, pattern.encode(), node)
+        _check_pattern(pattern, node, shown=pattern)
     missing = command.exchange not in _vhost(node, command.vhost).exchanges
     if missing and node.release.topic_permissions_need_exchange:
-        raise refused((Atom("no_such_exchange"), command.exchange.encode()))
+        raise operator_errors.no_exchange_for_topic_permissions(command.exchange)
     key = (command.vhost, command.exchange)
     _user(node, command.user).topic_permissions[key] = (command.write, command.read)
     _forget_allowed(node)
@@ -122,10 +118,10 @@ def clear_topic_permissions(node: NodeState, command: ClearTopicPermissions) -> 
     _forget_allowed(node)
 
 
-def _check_pattern(pattern: str, shown: Any, node: NodeState) -> None:
+def _check_pattern(pattern: str, node: NodeState, *, shown: str | list[int]) -> None:
     error = pattern_error(pattern, node.release)
     if error is not None:
-        raise refused((Atom("invalid_regexp"), shown, error))
+        raise operator_errors.invalid_permission_pattern(shown, error)
 
 
 def _forget_allowed(node: NodeState) -> None:
@@ -163,14 +159,14 @@ def check_policy(node: NodeState, policy: Policy, *, operator: bool) -> None:
             release=node.release,
         )
     except PolicyRefusedError as error:
-        raise OperatorError(f"Validation failed\n\n{error}\n", error.status) from error
+        raise operator_errors.invalid_parameter(str(error), error.status) from error
 
 
 def clear_policy(node: NodeState, command: ClearPolicy) -> None:
     """Remove a policy or operator policy."""
     vhost = _vhost(node, command.vhost)
     if _policies(vhost, command.operator).pop(command.name, None) is None:
-        raise OperatorError("Object Not Found", 404)
+        raise operator_errors.no_policy()
     apply_policies(node, vhost)
 
 
@@ -210,12 +206,12 @@ def _reconfigure(node: NodeState, queue: QueueState) -> None:
 def _vhost(node: NodeState, name: str) -> VirtualHost:
     vhost = node.vhosts.get(name)
     if vhost is None:
-        raise OperatorError(f"vhost '{name}' not found", 404)
+        raise operator_errors.no_vhost(name)
     return vhost
 
 
 def _user(node: NodeState, name: str) -> User:
     user = node.users.get(name)
     if user is None:
-        raise OperatorError(f"user '{name}' not found", 404)
+        raise operator_errors.no_user(name)
     return user

@@ -1,8 +1,8 @@
 """At-least-once dead-lettering: a worker for each quorum queue republishes what the queue holds.
 
 It has 32 messages in hand at most, and republishes each until every queue that it is
-routed to has taken it. What found no queue or was refused is tried again after three
-minutes, and when a policy changes.
+routed to has taken it. It retries a message that found no queue or was refused after
+three minutes, and when a policy changes.
 
 Source: rabbit_fifo_dlx.erl, rabbit_fifo_dlx_worker.erl.
 """
@@ -48,7 +48,7 @@ def _work(node: NodeState, queue: QueueState) -> None:
         except QueueCrashError as error:
             dead_letters.count_held(queue, pending.copy, -1)
             why = f"the dead-letter worker crashed: {error}"
-            dead_letters.ended(node, queue, pending.copy, pending.reason, "no dead-letter exchange", why)
+            dead_letters.ended(node, queue, pending.copy, pending.reason, "queue crashes", why)
             continue
         queue.in_hand.append(pending)
         _forward(node, queue, pending)

@@ -15,6 +15,7 @@ from dlx.dead_lettering import DeadLetter
 from dlx.death_headers import QueueCrashError
 from dlx.deaths import REJECTED
 from dlx.delivery_counts import Counts, carried
+from dlx.letter_copies import CopyOutcome
 from dlx.message import Message
 from dlx.settings import AT_LEAST_ONCE
 from dlx.topology import CLASSIC, QUORUM
@@ -25,19 +26,20 @@ from simulator.events import Event
 
 _REMEMBERED = 1_000
 
-_ENDS = {
+_ENDS: dict[CopyOutcome, Event] = {
     "dead-lettered": Event.DEAD_LETTERED,
     "no dead-letter exchange": Event.DROPPED,
     "dead-letter exchange missing": Event.DROPPED,
     "unroutable": Event.UNROUTABLE,
     "cycle": Event.CYCLE_DROPPED,
+    "queue crashes": Event.DROPPED,
 }
 
 
 def die(node: NodeState, queue: QueueState, copy: Copy, reason: str) -> bool:
     """Dead-letter a copy that ``queue`` no longer holds; return whether it survives and is to be requeued."""
     settings = queue.settings
-    if settings.dead_letter_exchange is None:
+    if settings.dead_letter_exchange is None:  # asked here first, since a full queue without one drops many a message
         ended(node, queue, copy, reason, "no dead-letter exchange", "the queue has no dead-letter exchange")
     elif settings.dead_letter_strategy == AT_LEAST_ONCE:
         _hold(node, queue, copy, reason)
@@ -68,7 +70,7 @@ def _crashed(node: NodeState, queue: QueueState, copy: Copy, reason: str, error:
     persistent = queue.definition.durable and copy.message.properties.get("delivery_mode") == 2
     if persistent and reason == REJECTED and queue.definition.type == CLASSIC:
         return True
-    ended(node, queue, copy, reason, "no dead-letter exchange", f"the queue crashed: {error}")
+    ended(node, queue, copy, reason, "queue crashes", f"the queue crashed: {error}")
     return False
 
 
@@ -100,7 +102,7 @@ def _leaving(message: Message, count: int | None) -> Message:
     return message if count == message.delivery_count else msgspec.structs.replace(message, delivery_count=count)
 
 
-def ended(node: NodeState, queue: QueueState, copy: Copy, reason: str, outcome: str, why: str) -> None:
+def ended(node: NodeState, queue: QueueState, copy: Copy, reason: str, outcome: CopyOutcome, why: str) -> None:
     """Tell how a death ended, in the rules' words for it."""
     event = _ENDS[outcome]
     if event in node.watched:
@@ -134,7 +136,7 @@ def abandon(node: NodeState, queue: QueueState, why: str) -> None:
 
 
 def forget(node: NodeState, queue: QueueState, why: str = "") -> int:
-    """Drop what the queue holds, and return how many messages it was. What the worker has in hand still goes out."""
+    """Drop the dead messages that the queue holds; return how many. The worker still sends those it has taken."""
     count = queue.store.pending
     if Event.PURGED in node.watched:
         for pending in queue.discards:

@@ -1,7 +1,7 @@
 """Exchanges, queues and bindings: declared, bound, deleted.
 
-What is checked, in which order and with which words is in ``dlx.declarations`` and
-its neighbours; this file looks up, changes and answers.
+``dlx.declarations`` and its neighbours check arguments and word the refusals;
+this file looks up, changes and answers.
 
 Source: rabbit_channel.erl handle_method exchange.*, queue.*, binding_action_with_checks.
 """
@@ -109,9 +109,9 @@ def declare_queue(node: NodeState, command: DeclareQueue) -> None:
 def declared_consumers(queue: QueueState) -> int:
     """Return how many consumers queue.declare-ok counts; of a stream it counts 0.
 
-    To a quorum queue every basic.get that is not acknowledged is one, and so is a
-    cancelled consumer until it has acknowledged its deliveries; those that wait to
-    become the single active consumer are none.
+    A quorum queue also counts every basic.get that is not acknowledged, and a cancelled
+    consumer until it has acknowledged its deliveries. It does not count consumers that
+    wait to become the single active one.
     """
     if queue.definition.type == STREAM:
         return 0

@@ -2,7 +2,7 @@
 
 This goes section by section, in the release's order. In most sections everything is
 tried before the first refusal ends the import; policies and parameters end it at once.
-What was imported until then stays.
+The import does not undo what came before.
 
 Source: rabbit_definitions.erl apply_defs, add_queue_int, add_exchange_int, add_binding_int, format.
 """
@@ -12,12 +12,11 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable
-from html import escape
 from typing import Any
 
-from dlx import bindings, declarations, exchange_declarations
-from dlx.amqp_errors import NAMES, Refusal
-from dlx.erlang_printing import Atom, printed
+from dlx import bindings, declarations, exchange_declarations, operator_errors
+from dlx.amqp_errors import Refusal
+from dlx.operator_errors import OperatorError
 from dlx.topology import Binding, Exchange, Policy
 from simulator.broker.commands import (
     AddUser,
@@ -28,7 +27,6 @@ from simulator.broker.commands import (
     SetTracing,
 )
 from simulator.broker.operations import administration, exchanges, queue_lifecycle
-from simulator.broker.operator_errors import OperatorError, refused
 from simulator.broker.state import NodeState, VirtualHost
 from simulator.definitions import Definitions, DefinitionsError
 from simulator.json_values import NoFieldValueError, field_value
@@ -52,11 +50,11 @@ def import_definitions(node: NodeState, command: ImportDefinitions) -> None:
         document = _of_one_vhost(document)
     elif any("vhost" not in item for name in _NAMING_THEIR_VHOST for item in _objects(document, name)):
         status = 500 if node.release.definitions_without_vhost == "crash" else 400
-        raise _no_such_vhost(None, status)
+        raise operator_errors.vhost_not_specified(status)
     try:
         Definitions(document, "definitions", command.vhost)  # refuses what has a wrong type
     except DefinitionsError as error:
-        raise OperatorError(str(error)) from error
+        raise operator_errors.unusable_document(str(error)) from error
     for section in _sections(node, whole=command.vhost is None):
         _import_section(node, section, _objects(document, section), command.vhost)
 
@@ -111,12 +109,12 @@ def _add_user(node: NodeState, _vhost_name: str | None, item: Item) -> None:
     """Exported passwords are hashes, which say nothing here: a user that is new gets its name as password."""
     tags = item.get("tags")
     if "name" not in item:
-        raise refused((Atom("badkey"), Atom("name")))
+        raise operator_errors.missing_key("name")
     if tags is None:
-        raise refused(Atom("tags_not_present"))
+        raise operator_errors.tags_not_present()
     hashed = item.get("password_hash")
     if isinstance(hashed, str) and not _is_base64(hashed):
-        raise refused((Atom("not_base64"), hashed.encode()))
+        raise operator_errors.not_base64(hashed)
     name = _text(item, "name")
     known = node.users.get(name)
     password = item.get("password") or (known.password if known else name)
@@ -134,12 +132,12 @@ def _is_base64(text: str) -> bool:
 def _tags(given: Any) -> tuple[str, ...]:
     tags = given.split(",") if isinstance(given, str) else given
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-        raise refused(Atom("function_clause"))
+        raise operator_errors.wrong_type()
     return tuple(tag.strip() for tag in tags if tag.strip())
 
 
 def _add_vhost(node: NodeState, _vhost_name: str | None, item: Item) -> None:
-    """What the document does not say of a virtual host that exists stays as it is."""
+    """Add a virtual host; one that exists keeps the metadata that the document does not mention."""
     name = _text(item, "name")
     known = node.vhosts.get(name) or VirtualHost(name)
     said = {**(item.get("metadata") or {}), **item}
@@ -168,7 +166,7 @@ def _add_topic_permission(node: NodeState, vhost_name: str | None, item: Item) -
 def _user_and_vhost(node: NodeState, vhost_name: str | None, item: Item) -> tuple[str, str]:
     user = _text(item, "user")
     if user not in node.users:
-        raise refused((Atom("no_such_user"), user.encode()))
+        raise operator_errors.no_user_to_grant(user)
     return user, _vhost(node, vhost_name).name
 
 
@@ -186,13 +184,13 @@ def _add_parameter(node: NodeState, vhost_name: str | None, item: Item) -> None:
     vhost, component, name = _vhost(node, vhost_name), _text(item, "component"), _text(item, "name")
     place = _place(node, vhost, component=component, key=name)
     if component == "policy":
-        raise _told(node, f"policies may not be set using this method{place}")
+        raise operator_errors.imported_parameter(operator_errors.policy_as_parameter(), place, node.release)
     if component == "operator_policy":
         policy = _policy(name, item["value"])
         _check_policy(node, policy, place, operator=True)
         vhost.operator_policies[name] = policy
     elif component not in _UNHEEDED_COMPONENTS:
-        raise _told(node, f"Validation failed\n\ncomponent {component} not found\n{place}")
+        raise operator_errors.imported_parameter(operator_errors.unknown_component(component), place, node.release)
 
 
 def _policy(name: str, item: Item) -> Policy:
@@ -210,7 +208,7 @@ def _check_policy(node: NodeState, policy: Policy, place: str, *, operator: bool
     try:
         administration.check_policy(node, policy, operator=operator)
     except OperatorError as error:
-        raise _told(node, error.text + place) from error
+        raise operator_errors.imported_parameter(error, place, node.release) from error
 
 
 def _place(node: NodeState, vhost: VirtualHost, **names: str) -> str:
@@ -220,13 +218,6 @@ def _place(node: NodeState, vhost: VirtualHost, **names: str) -> str:
     between = " / " if "component" in names else " "
     named = {"vhost": vhost.name, **names}
     return " (" + between.join(f'{kind}: "{name}"' for kind, name in named.items()) + ")"
-
-
-def _told(node: NodeState, text: str) -> OperatorError:
-    if node.release.definitions_refusal_texts == "plain":
-        return OperatorError(text)
-    term = escape(text, quote=False).encode()
-    return OperatorError(printed(term), term=term)
 
 
 # Queues, exchanges, bindings
@@ -296,22 +287,14 @@ def _check_binding(node: NodeState, vhost_name: str | None, binding: Binding) ->
     )
     missing = [(kind, name) for kind, name, known in ends if name not in known]
     if missing:
-        raise _resources_missing(vhost.name, missing)
+        raise operator_errors.resources_missing(vhost.name, missing)
     source, destination = vhost.exchanges[binding.source], destinations[binding.destination]
     try:
         bindings.check_binding(
             source, binding.routing_key, binding.arguments, destination=destination, release=node.release
         )
     except bindings.BindingRefusal as refusal:
-        words = list(map(ord, refusal.words))
-        raise refused((Atom("binding_invalid"), words, list(refusal.terms))) from refusal
-
-
-def _resources_missing(vhost: str, missing: list[tuple[str, str]]) -> OperatorError:
-    terms = [
-        (Atom("not_found"), (Atom("resource"), vhost.encode(), Atom(kind), name.encode())) for kind, name in missing
-    ]
-    return refused((Atom("resources_missing"), terms))
+        raise operator_errors.invalid_binding(refusal.words, refusal.terms) from refusal
 
 
 def _arguments(item: Item) -> dict[str, Any]:
@@ -323,24 +306,18 @@ def _arguments(item: Item) -> dict[str, Any]:
 
 
 def _vhost(node: NodeState, name: str | None) -> VirtualHost:
-    vhost = node.vhosts.get(name) if isinstance(name, str) else None
-    if vhost is None:
-        raise _no_such_vhost(name)
-    return vhost
-
-
-def _no_such_vhost(name: str | None, status: int = 400) -> OperatorError:
     if not isinstance(name, str):
-        text = "Virtual host does not exist and is not specified in definitions file."
-        return OperatorError(text, status, (Atom("no_such_vhost"), Atom("undefined")))
-    text = f'Please create virtual host "{name}" prior to importing definitions.'
-    return OperatorError(text, status, (Atom("no_such_vhost"), name.encode()))
+        raise operator_errors.vhost_not_specified()
+    vhost = node.vhosts.get(name)
+    if vhost is None:
+        raise operator_errors.no_vhost_to_import_into(name)
+    return vhost
 
 
 def _text(item: Item, name: str) -> str:
     value = item.get(name)
     if not isinstance(value, str):
-        raise refused(Atom("function_clause"))
+        raise operator_errors.wrong_type()
     return value
 
 
@@ -348,12 +325,8 @@ def _as_operator_error(error: Refusal | NoFieldValueError | OperatorError) -> Op
     if isinstance(error, OperatorError):
         return error
     if isinstance(error, NoFieldValueError):
-        return refused(Atom(str(error)))
-    if error.code == 541:
-        return refused(Atom("badarg"))
-    name, explanation = NAMES[error.code].lower(), error.explanation
-    term = (Atom("amqp_error"), Atom(name), list(map(ord, explanation)), Atom("none"))
-    return OperatorError(f"{name}: {explanation}", term=term)
+        return operator_errors.unreadable_argument(str(error))
+    return operator_errors.imported(error)
 
 
 _IMPORTERS: dict[str, Callable[[NodeState, str | None, Item], None]] = {

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from dlx import amqp_errors
+from dlx import amqp_errors, letter_texts
 from dlx.message import Message, published
 from dlx.releases import Release
 from dlx.routing import route
@@ -167,8 +167,7 @@ def _unroutable(node: NodeState, channel: Channel, route: Route, body: bytes, ui
         route.counters.drop_unroutable += 1
     event = Event.RETURNED if mandatory else Event.UNROUTABLE
     if event in node.watched:
-        detail = f"exchange '{message.exchange}' routes {list(message.routing_keys)} to no queue"
-        node.happened(event, vhost, Copy(uid, message, body), detail=detail)
+        node.happened(event, vhost, Copy(uid, message, body), detail=letter_texts.routed(message, None))
 
 
 # Confirms and transactions

@@ -1,7 +1,7 @@
-"""One node as a value: what it remembers, what waits to be done, and what it has to say.
+"""The state of one node: its objects, its deadlines and its replies.
 
 The methods touch nothing but this state: they number and name things, look them up,
-set deadlines and note what happened. What follows from a command is in ``operations``.
+set deadlines and note what happened. ``operations`` carries out commands.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class NodeState:
         return found
 
     def queue(self, vhost: str, name: str) -> QueueState | None:
-        """Return the queue of that name, or ``None`` if there is none any more."""
+        """Return the queue of that name, or ``None`` if it does not exist."""
         host = self.vhosts.get(vhost)
         return None if host is None else host.queues.get(name)
 

@@ -42,8 +42,8 @@ class QueueState:
 
     ``consumers`` are all, in order of subscription; ``active`` those that may take a
     message, in the order in which they are served, ``blocked`` those whose prefetch
-    is used up, ``cancelled`` those that are gone but for their deliveries. ``unacked``
-    counts deliveries that wait, ``unacked_gets`` those to basic.get. ``discards`` are
+    is used up, ``cancelled`` those that have gone and left deliveries unacknowledged.
+    ``unacked`` counts the unacknowledged deliveries, ``unacked_gets`` those to basic.get. ``discards`` are
     dead messages that at-least-once dead-lettering holds, ``in_hand`` those that its
     worker has taken. ``due_us`` is when the store is looked after next,
     ``unused_due_us`` when it is looked whether the queue has been unused too long;

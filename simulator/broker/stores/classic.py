@@ -116,7 +116,7 @@ class ClassicStore:
         return iter(self._messages)
 
     def take(self) -> Copy:
-        """Remove the head. ``IndexError`` when there is none."""
+        """Remove and return the head. Raises ``IndexError`` when no message is ready."""
         copy = self._messages.popleft()
         self.ready -= 1
         self.ready_bytes -= copy.size
@@ -196,7 +196,7 @@ class ClassicStore:
         return self._gone(dead)
 
     def _set_timer(self, head: Copy | None) -> None:
-        """A timer that runs stays as it is unless the head expires more than a millisecond before."""
+        """Keep a running timer unless the head expires more than a millisecond before it."""
         if head is None or head.expires_us is None:
             return
         if self._timer_us is None or head.expires_us + 1_000 < self._timer_us:

@@ -28,9 +28,9 @@ Start = Literal["first", "last", "next"] | int | Moment
 
 
 def start(argument: Any, now_us: int) -> Start:
-    """What the argument means; an ``int`` is an offset. ``None``, no argument, is ``next``.
+    """Return where a consumer with this ``x-stream-offset`` starts; an ``int`` is an offset, no argument is ``next``.
 
-    Raises ``ValueError`` for what RabbitMQ refuses.
+    Raises ``ValueError`` for a value that RabbitMQ refuses.
     """
     match argument:
         case None:

@@ -1,10 +1,10 @@
 """The ready messages of a quorum queue.
 
 Returned messages are served first, in the order in which they came back; then the
-others, by priority where the release has priorities. What the queue does to its
-messages it does to the one that is served next: expiry (of each priority, in later
-releases) and drop-head take it. reject-publish tells publishers to stop once the
-queue is over its limit, and to go on when it has emptied to four fifths.
+others, by priority where the release has priorities. Expiry (of each priority, in
+later releases) and drop-head take the message that is served next. reject-publish
+tells publishers to stop once the queue is over its limit, and to go on when it has
+emptied to four fifths.
 
 Source: rabbit_fifo.erl; rabbit_fifo_client.erl enqueue.
 """
@@ -134,7 +134,7 @@ class QuorumStore:
         return chain(self._returns, self._messages, (entry[2] for entry in sorted(self._delayed)))
 
     def take(self) -> Copy:
-        """Remove the head. ``IndexError`` when there is none."""
+        """Remove and return the head. Raises ``IndexError`` when no message is ready."""
         copy = self._returns.popleft() if self._returns else self._messages.popleft()
         self.ready -= 1
         self.ready_bytes -= copy.size

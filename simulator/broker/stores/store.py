@@ -46,16 +46,16 @@ class Store(Protocol):
         """A message is published or dead-lettered into the queue: sets what belongs to this queue."""
 
     def refuses(self, copy: Copy, *, internal: bool, publisher: Hashable = None) -> bool:
-        """Whether overflow reject-publish turns the message away; ``internal``: it is a dead letter."""
+        """Return whether overflow reject-publish turns the message away; ``internal``: it is a dead letter."""
 
     def forget(self, publisher: Hashable) -> None:
-        """The publisher will not come back."""
+        """Forget what is kept for a publisher that will not come back."""
 
     def head(self) -> Copy | None:
-        """The message that would be delivered next."""
+        """Return the message that would be delivered next."""
 
     def waiting(self) -> Iterable[Copy]:
-        """All that is ready or waits for a delayed retry, in about the order in which it will be delivered."""
+        """Yield messages that are ready or wait for a delayed retry, in about their order of delivery."""
 
     def take(self) -> Copy:
         """Remove the head, to deliver it. It comes back by ``give_back`` or not at all."""

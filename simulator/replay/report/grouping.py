@@ -4,7 +4,7 @@ Queues that dead letters connect are together, and so are queues with the same
 first words in their names, as long as that stays readable. A queue into which many
 others dead-letter connects nothing: it stands at the edge of each of their
 pictures, and has one of its own. An exchange is one node for each set of queues
-that it connects there; the default exchange, which only names its target, is none.
+that it connects there. The default exchange, which only names its target, gets no node.
 """
 
 from __future__ import annotations

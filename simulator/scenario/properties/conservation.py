@@ -27,7 +27,7 @@ class Ledger:
         self._last = event
 
     def expected(self, broker: Broker) -> dict[tuple[str, str], int]:
-        """How many messages each queue must have now; those that must be empty are left out."""
+        """Return how many messages each queue must have now, without the queues that must be empty."""
         here = {
             (vhost.name, queue.name)
             for vhost in broker.vhosts.values()

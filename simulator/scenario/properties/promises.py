@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from dlx.deaths import DELIVERY_LIMIT, REJECTED, Death
 from dlx.message import Message
 from dlx.topology import STREAM
-from simulator.events import Event, Happened, sender_knows
+from simulator.events import Event, Happened, silent_loss
 from simulator.scenario.properties.invariants import ComesToRest, deaths_of
 from simulator.scenario.properties.property import Property
 
@@ -43,11 +43,8 @@ class Lossless(Property):
     def observe(self, trial: Trial, event: Happened, message: Message) -> None:
         """Look for the end of a copy that nobody acknowledged."""
         before, self._last = self._last, event
-        why = _LOSSES.get(event.event)
-        if why is None or event.queue is None or sender_knows(event, before):
-            return
-        if not _discarded(trial, event):
-            told = why.format(queue=event.queue, reason=event.reason)
+        if silent_loss(event, before) and not _discarded(trial, event):
+            told = _LOSSES[event.event].format(queue=event.queue, reason=event.reason)
             raise self.broken(f"{told} ({event.detail})" if event.detail else told, event)
 
 

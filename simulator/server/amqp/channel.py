@@ -35,7 +35,6 @@ from simulator.server.amqp.protocol_errors import (
     MalformedError,
     NotUtf8Error,
     cannot_decode,
-    fault,
 )
 
 STARTING, RUNNING, CLOSING, CLOSED = "starting", "running", "closing", "closed"
@@ -104,11 +103,9 @@ class Channel:
         if not self._method or self._remaining is not None or weight:
             raise self._misplaced()
         if class_id != _BASIC:
-            problem = f"expected content header for class {_BASIC}, got one for class {class_id} instead"
-            raise fault(505, problem, self._method)
+            raise Fault(amqp_errors.content_header_of_another_class(_BASIC, class_id), self._method)
         if self._release.content_size_checked and size > amqp_errors.MAX_MESSAGE_SIZE:
-            problem = f"content body size {size} exceeds maximum allowed size {amqp_errors.MAX_MESSAGE_SIZE}"
-            raise fault(501, problem, self._method)
+            raise Fault(amqp_errors.content_too_large(size), self._method)
         self._properties, self._size, self._remaining = payload[12:], size, size
         return None if size else self._content(b"")
 
@@ -122,7 +119,7 @@ class Channel:
         if remaining < 0:
             self._body.clear()
             if self._release.content_size_checked:
-                raise fault(501, "content body frame exceeds remaining content size", self._method)
+                raise Fault(amqp_errors.content_longer_than_announced(), self._method)
         elif self._size <= self._message_max_bytes:
             self._body.append(payload)
         return self._content(b"".join(self._body)) if remaining == 0 else None
@@ -130,11 +127,10 @@ class Channel:
     def _misplaced(self) -> Fault:
         """Return the fault of a frame that the channel does not wait for."""
         if not self._method:
-            return fault(505, "expected method frame, got non method frame instead")
+            return Fault(amqp_errors.no_method_frame())
         if self._remaining is not None:
-            return fault(505, "expected content body, got non content body frame instead", self._method)
-        problem = f"expected content header for class {_BASIC}, got non content header frame instead"
-        return fault(505, problem, self._method)
+            return Fault(amqp_errors.no_content_body(), self._method)
+        return Fault(amqp_errors.no_content_header(_BASIC), self._method)
 
     # Whole methods
 
@@ -163,11 +159,11 @@ class Channel:
     def _whole(self, name: str, fields: dict[str, Any]) -> Command | None:
         if name == "channel.open":
             if self.state != STARTING:
-                raise fault(504, "second 'channel.open' seen", name)
+                raise Fault(amqp_errors.channel_open_already(), name)
             self.state = RUNNING
             return OpenChannel(self.id)
         if self.state == STARTING:
-            raise fault(504, "expected 'channel.open'", name)
+            raise Fault(amqp_errors.channel_not_open(), name)
         if self.state == CLOSING:
             self._closing(name)
             return None
@@ -179,7 +175,7 @@ class Channel:
         self.output.muted = bool(fields.get("nowait")) or name == "basic.recover-async"
         command = command_for(name, self.id, fields)
         if command is None:
-            raise fault(503, "unimplemented method", name)
+            raise Fault(amqp_errors.unimplemented_method(), name)
         if name == "basic.recover-async" and not fields["requeue"]:
             raise Fault(amqp_errors.recover_without_requeue(), name)
         return command
@@ -216,7 +212,7 @@ def decoded(name: str, payload: bytes, release: Release) -> dict[str, Any]:
         return decode_fields(name, payload, surrogates=release.surrogates_are_utf_8)
     except CannotDecodeError:
         raise cannot_decode(payload[4:], name) from None
-    except NotUtf8Error as error:
-        raise fault(501, str(error)) from None
+    except NotUtf8Error:
+        raise Fault(amqp_errors.malformed_utf_8()) from None
     except MalformedError as error:
         raise CrashError(str(error)) from None

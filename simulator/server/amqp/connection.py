@@ -43,7 +43,6 @@ from simulator.server.amqp.protocol_errors import (
     Fault,
     MalformedError,
     NotUtf8Error,
-    fault,
     frame_too_large,
     misplaced,
     no_frame_end,
@@ -194,8 +193,7 @@ class Connection:
     def _new_channel(self, number: int) -> Channel:
         count, settings = len(self._channels), self._settings
         if count >= self.channel_max:
-            problem = f"number of channels opened ({count}) has reached the negotiated channel_max ({self.channel_max})"
-            raise fault(530, problem)
+            raise Fault(amqp_errors.too_many_channels(count, self.channel_max))
         self._channels[number] = channel = Channel(
             (self.id, number), self._outbox, settings.message_max_bytes, settings.release
         )
@@ -233,26 +231,26 @@ class Connection:
             raise CrashError("a method that does not exist")
         try:
             fields = decode_fields(name, payload)
-        except NotUtf8Error as error:
-            raise fault(501, str(error), name) from None
+        except NotUtf8Error:
+            raise Fault(amqp_errors.malformed_utf_8(), name) from None
         except MalformedError:
             raise Fault(amqp_errors.internal_error()) from None
         act = _METHODS.get((self.state, name))
         if act is None:  # in the state closed, nobody hears it
-            raise fault(504, f"unexpected method in connection state {self.state}", name)
+            raise Fault(amqp_errors.method_in_wrong_state(self.state), name)
         return act(self, fields)
 
     def _start_ok(self, fields: Mapping[str, Any]) -> None:
         mechanism = fields["mechanism"]
         if mechanism not in self._settings.release.sasl_mechanisms:
-            raise fault(503, f"unknown authentication mechanism '{mechanism}'")
+            raise Fault(amqp_errors.unknown_mechanism(mechanism))
         self.client_properties = fields["client_properties"]
         capabilities = self.client_properties.get("capabilities")
         self.capabilities = capabilities if isinstance(capabilities, dict) else {}
         self._outbox.told_of_cancels = self.capabilities.get("consumer_cancel_notify") is True
         found = credentials(mechanism, fields["response"])
         if found is None:
-            raise fault(502, "the response cannot be read")
+            raise Fault(amqp_errors.unreadable_response())
         if not self._authenticate(*found):
             self._refuse_login(mechanism)
             return
@@ -270,9 +268,9 @@ class Connection:
     def _tune_ok(self, fields: Mapping[str, Any]) -> None:
         channel_max, frame_max = fields["channel_max"], fields["frame_max"]
         if not 1 <= channel_max <= CHANNEL_MAX:
-            raise fault(530, "channel_max was not offered")
+            raise Fault(amqp_errors.not_offered("channel_max"))
         if not self._settings.release.frame_max_min <= frame_max <= FRAME_MAX:
-            raise fault(530, "frame_max was not offered")
+            raise Fault(amqp_errors.not_offered("frame_max"))
         self.channel_max, self.frame_max, self.heartbeat_s = channel_max, frame_max, fields["heartbeat"]
         self.patience_s = min(self.heartbeat_s or PATIENCE_MAX_S, PATIENCE_MAX_S)
         self._outbox.frame_max = frame_max

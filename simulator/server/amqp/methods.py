@@ -135,7 +135,7 @@ def decode_fields(name: str, data: bytes, *, surrogates: bool = False) -> dict[s
             offset, bit = offset + (bit > 0), 0
             fields[field], offset = _decode(data, offset, kind, passing)
     except UnicodeDecodeError:
-        raise NotUtf8Error("Malformed UTF-8 in shortstr") from None
+        raise NotUtf8Error(f"a name in {name}") from None
     except (IndexError, StructError) as error:
         raise CannotDecodeError(f"no {name}: {error}") from None
     if offset + (bit > 0) != len(data):

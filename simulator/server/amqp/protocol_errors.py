@@ -41,14 +41,9 @@ class FatalFault(Fault):
     """A fault after which the start of the next frame is unknown: nothing more is read."""
 
 
-def fault(code: int, explanation: str, method: str = "") -> Fault:
-    """Return a fault with RabbitMQ's reply code and text."""
-    return Fault(Refusal(code, explanation), method)
-
-
 def unexpected_frame(kind: int, payload: bytes, release: Release) -> Fault:
     """Return the fault of a frame that is not expected where it came."""
-    return fault(505, _beginning(kind, payload, release))
+    return Fault(Refusal(505, _beginning(kind, payload, release)))
 
 
 def misplaced(kind: int, payload: bytes, release: Release) -> Fault:
@@ -72,7 +67,7 @@ def no_frame_end(kind: int, payload: bytes, end: int, release: Release) -> Fatal
 
 def cannot_decode(payload: bytes, method: str) -> Fault:
     """Return the fault of a method whose frame is longer or shorter than its fields."""
-    return fault(501, f"cannot decode {_numbers(payload)}", method)
+    return Fault(Refusal(501, f"cannot decode {_numbers(payload)}"), method)
 
 
 def _frame_error(kind: int, payload: bytes, problem: Any, release: Release) -> Refusal:

@@ -240,7 +240,7 @@ class AmqpClient(asyncio.Protocol):
     def close(self, reason: str) -> None:
         """Close the connection as an operator does."""
         if self._connection.state == protocol.RUNNING:
-            forced = amqp_errors.Refusal(320, reason)
+            forced = amqp_errors.connection_closed_by_operator(reason)
             self._tell_broker(self._connection.close(forced.code, forced.text))
             self._node.has_output(self)
             self._await_goodbye()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dlx.operator_errors import OBJECT_NOT_FOUND
+
 
 class ApiError(Exception):
     """An answer with a status and a body ``{"error": ..., "reason": ...}``.
@@ -51,4 +53,4 @@ def not_authorised(reason: Any) -> ApiError:
 
 def object_not_found() -> ApiError:
     """Return the error 404 of a resource that does not exist."""
-    return ApiError(404, "Object Not Found", "Not Found")
+    return ApiError(404, OBJECT_NOT_FOUND, "Not Found")

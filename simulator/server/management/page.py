@@ -138,13 +138,12 @@ def _arrow(queue: QueueState, request: Request) -> str:
     if exchange is None:
         return '<span class="quiet">nowhere: they are dropped</span>'
     flow = queue.vhost.flow(request.broker.release)
-    letter = flow.readdressed(queue.name, Message(exchange="", routing_keys=(queue.name,)))
-    if letter is None:
+    sent = flow.sent_on(queue.name, Message(exchange="", routing_keys=(queue.name,)))
+    if sent is None:
         return f'→ <span class="bad">exchange {_code(exchange)}, which does not exist</span>'
-    found = flow.entries(letter)
-    links = (f'<a href="#{escape(quote(_anchor(queue.vhost, name)))}">{escape(name)}</a>' for name in found)
+    links = (f'<a href="#{escape(quote(_anchor(queue.vhost, name)))}">{escape(name)}</a>' for name in sent.queues)
     named = ", ".join(links) or '<span class="bad">no queue</span>'
-    return f"→ exchange {_code(exchange or '(default)')}, key {_code(letter.routing_key)} → {named}"
+    return f"→ exchange {_code(exchange or '(default)')}, key {_code(sent.message.routing_key)} → {named}"
 
 
 def _code(text: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
+from dlx import operator_errors
 from dlx.topology import Policy
 from simulator.broker import OperatorError, VirtualHost
 from simulator.broker.commands import ClearPolicy, SetPolicy
@@ -142,9 +143,9 @@ def _put_parameter(request: Request) -> None:
         raise not_found("vhost_not_found")
     value = request.json("value")["value"]
     if component == "policy":
-        raise bad_request("policies may not be set using this method")
+        raise operator_errors.policy_as_parameter()
     if component not in _COMPONENTS:
-        raise bad_request(f"Validation failed\n\ncomponent {component} not found\n")
+        raise operator_errors.unknown_component(component)
     if not isinstance(value, dict) or not {"pattern", "definition"} <= value.keys():
         raise Crash
     _set(request, value, operator=True)

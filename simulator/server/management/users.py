@@ -14,6 +14,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
+from dlx import operator_errors
 from simulator.broker import User
 from simulator.broker.commands import (
     AddUser,
@@ -92,7 +93,7 @@ def _one(request: Request) -> Any:
 def _put(request: Request) -> None:
     document = request.json()
     if "tags" not in document:
-        raise bad_request("tags_not_present")
+        raise operator_errors.tags_not_present()
     if isinstance(document["tags"], list) and request.api.user_tags == "string":
         raise Crash
     given = tag_names(document["tags"])

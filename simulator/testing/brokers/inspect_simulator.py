@@ -10,7 +10,7 @@ from dlx.delivery_headers import stored_headers
 from dlx.value_kinds import value_kind
 from simulator.broker import Broker, QueueState
 from simulator.broker.commands import PassTime
-from simulator.events import DEATHS, LOSSES, REFUSALS, Event, Happened, sender_knows
+from simulator.events import DEATHS, REFUSALS, Event, Happened, silent_losses
 from simulator.message_history import MessageHistory, RecordingBroker
 from simulator.server.in_process import Server
 from simulator.server.node import YEAR_10000_US
@@ -145,10 +145,11 @@ class SimulatorInspection:
         def look(broker: RecordingBroker) -> list[str]:
             _check_complete(broker)
             found = broker.histories.find(vhost=self._subject.vhost, lost=True)
-            lost = [history for history in found if silent_losses(history)]
+            lost = [history for history in found if silent_losses(history.events)]
             lines = []
             for history in lost[:SHOWN]:
-                how = _some([_sentence(event) for event in silent_losses(history)], " {} more copies of it were lost.")
+                told = [_sentence(event) for event in silent_losses(history.events)]
+                how = _some(told, " {} more copies of it were lost.")
                 lines += [f"{_named(history)}: {' '.join(how)}", *_history(broker, history)]
             if len(lost) > SHOWN:
                 lines.append(f"and {len(lost) - SHOWN:,} more messages")
@@ -169,18 +170,6 @@ class SimulatorInspection:
         return _some(told, "and {} more events") + self._subject.read(
             lambda real: [line for uid in list(uids)[:SHOWN] for line in _told(real, real.histories.get(uid))]
         )
-
-
-def silent_losses(history: MessageHistory) -> list[Happened]:
-    """Return the events that lost copies of the message, although its publisher was not told.
-
-    A publish that no queue takes is not one of them, since its publisher can know.
-    """
-    return [
-        event
-        for event, before in zip(history.events, (None, *history.events), strict=False)
-        if event.event in LOSSES and event.queue is not None and not sender_knows(event, before)
-    ]
 
 
 def _check_complete(broker: RecordingBroker) -> None:

@@ -48,7 +48,7 @@ class Counterexample:
         self.history, self.broken, self.definitions, self.note = history, broken, definitions, note
 
     def events(self, release: str) -> list[Happened]:
-        """What happened to the message that it is about."""
+        """Return what happened, under ``release``, to the message that broke the property."""
         return events_of(self.definitions, self.broken.history, release, self.broken)
 
 
@@ -152,7 +152,7 @@ class Finder:
         return self._breaks(history, self.definitions_for(history), until_s)
 
     def play(self, history: History, make: Callable[[], Property] | None = None) -> Counterexample | None:
-        """What the history breaks as it stands, ended where it does; ``None`` for nothing.
+        """Play the history unchanged and return what it breaks, cut off there; ``None`` if it breaks nothing.
 
         ``make`` makes another property to look for. Raises ``OperatorError`` for a step that RabbitMQ refuses.
         """
@@ -175,7 +175,7 @@ class Finder:
             return None
 
     def definitions_for(self, history: History) -> Mapping[str, Any]:
-        """The definitions that matter to a history, as small as can be."""
+        """Return the smallest definitions that contain everything the history uses."""
         if self._whole:
             return self._document
         published = [step for step in once(history) if isinstance(step, Publish)]
@@ -197,7 +197,7 @@ def _played(trial: Trial, history: History) -> Counterexample | None:
 
 
 def once(path: History) -> Iterator[AnyStep]:
-    """The steps of a path, each as it is done once."""
+    """Yield the steps of a path, with each repeated step once."""
     for step in path:
         if isinstance(step, steps.Repeat):
             yield from once(step.steps)

@@ -1,8 +1,8 @@
-"""Large limits made small, so that filling a queue of ten million takes no longer than filling one of a thousand.
+"""Makes large limits small, so that filling a queue of ten million takes no longer than filling one of a thousand.
 
-What happens at a limit does not depend on how large it is, only on which of several
-limits is the larger. A history that was found is then tried with the true limits,
-where that does not take too long.
+A queue behaves the same at a small limit and at a large one; only which of several
+limits is larger matters. The search then tries a history that it found with the true
+limits, unless that takes too long.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _is_limit(key: str, value: Any) -> bool:
 
 
 def unscaled(history: History, limits: Mapping[int, int]) -> Iterator[History]:
-    """What the history may be with the true limits, the likeliest first; the last goes beyond every limit.
+    """Yield what the history may be with the true limits, likeliest first; the last goes beyond every limit.
 
     A message that is to go through several limits takes as many as they hold together, and some more.
     """

@@ -18,7 +18,7 @@ YEAR_MS = 366 * 86_400_000
 
 
 def failures(queue: QueueState) -> Iterator[History]:
-    """What a consumer of the queue can do to a message: fail it once for good, or again and again until it settles."""
+    """Yield the ways in which a consumer can fail a message: once for good, or again and again until it settles."""
     name, vhost = queue.name, queue.vhost.name
     limit = queue.settings.delivery_limit
     times = CRASHES if limit is None else limit + 1
@@ -93,7 +93,7 @@ def fail_all(trial: Trial) -> bool:
 
 
 def too_many(queue: QueueState, trial: Trial) -> Iterator[tuple[int, int]]:
-    """How many messages of which size a queue of limited length cannot hold, though others on the way hold one."""
+    """Yield pairs (messages, bytes each) that overflow a queue of limited length, while other queues hold one."""
     settings = queue.settings
     if queue.definition.type == STREAM:
         return

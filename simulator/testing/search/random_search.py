@@ -38,7 +38,7 @@ def search_at_random(search: Search, first_seed: int, steps_max: int, tick: Tick
 
 
 def _confirmed(search: Search, broken: PropertyBroken) -> Counterexample | None:
-    """Return the counterexample; that of an invariant stays as it is, for the simulator is at fault there."""
+    """Return the counterexample, shortened unless it breaks an invariant: then the simulator is at fault."""
     if broken.property != search.property.name:
         return search.play(broken.history, lambda: named(broken.property))
     return search.counterexample(broken.history) or search.play(broken.history)

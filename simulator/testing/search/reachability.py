@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dlx.message import Message, published
-from dlx.message_flow import MessageFlow
+from dlx.message_flow import MessageFlow, SentOn
 from dlx.releases import Release
 from dlx.settings import alternate_exchange
 from dlx.topology import Topology
@@ -64,17 +64,18 @@ def _asks_for_deaths(topology: Topology) -> bool:
 
 def reached(flow: MessageFlow, publishes: Iterable[Publish]) -> tuple[set[str], set[str]]:
     """Return the queues that the messages and their dead letters can come to, and the exchanges on the way."""
-    ahead = [message_of(each, flow.release) for each in publishes]
+    messages = [message_of(each, flow.release) for each in publishes]
+    ahead = [SentOn(message, flow.entries(message)) for message in messages]
     queues: set[str] = set()
-    seen = {_address(message) for message in ahead}
+    seen = {_address(message) for message in messages}
     while ahead:
-        message = ahead.pop()
-        for name in flow.entries(message):
-            queues.add(name)
-            letter = flow.readdressed(name, message)
-            if letter is not None and _address(letter) not in seen:
-                seen.add(_address(letter))
-                ahead.append(letter)
+        message, entered = ahead.pop()
+        queues.update(entered)
+        for name in entered:
+            onward = flow.sent_on(name, message)
+            if onward is not None and _address(onward.message) not in seen:
+                seen.add(_address(onward.message))
+                ahead.append(onward)
     return queues, _passed(flow.topology, {exchange for exchange, _, _ in seen}, flow.release)
 
 

@@ -21,10 +21,10 @@ Found = TypeVar("Found", bound=Shown)
 
 
 def shorten(best: Found, shows: Callable[[History], Found | None], *, until_s: float) -> Found:
-    """The same by the shortest history that was found.
+    """Return the same finding with the shortest history that still shows it.
 
-    ``shows`` says what a history shows, ``None`` where that is nothing. Stops when ``time.monotonic()``
-    is ``until_s``, with the best it has.
+    ``shows`` returns what a history shows, or ``None``. The search stops when ``time.monotonic()``
+    reaches ``until_s``, with the best so far.
     """
     better: Found | None = best
     while better is not None:

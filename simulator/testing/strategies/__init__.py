@@ -7,9 +7,9 @@
 
 All arguments of strategies are keywords with defaults, and a wrong one raises
 ``hypothesis.errors.InvalidArgument``. ``release`` is a release or its name, such as
-``"4.3"``. ``definitions_document`` is no strategy, but a function of a topology that
-was drawn. What is drawn shrinks towards the plainest there is, and what Hypothesis
-prints of it can be pasted into a test below
+``"4.3"``. ``definitions_document`` is not a strategy, but a function of a topology that
+was drawn. Values shrink towards the plainest one, and Hypothesis prints them as code
+that can be pasted into a test below
 
 >>> import datetime
 >>> from decimal import Decimal

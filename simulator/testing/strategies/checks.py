@@ -25,7 +25,7 @@ def checked_release(release: Release | str) -> Release:
 
 
 def check_range(least_name: str, least: Any, most_name: str, most: Any, *, floor: int) -> None:
-    """Both must be integers, ``floor <= least <= most``."""
+    """Raise ``InvalidArgument`` unless both are integers and ``floor <= least <= most``."""
     if not _is_integer(least) or least < floor:
         raise InvalidArgument(f"{least_name}={least!r}: expected an integer, {floor} or more")
     if not _is_integer(most) or most < least:
@@ -33,21 +33,21 @@ def check_range(least_name: str, least: Any, most_name: str, most: Any, *, floor
 
 
 def check_count(name: str, value: Any, *, most: int | None = None) -> None:
-    """It must be an integer, 0 or more, and ``most`` at most."""
+    """Raise ``InvalidArgument`` unless the value is an integer from 0 to ``most``."""
     if not _is_integer(value) or value < 0 or (most is not None and value > most):
         wanted = "0 or more" if most is None else f"0 to {most}"
         raise InvalidArgument(f"{name}={value!r}: expected an integer, {wanted}")
 
 
 def check_flags(**flags: Any) -> None:
-    """Each must be ``True`` or ``False``."""
+    """Raise ``InvalidArgument`` unless each is ``True`` or ``False``."""
     for name, value in flags.items():
         if not isinstance(value, bool):
             raise InvalidArgument(f"{name}={value!r}: expected True or False")
 
 
 def check_topology(topology: Any, *, queues_min: int = 1) -> None:
-    """It must be a topology, by default with a queue."""
+    """Raise ``InvalidArgument`` unless it is a topology with at least ``queues_min`` queues."""
     if not isinstance(topology, Topology):
         raise InvalidArgument(
             f"topology={topology!r:.60}: expected a dlx.Topology; definitions have one for each vhost"

@@ -76,7 +76,7 @@ def death_histories(
     entries_max: int = 3,
     hostile: bool = False,
 ) -> st.SearchStrategy[DeathHistory]:
-    """What ``dlx.death_history`` reads from such a header. The arguments are those of ``x_deaths``."""
+    """Draw what ``dlx.death_history`` reads from the header that ``x_deaths`` draws with the same arguments."""
     headers = x_deaths(queue_names=queue_names, exchange_names=exchange_names, entries_max=entries_max, hostile=hostile)
     return built(lambda value: death_history({X_DEATH: value}), headers)
 

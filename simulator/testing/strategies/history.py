@@ -64,7 +64,7 @@ def histories(
     """Histories (``simulator.scenario.steps``) that fit the topology; ``simulator.testing.Trial`` plays them.
 
     Publishes go to its queues and exchanges, consumers take from its queues, and time passes by what its TTLs are.
-    What is drawn goes to JSON and back. It shrinks to few steps, publishes first.
+    Every history survives a round trip through JSON. It shrinks to few steps, publishes first.
 
     Args:
         topology: where they happen, as virtual host ``/``; by default a queue, and one in which messages wait.
@@ -114,7 +114,7 @@ def _weighted(by_kind: Mapping[str, st.SearchStrategy[AnyStep]]) -> st.SearchStr
 
 
 def _publishes(topology: Topology, hostile: bool) -> st.SearchStrategy[AnyStep]:
-    """One message as plain as can be, or any. What takes few choices is easily left out when an example shrinks."""
+    """Draw the plainest message, or any. A step that takes few choices is easily dropped when an example shrinks."""
     addresses = [(exchange, key) for exchange in ("", *topology.bindings) for key in _keys(topology, exchange)]
     keys = st.sampled_from(tuple(dict.fromkeys(key for _, key in addresses)))
     any_message = built(

@@ -48,7 +48,8 @@ def properties(
         carbon_copies: whether the headers CC and BCC may be there.
         hostile: headers that only brokers should write, ``x-death`` first of all (``x_deaths``), and values of
             every type, nested deep.
-        malformed: draw only what RabbitMQ refuses (406): CC or BCC that are no array, an expiration that is none.
+        malformed: draw only what RabbitMQ refuses (406): CC or BCC that are not arrays, an expiration that is not a
+            number of milliseconds.
         routing_keys: the keys that CC and BCC are drawn from.
     """
     check_flags(carbon_copies=carbon_copies, hostile=hostile, malformed=malformed)

@@ -1,8 +1,8 @@
-"""What differs between RabbitMQ releases in the management API: what changed when, by subject.
+"""The differences between RabbitMQ releases in the management API, by subject.
 
 The same two rules as for ``dlx.releases``: every difference that this package knows
 stands here, and code asks for the behaviour (``api.user_limits``), never for a
-version. What the broker itself does differently is in ``dlx.releases``.
+version. ``dlx.releases`` has the differences of the broker itself.
 
 "live" means observed on servers of 3.8.9, 3.10.8, 4.0.5 and 4.3.6 with the plugins
 management and tracing; the rules of 3.13 were read from the source of 3.13.7.

@@ -1,0 +1,21 @@
+"""Say in words where a dead letter goes, and why it goes no further."""
+
+from __future__ import annotations
+
+from dlx.message import Message
+
+
+def routed(message: Message, queue: str | None) -> str:
+    """Say that the message's exchange routes it to a queue; with ``None`` that it routes it to no queue."""
+    to = "no queue" if queue is None else f"'{queue}'"
+    return f"exchange '{message.exchange}' routes {list(message.routing_keys)} to {to}"
+
+
+def would_return(queue: str) -> str:
+    """Say why the cycle rule keeps a dead letter out of a queue."""
+    return f"would return to '{queue}' without a rejection on the way"
+
+
+def stream_drops(stream: str) -> str:
+    """Say why a stream does not get a dead letter."""
+    return f"stream '{stream}' drops dead letters in this release"
