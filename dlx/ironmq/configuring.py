@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from dlx.ironmq.fields import Fields, an_object, required_text, some, text, whole
-from dlx.ironmq.refusals import bad_request
+from dlx.ironmq.http_errors import bad_request
 from dlx.ironmq.settings import (
     PULL,
     PUSH_TYPES,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dlx.ironmq.refusals import bad_request
+from dlx.ironmq.http_errors import bad_request
 
 Fields = Mapping[str, Any]
 

@@ -9,7 +9,7 @@ import msgspec
 
 from dlx.ironmq.configuring import TIMEOUT_MAX_S, TIMEOUT_MIN_S
 from dlx.ironmq.fields import Fields, an_object, flag, required_text, some, text, whole
-from dlx.ironmq.refusals import bad_request
+from dlx.ironmq.http_errors import bad_request
 
 BATCH_MAX = 100
 DELAY_MAX_S = 604_800

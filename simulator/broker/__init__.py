@@ -16,8 +16,8 @@ from dlx.operator_errors import OperatorError
 from simulator.broker import commands, replies, snapshots
 from simulator.broker.broker import Broker
 from simulator.broker.copies import Copy
-from simulator.broker.operations.content import delivered_properties
 from simulator.broker.operations.dead_letter_worker import dead_letter_of
+from simulator.broker.replies import delivered_properties
 from simulator.broker.state import (
     Channel,
     Connection,

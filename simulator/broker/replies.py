@@ -7,7 +7,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from dlx.delivery_headers import delivered_headers
 from dlx.message import Message
+from dlx.releases import Release
 from simulator.broker.commands import ChannelId
 
 
@@ -69,7 +71,7 @@ class ConsumerCancelled(Reply):
 
 
 class Delivered(Reply):
-    """``basic.deliver``. The properties to send: ``simulator.broker.operations.content.delivered_properties``.
+    """``basic.deliver``. The properties to send: ``delivered_properties``.
 
     ``message`` is shared by all deliveries that look alike, so that a driver can keep what it encoded of it;
     ``added`` are the headers of this delivery alone.
@@ -82,6 +84,20 @@ class Delivered(Reply):
     message: Message
     body: bytes
     added: Mapping[str, Any] | None = None
+
+
+def delivered_properties(message: Message, release: Release, added: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the basic properties of a delivery by their names in the protocol, without absent ones.
+
+    ``added`` are headers that belong to this delivery alone (``Delivered.added``).
+    """
+    properties = dict(message.properties)
+    if message.expiration is not None:
+        properties["expiration"] = message.expiration
+    headers = delivered_headers(message, release, added)
+    if headers is not None:
+        properties["headers"] = headers
+    return properties
 
 
 class Got(Reply):

@@ -12,7 +12,7 @@ from simulator.capture.parquet import write_capture
 from simulator.capture.read import open_log
 
 
-def combine(
+def merge_captures(
     trace: str | os.PathLike[str],
     recordings: Sequence[str | os.PathLike[str]],
     out_parquet: str | os.PathLike[str],
@@ -41,3 +41,7 @@ def combine(
             for batch in open_log(recording):
                 writer.write(batch.filter(pc.invert(pc.is_in(batch.column("event"), value_set=known))))
     return writer.rows
+
+
+combine = merge_captures
+"""The name of ``merge_captures`` in older versions."""

@@ -12,9 +12,8 @@ import click
 import msgspec
 
 from simulator import capture as captures
-from simulator.cli.exit_errors import DataError, Unavailable
+from simulator.cli.command_parts import DataError, Unavailable, example
 from simulator.cli.given_files import LOG
-from simulator.cli.help_examples import example
 from simulator.cli.progress import progress
 
 _HINT_AFTER_SECONDS = 5

@@ -12,9 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from simulator.cli.exit_errors import DataError
+from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_files import SCENARIO
-from simulator.cli.help_examples import example
 from simulator.cli.json_files import read_object
 from simulator.cli.progress import progress
 from simulator.compare import ADAPTERS, Fate, Outcome, read

@@ -16,11 +16,10 @@ from click.core import ParameterSource
 
 from dlx.releases import DEFAULT, RELEASES
 from simulator.broker import OperatorError
-from simulator.cli.exit_errors import DataError
+from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_files import DEFINITIONS
 from simulator.cli.given_history import GivenHistory, read_history
 from simulator.cli.given_release import RELEASE
-from simulator.cli.help_examples import example
 from simulator.cli.progress import countdown
 from simulator.definitions import DefinitionsError
 from simulator.scenario import steps

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from simulator.cli.exit_errors import DataError
+from simulator.cli.command_parts import DataError
 from simulator.json_reading import NestedTooDeeplyError, read_json
 from simulator.scenario import steps
 

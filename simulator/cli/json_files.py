@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from dlx.value_kinds import value_kind
-from simulator.cli.exit_errors import DataError
+from simulator.cli.command_parts import DataError
 from simulator.json_reading import read_json
 
 

@@ -16,7 +16,7 @@ from click.shell_completion import CompletionItem, shell_complete
 
 import dlx
 from dlx.plugins import PluginError
-from simulator.cli.help_examples import example
+from simulator.cli.command_parts import example
 from simulator.extras import missing
 
 EXIT_USAGE = 64

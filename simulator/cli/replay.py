@@ -11,10 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from dlx.releases import DEFAULT, TABLE, release
-from simulator.cli.exit_errors import DataError
+from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_files import DEFINITIONS, LOG
 from simulator.cli.given_release import RELEASE
-from simulator.cli.help_examples import example
 from simulator.cli.progress import progress
 from simulator.cli.spark_job import run_on_spark
 

@@ -11,9 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from simulator.cli.exit_errors import DataError
+from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_files import HISTORIES
-from simulator.cli.help_examples import example
 from simulator.cli.progress import progress
 from simulator.cli.spark_job import run_on_spark
 

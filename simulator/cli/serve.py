@@ -13,10 +13,9 @@ from click.core import ParameterSource
 
 from dlx.releases import DEFAULT
 from simulator.bootstrap import start_broker
-from simulator.cli.exit_errors import DataError, Unavailable
+from simulator.cli.command_parts import DataError, Unavailable, example
 from simulator.cli.given_files import DEFINITIONS
 from simulator.cli.given_release import RELEASE
-from simulator.cli.help_examples import example
 from simulator.clock import Clock, VirtualClock, WallClock
 from simulator.definitions import DefinitionsError
 from simulator.message_history import RecordingBroker

@@ -22,10 +22,9 @@ from dlx.settings import (
     effective_settings,
 )
 from dlx.topology import STREAM, Policy, Topology
-from simulator.cli.exit_errors import DataError
+from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_files import DEFINITIONS
 from simulator.cli.given_release import RELEASE
-from simulator.cli.help_examples import example
 from simulator.definitions import Definitions, DefinitionsError, read_definitions
 from simulator.nearest_names import suggestion
 

@@ -8,9 +8,8 @@ from typing import Any
 import click
 import msgspec
 
-from simulator.cli.exit_errors import DataError
+from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_files import SCENARIO
-from simulator.cli.help_examples import example
 from simulator.cli.json_files import read_object
 from simulator.scenario.scenario_errors import ScenarioError
 from simulator.systems import SYSTEMS

@@ -9,7 +9,7 @@ from contextlib import suppress
 from threading import Event, Thread
 from typing import TYPE_CHECKING, TypeVar
 
-from simulator.cli.exit_errors import Unavailable
+from simulator.cli.command_parts import Unavailable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

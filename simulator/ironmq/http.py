@@ -23,7 +23,7 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 
 from dlx.ironmq.fields import an_object
-from dlx.ironmq.refusals import Refusal, bad_request, unauthorized
+from dlx.ironmq.http_errors import Refusal, bad_request, unauthorized
 from simulator.clock import Clock, VirtualClock, WallClock, duration_us
 from simulator.events import Happened
 from simulator.ironmq import operations

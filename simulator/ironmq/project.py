@@ -1,7 +1,7 @@
 """The queues of one project, as IronMQ keeps them: requests and the time in, answers and events out.
 
 It has no clock. Every request comes with the time, and what was due before happens first, each thing
-at its own time. Refused requests raise ``dlx.ironmq.refusals.Refusal`` and change nothing.
+at its own time. Refused requests raise ``dlx.ironmq.http_errors.Refusal`` and change nothing.
 
 The reference leaves these points open; here they are decided:
 
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from itertools import count
 
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED
-from dlx.ironmq import refusals
+from dlx.ironmq import http_errors
 from dlx.ironmq.configuring import configured
 from dlx.ironmq.dead_letters import dead_letter, is_dead
 from dlx.ironmq.message import Message, counted, posted
@@ -117,16 +117,16 @@ class Project:
         self.settle(now_us)
         queue = self.queues.get(name)
         if queue is None:
-            raise refusals.queue_not_found()
+            raise http_errors.queue_not_found()
         if not queue.is_reachable:
-            raise refusals.out_of_reach()
+            raise http_errors.out_of_reach()
         return queue
 
     def set_reachable(self, name: str, reachable: bool, now_us: int) -> None:
         """Take all replicas of a queue offline, or bring them back. Its messages are kept meanwhile."""
         self.settle(now_us)
         if name not in self.queues:
-            raise refusals.queue_not_found()
+            raise http_errors.queue_not_found()
         self.queues[name].is_reachable = reachable
 
     def _create(self, name: str, settings: Settings) -> Queue:
@@ -283,14 +283,14 @@ class Project:
 def _found(queue: Queue, message_id: str) -> Stored:
     stored = queue.messages.get(message_id)
     if stored is None:
-        raise refusals.message_not_found()
+        raise http_errors.message_not_found()
     return stored
 
 
 def _reserved(queue: Queue, message_id: str, reservation_id: str) -> Stored:
     stored = _found(queue, message_id)
     if stored.reservation_id != reservation_id:
-        raise refusals.reservation_timed_out()
+        raise http_errors.reservation_timed_out()
     return stored
 
 
@@ -299,5 +299,5 @@ def _deletable(queue: Queue, delete: Delete) -> Stored:
         return _reserved(queue, delete.id, delete.reservation_id)
     stored = _found(queue, delete.id)
     if stored.reservation_id is not None:
-        raise refusals.reserved()
+        raise http_errors.reserved()
     return stored

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from dlx.ironmq import requests
-from dlx.ironmq.refusals import Refusal
+from dlx.ironmq.http_errors import Refusal
 from simulator.clock import Clock, VirtualClock
 from simulator.events import Happened
 from simulator.ironmq import operations

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from dlx.ironmq.refusals import Refusal
+from dlx.ironmq.http_errors import Refusal
 from simulator.events import Happened
 from simulator.ironmq import ironmq_scenario as form
 from simulator.ironmq import operations

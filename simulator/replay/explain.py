@@ -110,12 +110,12 @@ class Explainer:
 
     # -- what explains it --------------------------------------------------------
 
-    def paths(self, roots: tuple[State, ...], target: Target, freedom: ConsumerConstraints | None) -> list[Found]:
+    def paths(self, roots: tuple[State, ...], target: Target, constraints: ConsumerConstraints | None) -> list[Found]:
         """All ways from a root to exactly the target (``Graph.paths``), remembered."""
-        key = (tuple(root.number for root in roots), target, freedom)
+        key = (tuple(root.number for root in roots), target, constraints)
         known = self._paths.get(key)
         if known is None:
-            known = self._paths[key] = self._graph.paths(roots, target, freedom)
+            known = self._paths[key] = self._graph.paths(roots, target, constraints)
         return known
 
     def count_differences(self, row: Row, state: State) -> list[Difference]:
@@ -150,12 +150,12 @@ class Explainer:
         return range(0 if rules.quorum_count_on_first_get else 1, most + 1)
 
     def nearest(
-        self, sources: Sequence[Source], target: Target, content: str, freedom: ConsumerConstraints
+        self, sources: Sequence[Source], target: Target, content: str, constraints: ConsumerConstraints
     ) -> Nearest | None:
         """The explanation with the fewest differing fields; ``None`` where none ends in that queue."""
         best: Nearest | None = None
         for source in sources:
-            found = self._nearest_from(source.roots, target, freedom)
+            found = self._nearest_from(source.roots, target, constraints)
             if found is None:
                 continue
             state, differences = found
@@ -167,34 +167,34 @@ class Explainer:
         return best
 
     def _nearest_from(
-        self, roots: tuple[State, ...], target: Target, freedom: ConsumerConstraints
+        self, roots: tuple[State, ...], target: Target, constraints: ConsumerConstraints
     ) -> tuple[Found, list[Difference]] | None:
-        key = (tuple(root.number for root in roots), target, freedom)
+        key = (tuple(root.number for root in roots), target, constraints)
         if key not in self._nearest:
-            self._nearest[key] = self._search_nearest(roots, target, freedom)
+            self._nearest[key] = self._search_nearest(roots, target, constraints)
         return self._nearest[key]
 
     def _search_nearest(
-        self, roots: tuple[State, ...], target: Target, freedom: ConsumerConstraints
+        self, roots: tuple[State, ...], target: Target, constraints: ConsumerConstraints
     ) -> tuple[Found, list[Difference]] | None:
-        exact = self.paths(roots, target, freedom)
+        exact = self.paths(roots, target, constraints)
         if exact:
             return exact[0], []
-        candidates = self._graph.same_deaths(roots, target, freedom)
+        candidates = self._graph.same_deaths(roots, target, constraints)
         missing = sum(target.death_counts().values()) - min((root.total for root in roots), default=0)
         hops_max = min(max(missing, 0) + 1, NEARBY_HOPS)
-        candidates += self._graph.nearby(roots, target.queue, freedom, hops_max)
+        candidates += self._graph.nearby(roots, target.queue, constraints, hops_max)
         judged = [(each, visible_differences(self._graph.shown(each.state), target.visible)) for each in candidates]
         return min(judged, key=lambda each: (weight(each[1]), len(each[0].hops)), default=None)
 
     def ruled_out(
-        self, sources: Sequence[Source], target: Target, content: str, freedom: ConsumerConstraints
+        self, sources: Sequence[Source], target: Target, content: str, constraints: ConsumerConstraints
     ) -> str | None:
         """Return why the path that would explain the delivery is ruled out; ``None`` if there is no such path."""
         for source in sources:
             if self.same_content(source.content, content, target.queue):
                 for found in self.paths(source.roots, target, None):
-                    return self._graph.why_ruled_out(source.roots, found.hops, freedom)
+                    return self._graph.why_ruled_out(source.roots, found.hops, constraints)
         return None
 
     @property

@@ -111,18 +111,18 @@ class Graph:
         self._visible: dict[int, Visible] = {}
         self._read_back: dict[int, Visible] = {}
 
-    def why_not(self, state: State, reason: str, freedom: ConsumerConstraints) -> str | None:
+    def why_not(self, state: State, reason: str, constraints: ConsumerConstraints) -> str | None:
         """Tell why the message cannot die there for that reason; ``None`` when it can."""
-        return self.flow.why_not(state, reason) or freedom.why_not(state.queue, reason)
+        return self.flow.why_not(state, reason) or constraints.why_not(state.queue, reason)
 
-    def paths(self, roots: Iterable[State], target: Target, freedom: ConsumerConstraints | None) -> list[Found]:
+    def paths(self, roots: Iterable[State], target: Target, constraints: ConsumerConstraints | None) -> list[Found]:
         """Return the paths, ``PATHS_MAX`` at most, from a root to exactly the target.
 
-        ``freedom`` ``None`` looks past everything that rules deaths out.
+        ``constraints`` ``None`` looks past everything that rules deaths out.
         """
-        ways: Iterable[_Way] = self._guided(roots, target, freedom)
+        ways: Iterable[_Way] = self._guided(roots, target, constraints)
         if target.visible.x_death is None and self._hides_deaths(target.queue):
-            ways = self._within(roots, freedom, HIDDEN_HOPS)
+            ways = self._within(roots, constraints, HIDDEN_HOPS)
         found = (_found(way) for way in ways if self.matches(way[0], target))
         return [each for each, _ in zip(found, range(PATHS_MAX), strict=False)]
 
@@ -157,17 +157,19 @@ class Graph:
             self._read_back[state.number] = known
         return known
 
-    def same_deaths(self, roots: Iterable[State], target: Target, freedom: ConsumerConstraints) -> list[Found]:
+    def same_deaths(self, roots: Iterable[State], target: Target, constraints: ConsumerConstraints) -> list[Found]:
         """The ways to states in the target's queue that died as often, where and why, as the target."""
         wanted = target.death_counts()
-        ways = self._guided(roots, target, freedom)
+        ways = self._guided(roots, target, constraints)
         return [_found(way) for way in ways if way[0].queue == target.queue and way[0].counts == wanted]
 
-    def nearby(self, roots: Iterable[State], queue: str, freedom: ConsumerConstraints, hops_max: int) -> list[Found]:
+    def nearby(
+        self, roots: Iterable[State], queue: str, constraints: ConsumerConstraints, hops_max: int
+    ) -> list[Found]:
         """The states in ``queue`` within ``hops_max`` hops, whatever the target's deaths say."""
-        return [_found(way) for way in self._within(roots, freedom, hops_max) if way[0].queue == queue]
+        return [_found(way) for way in self._within(roots, constraints, hops_max) if way[0].queue == queue]
 
-    def _within(self, roots: Iterable[State], freedom: ConsumerConstraints | None, hops_max: int) -> Iterator[_Way]:
+    def _within(self, roots: Iterable[State], constraints: ConsumerConstraints | None, hops_max: int) -> Iterator[_Way]:
         layer: list[_Way] = [(root, None) for root in roots]
         seen = 0
         for _ in range(hops_max + 1):
@@ -176,16 +178,18 @@ class Graph:
                 seen += 1
                 yield state, trail
                 if seen < STATES_MAX // 20:
-                    onward += self._onward(state, trail, REASONS, freedom)
+                    onward += self._onward(state, trail, REASONS, constraints)
             layer = onward
 
-    def why_ruled_out(self, roots: Iterable[State], hops: tuple[Hop, ...], freedom: ConsumerConstraints) -> str | None:
+    def why_ruled_out(
+        self, roots: Iterable[State], hops: tuple[Hop, ...], constraints: ConsumerConstraints
+    ) -> str | None:
         """Tell what rules out the first impossible hop of a path; return ``None`` if nothing does."""
         state = next((root for root in roots if hops and root.queue == hops[0].queue), None)
         for hop in hops:
             if state is None:
                 return None
-            why = self.why_not(state, hop.reason, freedom)
+            why = self.why_not(state, hop.reason, constraints)
             if why is not None:
                 return why
             reached = dict(self.flow.hops(state, hop.reason)).get(hop)
@@ -195,7 +199,9 @@ class Graph:
             state = reached
         return None
 
-    def _guided(self, roots: Iterable[State], target: Target, freedom: ConsumerConstraints | None) -> Iterator[_Way]:
+    def _guided(
+        self, roots: Iterable[State], target: Target, constraints: ConsumerConstraints | None
+    ) -> Iterator[_Way]:
         """Every state on the way, where only deaths that the target names are followed."""
         wanted = target.death_counts()
         by_queue: dict[str, list[str]] = {}
@@ -216,16 +222,16 @@ class Graph:
                     for reason in by_queue.get(state.queue, ())
                     if state.counts.get((state.queue, reason), 0) < wanted[state.queue, reason]
                 ]
-                onward += self._onward(state, trail, reasons, freedom)
+                onward += self._onward(state, trail, reasons, constraints)
             layer = onward
 
     def _onward(
-        self, state: State, trail: _Trail | None, reasons: Iterable[str], freedom: ConsumerConstraints | None
+        self, state: State, trail: _Trail | None, reasons: Iterable[str], constraints: ConsumerConstraints | None
     ) -> Iterator[_Way]:
         for reason in reasons:
-            if reason in REASONS and (freedom is None or self.why_not(state, reason, freedom) is None):
+            if reason in REASONS and (constraints is None or self.why_not(state, reason, constraints) is None):
                 led = self.flow.hops(state, reason)
-                for hop, reached in led if freedom is not None else (*led, *self.flow.cycles(state, reason)):
+                for hop, reached in led if constraints is not None else (*led, *self.flow.cycles(state, reason)):
                     yield reached, _Trail(hop, trail)
 
 

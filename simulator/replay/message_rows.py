@@ -117,10 +117,10 @@ class Lineage:
         if why is not None:
             return _Explained(Verdict("unexplained", why), None)
         target = Target(queue, row.visible)
-        freedom = self._freedom()
-        exact = self._exact(target, row, content, freedom)
+        constraints = self._freedom()
+        exact = self._exact(target, row, content, constraints)
         if exact is None:
-            return self._inexact(target, row, content, headers, freedom)
+            return self._inexact(target, row, content, headers, constraints)
         source, paths = exact
         best = paths[0]
         redelivery = not source.is_publish and not best.hops
@@ -146,14 +146,14 @@ class Lineage:
         return [s for s in reversed(self._sources.values()) if same_content(s.content, content, queue)]
 
     def _exact(
-        self, target: Target, row: Row, content: str, freedom: ConsumerConstraints
+        self, target: Target, row: Row, content: str, constraints: ConsumerConstraints
     ) -> tuple[Source, list[Found]] | None:
         """The latest source that leads exactly to the target: one whose counts fit, not used up, first."""
         miscounted: tuple[Source, list[Found]] | None = None
         used_up: tuple[Source, list[Found]] | None = None
         again: tuple[Source, list[Found]] | None = None
         for source in self._alike(content, target.queue):
-            paths = self._explainer.paths(source.roots, target, freedom)
+            paths = self._explainer.paths(source.roots, target, constraints)
             if not paths:
                 continue
             if self._explainer.count_differences(row, paths[0].state):
@@ -167,15 +167,15 @@ class Lineage:
         return again or used_up or miscounted
 
     def _inexact(
-        self, target: Target, row: Row, content: str, headers: Mapping[str, Any], freedom: ConsumerConstraints
+        self, target: Target, row: Row, content: str, headers: Mapping[str, Any], constraints: ConsumerConstraints
     ) -> _Explained:
         explainer = self._explainer
         if not self._publishes and not self._sources:
             observed = explainer.observed(row, None, headers)
             return _Explained(Verdict("unexplained", "no publish of this message in the log before it"), observed)
         latest = list(islice(reversed(self._sources.values()), SOURCES_MAX))
-        nearest = explainer.nearest(latest, target, content, freedom)
-        ruled_out = explainer.ruled_out(latest, target, content, freedom)
+        nearest = explainer.nearest(latest, target, content, constraints)
+        ruled_out = explainer.ruled_out(latest, target, content, constraints)
         parent = nearest.found.state.message if nearest else None
         observed = explainer.observed(row, parent, headers)
         if nearest is None or self._is_far(nearest, ruled_out):

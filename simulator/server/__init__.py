@@ -52,7 +52,7 @@ def serve(
         host: the address where AMQP listens.
         port: the port where AMQP listens; 0 takes a free one.
         management_port: where the management API listens, 0 for a free port; by default it does not. With it,
-            the server records what happens to messages (``/api/lives``).
+            the server records what happens to messages (``/api/histories``).
         memory_limit_bytes: publishers must wait while the queues hold more.
 
     Returns:

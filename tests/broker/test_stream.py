@@ -32,8 +32,14 @@ from simulator.broker.commands import (
     SetPolicy,
 )
 from simulator.broker.copies import Copy
-from simulator.broker.operations.content import delivered_properties
-from simulator.broker.replies import ChannelClosed, ConnectionClosed, ConsumerCancelled, Delivered, QueueDeleted
+from simulator.broker.replies import (
+    ChannelClosed,
+    ConnectionClosed,
+    ConsumerCancelled,
+    Delivered,
+    QueueDeleted,
+    delivered_properties,
+)
 from simulator.broker.stores.offsets import age_ms
 from simulator.broker.stores.stream import StreamStore
 

@@ -16,7 +16,7 @@ from examples.workload.broker import Broker
 from examples.workload.recording import collect, play, save, traced_vhost
 from examples.workload.virtual_time import VirtualStage
 from simulator.capture import open_log
-from simulator.capture.merge_captures import combine
+from simulator.capture.merge_captures import merge_captures
 from simulator.capture.recorder import Recorder
 from simulator.definitions import read_definitions
 from tests.loop.recording import START_US, UNSTEADY, VHOST
@@ -109,7 +109,7 @@ def test_every_delivery_has_an_end(folder: Path) -> None:
 
 def test_a_trace_and_a_recording_together_agree_on_everything(folder: Path) -> None:
     log = folder / "combined.parquet"
-    made = combine(folder / "trace.log", [folder / "recorded.parquet"], log)
+    made = merge_captures(folder / "trace.log", [folder / "recorded.parquet"], log)
     found = verdicts(log, folder)
     events = Counter(row["event"] for row in found)
     assert made == len(found) == sum(events.values())
@@ -122,5 +122,5 @@ def test_beside_a_trace_of_publishes_deliveries_come_from_the_recording(folder: 
     lines = (folder / "trace.log").read_text(encoding="utf-8").splitlines(keepends=True)
     published = [line for line in lines if '"type":"published"' in line]
     (tmp_path / "publishes.log").write_text("".join(published), encoding="utf-8")
-    made = combine(tmp_path / "publishes.log", [folder / "recorded.parquet"], tmp_path / "combined.parquet")
+    made = merge_captures(tmp_path / "publishes.log", [folder / "recorded.parquet"], tmp_path / "combined.parquet")
     assert made == len(rows(folder / "recorded.parquet"))

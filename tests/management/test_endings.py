@@ -59,8 +59,8 @@ class World:
         assert self.api("POST", "/api/clock/advance", duration).status == 200
 
     def life(self) -> dict[str, Any]:
-        uid = self.api("GET", "/api/lives?message_id=m").json[0]["uid"]
-        life: dict[str, Any] = self.api("GET", f"/api/lives/{uid}").json
+        uid = self.api("GET", "/api/histories?message_id=m").json[0]["uid"]
+        life: dict[str, Any] = self.api("GET", f"/api/histories/{uid}").json
         return life
 
     def told(self) -> list[str]:
@@ -311,7 +311,7 @@ def test_a_dead_letter_that_is_refused_and_delivered_later_is_not_lost(overflow:
     assert "it entered the queue 'dead'." in world.told()
     assert "It is in the queue 'dead', ready at place 1 of 1." in world.told()
     assert world.life()["loss"] is None
-    assert world.api("GET", "/api/lives?lost=true").json == []
+    assert world.api("GET", "/api/histories?lost=true").json == []
     assert "No message was lost." in world.api("GET", "/").body.decode()
 
 
@@ -326,7 +326,7 @@ def test_what_a_full_queue_dead_letters_instead_of_taking_it_is_not_lost(letter:
         world.get("reject_requeue_false")
     assert world.told()[-1] == "It is in the queue 'over', ready at place 1 of 1."
     assert (world.life()["queues"], world.life()["loss"]) == (["over"], None)
-    assert world.api("GET", "/api/lives?lost=true").json == []
+    assert world.api("GET", "/api/histories?lost=true").json == []
 
 
 def test_what_was_lost_can_be_listed() -> None:
@@ -334,7 +334,7 @@ def test_what_was_lost_can_be_listed() -> None:
     for message_id in ("m", "kept"):
         world.publish(message_id)
     world.publish("unbound", key="nowhere")
-    lost = world.api("GET", "/api/lives?lost=true&columns=message_id").json
-    kept = world.api("GET", "/api/lives?lost=false&columns=message_id").json
+    lost = world.api("GET", "/api/histories?lost=true&columns=message_id").json
+    kept = world.api("GET", "/api/histories?lost=false&columns=message_id").json
     assert lost == [{"message_id": "m"}, {"message_id": "unbound"}]
     assert kept == [{"message_id": "kept"}]

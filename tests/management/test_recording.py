@@ -23,7 +23,7 @@ def publish(server: Server, message_id: str) -> None:
 
 
 def lives(management_url: str | None) -> list[dict[str, Any]]:
-    request = urllib.request.Request(f"{management_url}api/lives")
+    request = urllib.request.Request(f"{management_url}api/histories")
     request.add_header("Authorization", f"Basic {b64encode(b'guest:guest').decode()}")
     with urllib.request.urlopen(request, timeout=10) as response:
         found: list[dict[str, Any]] = json.load(response)

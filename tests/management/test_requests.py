@@ -203,7 +203,7 @@ def test_wall_time_is_not_moved(server: Simulated) -> None:
     assert server("GET", "/api/clock").json["virtual"] is False
     answer = server("POST", "/api/clock/advance", {"hours": 1})
     assert (answer.status, answer.json["error"]) == (409, "conflict")
-    assert server("GET", "/api/lives").status == 404  # nor does a plain broker record lives
+    assert server("GET", "/api/histories").status == 404  # nor does a plain broker record lives
 
 
 # MessageHistories
@@ -212,19 +212,26 @@ def test_wall_time_is_not_moved(server: Simulated) -> None:
 def test_a_life_is_explained(server: Simulated) -> None:
     body = {"properties": {"message_id": "m"}, "routing_key": "nowhere", "payload": "", "payload_encoding": "string"}
     server("POST", "/api/exchanges/%2F/amq.default/publish", body)
-    (found,) = server("GET", "/api/lives?message_id=m&ended=true").json
-    life = server("GET", f"/api/lives/{found['uid']}").json
+    (found,) = server("GET", "/api/histories?message_id=m&ended=true").json
+    life = server("GET", f"/api/histories/{found['uid']}").json
     assert life["sentences"][-1] == "Nothing is left of it."
     assert [event["event"] for event in life["events"]] == ["published", "returned"]
-    assert server("GET", "/api/lives/99").status == 404
-    assert server("GET", "/api/lives/x").status == 400
+    assert server("GET", "/api/histories/99").status == 404
+    assert server("GET", "/api/histories/x").status == 400
+
+
+def test_histories_keep_their_older_paths(server: Simulated) -> None:
+    body = {"properties": {}, "routing_key": "nowhere", "payload": "", "payload_encoding": "string"}
+    server("POST", "/api/exchanges/%2F/amq.default/publish", body)
+    assert server("GET", "/api/lives").json == server("GET", "/api/histories").json != []
+    assert server("GET", "/api/lives/1").json == server("GET", "/api/histories/1").json
 
 
 def test_what_is_no_text_is_shown_all_the_same(server: Simulated) -> None:
     for command in (OpenConnection("c"), OpenChannel(("c", 1))):
         server.node.handle(command)
     server.node.handle(Publish(("c", 1), "", "nowhere \udcff", {"message_id": "\udcfe"}, b""))
-    assert server("GET", "/api/lives").json[0]["message_id"] == "?"
+    assert server("GET", "/api/histories").json[0]["message_id"] == "?"
     assert "nowhere ?" in server("GET", "/").body.decode()
 
 
@@ -232,5 +239,5 @@ def test_lives_of_other_virtual_hosts_are_hidden(server: Simulated) -> None:
     body = {"properties": {}, "routing_key": "nowhere", "payload": "", "payload_encoding": "string"}
     server("POST", "/api/exchanges/%2F/amq.default/publish", body)
     server("PUT", "/api/users/u", {"password": "p", "tags": "management"})
-    assert server("GET", "/api/lives", auth="u:p").json == []
-    assert server("GET", "/api/lives/1", auth="u:p").status == 404
+    assert server("GET", "/api/histories", auth="u:p").json == []
+    assert server("GET", "/api/histories/1", auth="u:p").status == 404

@@ -17,7 +17,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from simulator.cli.exit_errors import DataError
+from simulator.cli.command_parts import DataError
 from simulator.cli.progress import progress
 from simulator.files import write_whole
 from tests.mutants import listed

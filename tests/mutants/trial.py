@@ -28,7 +28,7 @@ WIDE = (
     "tests/broker/test_classic.py",
     "tests/broker/test_quorum.py",
     "tests/broker/test_machine.py",
-    "tests/broker/test_held.py",
+    "tests/broker/test_dead_letter_retries.py",
     "tests/broker/test_single_active.py",
     "tests/broker/test_transactions.py",
     "tests/broker/test_stream.py",

@@ -23,7 +23,7 @@ from simulator.cli.main import main
 from simulator.definitions import Definitions
 from simulator.replay import replay_table
 from tests.replay.logs import Log, definitions_of, write_log
-from tests.replay.test_lineage import LADDER, lap
+from tests.replay.test_inference import LADDER, lap
 
 ACKED, REJECTED, REQUEUED = "acked", "rejected", "requeued"
 

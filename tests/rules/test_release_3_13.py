@@ -1,4 +1,4 @@
-"""What 3.13 does where its neighbours do otherwise; more of it is in ``test_letters.py``.
+"""What 3.13 does where its neighbours do otherwise; more of it is in ``test_dead_lettering.py``.
 
 No server here judges it: each is as its row in ``dlx.releases`` says, whose evidence is the source of 3.13.7.
 """

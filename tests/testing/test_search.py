@@ -9,7 +9,7 @@ import pytest
 from simulator.scenario import steps
 from simulator.scenario.trial import Trial
 from simulator.testing import PropertyBroken, replay
-from simulator.testing.search import counterexample as finding_module
+from simulator.testing.search import counterexample as counterexample_module
 from simulator.testing.search.entries import entries
 from simulator.testing.search.systematic_search import Search
 from tests.testing.test_trial import queue
@@ -313,7 +313,7 @@ def test_bytes_are_small_enough_for_what_is_on_the_way() -> None:
 
 
 def test_what_takes_long_to_find_counts_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finding_module, "SHORTEN_S", 0.0)
+    monkeypatch.setattr(counterexample_module, "SHRINK_S", 0.0)
     assert found(topology([queue("q", max_length=5_000)])) is not None
 
 

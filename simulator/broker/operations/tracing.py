@@ -16,7 +16,7 @@ from dlx.deaths import seconds
 from dlx.message import Message
 from simulator.broker.copies import Copy
 from simulator.broker.effects import Traced
-from simulator.broker.operations.content import delivered_properties
+from simulator.broker.replies import delivered_properties
 from simulator.broker.state import Channel, NodeState, QueueState
 
 EXCHANGE = "amq.rabbitmq.trace"

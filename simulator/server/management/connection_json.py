@@ -28,7 +28,7 @@ def is_network_client(client: Client) -> bool:
 
 def connection_json(client: Client, connection: Connection | None, node: Node, api: Api) -> dict[str, Any]:
     """Describe a client's connection; ``connection`` is ``None`` before the client enters a virtual host."""
-    facts = _network(client) | _traffic(client) | _NO_TLS | {
+    shown = _network(client) | _traffic(client) | _NO_TLS | {
         "auth_mechanism": client.auth_mechanism,
         "channel_max": client.channel_max,
         "channels": 0 if connection is None else len(connection.channels),
@@ -46,8 +46,8 @@ def connection_json(client: Client, connection: Connection | None, node: Node, a
         "vhost": "" if connection is None else connection.vhost.name,
     }  # fmt: skip
     if api.peer_certificate_serial:
-        facts["peer_cert_serial_number"] = None
-    return dict(sorted(facts.items()))
+        shown["peer_cert_serial_number"] = None
+    return dict(sorted(shown.items()))
 
 
 def _network(client: Client) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def channel_name(channel: Channel) -> str:
 def channel_json(channel: Channel, node: Node, api: Api) -> dict[str, Any]:
     """Describe a channel."""
     connection = channel.connection
-    facts = {
+    shown = {
         "acks_uncommitted": 0,
         "confirm": channel.confirms,
         "connection_details": _peer(connection, node) | {"name": connection.name},
@@ -105,11 +105,11 @@ def channel_json(channel: Channel, node: Node, api: Api) -> dict[str, Any]:
         "user_who_performed_action": connection.user.name,
         "vhost": connection.vhost.name,
     }
-    facts |= {"global_prefetch_count": channel.global_prefetch} if api.global_prefetch_shown else {}
-    facts |= {"cached_segments": 0} if api.cached_segments_shown else {}
+    shown |= {"global_prefetch_count": channel.global_prefetch} if api.global_prefetch_shown else {}
+    shown |= {"cached_segments": 0} if api.cached_segments_shown else {}
     if stats := channel_stats(channel):
-        facts["message_stats"] = stats
-    return dict(sorted(facts.items()))
+        shown["message_stats"] = stats
+    return dict(sorted(shown.items()))
 
 
 def channel_details(channel: Channel, node: Node) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def _peer(connection: Connection, node: Node) -> dict[str, Any]:
 def consumer_json(consumer: Consumer, api: Api) -> dict[str, Any]:
     """Describe a consumer, without its channel."""
     queue = consumer.queue
-    facts = {
+    shown = {
         "ack_required": not consumer.no_ack,
         "active": not queue.single_active or queue.active_single is consumer,
         "activity_status": _activity(consumer),
@@ -143,8 +143,8 @@ def consumer_json(consumer: Consumer, api: Api) -> dict[str, Any]:
         "queue": {"name": queue.name, "vhost": queue.vhost.name},
     }
     if api.consumer_timeout_shown:
-        facts["consumer_timeout"] = _timeout_ms(queue)
-    return facts
+        shown["consumer_timeout"] = _timeout_ms(queue)
+    return shown
 
 
 def _timeout_ms(queue: QueueState) -> int | None:

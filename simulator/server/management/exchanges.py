@@ -30,7 +30,7 @@ def _exists(request: Request) -> bool:
 
 
 def _exchange_json(exchange: Exchange, vhost: VirtualHost, request: Request) -> dict[str, Any]:
-    facts: dict[str, Any] = {
+    shown: dict[str, Any] = {
         "arguments": plain(exchange.arguments),
         "auto_delete": exchange.auto_delete,
         "durable": exchange.durable,
@@ -42,10 +42,10 @@ def _exchange_json(exchange: Exchange, vhost: VirtualHost, request: Request) -> 
     }
     policy = choose_policy(exchange, vhost.topology.policies, request.broker.release).policy
     if policy is not None:
-        facts["policy"] = policy.name
+        shown["policy"] = policy.name
     if stats := exchange_stats(vhost.exchange_counters.get(exchange.name)):
-        facts["message_stats"] = stats
-    return dict(sorted(facts.items()))
+        shown["message_stats"] = stats
+    return dict(sorted(shown.items()))
 
 
 def _all(request: Request) -> Any:

@@ -1,8 +1,9 @@
-"""``/api/lives``, which RabbitMQ does not have: what happened to each message, and why.
+"""``/api/histories``, which RabbitMQ does not have: what happened to each message, and why.
 
-``GET /api/lives`` lists messages, ``GET /api/lives/NUMBER`` explains one
+``GET /api/histories`` lists messages, ``GET /api/histories/NUMBER`` explains one
 (``simulator.message_history``). Filters: ``vhost``, ``queue``, ``message_id``; ``ended``: whether
-nothing is left of it, and ``lost``: whether a copy was lost (true or false).
+nothing is left of it, and ``lost``: whether a copy was lost (true or false). ``/api/lives`` is
+the older name of the same resources.
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ def _history(request: Request) -> Any:
 
 
 RESOURCES = (
-    Resource("/lives", _histories),
+    Resource("/histories", _histories),
+    Resource("/histories/:uid", _history),
+    Resource("/lives", _histories),  # the paths of older versions
     Resource("/lives/:uid", _history),
 )

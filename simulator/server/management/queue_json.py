@@ -25,21 +25,21 @@ from simulator.server.node import Node
 
 def listed_queue(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
     """Describe a queue for a list, briefly where the release does so."""
-    facts = queue_json(queue, node, api)
-    return {name: value for name, value in facts.items() if value is not None} if api.brief_lists else facts
+    shown = queue_json(queue, node, api)
+    return {name: value for name, value in shown.items() if value is not None} if api.brief_lists else shown
 
 
 def queue_json(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
     """Describe a queue, except for its consumers."""
-    facts = declaration(queue, api) | _policies(queue, node) | _counts(queue)
-    facts |= {"consumers": len(queue.consumers), "memory": _bytes(queue), "node": node.broker.node}
-    facts |= {"reductions": 0, "reductions_details": {"rate": 0.0}, "state": "running"}
-    facts |= _OF_TYPE[queue.definition.type](queue, node, api)
+    shown = declaration(queue, api) | _policies(queue, node) | _counts(queue)
+    shown |= {"consumers": len(queue.consumers), "memory": _bytes(queue), "node": node.broker.node}
+    shown |= {"reductions": 0, "reductions_details": {"rate": 0.0}, "state": "running"}
+    shown |= _OF_TYPE[queue.definition.type](queue, node, api)
     if stats := queue_stats(queue.counters):
-        facts["message_stats"] = stats
+        shown["message_stats"] = stats
     if queue.owner is not None:
-        facts["owner_pid_details"] = _owner(queue.owner, node)
-    return dict(sorted(facts.items()))
+        shown["owner_pid_details"] = _owner(queue.owner, node)
+    return dict(sorted(shown.items()))
 
 
 def queue_details(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
@@ -62,26 +62,26 @@ def queue_details(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
 def queue_without_stats(queue: QueueState, node: Node, api: Api, *, totals: bool) -> dict[str, Any]:
     """Describe a queue for ``disable_stats=true``; ``totals``: with its numbers of messages."""
     kind = queue.definition.type
-    facts = declaration(queue, api) | {"node": node.broker.node}
-    facts["state"] = "running" if totals else api.state_without_stats
+    shown = declaration(queue, api) | {"node": node.broker.node}
+    shown["state"] = "running" if totals else api.state_without_stats
     policies = _policies(queue, node)
     if api.policies_without_stats:
-        facts |= policies
+        shown |= policies
     elif policies["policy"] is not None:
-        facts["policy"] = policies["policy"]
+        shown["policy"] = policies["policy"]
     if kind != CLASSIC:
-        facts |= _members(node)
+        shown |= _members(node)
     if kind == QUORUM and api.policies_without_stats:
-        facts |= _delivery_limit(queue)
+        shown |= _delivery_limit(queue)
     if totals and kind != STREAM:
-        facts |= _numbers(queue)
-    return dict(sorted(facts.items()))
+        shown |= _numbers(queue)
+    return dict(sorted(shown.items()))
 
 
 def declaration(queue: QueueState, api: Api) -> dict[str, Any]:
     """Describe the declaration of a queue."""
     definition = queue.definition
-    facts = {
+    shown = {
         "arguments": plain(definition.arguments),
         "auto_delete": definition.auto_delete,
         "durable": definition.durable,
@@ -90,7 +90,7 @@ def declaration(queue: QueueState, api: Api) -> dict[str, Any]:
         "type": definition.type,
         "vhost": queue.vhost.name,
     }
-    return facts | ({"internal": False, "internal_owner": False} if api.internal_queues else {})
+    return shown | ({"internal": False, "internal_owner": False} if api.internal_queues else {})
 
 
 def _policies(queue: QueueState, node: Node) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def _message_bytes(queue: QueueState) -> dict[str, int]:
 
 
 def _classic(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
-    facts: dict[str, Any] = _message_bytes(queue) | {
+    shown: dict[str, Any] = _message_bytes(queue) | {
         "exclusive_consumer_tag": _tag(queue.exclusive_consumer),
         "head_message_timestamp": _head_timestamp(queue),
         "message_bytes_ram": _bytes(queue),
@@ -136,34 +136,34 @@ def _classic(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
         "messages_unacknowledged_ram": queue.unacked,
         "single_active_consumer_tag": _tag(queue.active_single),
     }
-    facts |= _utilisation(queue, api, api.idle_consumer_utilisation)
+    shown |= _utilisation(queue, api, api.idle_consumer_utilisation)
     if api.paged_out:
-        facts |= {"message_bytes_paged_out": 0, "messages_paged_out": 0}
+        shown |= {"message_bytes_paged_out": 0, "messages_paged_out": 0}
     if api.backing_queue_status:
-        facts |= {"backing_queue_status": {"len": queue.messages_ready, "mode": "default"}}
-        facts |= {"recoverable_slaves": None}
+        shown |= {"backing_queue_status": {"len": queue.messages_ready, "mode": "default"}}
+        shown |= {"recoverable_slaves": None}
     if api.storage_version:
-        facts["storage_version"] = 2
-    return facts
+        shown["storage_version"] = 2
+    return shown
 
 
 def _quorum(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
-    facts: dict[str, Any] = _message_bytes(queue) | _members(node) | _utilisation(queue, api, 0)
-    facts |= {"messages_persistent": queue.messages, "message_bytes_persistent": _bytes(queue)}
+    shown: dict[str, Any] = _message_bytes(queue) | _members(node) | _utilisation(queue, api, 0)
+    shown |= {"messages_persistent": queue.messages, "message_bytes_persistent": _bytes(queue)}
     in_memory = api.quorum_in_memory
-    facts["messages_ram"] = queue.messages if in_memory else 0
-    facts["message_bytes_ram"] = _bytes(queue) if in_memory else 0
-    facts["open_files"] = {node.broker.node: 0}
-    facts[api.quorum_single_active_consumer] = _tag(queue.active_single)
+    shown["messages_ram"] = queue.messages if in_memory else 0
+    shown["message_bytes_ram"] = _bytes(queue) if in_memory else 0
+    shown["open_files"] = {node.broker.node: 0}
+    shown[api.quorum_single_active_consumer] = _tag(queue.active_single)
     if node.broker.release.quorum_at_least_once:
-        facts |= {"messages_dlx": queue.store.pending, "message_bytes_dlx": queue.store.pending_bytes}
+        shown |= {"messages_dlx": queue.store.pending, "message_bytes_dlx": queue.store.pending_bytes}
     if api.quorum_delivery_limit:
-        facts |= _delivery_limit(queue)
+        shown |= _delivery_limit(queue)
     if node.broker.release.quorum_delayed_retry:
-        facts["messages_delayed"] = queue.store.total - queue.store.ready
+        shown["messages_delayed"] = queue.store.total - queue.store.ready
         if queue.settings.delayed_retry is None:
-            facts["delayed_retry"] = "disabled"
-    return facts
+            shown["delayed_retry"] = "disabled"
+    return shown
 
 
 def _delivery_limit(queue: QueueState) -> dict[str, Any]:
@@ -172,10 +172,10 @@ def _delivery_limit(queue: QueueState) -> dict[str, Any]:
 
 
 def _stream(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
-    facts = _members(node) | {"readers": {node.broker.node: len(queue.consumers)}}
+    shown = _members(node) | {"readers": {node.broker.node: len(queue.consumers)}}
     if not api.stream_leader:
-        del facts["leader"]
-    return facts | ({"segments": 1} if api.stream_segments else {})
+        del shown["leader"]
+    return shown | ({"segments": 1} if api.stream_segments else {})
 
 
 _OF_TYPE = {CLASSIC: _classic, QUORUM: _quorum, STREAM: _stream}
@@ -189,8 +189,8 @@ def _members(node: Node) -> dict[str, Any]:
 def _utilisation(queue: QueueState, api: Api, idle: int | None) -> dict[str, Any]:
     """Return the share of time in which consumers could take messages: all if there are any, else none."""
     share: float | None = 1.0 if queue.active else idle
-    facts: dict[str, Any] = {"consumer_utilisation": share}
-    return facts | ({"consumer_capacity": share or 0} if api.consumer_capacity else {})
+    shown: dict[str, Any] = {"consumer_utilisation": share}
+    return shown | ({"consumer_capacity": share or 0} if api.consumer_capacity else {})
 
 
 def _tag(consumer: Any) -> str | None:

@@ -20,8 +20,8 @@ from simulator.server.management.running_traces import START_FAILED, Trace
 def _trace_json(trace: Trace, request: Request) -> dict[str, Any]:
     vhost = request.broker.vhosts.get(trace.vhost)
     queue = None if vhost is None else vhost.queues.get(trace.queue)
-    facts: dict[str, Any] = {} if queue is None else {"queue": queue_json(queue, request.node, request.api)}
-    return facts | {"vhost": trace.vhost, "name": trace.name, **trace.settings}
+    shown: dict[str, Any] = {} if queue is None else {"queue": queue_json(queue, request.node, request.api)}
+    return shown | {"vhost": trace.vhost, "name": trace.name, **trace.settings}
 
 
 def _all(request: Request) -> Any:

@@ -48,13 +48,13 @@ def password_hash(password: str) -> str:
 
 def user_json(user: User, api: Api) -> dict[str, Any]:
     """Describe a user for lists and exports."""
-    facts: dict[str, Any] = {
+    shown: dict[str, Any] = {
         "name": user.name,
         "password_hash": password_hash(user.password),
         "hashing_algorithm": _ALGORITHM,
         "tags": _shown_tags(user, api),
     }
-    return facts | ({"limits": {}} if api.user_limits else {})
+    return shown | ({"limits": {}} if api.user_limits else {})
 
 
 def _shown_tags(user: User, api: Api) -> Any:
@@ -129,8 +129,8 @@ def _bulk_delete(request: Request) -> None:
 
 
 def _whoami(request: Request) -> Any:
-    facts = {"name": request.user.name, "tags": _shown_tags(request.user, request.api)}
-    return facts | ({"is_internal_user": True} if request.api.users_say_whether_internal else {})
+    shown = {"name": request.user.name, "tags": _shown_tags(request.user, request.api)}
+    return shown | ({"is_internal_user": True} if request.api.users_say_whether_internal else {})
 
 
 def _hashed(request: Request) -> Any:
@@ -189,8 +189,8 @@ def _has_topic_permission(request: Request) -> bool:
 
 
 def _permission(request: Request) -> Any:
-    facts = next(p for p in permissions([_needed_user(request)]) if _is_asked_for(p, request))
-    return listing.chosen(facts, request)
+    shown = next(p for p in permissions([_needed_user(request)]) if _is_asked_for(p, request))
+    return listing.chosen(shown, request)
 
 
 def _strings(request: Request, *names: str) -> list[str]:

@@ -25,10 +25,10 @@ from simulator.testing.search.entries import Entries, entries
 from simulator.testing.search.failure_report import events_of
 from simulator.testing.search.limit_scaling import scaled, unscaled
 from simulator.testing.search.reachability import flows_of, message_of, sliced
-from simulator.testing.search.shrinking import shorten
+from simulator.testing.search.shrinking import shrink
 
 INTO_MAX = 20
-SHORTEN_S = 6.0
+SHRINK_S = 6.0
 TRUE_ACTIONS_MAX = 250_000
 
 
@@ -94,7 +94,7 @@ class Finder:
         self.publishes, self.left_out = entries(trial) if not publishes else Entries(list(publishes), [])
         self._whole = whole
         self._routes: dict[str, tuple[str, ...]] = {}
-        self._slices: dict[str, Mapping[str, Any]] = {}
+        self._reachable_parts: dict[str, Mapping[str, Any]] = {}
 
     def widened(self) -> bool:
         """Whether there is more of the definitions to search with, where what was found breaks nothing in them."""
@@ -111,7 +111,7 @@ class Finder:
         found = self._breaks(history, self.definitions_for(history))
         if found is None:
             return None
-        end = time.monotonic() + SHORTEN_S
+        end = time.monotonic() + SHRINK_S
         for simpler in (self._shortened, self._entered_later, self._shortened):
             found = simpler(found, end)
         for true in unscaled(found.history, self._limits):
@@ -125,7 +125,7 @@ class Finder:
         return None
 
     def _shortened(self, found: Counterexample, until_s: float) -> Counterexample:
-        return shorten(found, lambda shorter: self._in_time(shorter, until_s), until_s=until_s)
+        return shrink(found, lambda shorter: self._in_time(shorter, until_s), until_s=until_s)
 
     def _entered_later(self, found: Counterexample, until_s: float) -> Counterexample:
         """The same by the last steps alone, where a publisher might put the message in just before them."""
@@ -183,9 +183,9 @@ class Finder:
         if len(kinds) != 1:
             return self._document
         ((kind, publish),) = kinds.items()
-        if kind not in self._slices:
-            self._slices[kind] = sliced(self._document, self.flows[publish.vhost], publish)
-        return self._slices[kind]
+        if kind not in self._reachable_parts:
+            self._reachable_parts[kind] = sliced(self._document, self.flows[publish.vhost], publish)
+        return self._reachable_parts[kind]
 
 
 def _played(trial: Trial, history: History) -> Counterexample | None:

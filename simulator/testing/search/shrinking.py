@@ -20,7 +20,7 @@ class Shown(Protocol):
 Found = TypeVar("Found", bound=Shown)
 
 
-def shorten(best: Found, shows: Callable[[History], Found | None], *, until_s: float) -> Found:
+def shrink(best: Found, shows: Callable[[History], Found | None], *, until_s: float) -> Found:
     """Return the same finding with the shortest history that still shows it.
 
     ``shows`` returns what a history shows, or ``None``. The search stops when ``time.monotonic()``

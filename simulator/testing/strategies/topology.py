@@ -1,7 +1,7 @@
 """Dead-letter topologies: as ``dlx.Topology``, and as the definitions document that declares one.
 
 First it is drawn where the dead letters of each queue go, then by which way they get
-there (``ways``), and then what other settings the queues have, and whether those stand
+there (``dead_letter_paths``), and then what other settings the queues have, and whether those stand
 in their arguments or in a policy.
 """
 
@@ -36,11 +36,17 @@ from simulator.testing.strategies.checks import (
     checked_choice,
     checked_release,
 )
+from simulator.testing.strategies.dead_letter_paths import (
+    NO_EXCHANGE,
+    NO_QUEUE,
+    SAME_KEY,
+    DeadLetterPaths,
+    dead_letter_paths,
+)
 from simulator.testing.strategies.documents import definitions_document
 from simulator.testing.strategies.parts import QUEUE_TYPES, checked_types
 from simulator.testing.strategies.policy import exact_pattern
 from simulator.testing.strategies.values import USUAL
-from simulator.testing.strategies.ways import NO_EXCHANGE, NO_QUEUE, SAME_KEY, Ways, ways
 
 LIMITS = (MESSAGE_TTL, MAX_LENGTH, MAX_LENGTH_BYTES, OVERFLOW, DELIVERY_LIMIT, DEAD_LETTER_STRATEGY)
 """The settings, other than where dead letters go, that a queue of a topology may have."""
@@ -141,7 +147,7 @@ def _topologies(draw: st.DrawFn, allowed: _Allowed, queues_min: int, queues_max:
         if name not in ring:
             target = draw(_targets(names[at + 1 :] if cyclic is False else names, cyclic))
             targets[name] = None if kinds[name] == STREAM else target
-    led = draw(ways(names, targets, exchanges=allowed.exchanges, acyclic=cyclic is False))
+    led = draw(dead_letter_paths(names, targets, exchanges=allowed.exchanges, acyclic=cyclic is False))
     queues, policies = draw(_queues(allowed, kinds, led))
     return Topology.of(
         exchanges=led.exchanges,
@@ -167,7 +173,7 @@ def _targets(queues: tuple[str, ...], cyclic: bool | None) -> st.SearchStrategy[
 
 @st.composite
 def _queues(
-    draw: st.DrawFn, allowed: _Allowed, kinds: Mapping[str, str], led: Ways
+    draw: st.DrawFn, allowed: _Allowed, kinds: Mapping[str, str], led: DeadLetterPaths
 ) -> tuple[list[Queue], list[Policy]]:
     queues, policies = [], []
     for name, kind in kinds.items():

@@ -9,10 +9,10 @@ from tests.faults.cases import (  # noqa: F401  # each adds its cases
     connections,
     contents,
     framing,
-    greetings,
     handshakes,
     mutations,
     properties,
+    protocol_headers,
 )
 from tests.faults.cases.registry import CASES
 

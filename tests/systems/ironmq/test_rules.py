@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from dlx.ironmq import configuring, requests
 from dlx.ironmq.configuring import configured
 from dlx.ironmq.dead_letters import dead_letter, is_dead
+from dlx.ironmq.http_errors import Refusal
 from dlx.ironmq.message import Message, counted, posted
-from dlx.ironmq.refusals import Refusal
 from dlx.ironmq.settings import DeadLetter, Push, Settings, Subscriber
 
 A, B = ({"name": name, "url": f"http://localhost/{name}"} for name in "ab")

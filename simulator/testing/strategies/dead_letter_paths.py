@@ -30,7 +30,7 @@ _ASTRAY = {
 }
 
 
-class Ways(msgspec.Struct, frozen=True):
+class DeadLetterPaths(msgspec.Struct, frozen=True):
     """Where each queue's dead letters go, and through which of the exchanges."""
 
     targets: Mapping[str, str | None]
@@ -52,14 +52,14 @@ class Ways(msgspec.Struct, frozen=True):
 
 
 @st.composite
-def ways(
+def dead_letter_paths(
     draw: st.DrawFn, queues: tuple[str, ...], targets: Mapping[str, str | None], *, exchanges: bool, acyclic: bool
-) -> Ways:
+) -> DeadLetterPaths:
     """Ways to the targets, and perhaps an exchange that only publishers use.
 
     ``exchanges``: draw any at all. ``acyclic``: an exchange leads besides only to queues that come later.
     """
-    found = Ways(targets, [], [])
+    found = DeadLetterPaths(targets, [], [])
     if not exchanges:
         return found
     for target in [name for name in queues if name in targets.values()]:
