@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dlx.death_headers import QueueCrashError
     from dlx.deaths import Death, DeathPoint
     from dlx.message import Message, PublishRefusedError, published
+    from dlx.message_flow import MessageFlow
     from dlx.plugins import PluginError
     from dlx.releases import Release, ReleaseName, StandInRelease, UnknownReleaseError, release
     from dlx.retries import Decision, GiveUp, Park, Retry, RetryPlan, exponential_delays_ms, republish_headers
@@ -31,6 +32,7 @@ else:
             "dlx.death_headers": ("QueueCrashError",),
             "dlx.deaths": ("Death", "DeathPoint"),
             "dlx.message": ("Message", "PublishRefusedError", "published"),
+            "dlx.message_flow": ("MessageFlow",),
             "dlx.plugins": ("PluginError",),
             "dlx.releases": ("Release", "ReleaseName", "StandInRelease", "UnknownReleaseError", "release"),
             "dlx.retries": (
@@ -60,6 +62,7 @@ __all__ = [
     "Exchange",
     "GiveUp",
     "Message",
+    "MessageFlow",
     "Park",
     "PluginError",
     "Policy",

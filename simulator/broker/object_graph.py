@@ -147,7 +147,7 @@ class Encoder:
         scalar = _SCALARS.get(kind)
         if scalar is not None:
             return [scalar[0], scalar[1](value)]
-        if isinstance(value, int | float | str):
+        if isinstance(value, int | float | str | datetime):
             return self._derived(value)
         number = self._numbers.get(id(value))
         if number is None:
@@ -155,8 +155,10 @@ class Encoder:
             self._found.append(value)
         return [number]
 
-    def _derived(self, value: int | float | str) -> Any:
-        """Encode a number or text of a class that a library derived, such as pika's integers of 64 bits."""
+    def _derived(self, value: int | float | str | datetime) -> Any:
+        """Encode a value of a class that a library derived, such as pika's integers of 64 bits or a frozen time."""
+        if isinstance(value, datetime):
+            return [_SCALARS[datetime][0], value.isoformat()]
         if isinstance(value, int):
             return [_SCALARS[Long][0], _number(value)]
         return float(value) if isinstance(value, float) else _text(str(value))
@@ -174,7 +176,7 @@ class Encoder:
 
     def _other(self, found: Any) -> list[Any]:
         """Encode an object of a derived class as the type that it has on the wire."""
-        if isinstance(found, bytes):
+        if isinstance(found, bytes | bytearray):
             return [_BYTES, bytes(found)]
         if isinstance(found, Mapping):
             return self._object(dict(found))

@@ -18,6 +18,7 @@ from dlx.message import Message
 from dlx.releases import Release, all_releases, is_release, release
 from dlx.settings import DelayedRetry, effective_settings
 from dlx.topology import Binding, Exchange, Policy, Queue, Topology
+from dlx.value_kinds import value_kind
 from simulator.broker import effects, replies
 from simulator.broker.copies import Copy
 from simulator.broker.object_graph import Decoder, Encoder, Kind
@@ -144,16 +145,24 @@ def dumped(state: NodeState, more: Any = None) -> bytes:
 
 
 def loaded(data: bytes) -> tuple[NodeState, Any]:
-    """Return what ``dumped`` was given. Raises ``ValueError`` for bytes that are not a snapshot of this version."""
+    """Return what ``dumped`` was given.
+
+    Raises:
+        TypeError: ``data`` is not bytes.
+        ValueError: it is not a snapshot of this version.
+    """
+    if not isinstance(data, bytes):
+        raise TypeError(f"expected a snapshot as bytes, got {value_kind(data)}")
     snapshot = _checked(data)
+    rules = release(snapshot.release)
     try:
         content = msgspec.msgpack.decode(snapshot.content, type=_Content)
         decoder = Decoder(KINDS, content.objects)
         state: NodeState = decoder.decode(content.node)
         more, in_force = decoder.decode(content.more), decoder.decode(content.in_force)
+        _complete(state, rules, decoder, in_force)
     except Exception as error:  # data of another's making may raise anything
         raise ValueError(f"a damaged snapshot: {error}") from error
-    _complete(state, release(snapshot.release), decoder, in_force)
     return state, more
 
 
@@ -161,16 +170,16 @@ def _checked(data: bytes) -> _Snapshot:
     expected = f"expected a {FORMAT} of version {VERSION}"
     try:
         head = msgspec.msgpack.decode(data, type=_Head)
-    except (msgspec.DecodeError, TypeError) as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         found = "a pickle, as older versions made" if data[:1] == _PICKLE and len(data) > 1 else "other bytes"
         raise ValueError(f"no snapshot of this version: {expected}, found {found}") from error
     if (head.format, head.version) != (FORMAT, VERSION):
         raise ValueError(
-            f"no snapshot of this version: {expected}, found a {head.format[:80]} of version {head.version}"
+            f"no snapshot of this version: {expected}, found a {head.format[:80]!r} of version {head.version}"
         )
     try:
         snapshot = msgspec.msgpack.decode(data, type=_Snapshot)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"a damaged snapshot: {error}") from error
     if not is_release(snapshot.release):
         known = ", ".join(all_releases())

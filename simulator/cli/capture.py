@@ -127,9 +127,11 @@ def convert(logs: tuple[Path, ...], out: Path, as_json: bool) -> None:
 
 
 def _check_scheme(url: str, option: str, schemes: tuple[str, ...]) -> None:
-    if url.partition("://")[0] not in schemes:
+    scheme, separator, _ = url.partition("://")
+    if scheme not in schemes:
         expected = f"{schemes[0]}://user:password@host:port"
-        raise click.BadParameter(f"expected a URL such as {expected}, got {url!r}", param_hint=option)
+        found = f"one that begins with '{scheme}://'" if separator else "something else"  # it may hold a password
+        raise click.BadParameter(f"expected a URL such as {expected}, got {found}", param_hint=option)
 
 
 @contextmanager

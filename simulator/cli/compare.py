@@ -45,6 +45,9 @@ def compare(scenario_path: Path, systems: str, as_json: bool) -> None:
     """
     try:
         neutral = read(read_object(scenario_path))
+    except ScenarioError as error:
+        raise DataError(f"{scenario_path}: {error}") from error
+    try:
         with progress("running the scenario"):
             outcomes = run(neutral, [name.strip() for name in systems.split(",")])
     except ScenarioError as error:

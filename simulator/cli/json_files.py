@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import msgspec
 
 from dlx.value_kinds import value_kind
 from simulator.cli.command_parts import DataError
+from simulator.json_reading import read_json
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -18,9 +20,11 @@ def read_object(path: Path) -> dict[str, Any]:
         DataError: the file cannot be read, or holds something else.
     """
     try:
-        document = msgspec.json.decode(path.read_bytes())
+        document = read_json(path.read_bytes().removeprefix(codecs.BOM_UTF8))
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: expected UTF-8, got the byte {error.object[error.start]:#04x}") from error
     except msgspec.DecodeError as error:
         raise DataError(f"{path}: {error}") from error
     if not isinstance(document, dict):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import msgspec
 import pytest
@@ -218,6 +219,13 @@ def changed(**fields: Any) -> bytes:
     return msgspec.msgpack.encode(msgspec.msgpack.decode(busy().broker.snapshot()) | fields)
 
 
+def holding(**fields: Any) -> bytes:
+    """A snapshot of other content, whose checksum is right."""
+    content = msgspec.msgpack.decode(msgspec.msgpack.decode(busy().broker.snapshot())["content"])
+    other = msgspec.msgpack.encode(content | fields)
+    return changed(content=other, checksum=crc32(other))
+
+
 def layouts(**fields: Any) -> dict[str, Any]:
     return msgspec.msgpack.decode(busy().broker.snapshot())["layouts"] | fields
 
@@ -228,13 +236,17 @@ def layouts(**fields: Any) -> dict[str, Any]:
         (b"", "expected a dlx broker snapshot of version 3, found other bytes"),
         (b"something else", "expected a dlx broker snapshot of version 3, found other bytes"),
         (b"\x80\x05\x95\x1d", "expected a dlx broker snapshot of version 3, found a pickle, as older versions made"),
-        (changed(version=4), "expected a dlx broker snapshot of version 3, found a dlx broker snapshot of version 4"),
-        (changed(format="recipe"), "expected a dlx broker snapshot of version 3, found a recipe of version 3"),
+        (changed(version=4), "expected a dlx broker snapshot of version 3, found a 'dlx broker snapshot' of version 4"),
+        (changed(format="recipe"), "expected a dlx broker snapshot of version 3, found a 'recipe' of version 3"),
         (changed(release="3.9"), "expected a snapshot of a release of 3.8, 3.10, 3.13, 4.0, 4.3, found one of '3.9'"),
         (changed(release=7), "a damaged snapshot: Expected `str`, got `int`"),
         (changed(content=b"other"), "a damaged snapshot: its checksum is another"),
         (changed(layouts=layouts(held=["vhost"])), "expected of each held: vhost, queue; found: vhost"),
         (changed(layouts=layouts(more=["a"])), "expected of each more: no such record; found: a"),
+        (b"\x81\xa1a" + b"\x91" * 100_000 + b"\xc0", "found other bytes"),
+        (changed(format="\x1b[31m"), r"found a '\x1b[31m'"),
+        (holding(node=3), "a damaged snapshot: "),
+        (holding(in_force=None), "a damaged snapshot: "),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -242,6 +254,26 @@ def test_what_is_none_is_refused_and_said_why(data: bytes, says: str) -> None:
     with pytest.raises(ValueError) as refused:
         Broker.restore(data)
     assert says in str(refused.value)
+
+
+@pytest.mark.parametrize("data", [None, 3, "text"])
+def test_a_snapshot_is_bytes(data: Any) -> None:
+    with pytest.raises(TypeError, match="expected a snapshot as bytes, got"):
+        Broker.restore(data)
+
+
+class FrozenTime(datetime):
+    """A time as libraries that freeze it derive one."""
+
+
+def test_values_of_derived_classes_keep_their_type_on_the_wire() -> None:
+    told = Told("4.3")
+    told(commands.DeclareQueue(channel=CHANNEL, queue="q"))
+    headers = {"when": FrozenTime(2026, 1, 2, tzinfo=UTC), "what": bytearray(b"abc")}
+    told(commands.Publish(CHANNEL, "", "q", {"headers": headers}))
+    copy = Broker.restore(told.broker.snapshot()).vhosts["/"].queues["q"].store.head()
+    assert copy is not None
+    assert copy.message.headers == {"when": datetime(2026, 1, 2, tzinfo=UTC), "what": b"abc"}
 
 
 SAVED = busy().broker.snapshot()
