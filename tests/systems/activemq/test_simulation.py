@@ -364,7 +364,11 @@ C = consumer("c", "Q")
             "without listener",
         ),
         ({"steps": [{"do": "browse", "queue": "topic://T"}]}, "steps[0].queue", "the name of one queue"),
-        ({"steps": [{"do": "unsubscribe", "client_id": "c", "subscription": "s"}]}, "steps[0].subscription", "none"),
+        (
+            {"steps": [{"do": "unsubscribe", "client_id": "c", "subscription": "s"}]},
+            "steps[0].subscription",
+            "it does not exist",
+        ),
         ({"broker": {"policies": [{}]}}, "broker.policies[0]", 'either "queue" or "topic"'),
         (
             {"broker": {"policies": [{"queue": "a", "deadLetterStrategy": {"strategy": "lost"}}]}},
