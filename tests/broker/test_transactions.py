@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import pytest
 
+import dlx
 from dlx.releases import RELEASES
-from simulator.broker.commands import Ack, CloseChannel, Commit, Get, Nack, OpenChannel, Publish, SelectTransactions
+from simulator.broker.commands import (
+    Ack,
+    Cancel,
+    CloseChannel,
+    Commit,
+    Consume,
+    Get,
+    Nack,
+    OpenChannel,
+    Publish,
+    Qos,
+    SelectTransactions,
+)
 from simulator.broker.replies import Done
-from tests.broker.told import Told, bodies
+from tests.broker.told import Told, bodies, deliveries
 
 OTHER = ("client", 2)
 
@@ -39,3 +52,16 @@ def test_a_commit_publishes_before_it_gives_back(release: str) -> None:
     told(Get(OTHER, "q"), Publish(OTHER, "", "q", {}, b"new"), Nack(OTHER, 1))
     assert told(Commit(OTHER)) == [Done(OTHER, "tx.commit-ok")]
     assert bodies(told.drained("q")) == ["old", "new"]
+
+
+@pytest.mark.parametrize("release", [name for name in RELEASES if dlx.release(name).quorum_consumer_continues])
+def test_what_a_consumer_settled_before_it_came_back_makes_room_at_the_commit(release: str) -> None:
+    """A consumer is cancelled with a settled delivery in its transaction, comes back under its tag, and commits."""
+    told = transactional(release, x_queue_type="quorum")
+    for body in "123":
+        told.publish("q", body)
+    told(Qos(OTHER, prefetch_count=1))
+    told(Consume(channel=OTHER, queue="q", consumer_tag="t"), Cancel(OTHER, "t"), Ack(OTHER, 1))
+    assert deliveries(told(Consume(channel=OTHER, queue="q", consumer_tag="t"))) == []
+    assert deliveries(told(Commit(OTHER))) == [("t", "2")]
+    assert deliveries(told(Ack(OTHER, 2), Commit(OTHER))) == [("t", "3")]

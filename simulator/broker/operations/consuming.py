@@ -102,7 +102,8 @@ def _continue(queue: QueueState, consumer: Consumer) -> None:
     queue.cancelled.discard(former)
     consumer.serial, consumer.unacked = former.serial, former.unacked
     consumer.extra_prefetch = max(0, former.unacked - consumer.prefetch)
-    for unacked in consumer.channel.unacked.values():
+    settled = (unacked for _, unacked in consumer.channel.uncommitted())
+    for unacked in (*consumer.channel.unacked.values(), *settled):
         if unacked.consumer is former:
             unacked.consumer = consumer
 
