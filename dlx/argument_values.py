@@ -21,7 +21,7 @@ from dlx.topology import Arguments
 
 Check = Callable[[Any, Arguments, Release], Any]
 
-LINE = 255  # how wide RabbitMQ prints what is wrong
+LINE = 255  # the columns in which RabbitMQ prints the term that says what is wrong
 _INTEGERS = frozenset({"byte", "short", "signedint", "long", "unsignedbyte", "unsignedshort", "unsignedint"})
 _AGE = re.compile(r"([0-9]*)([^\n]*)")
 _DAY_MS = 24 * 3_600_000

@@ -117,11 +117,11 @@ class DeathHistory(msgspec.Struct, frozen=True, kw_only=True):
         """Return how many attempts are known to have failed before this delivery.
 
         Every release counts rejections, and a delivery limit that was exceeded is one
-        failure at least. Only a quorum queue counts requeues
-        and crashes of a consumer (``x-delivery-count``). From 4.0 a dead letter brings that
-        count along, rejections included: then the greater of both counts holds, which
-        misses some of what was requeued, and the header counts for nothing once the
-        message has failed in another queue, which may have written it.
+        failure at least. Only a quorum queue counts requeues and crashes of a consumer
+        (``x-delivery-count``). From 4.0 a dead letter brings that count along, rejections
+        included: then the greater of both counts holds, which misses some requeues, and the
+        header counts for nothing once the message has failed in another queue, which may
+        have written it.
 
         Args:
             queue: the queue whose attempts count; ``None``: all, as on a ladder with a queue for each attempt.

@@ -27,7 +27,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True
     """One copy of a message.
 
     ``routing_keys`` are the publish key, then CC, then BCC, until a dead-letter
-    routing key replaces them. ``headers`` are what the message itself carries
+    routing key replaces them. ``headers`` are those that the message itself carries
     (without BCC): on releases that keep the death history in headers, ``x-death``
     is among them; on the others the history is in ``deaths``, ``first_death`` and
     ``last_death`` and is rendered over the headers on delivery. ``deaths`` is

@@ -78,11 +78,11 @@ class RetryPlan(msgspec.Struct, frozen=True, kw_only=True):
         delays_ms: the wait before each retry; the last one holds for all further ones. One number is a fixed delay,
             and ``exponential_delays_ms`` gives growing ones.
         attempts_max: how many attempts there are altogether; ``None``: one more than delays.
-        wait_queues: the queue for each delay, or none where the queue's dead-letter exchange knows.
+        wait_queues: the queue for each delay; empty where the queue's dead-letter exchange takes care of it.
         parking: the queue for messages that have failed for good; ``None``: the decision is to give up.
         age_max_ms: no retry for a message whose first death is longer ago; ``decide`` is given the time then.
         jitter: the share of each delay, 0 to 1, by which it is shortened at most, so that messages that failed
-            together are not tried together. A wait queue's own TTL ends what is longer.
+            together are not tried together. A wait queue's own TTL cuts off any longer delay.
         queue: the queue whose failures count; ``None``: those of all queues (``DeathHistory.failures``).
         release: the broker's release, such as ``3.13``, where it is known: until 3.13 requeues are counted better.
 

@@ -174,7 +174,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def dead_letters_refused(self) -> bool:
-        """Return whether the queue dead-letters what it turns away; only classic queues do."""
+        """Return whether the queue dead-letters the messages it turns away; only classic queues do."""
         return self.overflow == REJECT_PUBLISH_DLX
 
     @property

@@ -1,4 +1,4 @@
-"""What differs between RabbitMQ releases: what changed when, by subject, and how that is known.
+"""The differences between RabbitMQ releases by subject, each with its date and its evidence.
 
 This package has two rules. Every difference between releases that the rules and the
 broker know stands here (the server has rows of the same kind for what only its clients
@@ -7,7 +7,7 @@ see: ``management_releases`` and ``server_properties``); and the rules ask for a
 row to its subject (``rows.py`` shows how); to add a release, add its version to
 ``versions.py``.
 
-The evidence of a row names what it was seen on. "live" means observed on real
+The evidence of a row names the servers or sources that show it. "live" means observed on real
 servers of 3.8.9, 3.10.8, 4.0.5 and 4.3.6. The rules of 3.13 are those of 3.13.7 and
 were read from its source; no server of that release has judged them.
 """

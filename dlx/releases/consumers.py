@@ -1,4 +1,4 @@
-"""Which consumer gets a message, on what terms, and for how long."""
+"""The rows about consumers: which one gets a message, on what terms, and for how long."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FILTERED = frozenset({"x-stream-offset", "x-stream-filter", "x-stream-match-unf
 
 
 class Consumers:
-    """Which consumer gets a message, on what terms, and for how long."""
+    """Says which consumer gets a message, on what terms, and for how long."""
 
     consumer_timeout_enforced_by: Literal["nobody", "channel", "queue"] = changed(
         {"3.10": "channel", "4.3": "queue"}, before="nobody",

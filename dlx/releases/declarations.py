@@ -1,4 +1,4 @@
-"""The queues and exchanges that can be declared, and the arguments they take."""
+"""The rows about declarations: of which queues and exchanges, and with which arguments."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _EXCHANGES = frozenset({"direct", "fanout", "topic", "headers"})
 
 
 class Declarations:
-    """The queues and exchanges that can be declared, and the arguments they take."""
+    """Says which queues and exchanges can be declared, and which arguments they take."""
 
     queue_types: frozenset[str] = since(
         "3.10", frozenset({"classic", "quorum", "stream"}), before=frozenset({"classic", "quorum"}),

@@ -1,4 +1,4 @@
-"""The import of a definitions document."""
+"""The rows about the import of a definitions document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TOPOLOGY = ("global_parameters", "policies", "parameters", "queues", "bindings"
 
 
 class Definitions:
-    """The import of a definitions document."""
+    """Says how a definitions document is imported."""
 
     definitions_order: tuple[str, ...] = changed(
         {

@@ -1,4 +1,4 @@
-"""How deliveries are counted, and which of them count towards the delivery limit."""
+"""The rows about delivery counts, and about which deliveries count towards the delivery limit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dlx.releases.rows import changed, since
 
 
 class DeliveryCounts:
-    """How deliveries are counted, and which of them count towards the delivery limit."""
+    """Says how deliveries are counted, and which of them count towards the delivery limit."""
 
     quorum_delivery_limit_counts: Literal["returns", "failures"] = since(
         "4.3", "failures", before="returns",

@@ -1,4 +1,4 @@
-"""A message's headers, properties and history of deaths."""
+"""The rows about a message's headers, properties and history of deaths."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dlx.releases.rows import since
 
 
 class Messages:
-    """A message's headers, properties and history of deaths."""
+    """Says how a message's headers, properties and history of deaths behave."""
 
     death_history: Literal["headers", "annotations"] = since(
         "3.13", "annotations", before="headers",

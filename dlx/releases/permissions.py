@@ -1,4 +1,4 @@
-"""Who may do what, and how a refusal says so."""
+"""The rows about permissions, and about the words of a refusal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dlx.releases.rows import since
 
 
 class Permissions:
-    """Who may do what, and how a refusal says so."""
+    """Says who may do what, and how a refusal puts it."""
 
     passive_declare_needs: Literal["nothing", "any permission"] = since(
         "4.3", "any permission", before="nothing",

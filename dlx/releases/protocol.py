@@ -1,4 +1,4 @@
-"""AMQP on the wire: versions, sizes, texts."""
+"""The rows about AMQP on the wire: versions, sizes, texts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dlx.releases.rows import changed, since
 
 
 class Protocol:
-    """AMQP on the wire: versions, sizes, texts."""
+    """Says how AMQP looks on the wire: versions, sizes, texts."""
 
     max_message_size: int = since(
         "4.0", 16_777_216, before=134_217_728,

@@ -1,4 +1,4 @@
-"""The order, size and limits of what is in a queue."""
+"""The rows about the messages in a queue: their order, size and limits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dlx.releases.rows import changed, since
 
 
 class Queues:
-    """The order, size and limits of what is in a queue."""
+    """Says how the messages in a queue are ordered, measured and limited."""
 
     purge_clears_pending_dead_letters: bool = since(
         "4.3", True, before=False,

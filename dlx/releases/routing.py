@@ -1,4 +1,4 @@
-"""Which bindings a message meets."""
+"""The rows about routing: which bindings a message meets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dlx.releases.rows import since
 
 
 class Routing:
-    """Which bindings a message meets."""
+    """Says which bindings a message meets."""
 
     headers_match_with_x: bool = since(
         "3.10", True, before=False,

@@ -1,4 +1,4 @@
-"""The settings that a queue knows, and what their values mean."""
+"""The rows about a queue's settings, and about the meaning of their values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dlx.releases.rows import changed, since
 
 
 class Settings:
-    """The settings that a queue knows, and what their values mean."""
+    """Says which settings a queue knows, and how it reads their values."""
 
     quorum_message_ttl: bool = since(
         "3.10", True, before=False,
