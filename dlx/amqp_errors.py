@@ -1,7 +1,7 @@
 """RabbitMQ's refusals: a reply code, a text, and whether the channel or the connection ends with it.
 
-The functions here make the refusals of channels. Declarations, bindings, permissions
-and policies have files of their own.
+The functions here build the refusals that end a channel or a connection. Declarations,
+bindings, permissions and policies have files of their own.
 
 Source: rabbit_channel.erl, rabbit_amqqueue.erl, rabbit_quorum_queue.erl, rabbit_stream_queue.erl;
 rabbit_binary_generator.erl map_exception; live servers.
@@ -35,7 +35,7 @@ NAMES = {
 # Codes that end the channel only; every other ends the connection (rabbit_framing_amqp_0_9_1.erl lookup).
 SOFT = frozenset({311, 312, 313, 403, 404, 405, 406})
 _LONGEST = 255
-MAX_MESSAGE_SIZE = 512 * 1024 * 1024  # what no configuration can exceed; rabbit.hrl MAX_MSG_SIZE
+MAX_MESSAGE_SIZE = 512 * 1024 * 1024  # no configuration can exceed it; rabbit.hrl MAX_MSG_SIZE
 
 
 class Refusal(Exception):
@@ -66,12 +66,12 @@ class Refusal(Exception):
 
 
 def internal_error() -> Refusal:
-    """The server ran into what it did not foresee; it says no more."""
+    """Report that the server ran into something it did not foresee; its reply says no more."""
     return Refusal(541)
 
 
 def resource(kind: str, name: str, vhost: str) -> str:
-    """How RabbitMQ names a queue or exchange: ``queue 'q' in vhost '/'``."""
+    """Return the words by which RabbitMQ names a queue or exchange: ``queue 'q' in vhost '/'``."""
     return f"{kind} '{name}' in vhost '{vhost}'"
 
 
@@ -87,17 +87,17 @@ def no_exchange(name: str, vhost: str) -> Refusal:
 
 
 def no_previous_queue() -> Refusal:
-    """An empty queue name where the channel has declared none."""
+    """Refuse an empty queue name on a channel that has declared no queue yet."""
     return Refusal(404, "no previously declared queue")
 
 
 def reserved_name(kind: str, name: str) -> Refusal:
-    """A new queue or exchange (``kind``) whose name begins with ``amq.``."""
+    """Refuse a new queue or exchange (``kind``) whose name begins with ``amq.``."""
     return Refusal(403, f"{kind} name '{name}' contains reserved prefix 'amq.*'")
 
 
 def default_exchange() -> Refusal:
-    """The default exchange can be neither declared, deleted nor bound."""
+    """Refuse to declare, delete or bind the default exchange."""
     return Refusal(403, "operation not permitted on the default exchange")
 
 
@@ -105,7 +105,7 @@ def default_exchange() -> Refusal:
 
 
 def locked_queue(name: str, vhost: str) -> Refusal:
-    """An exclusive queue of another connection, or declared as exclusive when it is not, or the reverse."""
+    """Refuse an exclusive queue of another connection, and a redeclaration that differs in ``exclusive``."""
     return Refusal(
         405,
         f"cannot obtain exclusive access to locked {resource('queue', name, vhost)}. It could be originally declared"
@@ -114,22 +114,22 @@ def locked_queue(name: str, vhost: str) -> Refusal:
 
 
 def exclusive_consumer(name: str, vhost: str) -> Refusal:
-    """A consumer where an exclusive one is, or an exclusive one where others are."""
+    """Refuse a consumer beside an exclusive one, or an exclusive one beside others or with a single active consumer."""
     return Refusal(403, f"{resource('queue', name, vhost)} in exclusive use")
 
 
 def queue_in_use(name: str, vhost: str) -> Refusal:
-    """queue.delete with if-unused."""
+    """Refuse queue.delete with if-unused, since the queue is in use."""
     return Refusal(406, f"{resource('queue', name, vhost)} in use")
 
 
 def queue_not_empty(name: str, vhost: str) -> Refusal:
-    """queue.delete with if-empty."""
+    """Refuse queue.delete with if-empty, since the queue holds messages."""
     return Refusal(406, f"{resource('queue', name, vhost)} not empty")
 
 
 def conditional_delete(option: str, name: str, vhost: str) -> Refusal:
-    """queue.delete of a quorum queue with ``if-unused`` or ``if-empty``; streams do not look at them."""
+    """Refuse queue.delete of a quorum queue with ``if-unused`` or ``if-empty``; streams ignore both flags."""
     return Refusal(
         540,
         f"cannot delete {resource('queue', name, vhost)}. queue.delete operations with {option} flag set are not"
@@ -138,12 +138,12 @@ def conditional_delete(option: str, name: str, vhost: str) -> Refusal:
 
 
 def exchange_in_use(name: str, vhost: str) -> Refusal:
-    """exchange.delete with if-unused."""
+    """Refuse exchange.delete with if-unused, since the exchange is in use."""
     return Refusal(406, f"{resource('exchange', name, vhost)} in use")
 
 
 def system_exchange(name: str, vhost: str) -> Refusal:
-    """exchange.delete of one whose name begins with ``amq.``."""
+    """Refuse exchange.delete of an exchange whose name begins with ``amq.``."""
     return Refusal(403, f"deletion of system {resource('exchange', name, vhost)} not allowed")
 
 
@@ -159,25 +159,25 @@ def consumer_tag_in_use(tag: str) -> Refusal:
 
 
 def global_qos(name: str, vhost: str) -> Refusal:
-    """A consumer of a quorum queue or stream on a channel with a global prefetch."""
+    """Refuse a consumer of a quorum queue or stream on a channel with a global prefetch."""
     return Refusal(540, f"{resource('queue', name, vhost)} does not support global qos")
 
 
 def stream_without_acknowledgements(name: str, vhost: str, release: Release) -> Refusal:
-    """A stream's consumer with no-ack."""
+    """Refuse a stream's consumer with no-ack."""
     kind = "stream" if release.stream_refusals == "stream queue" else "stream queues"
     return Refusal(540, f"automatic acknowledgement not supported by {kind} {resource('queue', name, vhost)}")
 
 
 def stream_without_prefetch(name: str, vhost: str, release: Release) -> Refusal:
-    """A stream's consumer on a channel without a prefetch; this is looked at before no-ack."""
+    """Refuse a stream's consumer on a channel without a prefetch; RabbitMQ checks this before no-ack."""
     named = resource("queue", name, vhost)
     which = f"stream {named}" if release.stream_refusals == "stream queue" else f"'{named}'"
     return Refusal(406, f"consumer prefetch count is not set for {which}")
 
 
 def rejection_of_stream(name: str, vhost: str) -> Refusal:
-    """basic.nack or basic.reject, where a stream does not take them as acknowledgements."""
+    """Refuse basic.nack and basic.reject, where a stream does not take them as acknowledgements."""
     return Refusal(540, f"basic.nack and basic.reject not supported by stream queues {resource('queue', name, vhost)}")
 
 
@@ -186,7 +186,7 @@ def get_from_stream(name: str, vhost: str) -> Refusal:
 
 
 def get_from_single_active(name: str, vhost: str, release: Release) -> Refusal:
-    """basic.get from a quorum queue with a single active consumer."""
+    """Refuse basic.get from a quorum queue with a single active consumer."""
     return Refusal(
         405,
         f"cannot obtain access to locked {resource('queue', name, vhost)}. basic.get operations are not supported by"
@@ -206,7 +206,7 @@ def unknown_delivery_tag(tag: int) -> Refusal:
 
 
 def acknowledgement_timeout(channel: int, timeout_ms: int) -> Refusal:
-    """A delivery stayed unacknowledged for ``timeout_ms``."""
+    """Close a channel on which a delivery stayed unacknowledged for ``timeout_ms``."""
     return Refusal(
         406,
         f"delivery acknowledgement on channel {channel} timed out. Timeout value used: {timeout_ms} ms."
@@ -226,7 +226,7 @@ def immediate() -> Refusal:
 
 
 def message_too_large(size: int, limit: int) -> Refusal:
-    """A message body of more bytes than the server takes."""
+    """Refuse a message body of more bytes than the server takes."""
     configured = "" if limit == MAX_MESSAGE_SIZE else "configured "
     return Refusal(406, f"message size {size} is larger than {configured}max size {limit}")
 
@@ -240,18 +240,18 @@ def wrong_user_id(claimed: str, user: str) -> Refusal:
 
 
 def wrong_sender_selected_type(header: str, type_name: str) -> Refusal:
-    """A ``CC`` or ``BCC`` header that is no array."""
+    """Refuse a ``CC`` or ``BCC`` header that is not an array."""
     term = (Atom("unacceptable_type_in_header"), list(header.encode()), Atom(type_name))
     return Refusal(406, f"invalid message: {printed(term, len('invalid message: '))}")
 
 
 def unknown_delivery_mode(mode: object) -> Refusal:
-    """A publish with a ``delivery_mode`` that is neither 1 nor 2, where the release looks at it."""
+    """Refuse a publish whose ``delivery_mode`` is neither 1 nor 2, where the release checks it."""
     return Refusal(406, f"invalid message: {{delivery_mode_unknown,{mode}}}")
 
 
 def no_reply_consumer() -> Refusal:
-    """A publish that asks for direct replies on a channel that does not consume them."""
+    """Refuse a publish that asks for direct replies on a channel that does not consume them."""
     return Refusal(406, "fast reply consumer does not exist")
 
 
@@ -259,7 +259,7 @@ def no_reply_consumer() -> Refusal:
 
 
 def reply_consumer_with_acknowledgements() -> Refusal:
-    """basic.consume of ``amq.rabbitmq.reply-to`` without no-ack."""
+    """Refuse basic.consume of ``amq.rabbitmq.reply-to`` without no-ack."""
     return Refusal(406, "reply consumer cannot acknowledge")
 
 
@@ -283,12 +283,12 @@ def volatile_queue_of_another_channel(name: str, vhost: str) -> Refusal:
 
 
 def partial_commit() -> Refusal:
-    """tx.commit, when a queue refused a publish or is gone."""
+    """Refuse tx.commit, since a queue refused a publish or is gone."""
     return Refusal(406, "partial tx completion")
 
 
 def commit_to_deleted_queue(name: str, vhost: str) -> Refusal:
-    """tx.commit of a publish to a queue that is gone, where the release takes that for an error of the server."""
+    """Refuse tx.commit of a publish to a queue that is gone, where the release calls that a server error."""
     term = (
         Atom("not_found"),
         (Atom("resource"), vhost.encode(), Atom("queue"), name.encode(errors="surrogatepass")),
@@ -313,7 +313,7 @@ def confirms_after_transactions() -> Refusal:
 
 
 def channel_not_open() -> Refusal:
-    """A method on a channel that is not open."""
+    """Refuse a method on a channel that is not open."""
     return Refusal(504, "expected 'channel.open'")
 
 
@@ -326,7 +326,7 @@ def too_many_channels(opened: int, channel_max: int) -> Refusal:
 
 
 def no_connection() -> Refusal:
-    """channel.open without a connection: only a driver in the process can ask for that."""
+    """Refuse channel.open without a connection: only a driver in the process can ask for that."""
     return Refusal(504, "no such connection")
 
 
@@ -335,32 +335,32 @@ def connection_closed_by_operator(reason: str) -> Refusal:
 
 
 def vhost_deleted(vhost: str) -> Refusal:
-    """An operator deleted the connection's virtual host."""
+    """Close a connection whose virtual host an operator deleted."""
     return Refusal(320, f"vhost '{vhost}' is deleted")
 
 
 def user_deleted(user: str) -> Refusal:
-    """An operator deleted the connection's user."""
+    """Close a connection whose user an operator deleted."""
     return Refusal(320, f"user '{user}' was deleted")
 
 
 def channel_flow() -> Refusal:
-    """channel.flow with active=false."""
+    """Refuse channel.flow with active=false."""
     return Refusal(540, "active=false")
 
 
 def no_vhost(vhost: str) -> Refusal:
-    """connection.open."""
+    """Refuse connection.open of a virtual host that does not exist."""
     return Refusal(530, f"vhost {vhost} not found")
 
 
 def vhost_refused(vhost: str, user: str) -> Refusal:
-    """connection.open, where the user has no permissions in the virtual host."""
+    """Refuse connection.open to a user without permissions in the virtual host."""
     return Refusal(530, f"access to vhost '{vhost}' refused for user '{user}'")
 
 
 def login_refused(mechanism: str) -> Refusal:
-    """connection.start-ok with a wrong user or password; only for clients that want to be told."""
+    """Refuse connection.start-ok with a wrong user or password; only clients that want to be told get this."""
     return Refusal(
         403,
         f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile.",
@@ -368,22 +368,22 @@ def login_refused(mechanism: str) -> Refusal:
 
 
 def unknown_mechanism(mechanism: str) -> Refusal:
-    """connection.start-ok."""
+    """Refuse connection.start-ok with a mechanism that the server does not know."""
     return Refusal(503, f"unknown authentication mechanism '{mechanism}'")
 
 
 def unreadable_response() -> Refusal:
-    """connection.start-ok, where the response is not as the mechanism has it."""
+    """Refuse connection.start-ok with a response that is not in the mechanism's form."""
     return Refusal(502, "the response cannot be read")
 
 
 def not_offered(limit: str) -> Refusal:
-    """connection.tune-ok with a ``channel_max`` or ``frame_max`` beyond the server's."""
+    """Refuse connection.tune-ok with a ``channel_max`` or ``frame_max`` that the server did not offer."""
     return Refusal(530, f"{limit} was not offered")
 
 
 def method_in_wrong_state(state: str) -> Refusal:
-    """A method of the connection that its state (``running``, ...) does not expect."""
+    """Refuse a method that the connection does not expect in its state (``running``, ...)."""
     return Refusal(504, f"unexpected method in connection state {state}")
 
 
@@ -395,7 +395,7 @@ def unimplemented_method() -> Refusal:
 
 
 def malformed_utf_8() -> Refusal:
-    """A short string in a method that is not UTF-8."""
+    """Refuse a method with a short string that is not UTF-8."""
     return Refusal(501, "Malformed UTF-8 in shortstr")
 
 
@@ -416,7 +416,7 @@ def no_content_body() -> Refusal:
 
 
 def content_too_large(size: int) -> Refusal:
-    """A content header that announces more bytes than any configuration allows."""
+    """Refuse a content header that announces more bytes than any configuration allows."""
     return Refusal(501, f"content body size {size} exceeds maximum allowed size {MAX_MESSAGE_SIZE}")
 
 

@@ -1,8 +1,8 @@
-"""Which values the arguments of queues and consumers may have.
+"""Check the values that queues and consumers have in their arguments.
 
-Each check takes the value, all arguments and the release, and returns ``None`` or
-what RabbitMQ finds wrong, as the Erlang term that ends up in its error text. It
-raises ``Refusal`` where a server does not survive the check.
+Each check takes the value, all arguments and the release. It returns ``None`` for a good
+value, otherwise the Erlang term by which RabbitMQ's error text says what is wrong. It
+raises ``Refusal`` where the check itself fails on a server with an internal error.
 
 Source: rabbit_amqqueue.erl declare_args, consume_args and the checks there.
 """
@@ -32,7 +32,7 @@ _MAX_PRIORITY = 255
 
 
 def integer(value: Any, _arguments: Arguments, release: Release) -> Any:
-    """Check for any of AMQP's integer types."""
+    """Check that the value has one of AMQP's integer types."""
     kind = type_name(value)
     if kind in _INTEGERS:
         return None
@@ -54,7 +54,7 @@ def positive(value: Any, arguments: Arguments, release: Release) -> Any:
 
 
 def message_ttl(value: Any, arguments: Arguments, release: Release) -> Any:
-    """Check for milliseconds, at most ten years."""
+    """Check that the value is a number of ms, 0 or more, and at most ten years where the release has that limit."""
     wrong = not_negative(value, arguments, release)
     longest = release.expiration_max_ms
     if wrong is None and longest is not None and value > longest:
@@ -63,7 +63,7 @@ def message_ttl(value: Any, arguments: Arguments, release: Release) -> Any:
 
 
 def expires(value: Any, arguments: Arguments, release: Release) -> Any:
-    """Check for milliseconds above 0."""
+    """Check as ``message_ttl`` does, and that the value is not 0."""
     wrong = message_ttl(value, arguments, release)
     return (Atom("value_zero"), 0) if wrong is None and value == 0 else wrong
 
@@ -82,7 +82,7 @@ def string(value: Any, _arguments: Arguments, _release: Release) -> Any:
 
 
 def dead_letter_routing_key(value: Any, arguments: Arguments, release: Release) -> Any:
-    """Check for a string beside a dead-letter exchange."""
+    """Check that the value is a string and that the arguments name a dead-letter exchange, too."""
     wrong = string(value, arguments, release)
     if wrong is None and "x-dead-letter-exchange" not in arguments:
         return Atom("routing_key_but_no_dlx_defined")
@@ -102,7 +102,7 @@ def leader_locator(value: Any, _arguments: Arguments, release: Release) -> Any:
 
 
 def queue_mode(value: Any, _arguments: Arguments, release: Release) -> Any:
-    """Check for a mode of classic queues; accept anything in releases that have no modes."""
+    """Check that the value is a mode of classic queues; accept anything in releases that have no modes."""
     if not release.queue_mode_checked:
         return None
     return _one_of(("default", "lazy"), value, _unsupported("queue mode", value, release))
@@ -121,7 +121,7 @@ def queue_version(value: Any, arguments: Arguments, release: Release) -> Any:
 
 
 def max_age(value: Any, arguments: Arguments, release: Release) -> Any:
-    """Check for a number and one of Y, M, D, h, m, s."""
+    """Check that the value is a number followed by one of the units Y, M, D, h, m, s."""
     wrong = string(value, arguments, release)
     if wrong is None and age_ms(value, release) is None:
         return Atom("invalid_max_age")
@@ -129,9 +129,9 @@ def max_age(value: Any, arguments: Arguments, release: Release) -> Any:
 
 
 def age_ms(value: str | bytes, release: Release) -> int | None:
-    """Return the age that a number above 0 and a unit give, in ms; ``None`` for anything else.
+    """Return an age in ms, written as a number above 0 and a unit; ``None`` for anything else.
 
-    RabbitMQ ignores everything behind a line break.
+    RabbitMQ ignores everything after a line break.
     """
     text = value.decode("latin-1") if isinstance(value, bytes) else value
     number, unit = _AGE.match(text).groups()  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Which bindings an exchange takes.
+"""Check that an exchange takes a binding.
 
 Source: rabbit_exchange_type_headers.erl, rabbit_exchange_type_topic.erl and
 rabbit_exchange_type_local_random.erl validate_binding; live servers.

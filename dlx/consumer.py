@@ -1,11 +1,11 @@
-"""What a consumer in production asks of ``x-death``.
+"""Read ``x-death`` for a consumer in production.
 
     history = dlx.death_history(properties)        # pika's BasicProperties, or headers
     if history.rejected_in("orders") >= 5: ...
 
 Nothing here raises on what a message carries: a header that is missing, of the
-wrong type or forged is read as far as it makes sense, and what was passed over is
-named in ``DeathHistory.malformed``. Every release's form of the header is read.
+wrong type or forged is read as far as it makes sense, and ``DeathHistory.malformed``
+names the parts that were passed over. Every release's form of the header is read.
 
 The header has a limit: from 4.0 a message that is published again starts a new
 history at its next death, and until then shows whatever its publisher put there.
@@ -50,7 +50,7 @@ _PROPERTIES = frozenset(
 
 
 class HasHeaders(Protocol):
-    """A message or its properties, whatever client they are of."""
+    """A message or its properties, of any client library."""
 
     @property
     def headers(self) -> Any: ...
@@ -65,10 +65,10 @@ class DeathHistory(msgspec.Struct, frozen=True, kw_only=True):
 
     ``deaths`` are in the header's order. Only the first is sure to be the latest:
     until 3.12 RabbitMQ shuffles the others. ``first`` and ``last`` come from the
-    headers of that name where they are, else from what ``x-death`` can tell.
+    headers of that name if the message has them, otherwise from ``x-death``.
     ``delivery_count`` and ``acquired_count`` are the headers that quorum queues
     add, ``None`` without them; ``attempts_before`` is what ``ATTEMPTS_HEADER`` says.
-    ``malformed`` says what was passed over, for a log line.
+    ``malformed`` names the parts that were passed over, for a log line.
     """
 
     deaths: tuple[Death, ...] = ()
@@ -96,11 +96,11 @@ class DeathHistory(msgspec.Struct, frozen=True, kw_only=True):
         return self.count()
 
     def rejected_in(self, queue: str) -> int:
-        """How often the message was rejected in ``queue``."""
+        """Return how often the message was rejected in ``queue``."""
         return self.count(queue=queue, reason=REJECTED)
 
     def count(self, *, queue: str | None = None, reason: str | None = None) -> int:
-        """The number of deaths, of that queue and reason where they are given."""
+        """Return the number of deaths; with ``queue`` or ``reason``, only of those that match."""
         return sum(
             death.count for death in self.deaths if queue in (None, death.queue) and reason in (None, death.reason)
         )
@@ -114,7 +114,7 @@ class DeathHistory(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def failures(self, queue: str | None = None, *, counts_carried: bool = True) -> int:
-        """Return how many attempts are known to have failed, without this delivery.
+        """Return how many attempts are known to have failed before this delivery.
 
         Every release counts rejections, and a delivery limit that was exceeded is one
         failure at least. Only a quorum queue counts requeues
@@ -159,7 +159,7 @@ def death_history(source: MessageSource) -> DeathHistory:
 
     That is an object with a ``headers`` attribute (pika's ``BasicProperties``, an
     aio-pika or kombu message), a mapping with a ``headers`` entry, the headers
-    themselves, or the list in ``x-death``. ``None`` is no headers. Names and texts
+    themselves, or the list in ``x-death``. ``None`` stands for no headers. Names and texts
     may be ``str`` or ``bytes``.
 
     Raises:
@@ -193,7 +193,7 @@ def headers_of(source: MessageSource) -> Mapping[str, Any]:
 
 
 def _headers_in(source: Any) -> dict[str, Any] | None:
-    """Return the headers; ``None`` for what has none and cannot be headers itself."""
+    """Return the headers; ``None`` for a value that has no headers and cannot be headers itself."""
     if isinstance(source, Mapping):
         return _unwrapped(_table(source))
     if hasattr(source, "headers"):
@@ -207,7 +207,7 @@ def _unwrapped(table: dict[str, Any]) -> dict[str, Any] | None:
     """Return the headers in a mapping that is a message's properties, or is the headers itself.
 
     A publisher may have called a header ``headers``. So only a mapping that names nothing but
-    properties is refused where they are no table.
+    properties is refused where its ``headers`` are not a table.
     """
     inner = table.get("headers")
     if isinstance(inner, Mapping) and not _OWN_NAMES.intersection(table):
@@ -261,7 +261,7 @@ def _read_entry(entry: Any, where: str, malformed: list[str]) -> Death | None:
 
 
 def _read_count(value: Any, where: str, malformed: list[str]) -> int:
-    """The count; 1 where it is missing (very old brokers) or makes no sense."""
+    """Return the count; 1 where it is missing (very old brokers) or makes no sense."""
     if value is None:
         return 1
     if _is_count(value):
@@ -294,7 +294,7 @@ def _read_keys(value: Any) -> tuple[str, ...]:
 
 
 def _read_time(value: Any, where: str, malformed: list[str]) -> int:
-    """Seconds since 1970; 0 where it is missing or makes no sense."""
+    """Return the time in seconds since 1970; 0 where it is missing or makes no sense."""
     if value is None:
         return 0
     time_s = seconds(value)
@@ -312,7 +312,7 @@ def _read_point(headers: Mapping[str, Any], names: tuple[str, str, str]) -> Deat
 
 
 def _oldest(deaths: tuple[Death, ...]) -> DeathPoint | None:
-    """The entry with the earliest first death; the last of the list among equals, or if none says when."""
+    """Return the entry with the earliest first death; among equals, or if no entry has a time, the list's last."""
     timed = [death for death in deaths if death.time_s > 0] or deaths
     return _point(min(reversed(timed), key=lambda death: death.time_s)) if timed else None
 

@@ -1,4 +1,4 @@
-"""When a dead letter is dropped as a cycle.
+"""Tell when a dead letter is dropped as a cycle.
 
 A dead letter is not put into a queue that it already died in, if no client
 rejected it on the way: walking the deaths from the newest, the first one in the
@@ -23,7 +23,7 @@ def is_cycle(queue: str, reason: str, deaths: Sequence[tuple[Any, ...] | None]) 
 
     ``deaths`` are the deaths in the history's own order, the current one included:
     tuples that begin with queue and reason, such as ``dlx.recorded_deaths`` reads.
-    ``None`` stands for an element that is no table, which only a client can have put there.
+    ``None`` stands for an element that is not a table, which only a client can have put there.
     """
     if reason == REJECTED:
         return False

@@ -1,11 +1,11 @@
-"""Turn a message and one death into a dead letter, or into the reason why none goes out.
+"""Turn a message and one death into a dead letter, or say why no dead letter goes out.
 
 In order: the dead-letter exchange is looked up by name at the moment of death;
 the death is recorded with the exchange and keys the message had; ``expiration``
 is dropped; exchange and, with a dead-letter routing key, the keys are replaced;
 the result is routed; and each queue that would close an automatic cycle is left
-out. Nobody is told of any of this: what finds no queue is gone, and the outcome
-here is the only place that says so.
+out. RabbitMQ tells nobody of any of this: a dead letter that reaches no queue is gone,
+and only the outcome here says so.
 
 ``dlx.message_flow`` asks this for every message and queue of a topology.
 

@@ -1,4 +1,4 @@
-"""Recording a death where the history stands beside the message (3.13 and later).
+"""Record a death where the history stands beside the message (3.13 and later).
 
 Headers are touched only when a delivery renders them: the broker's own values
 then cover a client's headers of the same name.

@@ -1,10 +1,10 @@
-"""Recording a death where the history lives in the message's own headers (until 3.12).
+"""Record a death where the history lives in the message's own headers (until 3.12).
 
-The header is whatever it is, a client's forgery included: entries are plain
-mappings here, and what is malformed has consequences. Two quirks are the point
+The header may be anything, a client's forgery included: entries are plain
+mappings here, and a malformed entry has consequences. Two quirks are the point
 of this file. A list of two or more entries is reversed by every further death,
 so only entry 0 is reliably the newest. And the entry that goes to the front of
-an existing list has its fields sorted by name, the others keep theirs.
+an existing list has its fields sorted by name; the others keep their order.
 
 Source: rabbit_dead_letter.erl make_msg, update_x_death_header,
 group_by_queue_and_reason (3.8.9, 3.10.8); live servers of both.
@@ -87,7 +87,7 @@ def _prepended(entries: Sequence[Any], info: Table, release: Release) -> list[An
 
 
 def _grouped(entries: Sequence[Table]) -> list[Table]:
-    """Return one entry for each queue and reason; the count of one that has none is how many there were."""
+    """Return one entry for each queue and reason; one without a count is given the number of entries like it."""
     if len(entries) <= 1:
         return list(entries)
     grouped: dict[str, Table] = {}

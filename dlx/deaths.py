@@ -1,4 +1,4 @@
-"""The deaths of a message: what one entry of ``x-death`` says, read and written.
+"""Read and write the deaths of a message: the entries of ``x-death``.
 
 An entry stands for all deaths of a message in one queue for one reason. A death
 that matches an entry only raises its ``count`` and moves it to the front: time,
@@ -39,7 +39,7 @@ class Death(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return what entries merge on: the queue and the reason."""
+        """Return the queue and the reason, on which entries merge."""
         return self.queue, self.reason
 
     def as_table(self) -> dict[str, Any]:
@@ -57,9 +57,9 @@ class Death(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def without_times(deaths: Any) -> Any:
-    """Return the entries of an ``x-death`` header without their times, by which no rule goes.
+    """Return the entries of an ``x-death`` header without their times, which no rule looks at.
 
-    What is no array, or no table in it, comes back unchanged.
+    A header that is not an array comes back unchanged, as does an element that is not a table.
     """
     if not isinstance(deaths, list):
         return deaths
@@ -71,7 +71,7 @@ def _without_time(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class DeathPoint(msgspec.Struct, frozen=True):
-    """What the ``x-first-death-*`` and ``x-last-death-*`` headers hold."""
+    """The contents of the ``x-first-death-*`` or ``x-last-death-*`` headers."""
 
     reason: str
     queue: str
@@ -85,7 +85,7 @@ class DeathPoint(msgspec.Struct, frozen=True):
 def merged(deaths: Iterable[Death], death: Death, *, reverse: bool = False) -> tuple[Death, ...]:
     """Return the history after one more death: newest first, equal queue and reason merged.
 
-    ``reverse`` turns the known deaths round first, as releases until 3.12 do.
+    ``reverse`` reverses the order of the known deaths first, as releases until 3.12 do.
     Source: mc.erl record_death (3.13.3 and later).
     """
     others = tuple(deaths)[::-1] if reverse else tuple(deaths)

@@ -1,4 +1,4 @@
-"""Which queues may be declared, and which redeclared: RabbitMQ's checks, in its order and with its words.
+"""Check declarations and redeclarations of queues as RabbitMQ does: in its order and with its words.
 
 A server looks at a declaration in this order: a name it is to make up itself
 (``check_server_named``) or one that is reserved, the permission to configure the
@@ -138,7 +138,7 @@ def imported_queue(
     release: Release,
     default_queue_type: str | None = None,
 ) -> Queue | None:
-    """Return the queue that a definitions document makes; ``None`` where the release leaves it out without a word.
+    """Return the queue that a definitions document makes; ``None`` where the release silently leaves it out.
 
     Raises ``Refusal``.
     """
@@ -164,7 +164,8 @@ def augmented_arguments(
 ) -> Arguments:
     """Return the arguments with which the release keeps a queue: from 4.0 they always name its type.
 
-    ``durable`` is false for an exclusive queue. A default type that cannot be so gives way to classic.
+    ``durable`` is false for an exclusive queue. A default type that does not fit these properties gives way
+    to classic.
     """
     adds = release.queue_type_argument
     if _TYPE in arguments or adds == "as declared":
@@ -180,7 +181,7 @@ def augmented_arguments(
 
 
 def _sorted(arguments: Arguments) -> Arguments:
-    """Return the arguments sorted by key, as a server returns a table to which it adds."""
+    """Return the arguments sorted by key, as a server returns a table that it adds to."""
     return dict(sorted(arguments.items(), key=lambda item: item[0].encode(errors="surrogateescape")))
 
 
@@ -200,12 +201,12 @@ def check_server_named(arguments: Arguments, release: Release) -> None:
 
 
 def check_dead_letter_exchange_type(name: str, vhost: str, arguments: Arguments) -> None:
-    """Raise ``Refusal`` where the name of a new queue's dead-letter exchange is no string."""
+    """Raise ``Refusal`` where a new queue names its dead-letter exchange by anything but a string."""
     check_name_argument(_DEAD_LETTER_EXCHANGE, resource("queue", name, vhost), arguments)
 
 
 def check_name_argument(key: str, declared: str, arguments: Arguments) -> None:
-    """Raise ``Refusal`` where the argument is there and is no string, as an exchange's name must be."""
+    """Raise ``Refusal`` where the argument is given and is not a string, as an exchange's name must be."""
     if key in arguments:
         kind = type_name(arguments[key])
         if kind != "longstr":
@@ -215,7 +216,7 @@ def check_name_argument(key: str, declared: str, arguments: Arguments) -> None:
 def _checked_arguments(
     name: str, vhost: str, arguments: Arguments, default_queue_type: str | None, release: Release
 ) -> str:
-    """Check types and values of the arguments, then whether the type has them; the queue's type."""
+    """Check the arguments' types and values, then that the queue's type has them; return the queue's type."""
     if not release.arguments_checked_by_type:
         return _checked_arguments_of_all_types(name, vhost, arguments, release)
     _check_value(_TYPE, values.queue_type, name, vhost, arguments, release)
@@ -298,7 +299,7 @@ def check_queue_equivalence(
 ) -> None:
     """Raise ``Refusal`` where a declaration does not describe the queue that exists.
 
-    Whose an exclusive queue is, is the caller's to know, and looked at before this.
+    The caller knows which connection owns an exclusive queue, and checks that first.
     """
     if existing.exclusive != exclusive:
         raise locked_queue(existing.name, vhost)
@@ -317,7 +318,7 @@ def check_queue_equivalence(
 
 
 def _compared(arguments: Arguments, release: Release) -> Arguments:
-    """Return the arguments as the release compares them: where it counts ms, 12M and 360D are the same age."""
+    """Return the arguments as the release compares them: if it compares ages in ms, 12M equals 360D."""
     age = arguments.get("x-max-age")
     if release.max_age_compared == "as written" or not isinstance(age, str):
         return arguments
@@ -326,16 +327,16 @@ def _compared(arguments: Arguments, release: Release) -> Arguments:
 
 
 def check_same(key: str, current: bool | str, received: bool | str, declared: str) -> None:
-    """Raise ``Refusal`` where a property is received otherwise than it is."""
+    """Raise ``Refusal`` where a property is received with another value than the one in force."""
     if current != received:
         raise _inequivalent(key, declared, f"'{_shown(received)}'", f"'{_shown(current)}'")
 
 
 def check_same_argument(key: str, current: Arguments, received: Arguments, declared: str) -> None:
-    """Raise ``Refusal`` where an argument is received otherwise than it is.
+    """Raise ``Refusal`` where an argument is received with another value than the one in force.
 
-    Values are compared without their types: 5 is 5 in 8 bits and in 64. A classic queue
-    may name its type or not.
+    Types do not count: 5 is 5 in 8 bits and in 64. A classic queue may name its type or
+    leave it out.
     """
     if key in current and key in received:
         old, new = field_term(current[key]), field_term(received[key])
@@ -352,7 +353,7 @@ def _inequivalent(key: str, declared: str, received: str, current: str) -> Refus
 
 
 def _quoted(term: Any) -> str:
-    """Return a value as an error text quotes it. A server takes void for no value, and crashes on a decimal."""
+    """Return a value as an error text quotes it. A server takes void for a missing value, and crashes on a decimal."""
     if isinstance(term, tuple):
         raise internal_error()
     return "none" if term == "undefined" and isinstance(term, Atom) else f"'{_text(term)}'"

@@ -1,4 +1,4 @@
-"""How often a message was returned to a quorum queue, what that shows, and when it is too often.
+"""Count how often a message was returned to a quorum queue, render the counts, and apply the delivery limit.
 
 Two counts: ``acquired`` counts every return, ``delivery`` the deliveries that
 failed. Which of them the delivery limit reads, and what counts as failed, differs
@@ -28,7 +28,7 @@ Return = Literal["nack", "reject", "recover", "lost channel", "final nack", "fin
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """The counts of one message in one queue; ``None`` until something counted."""
+    """The counts of one message in one queue; each is ``None`` until it first counts something."""
 
     acquired: int | None = None
     delivery: int | None = None
@@ -49,7 +49,7 @@ def returned(counts: Counts, how: Return, release: Release) -> Counts:
 
 
 def limit_exceeded(counts: Counts, limit: int | None, release: Release) -> bool:
-    """Return whether the return just counted is one too many; a limit of L allows L + 1 deliveries."""
+    """Tell whether the return just counted is one too many; a limit of L allows L + 1 deliveries."""
     if limit is None:
         return False
     counted = counts.delivery if release.quorum_delivery_limit_counts == "failures" else counts.acquired

@@ -1,4 +1,4 @@
-"""The headers of a delivery: what the message carries, and what the broker adds."""
+"""Put together the headers of a delivery: those the message carries, and those the broker adds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Erlang's hash of terms, which shows in the ``properties_key`` of bindings.
+"""Compute Erlang's hash of terms, which shows in the ``properties_key`` of bindings.
 
 A binding with arguments is named by its routing key and a hash of the arguments,
 such as ``a.b~c8kv6Q``: ``phash2``, which is the same on every machine.

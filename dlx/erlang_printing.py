@@ -1,4 +1,4 @@
-"""Values as RabbitMQ prints them in its error texts: Erlang terms, as ``io_lib`` formats them with ``~p``.
+"""Print values as RabbitMQ does in its error texts: Erlang terms, as ``io_lib`` formats them with ``~p``.
 
 A term here is an ``Atom``, ``bytes`` (a binary), an ``int``, a ``float``, a ``tuple``, a
 ``list`` or a ``dict`` (a map). ``field_term`` and ``json_term`` make one of an AMQP field
@@ -60,7 +60,7 @@ def _binary(text: str) -> bytes:
 
 
 def _decimal_term(value: Decimal) -> tuple[int, int]:
-    """Return how many digits stand behind the point, and all of them as an integer."""
+    """Return how many digits stand after the decimal point, and all digits as an integer."""
     exponent = value.as_tuple().exponent
     scale = max(0, -exponent) if isinstance(exponent, int) else 0
     return scale, int(value.scaleb(scale))
@@ -156,7 +156,7 @@ def _placed(digits: str, place: int) -> str:
 
 
 def _is_atomic(term: Any, flat: str) -> bool:
-    """Return whether the term stays on one line and may share it with what stood before it."""
+    """Tell whether the term stays on one line and may share it with the item before it."""
     if isinstance(term, bytes):
         return flat.startswith('<<"') or not term
     return not isinstance(term, list | tuple | dict) or not term or flat.startswith('"')
@@ -169,8 +169,8 @@ class _TooFarRightError(Exception):
 class _Layout:
     """Breaks terms into lines that end before ``line``.
 
-    ``tag_indent`` is by how much the rest of a tuple that begins with an atom is
-    indented below it: so many columns, or to what follows the atom (``_ALIGNED``).
+    ``tag_indent`` is the indent of the rest of a tuple below the atom that it begins with:
+    a number of columns, or as far as the item after the atom (``_ALIGNED``).
     Columns count from 1; ``closing`` brackets follow a term on its line.
     """
 
@@ -205,9 +205,9 @@ class _Layout:
             raise _TooFarRightError
 
     def _items(self, items: Sequence[_Item | _Pair], column: int, closing: int, at: int | None = None) -> str:
-        """Atomic items share lines; every other begins a line, and so does the one after it.
+        """Return the items in lines: atomic ones share lines, any other begins one, as does the item after it.
 
-        ``at``: what stands before the first item on its line ends there.
+        ``at`` is the column at which the text before the first item ends.
         """
         text, comma = "", "" if at is None else ","
         at = column if at is None else at
@@ -248,7 +248,7 @@ class _Pair:
         self.atomic = _is_atomic(key, self._key) and _is_atomic(value, flat)
 
     def broken(self, layout: _Layout, column: int, closing: int) -> str:
-        """Return the pair in lines: a value that does not fit begins one."""
+        """Return the pair in lines: a value that does not fit begins a line of its own."""
         if len(self.flat) < layout.line - column - closing:
             return self.flat
         indent = layout.tag_indent if layout.tag_indent > 0 else 4

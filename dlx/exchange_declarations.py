@@ -1,4 +1,4 @@
-"""Which exchanges may be declared, and which redeclared: RabbitMQ's checks, in its order and with its words.
+"""Check declarations and redeclarations of exchanges as RabbitMQ does: in its order and with its words.
 
 A server looks at the type first (``check_type``), then whether it is the default
 exchange (``check_not_default``), then at the permission to configure it, and then
@@ -63,7 +63,7 @@ def check_type(type: str, release: Release) -> None:
 
 
 def check_not_default(name: str) -> None:
-    """Raise ``Refusal`` for the default exchange, of which neither declarations nor bindings are allowed."""
+    """Raise ``Refusal`` for the default exchange, which clients may neither declare nor bind."""
     if not name:
         raise default_exchange()
 

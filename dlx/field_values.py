@@ -1,9 +1,9 @@
 """AMQP 0-9-1 field values in Python, with the type each has on the wire.
 
 Most values need nothing: ``str`` is a longstr, ``int`` a signedint (a long where
-32 bits do not hold it), ``bool``, ``float``, ``datetime``, ``Decimal``, ``list``,
+32 bits do not hold it), and ``bool``, ``float``, ``datetime``, ``Decimal``, ``list``,
 ``dict`` and ``None`` are what they look like. The classes here stand for the types
-that Python has no word for, so that what a client sent is what a consumer gets:
+that Python has no word for, so that a consumer gets exactly what a client sent:
 they are integers, floats and bytes in every other respect. Plain ``bytes`` are a
 longstr that is not UTF-8.
 
@@ -36,7 +36,7 @@ __all__ = [
 
 
 class _Number:
-    """Its ``repr`` says the type on the wire; as text it is the number alone."""
+    """A number whose ``repr`` says its type on the wire; as text it is the number alone."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({super().__repr__()})"
@@ -85,11 +85,11 @@ class Binary(bytes):
 
 
 class DeepTable(bytes):
-    """``F`` nested too deep to be looked at; it is handed on as it came."""
+    """``F``: a table nested too deep to be looked at; it is handed on as it came."""
 
 
 class DeepArray(bytes):
-    """``A`` of the same kind."""
+    """``A``: an array nested too deep, as ``DeepTable``."""
 
 
 # Python class -> (tag on the wire, RabbitMQ's name for it). Looked up by the exact class first.

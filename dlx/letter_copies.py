@@ -1,7 +1,7 @@
 """Tell what becomes of each copy of a dead letter, and by which rule.
 
 A dead letter is copied to each queue that it is routed to. The cycle rule leaves some
-out, streams of older releases drop theirs, and a full queue may refuse it; where no
+out, streams of older releases drop theirs, and a full queue may refuse its copy. If no
 queue is left, the message is gone, or held if its queue dead-letters at least once.
 """
 
@@ -43,7 +43,7 @@ waits in the queue it died in, since at-least-once dead-lettering gives up no me
 
 
 class LetterCopy(msgspec.Struct, frozen=True):
-    """One copy of a dead letter: what becomes of it, why, and the queue it is for; ``None`` where there is none."""
+    """One copy of a dead letter: its outcome, the rule behind that, and the queue it is for, if there is one."""
 
     outcome: CopyOutcome
     rule: Rule
@@ -53,7 +53,7 @@ class LetterCopy(msgspec.Struct, frozen=True):
 def letter_copies(letter: DeadLetter, settings: Settings, settings_of: Callable[[str], Settings]) -> list[LetterCopy]:
     """Return the copies of a dead letter, those that reach a queue first.
 
-    ``settings`` are those of the queue it comes from, ``settings_of`` returns those of a queue it is for.
+    ``settings`` are those of the queue it comes from; ``settings_of`` returns those of a queue that it goes to.
     """
     copies = [] if letter.outcome == "held" else list(_copies(letter, settings, settings_of))
     return copies or [_nowhere(letter, settings)]
@@ -82,9 +82,9 @@ def _copies(letter: DeadLetter, settings: Settings, settings_of: Callable[[str],
 
 
 def _refusal(target: Settings, *, held: bool) -> Rule | None:
-    """Return how the queue turns dead letters away when it is full; ``None`` where it takes them all.
+    """Return the rule by which the queue refuses dead letters when it is full; ``None`` if it takes them all.
 
-    The worker of at-least-once dead-lettering publishes, so that every queue may refuse it.
+    The worker of at-least-once dead-lettering publishes them, so that any type of queue may refuse.
     """
     refuses = target.refuses_when_full if held else target.refuses_dead_letters
     if not (refuses and target.has_length_limit):

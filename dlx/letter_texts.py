@@ -6,7 +6,7 @@ from dlx.message import Message
 
 
 def routed(message: Message, queue: str | None) -> str:
-    """Say that the message's exchange routes it to a queue; with ``None`` that it routes it to no queue."""
+    """Say that the message's exchange routes it to the queue, or, with ``None``, to no queue."""
     to = "no queue" if queue is None else f"'{queue}'"
     return f"exchange '{message.exchange}' routes {list(message.routing_keys)} to {to}"
 

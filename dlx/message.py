@@ -31,10 +31,10 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True
     (without BCC): on releases that keep the death history in headers, ``x-death``
     is among them; on the others the history is in ``deaths``, ``first_death`` and
     ``last_death`` and is rendered over the headers on delivery. ``deaths`` is
-    ``None`` for a message that has no history, which an empty one is not.
+    ``None`` for a message without a history; an empty tuple is a history without entries.
 
     ``delivery_count`` is the count of failed deliveries that a dead letter brings
-    along, ``None`` where it brings none.
+    along, ``None`` where it brings no count.
     """
 
     exchange: str
@@ -90,7 +90,7 @@ def published(
 
 
 def sender_selected_keys(headers: Headers | None, name: str) -> tuple[str, ...]:
-    """Return the keys in a CC or BCC header; elements that are no strings are ignored."""
+    """Return the keys in a CC or BCC header; elements that are not strings are ignored."""
     if headers is None or name not in headers:
         return ()
     value = headers[name]
@@ -115,7 +115,7 @@ def recorded_routing_keys(message: Message, release: Release) -> tuple[str, ...]
 
 
 def published_expiration(message: Message) -> str | None:
-    """Return the expiration it had before its first death, where the entry of that death remembers it."""
+    """Return the expiration that the message was published with, where the entry of its first death remembers it."""
     if message.expiration is not None or not message.deaths:
         return message.expiration
     return next((death.original_expiration for death in message.deaths if death.original_expiration), None)

@@ -8,7 +8,7 @@ from typing import Literal
 ReleaseName = Literal["3.8", "3.10", "3.13", "4.0", "4.3"]
 """A release by name, for type checkers: the keys of ``VERSIONS``."""
 
-# A further release is one line here, and its name above. Where no row says otherwise, it behaves as the one before it.
+# To add a release, add a line here and its name above. Unless a row says otherwise, it behaves as the one before it.
 VERSIONS: dict[str, str] = {
     "3.8": "3.8.9",
     "3.10": "3.10.8",

@@ -1,4 +1,4 @@
-"""Explaining one delivery: paths that fit, the nearest that does not, and why.
+"""Explains one delivery: by the paths that fit, or by the nearest that does not, and why.
 
 An ``Explainer`` is for one virtual host under one release. It remembers what it
 found, since the same states come up again and again.
@@ -48,7 +48,7 @@ class Nearest(NamedTuple):
 
 
 class Explainer:
-    """What the rules of one release say about the deliveries of one virtual host."""
+    """Explains the deliveries of one virtual host by the rules of one release."""
 
     def __init__(self, topology: Topology, rules: Release) -> None:
         self.topology = with_stand_ins(topology)
@@ -71,7 +71,7 @@ class Explainer:
         return f"queue '{queue}' of '{vhost}' is not in the definitions (exports omit exclusive queues)"
 
     def entries(self, row: Row, headers: Mapping[str, Any]) -> tuple[State, ...]:
-        """The states into which the publish in ``row`` is routed. Raises ``PublishRefusedError``."""
+        """Return the states into which the publish in ``row`` is routed. Raises ``PublishRefusedError``."""
         key = (row.signature, str(sorted(headers.items(), key=repr)) if headers else "")
         known = self._entries.get(key)
         if known is None:
@@ -92,11 +92,11 @@ class Explainer:
         return self._graph.visible(state)
 
     def same_content(self, published: str, delivered: str, queue: str) -> bool:
-        """Whether properties and user headers are the same, as far as the queue keeps them."""
+        """Return whether properties and user headers are the same, as far as the queue keeps them."""
         return published == delivered or self._content_shown(published, queue) == delivered
 
     def _content_shown(self, content: str, queue: str) -> str:
-        """The content as a delivery from that queue shows it: of a stream, what it keeps."""
+        """Return the content as a delivery from that queue shows it: from a stream, only what it keeps."""
         if not self.is_stream(queue):
             return content
         known = self._read_back.get(content)
@@ -111,7 +111,7 @@ class Explainer:
     # -- what explains it --------------------------------------------------------
 
     def paths(self, roots: tuple[State, ...], target: Target, constraints: ConsumerConstraints | None) -> list[Found]:
-        """All ways from a root to exactly the target (``Graph.paths``), remembered."""
+        """Return the paths from a root to exactly the target (``Graph.paths``), and remember them."""
         key = (tuple(root.number for root in roots), target, constraints)
         known = self._paths.get(key)
         if known is None:
@@ -119,10 +119,10 @@ class Explainer:
         return known
 
     def count_differences(self, row: Row, state: State) -> list[Difference]:
-        """The delivery counts shown that no number of returns explains.
+        """Return a difference for each delivery count shown that no number of returns explains.
 
-        How often a message was returned is not in a log, not even as deliveries: what
-        was on its way to a channel that died counts, and was never traced.
+        A log does not tell how often a message was returned, not even by its deliveries: one
+        that was on its way to a channel that died counts, but was never traced.
         """
         queue = row.queue or ""
         kind = self.topology.queues[queue].type
@@ -139,7 +139,7 @@ class Explainer:
         return found
 
     def _counts_allowed(self, queue: str, name: str) -> range:
-        """The values that a quorum queue may show; a delivered message has not passed the limit."""
+        """Return the values that a quorum queue may show; a delivered message has not passed the limit."""
         rules = self.release
         if name == X_ACQUIRED_COUNT and not rules.quorum_acquired_count_header:
             return range(0)
@@ -152,7 +152,7 @@ class Explainer:
     def nearest(
         self, sources: Sequence[Source], target: Target, content: str, constraints: ConsumerConstraints
     ) -> Nearest | None:
-        """The explanation with the fewest differing fields; ``None`` where none ends in that queue."""
+        """Return the explanation with the fewest differing fields; ``None`` if no path ends in that queue."""
         best: Nearest | None = None
         for source in sources:
             found = self._nearest_from(source.roots, target, constraints)
@@ -203,7 +203,7 @@ class Explainer:
         return self._flow.size + sum(other.size for other in self._others.values())
 
     def under(self, other: Release) -> Explainer:
-        """The same questions asked of another release."""
+        """Return an explainer that answers the same questions for another release."""
         if other not in self._others:
             self._others[other] = Explainer(self.topology, other)
         return self._others[other]

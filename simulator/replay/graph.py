@@ -1,4 +1,4 @@
-"""Search for the ways that lead from a publish to what a trace shows.
+"""Searches for the ways that lead from a publish to what a trace shows.
 
 ``dlx.message_flow`` says which states there are, a state being a message in a queue,
 and where each death leads. Few states exist in a real log, since times and payloads
@@ -33,18 +33,18 @@ HIDDEN_HOPS = 4
 
 
 class ConsumerConstraints(NamedTuple):
-    """What consumers may have done: they reject only where the message was delivered.
+    """Limits what consumers may have done: they reject only where the message was delivered.
 
     In ``settled_in``, every delivery is known to have been acknowledged or requeued.
-    A delivery limit needs no delivery that a trace shows: what is on its way to a
-    channel that dies counts, and was never traced.
+    A delivery limit can be reached without a delivery that a trace shows: a message on its
+    way to a channel that dies counts, but is never traced.
     """
 
     delivered_in: frozenset[str] = frozenset()
     settled_in: frozenset[str] = frozenset()
 
     def why_not(self, queue: str, reason: str) -> str | None:
-        """Why no consumer can have caused the death; ``None`` when one can."""
+        """Tell why no consumer can have caused the death; return ``None`` if one can."""
         if reason == REJECTED and queue not in self.delivered_in:
             return f"{reason} in '{queue}': the message was not delivered there before"
         if reason == REJECTED and queue in self.settled_in:
@@ -112,7 +112,7 @@ class Graph:
         self._read_back: dict[int, Visible] = {}
 
     def why_not(self, state: State, reason: str, constraints: ConsumerConstraints) -> str | None:
-        """Tell why the message cannot die there for that reason; ``None`` when it can."""
+        """Tell why the message cannot die there for that reason; return ``None`` if it can."""
         return self.flow.why_not(state, reason) or constraints.why_not(state.queue, reason)
 
     def paths(self, roots: Iterable[State], target: Target, constraints: ConsumerConstraints | None) -> list[Found]:
@@ -158,7 +158,7 @@ class Graph:
         return known
 
     def same_deaths(self, roots: Iterable[State], target: Target, constraints: ConsumerConstraints) -> list[Found]:
-        """The ways to states in the target's queue that died as often, where and why, as the target."""
+        """Return the ways to states in the target's queue that died as often, where and why, as the target did."""
         wanted = target.death_counts()
         ways = self._guided(roots, target, constraints)
         return [_found(way) for way in ways if way[0].queue == target.queue and way[0].counts == wanted]
@@ -166,7 +166,7 @@ class Graph:
     def nearby(
         self, roots: Iterable[State], queue: str, constraints: ConsumerConstraints, hops_max: int
     ) -> list[Found]:
-        """The states in ``queue`` within ``hops_max`` hops, whatever the target's deaths say."""
+        """Return the states in ``queue`` within ``hops_max`` hops, whatever the target's deaths say."""
         return [_found(way) for way in self._within(roots, constraints, hops_max) if way[0].queue == queue]
 
     def _within(self, roots: Iterable[State], constraints: ConsumerConstraints | None, hops_max: int) -> Iterator[_Way]:
@@ -202,7 +202,7 @@ class Graph:
     def _guided(
         self, roots: Iterable[State], target: Target, constraints: ConsumerConstraints | None
     ) -> Iterator[_Way]:
-        """Every state on the way, where only deaths that the target names are followed."""
+        """Yield every state on the way, following only the deaths that the target names."""
         wanted = target.death_counts()
         by_queue: dict[str, list[str]] = {}
         for queue, reason in wanted:
@@ -236,7 +236,7 @@ class Graph:
 
 
 def with_stand_ins(topology: Topology) -> Topology:
-    """The topology with a stand-in for each exchange whose routing is not known.
+    """Return the topology with a stand-in for each exchange whose routing is not known.
 
     RabbitMQ does not export internal exchanges, only their bindings; and exchanges
     of a plugin's type choose as the plugin does. Both are taken as exchanges that
@@ -253,7 +253,7 @@ def with_stand_ins(topology: Topology) -> Topology:
 
 
 def headers_looked_at(topology: Topology) -> frozenset[str]:
-    """The user headers that headers exchanges of the topology compare; routing depends on no others."""
+    """Return the user headers that headers exchanges of the topology compare; routing depends on no others."""
     names: set[str] = set()
     for source, bindings in topology.bindings.items():
         exchange = topology.exchanges.get(source)

@@ -160,7 +160,7 @@ class _Step:
 
 
 def replay_histories(lines: DataFrame, *, tolerance_ms: float = 0) -> DataFrame:
-    """Replay a log on Spark: a DataFrame of lines (column ``value``, as ``spark.read.text`` gives) to ``VERDICTS``."""
+    """Replay a log on Spark: turn a DataFrame of lines (``value``, as of ``spark.read.text``) into ``VERDICTS``."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return lines.select("value").mapInArrow(_Step(tolerance_ms), from_arrow_schema(VERDICTS))

@@ -55,7 +55,7 @@ class Lineage:
         self._publishes = 0
 
     def step(self, row: Row, content: str, headers: Mapping[str, Any]) -> Verdict | None:
-        """Take the next row: the verdict on a delivery, else ``None``.
+        """Take the next row; return the verdict if it is a delivery, else ``None``.
 
         ``content`` is the row's properties and user headers, compared and never
         parsed; ``headers`` those that headers exchanges look at.
@@ -100,7 +100,7 @@ class Lineage:
         roots: tuple[State, ...],
         parent: Source | None,
     ) -> Source:
-        """The source for what was observed, which is the latest now."""
+        """Return the source for what was observed, which is now the latest."""
         key = (row.event, content, tuple(state.number for state in roots))
         alike = self._by_content.setdefault(content, {})
         source = alike.pop(key, None)
@@ -139,7 +139,7 @@ class Lineage:
         return Verdict("agree", "", best.hops, *new)
 
     def _alike(self, content: str, queue: str) -> list[Source]:
-        """The sources with that content, the latest first; streams add a delivery mode to it."""
+        """Return the sources with that content, the latest first; streams add a delivery mode to it."""
         if not self._explainer.is_stream(queue):
             return list(reversed(self._by_content.get(content, {}).values()))
         same_content = self._explainer.same_content
@@ -148,7 +148,7 @@ class Lineage:
     def _exact(
         self, target: Target, row: Row, content: str, constraints: ConsumerConstraints
     ) -> tuple[Source, list[Found]] | None:
-        """The latest source that leads exactly to the target: one whose counts fit, not used up, first."""
+        """Return the latest source that leads exactly to the target; prefer one whose counts fit, not used up."""
         miscounted: tuple[Source, list[Found]] | None = None
         used_up: tuple[Source, list[Found]] | None = None
         again: tuple[Source, list[Found]] | None = None
@@ -187,7 +187,7 @@ class Lineage:
         return _Explained(verdict, observed, nearest.source)
 
     def _is_far(self, nearest: Nearest, ruled_out: str | None) -> bool:
-        """Whether the nearest explanation explains nothing: another way fits, or its deaths are missing."""
+        """Tell whether the nearest explanation explains nothing: another way fits, or its deaths are missing."""
         if len(nearest.differences) <= SLIGHT:
             return False
         fields = {difference.field for difference in nearest.differences}

@@ -36,7 +36,7 @@ _EXPIRATION_OF_DEATH = re.compile(r'(?<="original-expiration":")[1-9][0-9]{0,10}
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """What the rules look at in a row, by the names of the capture's columns.
+    """The part of a row that the rules look at, by the names of the capture's columns.
 
     ``broker_headers`` and ``x_death`` are the capture's canonical JSON.
     """

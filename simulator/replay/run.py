@@ -1,4 +1,4 @@
-"""One replay from logs to results on disk."""
+"""Runs one replay, from logs to results on disk."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REJECTED = "rejected.jsonl"
 
 
 def _silent(what: str, rows: int) -> None:
-    """Shows nothing."""
+    """Show nothing."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def prepare(logs: Sequence[Path], work: Path, progress: Progress = _silent) -> Prepared:
-    """Captures are taken where they are, other logs are converted into ``work`` first.
+    """Prepare logs for a replay: take captures where they are, and convert other logs into ``work``.
 
     Raises ``CaptureError`` for a log that cannot be used.
     """
@@ -153,7 +153,7 @@ def _described(line: str) -> str:
 
 
 def _publish(work: Path, out: Path) -> None:
-    """Put the results in their place; those of an earlier replay go."""
+    """Put the results in their place, and remove those of an earlier replay."""
     for name in ("verdicts.parquet", "hops.parquet", "summary.json", "report.html", REJECTED):
         made, place = work / name, out / name
         if place.is_dir():

@@ -54,11 +54,11 @@ class Source:
         self.died: set[tuple[int, str, str]] = set()
 
     def is_used_up(self, target: Target) -> bool:
-        """Whether every copy that was observed here has become such a delivery already."""
+        """Tell whether every copy that was observed here has already become such a delivery."""
         return self.claims[target] >= self.instances
 
     def claim(self, target: Target, hops: tuple[Hop, ...]) -> tuple[int, int]:
-        """Take one copy for a delivery; the numbers of hops and of deaths that no other had before."""
+        """Take one copy for a delivery; return how many hops, and how many deaths, no other had before."""
         instance = self.claims[target]
         source: Source | None = self
         while source is not None:

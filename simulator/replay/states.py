@@ -30,7 +30,7 @@ _decode = msgspec.json.decode
 
 
 class Visible(NamedTuple):
-    """What a row shows of a message; headers as canonical JSON, without times and delivery counts."""
+    """The part of a message that a row shows; headers as canonical JSON, without times and delivery counts."""
 
     exchange: str
     routing_keys: tuple[str, ...]
@@ -71,9 +71,9 @@ def row_of(signature: str) -> Row:
 
 
 def publish_of(row: Row, user_headers: Mapping[str, Any], release: Release) -> Message:
-    """The message that the publish in ``row`` made.
+    """Return the message that the publish in ``row`` made.
 
-    A trace shows the BCC keys among the routing keys and the BCC header no more;
+    A trace shows the BCC keys among the routing keys, but no longer the BCC header;
     it is put back, so that the rule for publishes sees what the client sent.
     ``user_headers`` are those that headers exchanges look at.
     """
@@ -141,7 +141,7 @@ def visible(message: Message) -> Visible:
 
 
 def _with_times(deaths: Any) -> Any:
-    """Entries of a capture have lost their times, which the rules expect; any time does."""
+    """Put a time into each entry: a capture leaves times out, but the rules expect one; any will do."""
     if not isinstance(deaths, list):
         return deaths
     return [{**entry, "time": 0} if isinstance(entry, dict) else entry for entry in deaths]

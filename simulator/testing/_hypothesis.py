@@ -1,4 +1,4 @@
-"""What Hypothesis loads by the entry point ``hypothesis``: from then on ``st.from_type(dlx.Topology)`` works.
+"""Loaded by Hypothesis through the entry point ``hypothesis``: from then on ``st.from_type(dlx.Topology)`` works.
 
 Hypothesis calls ``register`` while it is being imported, so nothing of it is imported here before;
 the strategies themselves are loaded when one is first resolved.

@@ -1,4 +1,4 @@
-"""What a test says of dead letters. A failure tells the histories of the messages it is about.
+"""Assertions about dead letters. A failure tells the histories of the messages it is about.
 
 The broker may be the fixture ``dlx_broker``, a server of ``simulator.serve(...,
 management_port=0)``, a ``simulator.message_history.RecordingBroker``, or anything that has one
@@ -50,7 +50,7 @@ def assert_dead_lettered(broker: Checked, *, to: str, reason: str | None = None,
 
     Raises:
         AssertionError: they are not there, or not as many, or there is no such queue.
-        TypeError: ``times`` is no whole number.
+        TypeError: ``times`` is not a whole number.
         ValueError: there is no such reason, or ``times`` is negative.
         RuntimeError: the broker is stopped.
     """
@@ -66,17 +66,17 @@ def assert_dead_lettered(broker: Checked, *, to: str, reason: str | None = None,
 
 
 def assert_nothing_lost(broker: Checked) -> None:
-    """Every copy that was routed to a queue is still in one, or was acknowledged.
+    """Assert that every copy that was routed to a queue is still in one, or was acknowledged.
 
-    A publish that was returned, unroutable or refused by a full queue is no loss: its
+    A publish that was returned, unroutable or refused by a full queue is not a loss: its
     publisher can know. A message that a consumer rejects where there is no dead-letter
     exchange is one, and so is what is purged.
 
     A real server has counters only. They are compared once they are up to date, which
     takes six seconds or more: how often publishes were routed to queues, how many
-    copies were acknowledged, how many are left. That does not see who was lost; that a
-    lost copy is outweighed by a dead letter that went to two queues; publishes that a
-    full queue refused, which count as lost; nor the counters of queues that were deleted.
+    copies were acknowledged, how many are left. That does not tell which message was lost,
+    or that a dead letter that went to two queues makes up for a lost copy. Publishes that a
+    full queue refused count as lost, and the counters of deleted queues are not seen.
 
     Raises:
         AssertionError: a copy was lost.
@@ -90,7 +90,7 @@ def assert_nothing_lost(broker: Checked) -> None:
 
 
 def assert_settles(broker: Checked, *, within: timedelta | float) -> None:
-    """Left alone for ``within``, the broker comes to rest: after it, nothing happens to any message.
+    """Assert that the broker, left alone for ``within``, comes to rest: after that, nothing happens to any message.
 
     On the simulator the time is virtual, and it has passed afterwards; what would
     happen later is tried on a copy. On a real server this returns when the depths of
@@ -103,7 +103,7 @@ def assert_settles(broker: Checked, *, within: timedelta | float) -> None:
 
     Raises:
         AssertionError: something still happens.
-        TypeError: ``within`` is no time.
+        TypeError: ``within`` is not a time.
         ValueError: ``within`` is negative or infinite, or ends after the year 9999.
         RuntimeError: the broker is stopped.
     """
@@ -134,7 +134,7 @@ def _span(within: timedelta | float) -> timedelta:
 
 
 def _not_there(inspection: Inspection, to: str, reason: str | None, times: int | None) -> list[str]:
-    """What is wrong with the dead letters in the queue, in lines; none when nothing is."""
+    """Tell, in lines, what is wrong with the dead letters in the queue; return no lines if nothing is."""
     __tracebackhide__ = True
     contents = inspection.contents(to)
     if contents is None:  # to wait for it is no use
@@ -163,7 +163,7 @@ def _last_reason(history: DeathHistory) -> str:
 
 
 def _besides(others: list[DeathHistory], unready: int | None) -> list[str]:
-    """What else is in the queue."""
+    """Tell, in lines, what else is in the queue."""
     paths = Counter(history.path for history in others if history)
     lines = [f"also there: {path}{f' ({count} times)' * (count > 1)}" for path, count in paths.most_common(PATHS_SHOWN)]
     if len(paths) > PATHS_SHOWN:

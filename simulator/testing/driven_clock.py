@@ -31,7 +31,7 @@ def hear_clients(server: Server) -> None:
 
 
 def pass_time(server: Server, us: int) -> int:
-    """Let microseconds pass; the new time. What is delivered meanwhile is answered before the time moves on.
+    """Let microseconds pass and return the new time. Deliveries on the way are answered before the time moves on.
 
     Raises ``ValueError`` beyond the year 9999, and ``TypeError`` on wall time.
     """
@@ -52,7 +52,7 @@ def pass_time(server: Server, us: int) -> int:
 class _Answers:
     """Waits for consumers to settle what was delivered to them.
 
-    Who does not, such as a consumer in the thread that waits here, is waited for once,
+    One that does not, such as a consumer in the thread that waits here, is waited for once,
     and again when something was heard from it.
     """
 
@@ -77,7 +77,7 @@ class _Answers:
             time.sleep(_POLL_S)
 
     def _owing(self, node: Node) -> dict[Hashable, tuple[int, int]]:
-        """The connections that have deliveries to settle: how many bytes they have sent, and how many those are."""
+        """Return the connections with deliveries to settle: how many bytes each has sent, and how many deliveries."""
         deliveries = Counter(
             channel.connection.id
             for channel in node.broker.channels.values()

@@ -37,7 +37,7 @@ _NOTHING_GIVEN = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options of the group ``dlx``."""
+    """Add the options of the group ``dlx``."""
     group = parser.getgroup("dlx", "dead letters (dlx)")
     group.addoption(
         "--dlx-broker",
@@ -122,12 +122,12 @@ def dlx_topology(dlx_broker: Broker) -> Topology:
 
 
 def _release(config: pytest.Config) -> str | None:
-    """The release that the simulator shall be, where the command line or the configuration says."""
+    """Return the release that the simulator is to be, if the command line or the configuration names one."""
     return config.getoption("dlx_release") or config.getini("dlx_release") or None
 
 
 def _named(config: pytest.Config, name: str) -> Backend:
-    """The broker that an option names. The configuration's release is for the simulator alone."""
+    """Return the backend that an option names. The release in the configuration is for the simulator alone."""
     from dlx.releases import StandInRelease, UnknownReleaseError, stand_in_remark
     from simulator.testing.brokers.backends import backend
     from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
@@ -151,7 +151,7 @@ def _named(config: pytest.Config, name: str) -> Backend:
 
 
 def _backend(request: pytest.FixtureRequest) -> Backend:
-    """The broker of this run of the test."""
+    """Return the backend for this run of the test."""
     if hasattr(request, "param"):
         backend: Backend = request.param
         return backend
@@ -168,7 +168,7 @@ def _backend(request: pytest.FixtureRequest) -> Backend:
 
 
 def _marked(request: pytest.FixtureRequest) -> tuple[str | None, str | None, str | None]:
-    """What the test's markers say: file, release, virtual host; of each, what the closest marker that has it says."""
+    """Return the file, release and virtual host of the test's markers, each from the closest marker that has it."""
     file = release = vhost = None
     for marker in request.node.iter_markers("dlx_topology"):
         try:
@@ -189,7 +189,7 @@ def _arguments(
 
 
 def _topology(request: pytest.FixtureRequest, marked: str | None, vhost: str | None) -> OneTopology | None:
-    """The topology of the test, if it has one."""
+    """Return the topology of the test, if it has one."""
     from simulator.testing.search.topology_under_test import read_topology
 
     config = request.config
@@ -207,7 +207,7 @@ def _topology(request: pytest.FixtureRequest, marked: str | None, vhost: str | N
 
 
 def _found(file: str, source: str, folders: Sequence[Path]) -> Path:
-    """The file in one of the folders."""
+    """Return the file in the first of the folders that has it."""
     found = next((folder / file for folder in folders if (folder / file).is_file()), None)
     if found is None:
         looked = " or ".join(dict.fromkeys(map(str, folders)))
@@ -216,7 +216,7 @@ def _found(file: str, source: str, folders: Sequence[Path]) -> Path:
 
 
 def _needed(error: ModuleNotFoundError) -> str:
-    """What to install for the library that was not found."""
+    """Tell what to install for the library that was not found."""
     from simulator.extras import missing
 
     needed = missing(error)
@@ -226,5 +226,5 @@ def _needed(error: ModuleNotFoundError) -> str:
 
 
 def _failed(why: str) -> BaseException:
-    """A failure without a stack trace: it is the test that is wrong."""
+    """Return a failure without a stack trace: it is the test that is wrong."""
     return pytest.fail.Exception(why, pytrace=False)

@@ -127,7 +127,7 @@ class TopologyMachine(RuleBasedStateMachine):
             raise LookupError(f"publishes: {'; '.join(unknown)}")
 
     def _search_first(self, document: DefinitionsSource) -> None:
-        """Raise what a systematic search finds. It always finds the same: the first example is searched, all know."""
+        """Raise what a systematic search finds. It always finds the same, so only the first example searches."""
         cls = type(self)
         if "_found" not in vars(cls):
             cls._searched = [self._search(document, each) for each in self.properties]
@@ -152,7 +152,7 @@ class TopologyMachine(RuleBasedStateMachine):
         self._teardown()
 
     def drawn_definitions(self) -> st.SearchStrategy[DefinitionsSource]:
-        """The definitions to start with."""
+        """Draw the definitions to start with."""
         given = self.definitions
         if isinstance(given, (str, os.PathLike)):
             cls = next((each for each in type(self).__mro__ if "definitions" in vars(each)), type(self))
@@ -169,7 +169,7 @@ class TopologyMachine(RuleBasedStateMachine):
             self.trial.do(step)
 
     def _report(self, failed: BaseException) -> str:
-        """The history that led to the failure, in words, as code, as a picture."""
+        """Return the history that led to the failure: in words, as code and as a picture."""
         counterexample, name = self._counterexample, failed.property if isinstance(failed, PropertyBroken) else ""
         history = tuple(self.trial.history) if counterexample is None else counterexample.history
         properties = in_code(type(self), self.properties, name)
@@ -188,7 +188,7 @@ class TopologyMachine(RuleBasedStateMachine):
     # What may happen next
 
     def publications(self) -> st.SearchStrategy[AnyStep]:
-        """Publishes: one message, or as many as fill a queue of limited length."""
+        """Draw publishes: one message, or as many as fill a queue of limited length."""
         expirations = st.sampled_from(self._expirations) if self._expirations else st.none()
         fills = [1, *sorted({each for queue in self.trial.queues() for each in _fills(queue)})]
         found: st.SearchStrategy[AnyStep] = built(
@@ -197,12 +197,12 @@ class TopologyMachine(RuleBasedStateMachine):
         return found
 
     def settlements(self) -> st.SearchStrategy[AnyStep]:
-        """What consumers do: take and keep, acknowledge, fail once or until the message settles."""
+        """Draw what consumers do: take and keep, acknowledge, fail once or until the message settles."""
         found = [step for queue in self._consumable() for step in self._at(queue)]
         return st.sampled_from(found) if found else _NOTHING
 
     def pauses(self) -> st.SearchStrategy[AnyStep]:
-        """Spans of time: some, and until the next thing that is due."""
+        """Draw spans of time: fixed ones, and the time until the next thing is due."""
         due_us = self.trial.broker.next_due()
         ahead_ms = None if due_us is None else max(0, -(-(due_us - self.trial.now_us) // 1_000))
         spans = [*([] if ahead_ms is None else [ahead_ms]), *_WAITS_MS]
@@ -211,7 +211,7 @@ class TopologyMachine(RuleBasedStateMachine):
         return st.sampled_from([steps.Wait(ms) for ms in (*spans, *(() if spins else _LONG_WAITS_MS))])
 
     def operations(self) -> st.SearchStrategy[AnyStep]:
-        """What operators do: set a policy, or remove it again."""
+        """Draw what operators do: set a policy, or remove it again."""
         from simulator.testing.strategies import policies
 
         vhosts = st.sampled_from(sorted(self.trial.broker.vhosts))
@@ -224,7 +224,7 @@ class TopologyMachine(RuleBasedStateMachine):
         return found | st.sampled_from([steps.ClearPolicy("drawn", vhost=name) for name in placed]) if placed else found
 
     def _consumable(self) -> Iterable[QueueState]:
-        """Queues with something to consume."""
+        """Return the queues with something to consume."""
         return [queue for queue in self.trial.queues() if queue.messages and queue.definition.type != STREAM]
 
     def _at(self, queue: QueueState) -> Iterable[AnyStep]:
@@ -249,29 +249,29 @@ class TopologyMachine(RuleBasedStateMachine):
     @precondition(lambda self: self._entries)
     @rule(step=st.runner().flatmap(lambda machine: machine.publications()))
     def publish(self, step: AnyStep) -> None:
-        """A publisher publishes."""
+        """Let a publisher publish."""
         self.do(step)
 
     @precondition(lambda self: any(True for _ in self._consumable()))
     @rule(step=st.runner().flatmap(lambda machine: machine.settlements()))
     def consume(self, step: AnyStep) -> None:
-        """A consumer does something."""
+        """Let a consumer do something."""
         self.do(step)
 
     @rule(step=st.runner().flatmap(lambda machine: machine.pauses()))
     def wait(self, step: AnyStep) -> None:
-        """Time passes."""
+        """Let time pass."""
         self.do(step)
 
     @precondition(lambda self: not self._fixed)
     @rule(step=st.runner().flatmap(lambda machine: machine.operations()))
     def operate(self, step: AnyStep) -> None:
-        """An operator changes policies."""
+        """Let an operator change policies."""
         self.do(step)
 
 
 def _fills(queue: QueueState) -> Iterable[int]:
-    """How many messages are one too many for the queue, where that is a number to try at random."""
+    """Return how many messages are one too many for the queue, if that is a number to try at random."""
     limit = queue.settings.max_length
     return (limit + 1,) if limit is not None and limit <= FLOOD_MAX else ()
 
@@ -289,9 +289,9 @@ def _run(search: Search) -> Counterexample | None:
 
 
 def command(definitions: DefinitionsSource, history: History, name: str, release: str) -> str:
-    """The command that plays a history again to break a built-in property; empty for another, and where it is long.
+    """Return the command that plays a history again to break a built-in property; empty for another, or if too long.
 
-    Where no file holds the definitions, a command before it writes one.
+    If no file holds the definitions, a command before it writes one.
     """
     text = msgspec.json.encode(steps.to_builtins(history)).decode()
     if name not in BUILT_IN or len(text) > COMMAND_LENGTH_MAX:
@@ -307,5 +307,5 @@ def command(definitions: DefinitionsSource, history: History, name: str, release
 
 
 def shell(*words: Any) -> str:
-    """A command line."""
+    """Return a command line."""
     return shlex.join(map(str, words))

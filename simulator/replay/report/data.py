@@ -1,4 +1,4 @@
-"""What a report shows: small, already aggregated tables, whatever the size of the replay."""
+"""The data that a report shows: small, already aggregated tables, whatever the size of the replay."""
 
 from __future__ import annotations
 

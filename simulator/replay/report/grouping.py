@@ -1,4 +1,4 @@
-"""Which queues belong in one picture, and the nodes and arrows of it.
+"""Decides which queues belong in one picture, and which nodes and arrows it has.
 
 Queues that dead letters connect are together, and so are queues with the same
 first words in their names, as long as that stays readable. A queue into which many
@@ -34,7 +34,7 @@ MIXED = "mixed"
 
 
 class QueueTotals(msgspec.Struct):
-    """What is known of one queue. ``unseen``: copies, at least, that came in and never showed again."""
+    """The totals of one queue. ``unseen``: how many copies, at least, came in and were not seen again."""
 
     published: int = 0
     delivered: int = 0

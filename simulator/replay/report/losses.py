@@ -1,4 +1,4 @@
-"""Find the queues whose settings make messages vanish: what a log cannot show, the definitions can.
+"""Finds the queues whose settings make messages vanish: a log cannot show that, the definitions can.
 
 Only what holds for every message is found: a queue without dead-letter exchange
 in which messages die by themselves, an exchange that is missing or has no route,

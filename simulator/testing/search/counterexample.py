@@ -97,7 +97,10 @@ class Finder:
         self._reachable_parts: dict[str, Mapping[str, Any]] = {}
 
     def widened(self) -> bool:
-        """Whether there is more of the definitions to search with, where what was found breaks nothing in them."""
+        """Widen the part of the definitions that is searched; return whether there was more of them.
+
+        This is for a finding that breaks nothing in the definitions as they are.
+        """
         if not self._whole:
             self._whole = True
             return True
@@ -128,7 +131,7 @@ class Finder:
         return shrink(found, lambda shorter: self._in_time(shorter, until_s), until_s=until_s)
 
     def _entered_later(self, found: Counterexample, until_s: float) -> Counterexample:
-        """The same by the last steps alone, where a publisher might put the message in just before them."""
+        """Return the finding by its last steps alone, if a publisher can put the message in just before them."""
         for last in range(1, len(found.history) - 1):
             rest = found.history[-last:]
             for publish in self._into(getattr(rest[0], "queue", None)):
@@ -138,11 +141,11 @@ class Finder:
         return found
 
     def _into(self, queue: str | None) -> list[Publish]:
-        """Publishes that bring a message into the queue at once; some of all where no queue is named."""
+        """Return some publishes that bring a message into the queue at once; some of all if no queue is named."""
         return [each for each in self.publishes if queue is None or queue in self.first_queues(each)][:INTO_MAX]
 
     def first_queues(self, publish: Publish) -> tuple[str, ...]:
-        """The queues that a publish gets into."""
+        """Return the queues that a publish is routed to."""
         if repr(publish) not in self._routes:
             flow = self.flows[publish.vhost]
             self._routes[repr(publish)] = flow.entries(message_of(publish, flow.release))
@@ -162,7 +165,7 @@ class Finder:
     def _breaks(
         self, history: History, definitions: DefinitionsSource, until_s: float = math.inf
     ) -> Counterexample | None:
-        """What the history breaks with these definitions, if that shows in time; a step may be refused."""
+        """Return what the history breaks with these definitions, if that shows in time; a step may be refused."""
 
         def pulse() -> None:
             if time.monotonic() > until_s:

@@ -1,4 +1,4 @@
-"""What publishers would publish: to every exchange, keys and headers that bring a message into a queue.
+"""Finds what publishers would publish: to every exchange, keys and headers that bring a message into a queue.
 
 A queue that is bound is reached through its bindings, as its publishers reach it; the
 default exchange reaches those that nothing else does, not even dead letters. Exchanges
@@ -33,7 +33,7 @@ class Entries(NamedTuple):
 
 
 def entries(trial: Trial) -> Entries:
-    """The publishes to try in this topology, each once; all of them reach a queue."""
+    """Return the publishes to try in this topology, each once; all of them reach a queue."""
     found: dict[str, Publish] = {}
     left_out: list[str] = []
     for name, flow in flows_of(trial).items():
@@ -74,7 +74,7 @@ def _alone(flow: MessageFlow, vhost: str, others: list[Publish]) -> Iterator[Pub
 
 
 def _in_turn(lists: Iterable[list[Publish]]) -> Iterator[Publish]:
-    """The first of each, then the second of each, ..."""
+    """Yield the first of each list, then the second of each, ..."""
     left = [each for each in lists if each]
     for place in range(max(map(len, left), default=0)):
         yield from (each[place] for each in left if place < len(each))
@@ -96,7 +96,7 @@ def _into(exchange: Exchange, flow: MessageFlow, vhost: str, keys: Keys, left_ou
 
 
 def _tables(exchange: Exchange, bindings: Iterable[Binding], topology: Topology) -> Iterator[dict[str, Any]]:
-    """Headers to publish with: none, those that its own bindings take, and those that other exchanges take."""
+    """Yield headers to publish with: none, those that its own bindings take, and those that other exchanges take."""
     yield {}  # the first
     own = [table for binding in bindings for table in _matching(binding.arguments)] if _by_headers(exchange) else []
     yield from own
@@ -116,7 +116,7 @@ def _by_headers(exchange: Exchange) -> bool:
 
 
 def _matching(arguments: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Headers that the binding of a headers exchange takes: all of its own, and where any will do, each alone."""
+    """Yield headers that the binding of a headers exchange takes: all of its own, and each alone if any will do."""
     kind = str(arguments.get("x-match", "all"))
     with_x = kind.endswith("with-x")
     own = {key: value for key, value in arguments.items() if key != "x-match" and (with_x or not key.startswith("x-"))}

@@ -25,7 +25,7 @@ EVENTS_DRAWN_MAX = 2_000
 def events_of(definitions: DefinitionsSource, history: History, release: str, broken: BaseException) -> list[Happened]:
     """Return the events of the message that the failure is about, up to the end of the history.
 
-    Where it is about none, the message that something happened to last.
+    If it is about none, return those of the message that something happened to last.
     """
     player, about = Player(definitions, release=release), _about(broken)
     found: list[Happened] = []

@@ -24,7 +24,7 @@ _KEYS = {f"{prefix}{key}" for prefix in ("", "x-") for key in (MAX_LENGTH, DELIV
 
 
 def scaled(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[int, int]]:
-    """The definitions with small limits in the place of large ones, and which large one each small one stands for."""
+    """Return the definitions with small limits in place of large ones, and the large one behind each small one."""
     smaller = copy.deepcopy(dict(document))
     limits = {value for table in _tables(smaller) for key, value in table.items() if _is_limit(key, value)}
     base = max((value for value in limits if value <= LARGE), default=0)
@@ -36,7 +36,7 @@ def scaled(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[int, int]]
 
 
 def _tables(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Where limits stand: arguments of queues, definitions of policies and of operator policies."""
+    """Yield the tables that may hold limits: arguments of queues, definitions of policies and of operator policies."""
     for queue in document.get("queues", ()):
         yield queue.get("arguments") or {}
     for policy in document.get("policies", ()):
@@ -77,7 +77,7 @@ def _unscaled(history: History, limits: Mapping[int, int], place: int) -> Histor
 
 
 def _guesses(times: int, limits: Mapping[int, int]) -> list[int]:
-    """Numbers that may stand for ``times``: those first that explain it best, by the limits that add up to it."""
+    """Return numbers that may stand for ``times``: first those that explain it best by limits that add up to it."""
     together = (part for size in range(1, ADDED_MAX + 1) for part in combinations_with_replacement(limits, size))
     nearest = sorted((times - sum(part), len(part), part) for part in together if sum(part) <= times)[:GUESSES_MAX]
     guesses = [rest + sum(limits[small] for small in part) for rest, _, part in nearest]

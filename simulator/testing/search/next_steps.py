@@ -1,4 +1,4 @@
-"""What can happen next to a message in a queue, as steps: its consumer fails it, time passes, others fill the queue."""
+"""The steps that can come next for a message in a queue: its consumer fails it, time passes, others fill the queue."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def failures(queue: QueueState) -> Iterator[History]:
 
 
 def _pause_ms(queue: QueueState) -> int:
-    """How long a delayed retry may keep back what is returned."""
+    """Return how long, in ms, a delayed retry may keep back what is returned."""
     retry = queue.settings.delayed_retry
     return 0 if retry is None else retry.max_ms + 1
 
@@ -49,7 +49,7 @@ def with_body(step: AnyStep, body_bytes: int) -> AnyStep:
 
 
 def pauses(trial: Trial) -> Iterator[History]:
-    """Consumers leave, and time passes: until something happens, and until nothing more does."""
+    """Yield steps in which consumers leave and time passes: until something happens, and until nothing more does."""
     leaving = tuple(
         steps.Leave(queue.name, queue.vhost.name)
         for queue in trial.queues()
@@ -76,7 +76,7 @@ def pauses(trial: Trial) -> Iterator[History]:
 
 
 def pause(trial: Trial) -> bool:
-    """Let time pass until something happens by itself; whether anything does. Raises ``PropertyBroken``."""
+    """Let time pass until something happens by itself; return whether anything does. Raises ``PropertyBroken``."""
     due_us = trial.broker.next_due()
     if due_us is None or due_us - trial.now_us > YEAR_MS * 1_000:
         return False
@@ -85,7 +85,7 @@ def pause(trial: Trial) -> bool:
 
 
 def fail_all(trial: Trial) -> bool:
-    """Reject a message in every queue that dead-letters one; whether there is any. Raises ``PropertyBroken``."""
+    """Reject a message in every queue that dead-letters one; return whether there is any. Raises ``PropertyBroken``."""
     there = {(queue.vhost.name, queue.name) for queue, _ in trial.copies() if queue.settings.dead_letters}
     for vhost, name in sorted(there):
         trial.do(steps.Reject(name, vhost=vhost))

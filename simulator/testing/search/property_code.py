@@ -1,4 +1,4 @@
-"""How a property stands in the code of a test: its expression, and the import that the expression needs."""
+"""Writes a property in the code of a test: its expression, and the import that the expression needs."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def _confirmed(search: Search, broken: PropertyBroken) -> Counterexample | None:
 
 
 def _settings(steps_max: int) -> settings:
-    """Nothing is remembered, and nothing made shorter here: ``search.counterexample`` does that in bounded time."""
+    """Return settings that store and shorten nothing: ``search.counterexample`` shortens in bounded time."""
     return settings(
         max_examples=BATCH,
         stateful_step_count=steps_max,

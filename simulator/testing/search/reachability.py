@@ -1,4 +1,4 @@
-"""Cut a topology down to the part that one kind of message can come to: nothing else changes what becomes of it.
+"""Cuts a topology down to the part that one kind of message can come to: nothing else changes what becomes of it.
 
 An export of thousands of queues is imported once to be looked at; a message is tried
 in the few queues that matter to it, as fast as if there were no others.
@@ -84,7 +84,7 @@ def _address(message: Message) -> tuple[str, tuple[str, ...], str]:
 
 
 def _passed(topology: Topology, first: Iterable[str], release: Release) -> set[str]:
-    """The exchanges, and those that they may hand messages on to."""
+    """Return the exchanges, and those that they may hand messages on to."""
     found: set[str] = set()
     ahead = list(first)
     while ahead:

@@ -31,12 +31,12 @@ class Keys:
         self._longest = min(max(map(len, self._patterns), default=0), LENGTH_MAX)
 
     def first(self, exchange: Exchange, bindings: Iterable[Binding]) -> Iterator[str]:
-        """A key for each binding of an exchange."""
+        """Yield a key for each binding of an exchange."""
         for binding in bindings:
             yield self._filled(tuple(binding.routing_key.split("."))) if _wild(exchange) else binding.routing_key
 
     def more(self, exchange: Exchange, bindings: Iterable[Binding]) -> Iterator[str]:
-        """Further keys that the bindings of a topic exchange take."""
+        """Yield further keys that the bindings of a topic exchange take."""
         if not _wild(exchange):
             return
         own = [tuple(binding.routing_key.split(".")) for binding in bindings]
@@ -51,14 +51,14 @@ class Keys:
                 yield self._filled(pattern, word)
 
     def others(self) -> Iterator[str]:
-        """Keys of the whole topology, and one that no binding of it has."""
+        """Yield keys of the whole topology, and one that no binding of it has."""
         yield self._other
         yield from map(self._filled, self._patterns)
         for pattern in self._patterns:
             yield from self._lengths(pattern)
 
     def _lengths(self, pattern: Pattern) -> Iterator[str]:
-        """The pattern filled with a word that the topology has not: one for ``*``, any number for ``#``."""
+        """Yield the pattern filled with a word that the topology does not have: one for ``*``, any number for ``#``."""
         for number in range(self._longest + 2 if "#" in pattern else 1):
             yield self._filled(pattern, hashes=number)
 
@@ -75,7 +75,7 @@ def _wild(exchange: Exchange) -> bool:
 
 @lru_cache(maxsize=10_000)
 def meeting(one: Pattern, two: Pattern) -> tuple[Pattern, ...]:
-    """Patterns of keys that both patterns take; some of them where there are many."""
+    """Return patterns of the keys that both patterns take; only some of them if there are many."""
     if not one or not two:
         return ((),) if set(one + two) <= {"#"} else ()
     found: list[Pattern] = []

@@ -34,7 +34,7 @@ def shrink(best: Found, shows: Callable[[History], Found | None], *, until_s: fl
 
 
 def _first(history: History, shows: Callable[[History], Found | None], end: float) -> Found | None:
-    """The first of the simpler histories that still shows it."""
+    """Return the first of the simpler histories that still shows it."""
     for simpler in _simpler(history):
         if time.monotonic() > end:
             return None
@@ -45,7 +45,7 @@ def _first(history: History, shows: Callable[[History], Found | None], end: floa
 
 
 def _weight(history: History) -> tuple[int, int, int]:
-    """Fewer steps are better, then fewer actions, then less time and smaller bodies."""
+    """Weigh a history: fewer steps are better, then fewer actions, then less time and smaller bodies."""
     return _count(history), steps.length(history), sum(map(_size, history))
 
 
@@ -78,7 +78,7 @@ def _without_parts(history: History) -> Iterator[History]:
 
 
 def _merged(history: History) -> Iterator[History]:
-    """Say once what neighbours do that differ in how often alone."""
+    """Merge neighbouring steps that differ only in how often they happen."""
     for index, (step, following) in enumerate(pairwise(history)):
         times = [getattr(each, "times", 0) for each in (step, following)]
         if all(times) and steps.changed(step, times=1) == steps.changed(following, times=1):
@@ -98,7 +98,7 @@ def _repeated(history: History) -> Iterator[History]:
 
 
 def _smaller(step: AnyStep) -> Iterator[History]:
-    """Simpler steps in its place."""
+    """Yield simpler steps to put in its place."""
     if isinstance(step, steps.Repeat):
         yield step.steps
         if len(step.steps) == 1:
@@ -113,7 +113,7 @@ def _smaller(step: AnyStep) -> Iterator[History]:
 
 
 def _less(value: int, least: int) -> Iterator[int]:
-    """Smaller numbers, the smallest first."""
+    """Yield smaller numbers, the smallest first."""
     gap = value - least
     while gap > 0:
         yield value - gap

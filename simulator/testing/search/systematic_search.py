@@ -107,13 +107,16 @@ class Search(Finder):
     # One message after another
 
     def _openings(self) -> Iterator[History]:
-        """How histories begin: a publish; where queues expire, just before they do, for publishes do not keep them."""
+        """Yield how histories begin: with a publish; where queues expire, also with a wait until just before they do.
+
+        Publishes do not keep a queue from expiring.
+        """
         for waited in ((), *((steps.Wait(ms - 1),) for ms in self.expiries_ms if ms > 1)):
             for publish in self.publishes:
                 yield (*waited, *self._opening(publish))
 
     def _opening(self, publish: Publish) -> History:
-        """The publish; where publishers set expirations, one of each after the other."""
+        """Return the publish; if publishers set expirations, one publish with each, then a wait past the shortest."""
         expirations = self.property.expirations_ms
         if expirations == (None,):
             return (publish,)
@@ -121,7 +124,7 @@ class Search(Finder):
         return (*each, steps.Wait(sorted(ms for ms in expirations if ms is not None)[0] + 1_000))
 
     def _probe(self, opening: History) -> None:
-        """Where everybody fails, or nobody consumes: the plainest losses, before what takes long."""
+        """Try the plainest losses, before what takes long: everybody fails, or nobody consumes."""
         for going_on in (fail_all, pause):
             trial = self._trial(opening)
             self.tried += 1
@@ -134,7 +137,7 @@ class Search(Finder):
                 raise _Found(broken.history) from None
 
     def _try(self, history: History) -> Trial | None:
-        """Play a history, and note where its messages have come to; ``None`` when it is too long."""
+        """Play a history, and note where its messages have come to; return ``None`` if it is too long."""
         if steps.length(history) > ACTIONS_MAX:
             return None
         self._pulse()
@@ -149,7 +152,7 @@ class Search(Finder):
         return trial
 
     def _trial(self, history: History) -> Trial:
-        """A fresh trial, in the definitions that matter to a history."""
+        """Return a fresh trial with the definitions that matter to a history."""
         made = [self.make()]
         return Trial(self.definitions_for(history), release=self.release, properties=made, pulse=self._pulse)
 
@@ -180,7 +183,7 @@ class Search(Finder):
                 self._onward(ahead.path, ahead.vhost, ahead.queue)
 
     def _onward(self, path: History, vhost: str, name: str) -> None:
-        """All that can happen next to the message that a path brings into a queue."""
+        """Try all that can happen next to the message that a path brings into a queue."""
         trial = self._try(path)
         queue = None if trial is None else trial.queue(name, vhost)
         if trial is None or queue is None:
@@ -196,8 +199,8 @@ class Search(Finder):
     def _fail_atonce(self, path: History) -> None:
         """Reject messages wherever they turn up, for as long as no time passes.
 
-        Rather where they do not pause, since to cut a pause short starts the count again; and
-        rather where they do, for a full queue may send them right back.
+        Once with the queues first in which they do not pause, since cutting a pause short starts the
+        count again; and once with the others first, since a full queue may send them right back.
         """
         for pausing_first in (False, True):
             trial, history = self._trial(path), list(path)
@@ -215,10 +218,10 @@ class Search(Finder):
                     raise _Found(broken.history) from None
 
     def _fill(self, path: History, vhost: str, name: str, filling: _Filling) -> None:
-        """Bring one message more into the queue, by this path, than it may hold.
+        """Bring more messages into the queue, by this path, than it may hold.
 
-        A path that goes beyond the limit of another queue on its way is not gone so often: each
-        message more takes only what one message takes.
+        A path that overfills another queue on its way is taken in full only once: each further
+        message takes only the steps that one message takes.
         """
         times, body_bytes, dead_letters = filling
         one = tuple(once(path))

@@ -36,7 +36,7 @@ class OneTopology:
 
 
 def file_of(given: str | os.PathLike[str], cls: type) -> str:
-    """The definitions file that a class names: beside the file of that class, or in the current folder.
+    """Return the definitions file that a class names: beside the file of that class, or in the current folder.
 
     Raises:
         DefinitionsError: it is in neither.
@@ -51,7 +51,7 @@ def file_of(given: str | os.PathLike[str], cls: type) -> str:
 
 
 def _beside(cls: type) -> tuple[Path, ...]:
-    """The folder of the file of a class; none for one that is in no file."""
+    """Return the folder of the file of a class; empty for a class that is in no file."""
     try:
         return (Path(inspect.getfile(cls)).resolve().parent,)
     except (TypeError, OSError):

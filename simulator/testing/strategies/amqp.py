@@ -42,7 +42,7 @@ _INTEGERS = {
 
 
 def field_values(*, depth_max: int = 60) -> st.SearchStrategy[Any]:
-    """Values of every type that a header can have: a byte array is no string, 5 in 8 bits is not 5 in 64.
+    """Draw values of every type that a header can have: a byte array is not a string, 5 in 8 bits is not 5 in 64.
 
     Strings that are not UTF-8 are ``bytes``. Most values are flat or nested once or twice, a few go down to
     ``depth_max`` levels of arrays or tables (0 to 90).
@@ -52,7 +52,7 @@ def field_values(*, depth_max: int = 60) -> st.SearchStrategy[Any]:
 
 
 def field_tables(*, depth_max: int = 60) -> st.SearchStrategy[dict[str, Any]]:
-    """Tables of such values, with names of their own."""
+    """Draw tables of such values, with names of their own."""
     return _tables(field_values(depth_max=depth_max))
 
 
@@ -97,7 +97,7 @@ def _values(depth_max: int) -> st.SearchStrategy[Any]:
 
 @st.composite
 def _deep(draw: st.DrawFn, depth_max: int) -> Any:
-    """An array in an array in an array, or tables."""
+    """Draw an array in an array in an array, or tables in the same way."""
     value: Any = draw(_SCALARS)
     as_table = draw(st.booleans())
     for _ in range(draw(st.integers(1, depth_max))):

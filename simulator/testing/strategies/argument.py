@@ -55,7 +55,7 @@ def queue_arguments(
     routing_keys: Collection[str] = ("orders", "orders.dead"),
     valid: bool = True,
 ) -> st.SearchStrategy[Arguments]:
-    """The x-arguments of a queue, as the release takes them from a client.
+    """Draw the x-arguments of a queue, as the release takes them from a client.
 
     Args:
         type: ``classic``, ``quorum`` or ``stream``, as far as the release has it.
@@ -72,18 +72,18 @@ def queue_arguments(
 
 
 def check_type(type: str, release: Release) -> None:
-    """The type of a queue must be one of the release."""
+    """Raise ``InvalidArgument`` unless the release has queues of the type."""
     if type not in release.queue_types:
         raise InvalidArgument(f"type={type!r}: {types_had(release)}")
 
 
 def types_had(release: Release) -> str:
-    """The types of queues that a release has, for an error."""
+    """Tell which types of queues a release has, for an error."""
     return f"RabbitMQ {release.name} has {', '.join(map(repr, sorted(release.queue_types)))}"
 
 
 def argument_keys(type: str, release: Release) -> tuple[str, ...]:
-    """The settings that a queue of the type takes as arguments, of those that there are values for."""
+    """Return the settings that a queue of the type takes as arguments, of those that there are values for."""
     own = declarations.queue_arguments(type, release)
     if type == QUORUM:
         own |= {"x-delivery-limit"}  # not checked in 3.8, but heeded
@@ -110,7 +110,7 @@ def _valid(
 
 @st.composite
 def dead_letter_settings(draw: st.DrawFn, exchanges: tuple[str, ...], routing_keys: tuple[str, ...]) -> dict[str, str]:
-    """A dead-letter exchange, perhaps with a routing key; or neither."""
+    """Draw a dead-letter exchange, perhaps with a routing key; or neither."""
     if not draw(st.booleans()):
         return {}
     found = {DEAD_LETTER_EXCHANGE: draw(st.sampled_from(exchanges))}
@@ -123,7 +123,7 @@ def dead_letter_settings(draw: st.DrawFn, exchanges: tuple[str, ...], routing_ke
 def _invalid(
     draw: st.DrawFn, type: str, release: Release, exchanges: tuple[str, ...], routing_keys: tuple[str, ...]
 ) -> Arguments:
-    """Valid arguments, one of them made wrong."""
+    """Draw valid arguments with one wrong one among them."""
     found = draw(_valid(type, release, exchanges, routing_keys))
     checked = declarations.queue_arguments(type, release)
     wrongs = [{key: value} for key, values in _WRONG.items() if key in checked for value in values]
@@ -133,7 +133,7 @@ def _invalid(
 
 
 def _of_other_types(type: str, release: Release) -> list[str]:
-    """Arguments that the release has, but not for queues of the type: they are refused."""
+    """Return the arguments that the release has, but not for queues of the type: they are refused."""
     own = declarations.queue_arguments(type, release)
     others: set[str] = set()
     for each in release.queue_types:

@@ -1,4 +1,4 @@
-"""What all strategies build with: names as teams give them, and values that print as what they are."""
+"""The building blocks of all strategies: names as teams give them, and values that print as what they are."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from dlx.topology import Topology
 
 
 def checked_release(release: Release | str) -> Release:
-    """The release, given as one or by its name."""
+    """Return the release, which is given as one or by its name."""
     if isinstance(release, Release):
         return release
     if not isinstance(release, str):
@@ -57,7 +57,7 @@ def check_topology(topology: Any, *, queues_min: int = 1) -> None:
 
 
 def checked_names(name: str, values: Any) -> tuple[str, ...]:
-    """One name or more, as a tuple."""
+    """Return the names as a tuple. Raise ``InvalidArgument`` unless there is at least one."""
     found = _strings(name, values)
     if not found:
         raise InvalidArgument(f"{name}={values!r}: expected at least one name")
@@ -65,7 +65,7 @@ def checked_names(name: str, values: Any) -> tuple[str, ...]:
 
 
 def checked_choice(name: str, values: Any, known: Collection[str]) -> tuple[str, ...]:
-    """Names that are all among the known ones, in the order of those."""
+    """Return the names in the order of the known ones. Raise ``InvalidArgument`` for one that is not known."""
     found = _strings(name, values)
     unknown = [value for value in found if value not in known]
     if unknown:

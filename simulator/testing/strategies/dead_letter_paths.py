@@ -1,7 +1,7 @@
 """The ways that dead letters take from queue to queue, and the exchanges and bindings that those need.
 
-A queue is led to by its name through the default exchange, or through an exchange of its
-own, such as ``to.orders``, which may lead to other queues besides.
+Dead letters come to a queue by its name through the default exchange, or through an exchange
+of its own, such as ``to.orders``, which may lead to other queues, too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class DeadLetterPaths(msgspec.Struct, frozen=True):
     bindings: list[Binding]
 
     def settings(self, queue: str) -> dict[str, str]:
-        """The queue's dead-letter exchange and routing key."""
+        """Return the settings for the queue's dead-letter exchange and routing key."""
         target = self.targets.get(queue)
         if target is None:
             return {}
@@ -55,9 +55,9 @@ class DeadLetterPaths(msgspec.Struct, frozen=True):
 def dead_letter_paths(
     draw: st.DrawFn, queues: tuple[str, ...], targets: Mapping[str, str | None], *, exchanges: bool, acyclic: bool
 ) -> DeadLetterPaths:
-    """Ways to the targets, and perhaps an exchange that only publishers use.
+    """Draw ways to the targets, and perhaps an exchange that only publishers use.
 
-    ``exchanges``: draw any at all. ``acyclic``: an exchange leads besides only to queues that come later.
+    ``exchanges``: whether to draw any. ``acyclic``: apart from its target, an exchange leads only to later queues.
     """
     found = DeadLetterPaths(targets, [], [])
     if not exchanges:
@@ -81,14 +81,14 @@ def _leading_to(queue: str) -> str:
 
 
 def _always(type: str, target: str, queue: str) -> Binding:
-    """A binding of the target's exchange that every dead letter on that way takes."""
+    """Return a binding of the target's exchange that every dead letter on that way takes."""
     routing_key = {"direct": target, "topic": "#"}.get(type, "")
     arguments = {"x-match": "all"} if type == "headers" else {}
     return Binding(source=_leading_to(target), destination=queue, routing_key=routing_key, arguments=arguments)
 
 
 def _besides(type: str, target: str, queues: tuple[str, ...]) -> st.SearchStrategy[list[Binding]]:
-    """None or one binding more, so that a dead letter becomes two."""
+    """Draw no further binding, or one, with which a dead letter becomes two."""
     others = [queue for queue in queues if queue != target]
     if not others:
         return st.just([])

@@ -27,7 +27,7 @@ _ODD = {
 def deaths(
     *, queue_names: Collection[str] = first_names(4), exchange_names: Collection[str] = ("", "dlx")
 ) -> st.SearchStrategy[Death]:
-    """One entry of a history, as brokers write it.
+    """Draw one entry of a history, as brokers write it.
 
     ``queue_names`` are the queues, and the routing keys; ``exchange_names`` those that the message came through.
     """
@@ -51,13 +51,13 @@ def x_deaths(
     entries_max: int = 3,
     hostile: bool = False,
 ) -> st.SearchStrategy[Any]:
-    """Values of the header ``x-death``.
+    """Draw values of the header ``x-death``.
 
     Args:
         queue_names: names of queues, and the routing keys.
         exchange_names: the exchanges that the message came through.
         entries_max: entries, at most. As brokers write them, no two are of one queue and reason.
-        hostile: what a client can send, too: no array, entries that are no tables, fields of wrong types or
+        hostile: draw what a client can send, too: no array, entries that are not tables, fields of wrong types or
             missing, huge and negative counts, one entry twice.
     """
     check_count("entries_max", entries_max)
@@ -92,7 +92,7 @@ def _forged(entries: st.SearchStrategy[Death]) -> st.SearchStrategy[Any]:
 
 @st.composite
 def _spoilt(draw: st.DrawFn, tables: st.SearchStrategy[dict[str, Any]]) -> dict[str, Any]:
-    """An entry of which a field is missing, huge, or of another type."""
+    """Draw an entry in which a field is missing, huge, or of another type."""
     table = draw(tables)
     name = draw(st.sampled_from(sorted(table)))
     del table[name]

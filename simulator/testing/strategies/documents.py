@@ -15,9 +15,9 @@ _VHOST = {"vhost": "/"}
 
 
 def definitions_document(topology: Topology, release: Release | str = DEFAULT) -> dict[str, Any]:
-    """The document that a server of the release would export of a virtual host ``/`` with this topology.
+    """Return the document that a server of the release would export of a virtual host ``/`` with this topology.
 
-    So a ``Trial`` plays a topology that was drawn, or ``simulator.serve`` serves it. This is a function, and no
+    With it, a ``Trial`` plays a topology that was drawn, or ``simulator.serve`` serves it. This is a function, not a
     strategy: ``definitions`` draws such documents.
     """
     check_topology(topology, queues_min=0)
@@ -39,7 +39,7 @@ def definitions_document(topology: Topology, release: Release | str = DEFAULT) -
 
 
 def _queue(queue: Queue) -> dict[str, Any]:
-    """As exported: the type stands among the arguments, and exclusive queues are left out of documents."""
+    """Return the queue as exported: its type stands among the arguments, and documents do not say ``exclusive``."""
     fields: dict[str, Any] = msgspec.to_builtins(queue)
     return {name: value for name, value in fields.items() if name not in ("type", "exclusive")}
 

@@ -61,7 +61,7 @@ def histories(
     hostile: bool = False,
     release: Release | str = DEFAULT,
 ) -> st.SearchStrategy[History]:
-    """Histories (``simulator.scenario.steps``) that fit the topology; ``simulator.testing.Trial`` plays them.
+    """Draw histories (``simulator.scenario.steps``) that fit the topology; ``simulator.testing.Trial`` plays them.
 
     Publishes go to its queues and exchanges, consumers take from its queues, and time passes by what its TTLs are.
     Every history survives a round trip through JSON. It shrinks to few steps, publishes first.
@@ -108,7 +108,7 @@ def _steps(topology: Topology, kinds: tuple[str, ...], hostile: bool, release: R
 
 
 def _weighted(by_kind: Mapping[str, st.SearchStrategy[AnyStep]]) -> st.SearchStrategy[AnyStep]:
-    """Steps of one of the kinds, some of which are drawn more often."""
+    """Draw steps of one of the kinds, some kinds more often than others."""
     kinds = [kind for kind in by_kind for _ in range(_WEIGHTS.get(kind, 1))]
     return st.sampled_from(kinds).flatmap(by_kind.__getitem__)
 
@@ -129,13 +129,13 @@ def _publishes(topology: Topology, hostile: bool) -> st.SearchStrategy[AnyStep]:
 
 
 def _keys(topology: Topology, exchange: str) -> tuple[str, ...]:
-    """Routing keys that mean something to the exchange, the names of queues, and one that means nothing."""
+    """Return routing keys that mean something to the exchange, the names of queues, and one that means nothing."""
     bound = (binding.routing_key for binding in topology.bindings.get(exchange, ()))
     return tuple(dict.fromkeys((*topology.queues, *bound, NOWHERE)))
 
 
 def _headers(keys: st.SearchStrategy[str], hostile: bool) -> st.SearchStrategy[dict[str, Any]]:
-    """Headers that JSON can hold."""
+    """Draw headers that JSON can hold."""
     some = st.lists(keys, min_size=1, max_size=2)
     honest: st.SearchStrategy[dict[str, Any]] = st.one_of(
         st.just({}),
@@ -149,7 +149,7 @@ def _headers(keys: st.SearchStrategy[str], hostile: bool) -> st.SearchStrategy[d
 
 
 def _fits_json(value: Any) -> bool:
-    """Whether it is still an AMQP value when JSON has made plain integers of its integers."""
+    """Tell whether it is still an AMQP value after JSON has made plain integers of its integers."""
     try:
         field_value(plain(value))
     except NoFieldValueError:
@@ -158,7 +158,7 @@ def _fits_json(value: Any) -> bool:
 
 
 def _waits(topology: Topology, release: Release) -> tuple[int, ...]:
-    """Times that matter in the topology, in ms: just before a TTL is over, and when it is."""
+    """Return the times that matter in the topology, in ms: just before a TTL is over, and when it is."""
     ttls = (effective_settings(queue, topology, release).message_ttl_ms for queue in topology.queues.values())
     near = [ms for ttl in ttls if ttl for ms in (ttl, ttl - 1)]
     return tuple(dict.fromkeys((*near, *_WAITS_MS)))
@@ -179,7 +179,7 @@ def _policy_changes(queues: tuple[str, ...]) -> st.SearchStrategy[AnyStep]:
 
 
 def _possible(drawn: list[AnyStep]) -> History:
-    """The history without the removal of policies that are not there, which RabbitMQ refuses."""
+    """Return the history without the removal of policies that are not there, which RabbitMQ refuses."""
     there: set[bool] = set()
     kept: list[AnyStep] = []
     for step in drawn:

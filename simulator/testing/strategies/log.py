@@ -33,7 +33,7 @@ _DAY_US = 86_400_000_000
 def log_rows(
     *, topology: Topology = LADDER, consistent: bool = True, steps_max: int = 12, release: Release | str = DEFAULT
 ) -> st.SearchStrategy[list[Observation]]:
-    """The rows of one log, in its order.
+    """Draw the rows of one log, in its order.
 
     Consistent rows are what a broker of the release with this topology traces of a history, ``message_id`` on every
     message: a replay under the same release explains each delivery. Only bodies, and the counts that quorum queues
@@ -57,7 +57,7 @@ def log_rows(
 
 
 def traced(history: Iterable[AnyStep], topology: Topology, release: Release) -> list[Observation]:
-    """What a broker traces while it is played that history."""
+    """Return the rows that a broker traces while that history is played to it."""
     player = Player(definitions_document(topology, release), release=release.name)
     rows = []
     for step in history:
@@ -98,7 +98,7 @@ def _row(
     routing_keys: list[str],
     payload: bytes = b"",
 ) -> Observation:
-    """A row of plain JSON properties; its line is not known yet."""
+    """Return a row of plain JSON properties; its line is not known yet."""
     event = Event.PUBLISHED if queue is None else Event.DELIVERED
     return Observation(
         time_us, _FILE, 0, event.value, "rabbit@localhost", "127.0.0.1:50000 -> 127.0.0.1:5672", vhost, "guest", 1,

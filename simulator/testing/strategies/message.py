@@ -40,7 +40,7 @@ def properties(
     malformed: bool = False,
     routing_keys: Collection[str] = first_names(4),
 ) -> st.SearchStrategy[dict[str, Any]]:
-    """The properties of a publish by their names in the protocol, as ``simulator.broker.commands.Publish`` takes them.
+    """Draw the properties of a publish by their protocol names, as ``simulator.broker.commands.Publish`` takes them.
 
     Most have few, and shrinking leaves none.
 
@@ -66,7 +66,7 @@ def messages(
     routing_keys: Collection[str] = first_names(4),
     release: Release | str = DEFAULT,
 ) -> st.SearchStrategy[Message]:
-    """Messages as a broker of the release holds them: published, and died a few times by its rules.
+    """Draw messages as a broker of the release holds them: published, and dead-lettered a few times by its rules.
 
     Args:
         carbon_copies: whether they may have been published with CC and BCC.
@@ -112,7 +112,7 @@ def _carbon_copies(keys: st.SearchStrategy[list[str]]) -> st.SearchStrategy[dict
 
 
 def _brokers_headers(queues: tuple[str, ...]) -> st.SearchStrategy[dict[str, Any]]:
-    """Headers that brokers write, by a client."""
+    """Draw headers that brokers write, as a client makes them up."""
     names, counts = st.sampled_from(queues), st.sampled_from((3, -1, 2**40, "many"))
     forged = {
         X_DEATH: x_deaths(queue_names=queues, hostile=True),

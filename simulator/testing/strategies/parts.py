@@ -25,11 +25,11 @@ def queues(
     release: Release | str = DEFAULT,
     exchange_names: Collection[str] = ("", "dlx", NOWHERE),
 ) -> st.SearchStrategy[Queue]:
-    """Durable queues, as the release declares them.
+    """Draw durable queues, as the release declares them.
 
     Args:
         names: the names to draw from; they are the dead-letter routing keys, too.
-        types: of ``classic``, ``quorum``, ``stream``; what the release has not is left out.
+        types: of ``classic``, ``quorum``, ``stream``; those that the release lacks are left out.
         release: a release or its name.
         exchange_names: the dead-letter exchanges to draw from.
     """
@@ -41,7 +41,7 @@ def queues(
 
 
 def checked_types(types: Collection[str], release: Release) -> tuple[str, ...]:
-    """The types of queues among ``types`` that the release has; at least one."""
+    """Return the types of queues among ``types`` that the release has. Raise ``InvalidArgument`` if it has none."""
     named = checked_choice("types", checked_names("types", types), QUEUE_TYPES)
     found = tuple(kind for kind in named if kind in release.queue_types)
     if not found:
@@ -58,7 +58,7 @@ def _queues(draw: st.DrawFn, names: tuple[str, ...], arguments: Mapping[str, st.
 def exchanges(
     *, names: Collection[str] = ("dlx", "events"), types: Collection[str] = EXCHANGE_TYPES
 ) -> st.SearchStrategy[Exchange]:
-    """Exchanges, some of them with another of the names for their alternate exchange.
+    """Draw exchanges, some of them with another of the names as their alternate exchange.
 
     Args:
         names: the names to draw from.
@@ -81,7 +81,7 @@ def bindings(
     queue_names: Collection[str] = first_names(4),
     types: Collection[str] = EXCHANGE_TYPES,
 ) -> st.SearchStrategy[Binding]:
-    """Bindings of a queue to an exchange, with keys and arguments that the exchange's type looks at.
+    """Draw bindings of a queue to an exchange, with keys and arguments that the exchange's type looks at.
 
     Args:
         exchange_names: the sources to draw from.
@@ -103,7 +103,7 @@ def _bindings(draw: st.DrawFn, exchanges: tuple[str, ...], queues: tuple[str, ..
 
 
 def conditions(type: str, queue: str) -> st.SearchStrategy[tuple[str, Arguments]]:
-    """The routing key and arguments that bind a queue to an exchange of the type."""
+    """Draw the routing key and arguments that bind a queue to an exchange of the type."""
     if type == "topic":
         words = queue.split(".")
         return st.sampled_from((queue, f"{words[0]}.#", f"*.{words[-1]}", "#")).map(lambda key: (key, {}))

@@ -46,7 +46,7 @@ def policies(
     routing_keys: Collection[str] = ("orders", "orders.dead"),
     valid: bool = True,
 ) -> st.SearchStrategy[Policy]:
-    """Policies that the release takes, each with a pattern that is found in at least one of ``queue_names``.
+    """Draw policies that the release takes, each with a pattern that matches at least one of ``queue_names``.
 
     Args:
         queue_names: names of queues.
@@ -64,12 +64,12 @@ def policies(
 
 
 def exact_pattern(name: str) -> str:
-    """The regular expression that is found in this name only."""
+    """Return the regular expression that matches this name only."""
     return f"^{regex.escape(name)}$"
 
 
 def patterns(queues: tuple[str, ...]) -> st.SearchStrategy[str]:
-    """Regular expressions that are found in one of the names, or in more."""
+    """Draw regular expressions that match one of the names, or more."""
     exactly = st.sampled_from(queues).map(exact_pattern)
     begins = st.sampled_from(queues).map(lambda name: f"^{regex.escape(name.partition('.')[0])}")
     return st.one_of(exactly, begins, st.sampled_from((".*", "")))
@@ -113,7 +113,7 @@ def _applies_to(release: Release) -> tuple[str, ...]:
 
 @st.composite
 def _invalid(draw: st.DrawFn, valid: st.SearchStrategy[Policy]) -> Policy:
-    """A valid policy, one thing of it made wrong."""
+    """Draw a valid policy and make one thing in it wrong."""
     policy = draw(valid)
     fields = {name: getattr(policy, name) for name in policy.__struct_fields__}
     wrongs: list[dict[str, Any]] = [{"definition": {}}, {"apply_to": "consumers"}]

@@ -17,7 +17,7 @@ from simulator.testing.strategies.policy import policies as drawn_policies
 def settings(
     *, types: Collection[str] = QUEUE_TYPES, policies: bool = True, release: Release | str = DEFAULT
 ) -> st.SearchStrategy[Settings]:
-    """The effective settings of a queue that the release declares, by the release's rules.
+    """Draw the effective settings of a queue that the release declares, by the release's rules.
 
     Args:
         types: the queue's type, of ``classic``, ``quorum``, ``stream``.

@@ -1,8 +1,8 @@
 """Dead-letter topologies: as ``dlx.Topology``, and as the definitions document that declares one.
 
-First it is drawn where the dead letters of each queue go, then by which way they get
-there (``dead_letter_paths``), and then what other settings the queues have, and whether those stand
-in their arguments or in a policy.
+The first draw decides where the dead letters of each queue go, the next by which way they get
+there (``dead_letter_paths``), and the last which other settings the queues have, and whether
+those stand in their arguments or in a policy.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def topologies(
     policies: bool = True,
     release: Release | str = DEFAULT,
 ) -> st.SearchStrategy[Topology]:
-    """Topologies that the release declares without a refusal. They shrink to one classic queue without arguments.
+    """Draw topologies that the release declares without refusal. They shrink to one classic queue without arguments.
 
     Dead letters go to another queue, to the same, to an exchange or key that leads nowhere, or are not kept.
 
@@ -76,7 +76,7 @@ def topologies(
             routing key. ``None``: either.
         limits: the other settings that queues may have, some of ``message-ttl``, ``max-length``,
             ``max-length-bytes``, ``overflow``, ``delivery-limit``, ``dead-letter-strategy``.
-        types: queue types to draw from, of ``classic``, ``quorum``, ``stream``; what the release has not is left out.
+        types: queue types to draw from, of ``classic``, ``quorum``, ``stream``; those the release lacks are left out.
         exchanges: whether to draw exchanges and bindings, or leave all to the default exchange.
         policies: whether settings may come from policies and operator policies.
         release: a release or its name.
@@ -94,7 +94,7 @@ def topologies(
 
 
 class TopologyOptions(TypedDict, total=False):
-    """What ``topologies`` takes besides the release."""
+    """The options of ``topologies`` besides the release."""
 
     queues_min: int
     queues_max: int
@@ -108,16 +108,16 @@ class TopologyOptions(TypedDict, total=False):
 def definitions(
     *, release: Release | str = DEFAULT, **topology: Unpack[TopologyOptions]
 ) -> st.SearchStrategy[dict[str, Any]]:
-    """Definitions documents, as a server of the release exports them, of one virtual host ``/``.
+    """Draw definitions documents, as a server of the release exports them, of one virtual host ``/``.
 
-    ``topology``: what ``topologies`` takes.
+    ``topology``: the options of ``topologies``.
     """
     rules = checked_release(release)
     return built(definitions_document, topologies(release=rules, **topology), st.just(rules))
 
 
 class _Allowed(msgspec.Struct, frozen=True):
-    """What may be drawn."""
+    """The choices that may be drawn."""
 
     release: Release
     types: tuple[str, ...]
@@ -131,7 +131,7 @@ class _Allowed(msgspec.Struct, frozen=True):
         return tuple(kind for kind in self.types if kind != STREAM)
 
     def limits_of(self, type: str, *, dead_letters: bool) -> list[str]:
-        """The limits that a queue of the type takes as arguments."""
+        """Return the limits that a queue of the type takes as arguments."""
         own = queue_arguments(type, self.release)
         found = [key for key in self.limits if f"x-{key}" in own]
         return found if dead_letters else [key for key in found if key != DEAD_LETTER_STRATEGY]
@@ -159,14 +159,14 @@ def _topologies(draw: st.DrawFn, allowed: _Allowed, queues_min: int, queues_max:
 
 
 def _ring_lengths(allowed: _Allowed, queues: int, cyclic: bool | None) -> st.SearchStrategy[int]:
-    """How many of the queues send their dead letters round: each to the next, the last to the first."""
+    """Draw how many of the queues send their dead letters round: each to the next, the last to the first."""
     if cyclic:
         return st.integers(1, queues)
     return st.integers(0, 0 if cyclic is False or not allowed.mortal_types else queues)
 
 
 def _targets(queues: tuple[str, ...], cyclic: bool | None) -> st.SearchStrategy[str | None]:
-    """Where a queue's dead letters go: nowhere as there is no dead-letter exchange, to a queue, or astray."""
+    """Draw where a queue's dead letters go: nowhere as there is no dead-letter exchange, to a queue, or astray."""
     astray = (NO_EXCHANGE, NO_QUEUE) if cyclic is False else (NO_EXCHANGE, NO_QUEUE, SAME_KEY)
     return st.sampled_from((None, *queues, *astray))
 
@@ -206,14 +206,14 @@ def _limits(draw: st.DrawFn, allowed: _Allowed, type: str, dead_letters: bool) -
 
 
 def _by_policy(allowed: _Allowed, queue: Queue, settings: Mapping[str, Any]) -> st.SearchStrategy[bool]:
-    """Whether the settings stand in a policy, where the release and the type of the queue allow that."""
+    """Draw whether the settings stand in a policy, where the release and the type of the queue allow that."""
     fit = settings.keys() <= allowed.release.policy_keys - unsupported_keys(queue, allowed.release)
     return st.booleans() if settings and fit and allowed.policies else st.just(False)
 
 
 @st.composite
 def _operator_policies(draw: st.DrawFn, allowed: _Allowed, names: tuple[str, ...]) -> list[Policy]:
-    """None or one."""
+    """Draw one operator policy, or none."""
     keys = [key for key in (MESSAGE_TTL, MAX_LENGTH) if key in allowed.limits]
     if not (keys and allowed.policies and draw(st.booleans())):
         return []

@@ -1,4 +1,4 @@
-"""What the settings of a queue may be: the same values serve arguments (``x-message-ttl``) and policies.
+"""Values for the settings of a queue: the same serve arguments (``x-message-ttl``) and policies.
 
 ``USUAL`` are few, small and readable; ``ALLOWED`` is all that every release takes, the usual ones first.
 """
@@ -66,13 +66,13 @@ ALLOWED: Mapping[str, st.SearchStrategy[Any]] = {
 
 
 def allowed(key: str, release: Release) -> st.SearchStrategy[Any]:
-    """Values of the setting that the release takes."""
+    """Draw values of the setting that the release takes."""
     if key == DELIVERY_LIMIT and release.quorum_negative_delivery_limit == "unlimited":
         return ALLOWED[key] | st.just(-1)
     return ALLOWED[key]
 
 
 def delays() -> st.SearchStrategy[dict[str, int]]:
-    """How long delayed retry keeps a message back: the settings that its type needs beside it."""
+    """Draw how long delayed retry keeps a message back: the settings that its type needs beside it."""
     pairs = st.tuples(st.sampled_from((1_000, 60_000)), st.integers(1, 60))
     return pairs.map(lambda pair: {DELAYED_RETRY_MIN: pair[0], DELAYED_RETRY_MAX: pair[0] * pair[1]})
