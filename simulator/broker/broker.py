@@ -125,7 +125,7 @@ class Broker:
         return known is not None and known.password == password
 
     def grant_everything(self, vhost: str) -> None:
-        """Let the administrators into a virtual host that has just come to be."""
+        """Give the administrators all permissions in a virtual host that has just been created."""
         self.state.grant_everything(vhost)
 
     def watch(self, events: Iterable[Event]) -> None:
