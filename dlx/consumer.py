@@ -159,7 +159,7 @@ def death_history(source: MessageSource) -> DeathHistory:
 
     That is an object with a ``headers`` attribute (pika's ``BasicProperties``, an
     aio-pika or kombu message), a mapping with a ``headers`` entry, the headers
-    themselves, or the list in ``x-death``. ``None`` is no headers. Names and texts
+    themselves, or the list in ``x-death``. ``None`` stands for no headers. Names and texts
     may be ``str`` or ``bytes``.
 
     Raises:
@@ -207,7 +207,7 @@ def _unwrapped(table: dict[str, Any]) -> dict[str, Any] | None:
     """Return the headers in a mapping that is a message's properties, or is the headers itself.
 
     A publisher may have called a header ``headers``. So only a mapping that names nothing but
-    properties is refused where they are no table.
+    properties is refused where its ``headers`` are not a table.
     """
     inner = table.get("headers")
     if isinstance(inner, Mapping) and not _OWN_NAMES.intersection(table):

@@ -1,4 +1,4 @@
-"""Which arguments a consumer may have.
+"""Check the arguments of a consumer.
 
 Source: rabbit_amqqueue.erl check_consume_arguments; the capabilities of each queue type; live servers.
 """
@@ -21,7 +21,10 @@ _CHECKS: tuple[tuple[str, Check], ...] = (
 
 
 def check_consumer_arguments(queue: Queue, arguments: Arguments, *, vhost: str, release: Release) -> None:
-    """Raise ``Refusal`` for what a consumer of ``queue`` may not ask; looked at before all else of the queue."""
+    """Raise ``Refusal`` for arguments that a consumer of ``queue`` may not have.
+
+    RabbitMQ checks them before anything else about the queue.
+    """
     if not arguments:
         return
     by_type = {

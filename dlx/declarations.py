@@ -138,7 +138,7 @@ def imported_queue(
     release: Release,
     default_queue_type: str | None = None,
 ) -> Queue | None:
-    """Return the queue that a definitions document makes; ``None`` where the release leaves it out without a word.
+    """Return the queue that a definitions document makes; ``None`` where the release silently leaves it out.
 
     Raises ``Refusal``.
     """
@@ -164,7 +164,8 @@ def augmented_arguments(
 ) -> Arguments:
     """Return the arguments with which the release keeps a queue: from 4.0 they always name its type.
 
-    ``durable`` is false for an exclusive queue. A default type that cannot be so gives way to classic.
+    ``durable`` is false for an exclusive queue. A default type that does not fit these properties gives way
+    to classic.
     """
     adds = release.queue_type_argument
     if _TYPE in arguments or adds == "as declared":

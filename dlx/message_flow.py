@@ -11,7 +11,7 @@ that says why. Every answer follows from the rules and is remembered:
             for copy in flow.copies(state, death.reason) if death.possible else ():
                 print(state.queue, death.reason, copy.outcome, copy.queue, copy.rule)
 
-The automaton knows neither order nor counts, time or consumers. Whoever asks adds those:
+The automaton knows nothing of order, counts, time or consumers. Its callers add those:
 the broker plays them, a replay searches for them, a question quantifies over them.
 """
 
@@ -78,7 +78,7 @@ class SentOn(NamedTuple):
 
 
 class _Death:
-    """What one state's death for one reason leads to; the copies are worked out when somebody asks."""
+    """The outcome of one state's death for one reason; the copies are worked out when somebody asks."""
 
     __slots__ = ("copies", "crash", "cycles", "hops", "letter")
 
@@ -91,12 +91,12 @@ class _Death:
 
 
 class MessageFlow:
-    """What can become of messages in one topology under one release.
+    """Answers what can become of messages in one topology under one release.
 
     Args:
         topology: the virtual host's definitions. They must not change while the flow is in use.
         release: the rules to go by.
-        settings_of: returns a queue's settings, where somebody has resolved them already and keeps them.
+        settings_of: returns a queue's settings, if the caller has resolved them already and keeps them.
 
     Attributes:
         topology, release: as given.
@@ -145,7 +145,7 @@ class MessageFlow:
     def why_never_routed(self, queue: str) -> str | None:
         """Tell why no dead letter of the queue can reach any queue; ``None`` when one may, or none is sent.
 
-        Only what holds for every message is told: what keys and headers decide is not.
+        The answer holds for every message: it leaves out whatever a message's own keys and headers decide.
         """
         settings = self.settings(queue)
         dlx, key = settings.dead_letter_exchange, settings.dead_letter_routing_key
@@ -170,8 +170,8 @@ class MessageFlow:
     def sent_on(self, queue: str, message: Message) -> SentOn | None:
         """Return the address under which the message leaves the queue after a death, and the queues it enters then.
 
-        ``None`` where it has no exchange to go to. The death does not enter its history, so
-        that nobody has to say why it died, and the cycle rule keeps it out of no queue.
+        Return ``None`` where it has no exchange to go to. The death does not enter its history, so
+        that the caller need not say why it died, and the cycle rule keeps it out of no queue.
         """
         settings = self.settings(queue)
         if settings.dead_letter_exchange not in self.topology.exchanges:
@@ -182,7 +182,7 @@ class MessageFlow:
     def dead_letter(self, queue: str, message: Message, reason: str, *, time_s: int = 0) -> DeadLetter:
         """Return the dead letter of a message that dies in the queue, whether or not its settings allow it.
 
-        ``time_s`` is the time of death in seconds since 1970. Nothing is remembered: for
+        ``time_s`` is the time of death in seconds since 1970. The answer is not remembered: for
         that, ask about a ``State``. Raises ``dlx.death_headers.QueueCrashError`` where a
         malformed ``x-death`` crashes the queue.
         """
@@ -193,10 +193,10 @@ class MessageFlow:
         return forwarded(message, reason, self.settings(queue), self.topology, self.release)
 
     def situation(self, queue: str, message: Message) -> Hashable:
-        """Return what decides which ways a message can go from the queue.
+        """Return the facts that decide which ways a message can go from the queue.
 
         Messages in the same situation differ only in how often and when they died, and
-        in what no queue or exchange ahead of them looks at.
+        in properties that no queue or exchange ahead of them looks at.
         """
         settings = self.settings(queue)
         client = (item for item in (message.headers or {}).items() if not item[0].startswith("x-"))
@@ -205,7 +205,7 @@ class MessageFlow:
         return queue, keys, self._deaths_that_matter(message), repr(sorted(client, key=repr))
 
     def _deaths_that_matter(self, message: Message) -> Hashable:
-        """Where the newest death stands first, the cycle rule asks for those since the last rejection alone."""
+        """Return the deaths that the cycle rule needs: if the newest stands first, those since the last rejection."""
         deaths = [
             (str(death.queue), str(death.reason))
             for death in recorded_deaths(message, self.release)
@@ -214,13 +214,13 @@ class MessageFlow:
         if self.release.death_order != "recency":
             return tuple(deaths)
         since = takewhile(lambda death: death[1] != REJECTED, deaths)
-        # Who sent it matters, too: a full queue tells publishes, dead letters, and those sent again from each other.
+        # The sender matters, too: a full queue tells apart publishes, dead letters, and dead letters sent again.
         return deaths[0][0] if deaths else None, frozenset(queue for queue, _ in since)
 
     # States
 
     def state(self, queue: str, message: Message) -> State:
-        """Return the state of ``message`` in ``queue``; the same for equal ones.
+        """Return the state of ``message`` in ``queue``; equal messages have the same state.
 
         Times in an ``x-death`` header do not tell messages apart, nor do types of numbers.
         """
@@ -240,7 +240,7 @@ class MessageFlow:
         return tuple(self.state(queue, message) for queue in self.entries(message))
 
     def deaths(self, state: State) -> tuple[PossibleDeath, ...]:
-        """Return each reason of death, with whether the settings allow it there and what decides that."""
+        """Return, for each reason of death, whether the settings allow it there and what decides that."""
         settings, expiration = self.settings(state.queue), state.message.expiration
         return tuple(possible_death(reason, settings, self.release, expiration) for reason in REASONS)
 
@@ -253,11 +253,11 @@ class MessageFlow:
         return self._died(state, reason).hops
 
     def cycles(self, state: State, reason: str) -> tuple[tuple[Hop, State], ...]:
-        """Return where the death would lead if there were no cycle rule, and does not."""
+        """Return where the death would lead without the cycle rule, which keeps the dead letter out."""
         return self._died(state, reason).cycles
 
     def copies(self, state: State, reason: str) -> tuple[LetterCopy, ...]:
-        """Return what a death for that reason makes of the message: each copy, its outcome and the rule behind it."""
+        """Return the copies that a death for that reason makes, each with its outcome and the rule behind it."""
         death = self._died(state, reason)
         if death.copies is None:
             death.copies = tuple(self._copies(state, death))
@@ -292,12 +292,12 @@ class MessageFlow:
         return tuple((Hop(state.queue, reason, letter.exchange, queue), self.state(queue, letter)) for queue in queues)
 
 
-# Types of numbers are told apart by no exchange; msgpack refuses what is no UTF-8 or longer than 64 bits.
+# No exchange tells types of numbers apart. msgpack refuses text that is not UTF-8 and integers beyond 64 bits.
 _encode = msgspec.msgpack.Encoder(order="deterministic", enc_hook=plain).encode
 
 
 def _state_key(queue: str, message: Message) -> Hashable:
-    """Return what tells two states apart."""
+    """Return the key that tells two states apart."""
     return (
         queue,
         message.exchange,

@@ -1,6 +1,6 @@
 """RabbitMQ's refusals of operators' commands: a text or an Erlang term, and the HTTP status.
 
-A refused policy's own words are in ``policy_validation``.
+``policy_validation`` holds the words for refused policies.
 
 Source: rabbit_vhost.erl, rabbit_auth_backend_internal.erl, rabbit_runtime_parameters.erl, rabbit_policy.erl,
 rabbit_definitions.erl; live servers.
@@ -129,7 +129,7 @@ def wrong_type() -> OperatorError:
 
 
 def unreadable_argument(problem: str) -> OperatorError:
-    """Refuse an imported argument that is no AMQP value."""
+    """Refuse an imported argument that is not an AMQP value."""
     return _only_term(Atom(problem))
 
 
@@ -142,7 +142,7 @@ def resources_missing(vhost: str, missing: list[tuple[str, str]]) -> OperatorErr
 
 
 def invalid_binding(words: str, terms: tuple[Any, ...]) -> OperatorError:
-    """Refuse an imported binding as ``bindings.BindingRefusal`` has its words and terms."""
+    """Refuse an imported binding with the words and terms of a ``bindings.BindingRefusal``."""
     return _only_term((Atom("binding_invalid"), list(map(ord, words)), list(terms)))
 
 

@@ -1,10 +1,10 @@
-r"""Patterns of policies: PCRE's, written for Python's ``regex``, which knows nearly all of it.
+r"""Translates the patterns of policies from PCRE to Python's ``regex``, which knows nearly all of PCRE.
 
-Rewritten is what ``regex`` reads otherwise or not at all: settings before the pattern such as
+Rewrites whatever ``regex`` reads otherwise or not at all: settings before the pattern such as
 ``(*UTF8)``, quotations ``\Q...\E``, characters by number (``\x{6f}``, ``\o{157}``), ``\N``, ``\H``, ``\V``, and
 names of groups in quotes or braces.
 Pattern and name are bytes, each of them a character, unless the settings say that they are UTF-8.
-Left as ``regex`` has them: lookbehinds of any length, ``a{,3}``, ``[:lower:]`` by itself, unknown escapes.
+Leaves these as ``regex`` has them: lookbehinds of any length, ``a{,3}``, ``[:lower:]`` by itself, unknown escapes.
 
 Source: pcrepattern(3); the servers themselves (tests/live/test_patterns.py).
 """
@@ -44,7 +44,7 @@ class Compiled(NamedTuple):
     utf: bool
 
     def search(self, name: str, **how: Any) -> regex.Match[str] | None:
-        """Look for it anywhere in the name. Raises ``TimeoutError``."""
+        """Look for the pattern anywhere in the name. Raises ``TimeoutError``."""
         return self.expression.search(_characters(name, self.utf), **how)
 
 
@@ -77,7 +77,7 @@ def _rewritten(token: re.Match[str], most: int) -> str:
 
 
 def _literally(character: str) -> str:
-    """Return the character, inside and outside of a character class."""
+    """Return a pattern for the character itself, fit for use inside and outside of a character class."""
     return character if character.isalnum() or ord(character) > 255 else f"\\x{ord(character):02x}"
 
 

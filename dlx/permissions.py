@@ -1,4 +1,4 @@
-"""What a user may do with which queues and exchanges.
+"""Check what a user may do with which queues and exchanges.
 
 Permissions are three regular expressions for each user and virtual host: of the
 names that may be configured, written to and read from. An expression is found
@@ -6,7 +6,7 @@ anywhere in a name; the empty one matches only the empty name. Topic permissions
 check routing keys as well; a user without topic permissions may use every key.
 
 Source: rabbit_access_control.erl check_resource_access, check_topic_access;
-rabbit_auth_backend_internal.erl; rabbit_channel.erl for what each method asks;
+rabbit_auth_backend_internal.erl; rabbit_channel.erl for the permissions that each method asks for;
 live servers.
 """
 
@@ -34,7 +34,7 @@ class Permissions(Protocol):
 class Needed(NamedTuple):
     """A permission that a method needs: ``what`` of the ``kind`` that its field ``of`` names.
 
-    ``when`` is what must hold for it to be asked for; "" is always.
+    ``when`` is the condition under which RabbitMQ asks for it; "" means always.
     """
 
     what: What
@@ -101,7 +101,7 @@ def check_topic(
     user: str,
     release: Release,
 ) -> None:
-    """Raise ``Refusal`` 403 unless the topic permission (write, read) has the routing key.
+    """Raise ``Refusal`` 403 unless the topic permission (write, read) covers the routing key.
 
     ``{username}`` and ``{vhost}`` in it stand for the user and the virtual host.
     """

@@ -2,7 +2,7 @@
 
 A distribution adds something by an entry point (``importlib.metadata``), in a group that
 is named after what it adds, such as ``dlx.systems``. Nothing is loaded before it is used,
-and nobody looks for entry points as long as what is built in is asked for.
+and entry points are not looked up as long as only built-in names are asked for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class PluginError(RuntimeError):
-    """Something that another distribution adds cannot be used; the message names the distribution."""
+    """An addition of another distribution that cannot be used; the message names the distribution."""
 
 
 class Registry(Mapping[str, str]):
@@ -85,7 +85,7 @@ class Registry(Mapping[str, str]):
 
     @cached_property
     def _plugins(self) -> dict[str, list[EntryPoint]]:
-        """The entry points by name; more than one where distributions use the same name."""
+        """The entry points by name; a name has several where distributions share it."""
         from importlib.metadata import entry_points
 
         found: dict[str, list[EntryPoint]] = {}

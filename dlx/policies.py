@@ -1,4 +1,4 @@
-"""Which policy applies to a queue or exchange, and why the others do not.
+"""Choose the policy that applies to a queue or exchange, and tell why the others do not.
 
 One policy and one operator policy apply to an object: of those whose pattern is
 found in its name, whose ``apply-to`` covers it and whose keys its type supports,
@@ -62,7 +62,7 @@ def choose_policy(target: Queue | Exchange, policies: Iterable[Policy], release:
 
 
 def why_not(policy: Policy, target: Queue | Exchange, release: Release) -> str | None:
-    """Return why the policy cannot apply to the target, priorities aside; ``None`` when it can."""
+    """Tell why the policy cannot apply to the target, whatever its priority; ``None`` when it can."""
     if not pattern_found(policy.pattern, target.name):
         return f"pattern {policy.pattern!r} is not found in the name"
     if policy.apply_to not in _selectors(target, release):
@@ -93,7 +93,7 @@ def unsupported_keys(queue: Queue, release: Release) -> frozenset[str]:
 
 
 def pattern_found(pattern: str, name: str) -> bool:
-    """Return whether the regular expression is found anywhere in the name; a broken one is never found."""
+    """Tell whether the regular expression is found anywhere in the name; a broken one is never found."""
     try:
         return compiled(pattern).search(name, timeout=_MATCH_SECONDS) is not None
     except (TimeoutError, regex.error):

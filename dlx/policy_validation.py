@@ -1,4 +1,4 @@
-"""Which policies a server takes, and what it says of the others.
+"""Check policies as a server does, and say in its words what is wrong with them.
 
 A policy's pattern must be a regular expression, its ``apply_to`` a word the release
 knows, and its definition one or more known keys with values that fit. The texts are
@@ -93,7 +93,7 @@ def _wrong_pattern(pattern: Any, release: Release) -> str | None:
 
 
 def pattern_error(pattern: str, release: Release) -> tuple[list[int], int] | None:
-    """Return what is wrong with a regular expression, as an Erlang term: words and place; ``None`` when nothing is."""
+    """Return the error in a regular expression, as an Erlang term of words and place; ``None`` if it has no error."""
     try:
         compiled(pattern)
     except regex.error as error:
@@ -102,7 +102,7 @@ def pattern_error(pattern: str, release: Release) -> tuple[list[int], int] | Non
     return None
 
 
-# What Python's regex calls it: PCRE's words and PCRE2's, each with how far behind they see it.
+# The words of Python's regex: those of PCRE and of PCRE2, each with how far beyond regex's place they see the error.
 _PATTERN_ERRORS = {
     "missing )": (("missing )", 0), ("missing closing parenthesis", 0)),
     "unbalanced parenthesis": (("unmatched parentheses", 0), ("unmatched closing parenthesis", 1)),
@@ -123,7 +123,7 @@ _PATTERN_ERRORS = {
 
 
 def _pattern_error(error: regex.error, pattern: str, release: Release) -> tuple[str, int]:
-    """Return what PCRE says and at which byte; of rare errors, what Python does."""
+    """Return PCRE's words for an error and the byte where it is; for rare errors, Python's words."""
     position = error.pos or 0
     at_end = release.regex_errors == "PCRE2" and error.msg == "unknown extension" and error.pos == len(pattern)
     both = _PATTERN_ERRORS.get("missing )" if at_end else error.msg)
@@ -162,7 +162,7 @@ def _group(key: str) -> str:
 
 
 def _said(text: str, value: Any) -> str:
-    """Return the text with the value printed where its braces are."""
+    """Return the text with the value printed in place of its braces."""
     before, after = text.split("{}")
     return before + printed(json_term(value), len(before)) + after
 

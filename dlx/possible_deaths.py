@@ -64,7 +64,7 @@ class PossibleDeath(msgspec.Struct, frozen=True):
 
 
 def possible_death(reason: str, settings: Settings, release: Release, expiration: str | None = None) -> PossibleDeath:
-    """Judge a reason of death for a message in the queue of the settings.
+    """Tell whether a message can die for that reason in the queue of the settings, and what decides that.
 
     ``expiration`` is the message's own time to live, in ms as a string.
     """

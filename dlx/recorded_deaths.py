@@ -1,4 +1,4 @@
-"""The deaths behind a message, as a broker of a release reads them: one reading for all who ask.
+"""Read the deaths behind a message as a broker of a release does: one reading for all who ask.
 
 From 3.13 on they stand beside the message, and a client's ``x-death`` is a header like
 any other unless the release takes it over at the publish. Until 3.12 they are the

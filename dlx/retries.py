@@ -1,14 +1,14 @@
-"""After a failed attempt: try again later, park the message, or give up.
+"""Decide what to do after a failed attempt: try again later, park the message, or give up.
 
     plan = dlx.RetryPlan(delays_ms=(1_000, 5_000, 30_000), wait_queues=WAITS, parking="orders.parking")
     match plan.decide(dlx.death_history(properties)):
         case dlx.Retry(): channel.basic_reject(method.delivery_tag, requeue=False)
         case dlx.Park(to=queue): ...
 
-A plan decides and does nothing: how the message gets to where the decision says is
-the consumer's part. Rejecting it is the safest way, where the queue's dead-letter
-exchange leads there. A consumer that publishes it instead must take
-``republish_headers`` along: from 4.0 on, the broker starts counting from zero.
+A plan decides and does nothing: the consumer gets the message to where the decision
+says. Rejecting it is the safest way, if the queue's dead-letter exchange leads there.
+A consumer that publishes it instead must take ``republish_headers`` along: from 4.0
+on, the broker starts counting from zero.
 
 Decisions follow from their arguments alone. There is no clock and no chance here:
 an age limit is given the time, and jitter comes from the message's identity.
@@ -72,7 +72,7 @@ Decision = Retry | Park | GiveUp
 
 
 class RetryPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """How often an attempt is repeated, when, and what becomes of the message then.
+    """Says how often an attempt is repeated, when, and what becomes of the message then.
 
     Attributes:
         delays_ms: the wait before each retry; the last one holds for all further ones. One number is a fixed delay,
@@ -138,13 +138,13 @@ class RetryPlan(msgspec.Struct, frozen=True, kw_only=True):
     def decide(
         self, history: DeathHistory, *, now: datetime | None = None, identity: str | bytes | None = None
     ) -> Decision:
-        """What to do with a message whose attempt has just failed.
+        """Decide what to do with a message whose attempt has just failed.
 
         Args:
             history: the deaths of the message, as it was delivered to this attempt.
             now: the time, with a time zone; asked for only by a plan with ``age_max_ms``.
-            identity: what the message is known by, such as its ``message_id``; asked for only by a plan with jitter
-                that decides on a retry.
+            identity: a value that identifies the message, such as its ``message_id``; asked for only by a plan with
+                jitter that decides on a retry.
 
         Raises:
             TypeError: ``history`` is not a ``DeathHistory``.
@@ -162,7 +162,7 @@ class RetryPlan(msgspec.Struct, frozen=True, kw_only=True):
         return GiveUp(attempt=attempt, reason=over)
 
     def _why_over(self, attempt: int, history: DeathHistory, now: datetime | None) -> str | None:
-        """Why there is no further attempt; ``None`` when there is one."""
+        """Tell why there is no further attempt; ``None`` when there is one."""
         too_old = self._is_too_old(history, now)
         if attempt >= self.attempts:
             return f"attempt {attempt} of {self.attempts} failed"
@@ -180,7 +180,7 @@ class RetryPlan(msgspec.Struct, frozen=True, kw_only=True):
         return died_at is not None and (now - died_at) // timedelta(microseconds=1) > self.age_max_ms * 1_000
 
     def _shortened(self, identity: str | bytes | None) -> float:
-        """What is left of a delay: the same share of all delays of one message, so that they still grow."""
+        """Return the share of a delay that is left, the same for all delays of one message, so that they still grow."""
         if not self.jitter:
             return 1
         if not isinstance(identity, (str, bytes)):
@@ -190,9 +190,9 @@ class RetryPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def exponential_delays_ms(first_ms: int, *, cap_ms: int, factor: float = 2) -> tuple[int, ...]:
-    """Delays that grow by ``factor`` from ``first_ms`` until they reach ``cap_ms``, for ``RetryPlan.delays_ms``.
+    """Return delays that grow by ``factor`` from ``first_ms`` to ``cap_ms``, for ``RetryPlan.delays_ms``.
 
-    They are whole, and each is 1 ms longer than the one before at least.
+    They are whole numbers of ms, and each is at least 1 ms longer than the one before.
 
     Raises ``ValueError`` for a cap below the first delay, and a factor below 1.1 or above 1000.
     """
@@ -209,20 +209,20 @@ def exponential_delays_ms(first_ms: int, *, cap_ms: int, factor: float = 2) -> t
 
 
 def republish_headers(source: MessageSource, *, attempts: int) -> dict[str, Any]:
-    """The headers with which a consumer publishes a message again, to a wait queue or a parking queue.
+    """Return the headers with which a consumer publishes a message again, to a wait queue or a parking queue.
 
-    They are the message's own and the failed attempts so far, in ``ATTEMPTS_HEADER``,
-    which ``death_history`` reads. What the broker wrote stays behind: until 3.13 it
-    would be counted twice, from 4.0 on not at all. So do CC and BCC, or the message
-    would go to their queues as well.
+    They are the message's own headers and the failed attempts so far, in ``ATTEMPTS_HEADER``,
+    which ``death_history`` reads. The broker's headers stay behind: until 3.13 they
+    would be counted twice, from 4.0 on not at all. CC and BCC stay behind too, or the
+    message would go to their queues as well.
 
     Args:
-        source: what ``death_history`` takes.
+        source: anything that ``death_history`` takes.
         attempts: how many attempts have failed: ``attempt`` of the decision.
 
     Raises:
         TypeError: ``death_history`` does not take ``source``.
-        ValueError: ``attempts`` is no count.
+        ValueError: ``attempts`` is not a whole number of at least 0.
     """
     _check_whole("attempts", attempts, 0)
     headers: Mapping[str, Any] = headers_of(source)
@@ -231,7 +231,7 @@ def republish_headers(source: MessageSource, *, attempts: int) -> dict[str, Any]
 
 
 def _counts_carried(name: str | None) -> bool:
-    """Whether a dead letter may bring its delivery count along, as far as the release is known."""
+    """Tell whether a dead letter may bring its delivery count along; without a release, it may."""
     if name is None:
         return True
     from dlx.releases import release  # the table is only needed here

@@ -1,4 +1,4 @@
-"""Where an exchange sends a message: the queues, by name.
+"""Find the queues to which an exchange sends a message.
 
 Every routing key counts (publish key, CC, BCC); a queue that is reached twice
 gets one copy. Exchange-to-exchange bindings are followed, each exchange is
@@ -124,7 +124,7 @@ def words(key: str) -> list[str]:
 
 
 def topic_matches(pattern: list[str], key: list[str]) -> bool:
-    """Return whether the binding key's words match: ``*`` is one word, ``#`` any number, none included."""
+    """Tell whether the binding key's words match: ``*`` is one word, ``#`` any number, none included."""
     # Positions in the pattern that the words read so far can have led to.
     positions = _past_hashes(pattern, {0})
     for word in key:
@@ -147,7 +147,7 @@ def _past_hashes(pattern: list[str], positions: Iterable[int]) -> set[int]:
 
 
 def headers_match(arguments: Mapping[str, Any], headers: Mapping[str, Any], release: Release) -> bool:
-    """Return whether a headers binding matches. ``all`` of nothing matches, ``any`` of nothing does not."""
+    """Tell whether a headers binding matches. ``all`` of nothing matches, ``any`` of nothing does not."""
     kind = arguments.get("x-match", "all")
     with_x = release.headers_match_with_x and kind in ("all-with-x", "any-with-x")
     compared = {
@@ -160,13 +160,13 @@ def headers_match(arguments: Mapping[str, Any], headers: Mapping[str, Any], rele
 def _routing_headers(message: Message, release: Release) -> Mapping[str, Any]:
     if release.headers_match_sees_x_death:
         return stored_headers(message)
-    # A client's own x-death is a header as any other; the broker's stands beside the message.
+    # A client's own x-death is a header like any other; the broker's stands beside the message.
     added = {name: value for name, value in annotated_headers(message).items() if name != X_DEATH}
     return {**(message.headers or {}), **added}
 
 
 def _value_matches(wanted: Any, value: Any, release: Release) -> bool:
-    """Return whether a binding argument matches a header; outermost, types hardly count."""
+    """Tell whether a binding argument matches a header; at the outermost level, types hardly count."""
     if wanted is None:  # a void argument asks for presence
         return True
     one, other = _untyped(wanted, "seconds"), _untyped(value, release.headers_match_message_timestamps)
@@ -187,7 +187,7 @@ def _untyped(value: Any, timestamps_in: str) -> Any:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Return whether two values are the same, types included; tables also in the order of their fields."""
+    """Tell whether two values are the same, types included; tables also in the order of their fields."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         fields = zip(one.items(), other.items(), strict=False)
         return len(one) == len(other) and all(a[0] == b[0] and _same(a[1], b[1]) for a, b in fields)

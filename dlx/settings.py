@@ -1,4 +1,4 @@
-"""What applies to a queue: arguments, policy and operator policy resolved, each value with its origin.
+"""Resolve a queue's arguments, policy and operator policy into its settings, each value with its origin.
 
 First the operator policy is laid over the policy: numbers become the smaller of
 the two, ``overflow`` the operator's; operators cannot set dead-letter keys. Then
@@ -89,7 +89,7 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 class DelayedRetry(msgspec.Struct, frozen=True):
-    """How long a quorum queue keeps back what is returned: ``min_ms`` for each failed delivery, at most ``max_ms``.
+    """How long a quorum queue keeps back a returned message: ``min_ms`` per failed delivery, at most ``max_ms``.
 
     ``type`` says which returns: ``all``, ``failed`` deliveries only, or ``returned`` ones that did not fail.
     """
@@ -368,7 +368,7 @@ def _why_ignored(key: str, queue: Queue, release: Release) -> str | None:
 
 
 def expires_messages(queue_type: str, release: Release) -> bool:
-    """Tell whether queues of that type know a time to live, be it the queue's own or a message's expiration."""
+    """Tell whether queues of that type apply a time to live: the queue's own or a message's expiration."""
     return queue_type == CLASSIC or (queue_type == QUORUM and release.quorum_message_ttl)
 
 

@@ -41,7 +41,7 @@ def headers_kept(headers: Mapping[str, Any], release: Release) -> dict[str, Any]
 
 
 def _read(value: Any) -> Any:
-    """Return a header value as it comes back: the client's byte arrays have become text."""
+    """Return a header value as it comes back from the stream: the client's byte arrays have become text."""
     match value:
         case Binary():
             return _text(value)

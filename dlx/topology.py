@@ -1,8 +1,8 @@
 """One virtual host as immutable values: exchanges, queues, bindings, policies.
 
 The names and defaults are those of ``definitions.json``. Nothing here decides
-anything: ``dlx.settings`` resolves what applies to a queue, ``dlx.routing``
-where a message goes.
+anything: ``dlx.settings`` resolves the settings of a queue, and ``dlx.routing``
+finds where a message goes.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
         )
 
     def __repr__(self) -> str:
-        """Return the call of ``Topology.of`` that makes it, if it has the exchanges that exist everywhere."""
+        """Return the call of ``Topology.of`` that makes the topology, if it has the exchanges that exist everywhere."""
         if any(self.exchanges.get(stock.name) != stock for stock in STOCK_EXCHANGES):
             return super().__repr__()
         parts = {

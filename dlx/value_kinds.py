@@ -1,4 +1,4 @@
-"""What a value is, in words that stand in a sentence: for messages about values of the wrong kind."""
+"""Name the kind of a value in words that fit into a sentence, for messages about values of the wrong kind."""
 
 from __future__ import annotations
 

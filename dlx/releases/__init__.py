@@ -1,6 +1,6 @@
 """What differs between RabbitMQ releases: what changed when, by subject, and how that is known.
 
-Two rules for this package. Every difference between releases that the rules and the
+This package has two rules. Every difference between releases that the rules and the
 broker know stands here (the server has rows of the same kind for what only its clients
 see: ``management_releases`` and ``server_properties``); and the rules ask for a behaviour
 (``release.client_deaths_continued``), never for a version. To add a difference, add a

@@ -52,14 +52,14 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def since(date: str, value: T, *, before: T, meaning: str, evidence: str) -> T:
-    """A row with one change: ``value`` from the release or version ``date`` on, and ``before`` until then."""
+    """Return a row with one change: ``value`` from the release or version ``date`` on, ``before`` until then."""
     return changed({date: value}, before=before, meaning=meaning, evidence=evidence)
 
 
 def changed(values: Mapping[str, T], *, before: T, meaning: str, evidence: str) -> T:
-    """A row with several changes: each value holds from its release or version on, the oldest first."""
+    """Return a row with several changes: each value holds from its release or version on, the oldest first."""
     row = Row("", meaning, evidence, before, tuple(values.items()))
-    return cast("T", row)  # which it is on every release derived from the row's class
+    return cast("T", row)  # a release derived from the row's class does have a value of type T there
 
 
 def rows_of(*subjects: type) -> tuple[Row, ...]:

@@ -60,7 +60,7 @@ class Release(
         return f"dlx.release({self.name!r})" if in_table else msgspec.Struct.__repr__(self)
 
     def __hash__(self) -> int:
-        """Quick, since rules remember results by their release."""
+        """Hash the name alone: rules remember results by their release, so this must be quick."""
         return hash(self.name)
 
 
@@ -71,7 +71,7 @@ MESSAGE_ROWS = rows_of(Messages, Routing, Settings, DeliveryCounts, PolicySelect
 
 
 def rules_of(name: str, version: str) -> Release:
-    """Return what the rows say of a version of RabbitMQ, under a name of its own, known or not."""
+    """Return the rules that the rows give for a version of RabbitMQ, known or not, under a name of its own."""
     return Release(name=name, version=version, **{row.name: row.value_in(version) for row in TABLE})
 
 
@@ -96,11 +96,11 @@ def release(name: str = DEFAULT) -> Release:
     """Return the release of that name, such as ``4.3``, or of its exact version, such as ``4.3.6``.
 
     Another version of the same release, such as ``4.3.0``, is taken with the warning
-    ``StandInRelease``, which tells the version whose rules stand in for it and the
+    ``StandInRelease``, which names the version whose rules stand in for it and the
     behaviours that are known to have changed between the two. The warning points at the
     caller's line, however many functions of dlx and simulator lie between.
 
-    A release that another distribution adds has its name alone.
+    A release that another distribution adds is found by its name alone.
 
     Raises ``UnknownReleaseError`` for any other, naming the nearest, and
     ``dlx.plugins.PluginError`` for one whose distribution is broken.
@@ -112,7 +112,7 @@ def release(name: str = DEFAULT) -> Release:
 
 
 def release_and_remark(name: str) -> tuple[Release, str | None]:
-    """Return the release, as ``release`` does, and what it would warn of; ``None`` where it would not."""
+    """Return the release, as ``release`` does, and the text with which it would warn; ``None`` if it would not."""
     found = _BY_NAME.get(name)
     if found is not None:
         return found, None
@@ -127,7 +127,7 @@ def release_and_remark(name: str) -> tuple[Release, str | None]:
 
 
 def _callers_level() -> int:
-    """Return the stack level, for who calls this, of the nearest function outside of dlx and simulator."""
+    """Return the stack level, as the caller counts it, of the nearest function outside of dlx and simulator."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in ("dlx", "simulator"):
         level, frame = level + 1, frame.f_back
@@ -143,7 +143,7 @@ def _added(name: str) -> Release:
 
 @lru_cache(maxsize=64)  # a consumer may name the release with every message
 def stand_in_remark(version: str) -> str | None:
-    """Return what ``release`` warns of for a version; ``None`` where it is known exactly, or not at all."""
+    """Return the text with which ``release`` warns of a version; ``None`` if it is known exactly, or not at all."""
     known = known_release(version)
     if known is None or version in (known, VERSIONS[known]):
         return None
