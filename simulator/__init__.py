@@ -1,4 +1,4 @@
-"""What has state and time: captures, replay, the broker and the command line. Built on the rules in ``dlx``.
+"""The parts with state and time: captures, replay, the broker and the command line. Built on the rules in ``dlx``.
 
 ``simulator.serve(...)`` starts a RabbitMQ in this process; it is loaded on first use.
 """

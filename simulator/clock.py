@@ -28,13 +28,13 @@ def duration_us(
 
 
 class Clock(Protocol):
-    """What a driver asks of a clock."""
+    """A clock, as a driver uses it."""
 
     def now_us(self) -> int:
-        """The time, microseconds since 1970. Never less than it was before."""
+        """Return the time, microseconds since 1970: never less than it was before."""
 
     def wait_s(self, until_us: int) -> float | None:
-        """Seconds of wall time until it will be ``until_us``; ``None``: it will not, by itself."""
+        """Return the seconds of wall time until it is ``until_us``; ``None`` if that time will not come by itself."""
 
 
 class WallClock:
@@ -44,11 +44,11 @@ class WallClock:
         self._offset_ns = time.time_ns() - time.monotonic_ns()
 
     def now_us(self) -> int:
-        """The time, microseconds since 1970."""
+        """Return the time, microseconds since 1970."""
         return (time.monotonic_ns() + self._offset_ns) // 1000
 
     def wait_s(self, until_us: int) -> float | None:
-        """Seconds until ``until_us``, 0 when it has passed."""
+        """Return the seconds until ``until_us``; 0 when it has passed."""
         return max(0, until_us - self.now_us()) / _US
 
 
@@ -68,13 +68,13 @@ class VirtualClock:
         self._since_ns = time.monotonic_ns()
 
     def now_us(self) -> int:
-        """The time, microseconds since 1970."""
+        """Return the time, microseconds since 1970."""
         if not self.rate:
             return self._base_us
         return self._base_us + int((time.monotonic_ns() - self._since_ns) * self.rate) // 1000
 
     def wait_s(self, until_us: int) -> float | None:
-        """Seconds of wall time until ``until_us``; ``None`` while the clock stands still."""
+        """Return the seconds of wall time until ``until_us``, 0 once it is past; ``None`` if the clock stands still."""
         ahead_us = until_us - self.now_us()
         if ahead_us <= 0:
             return 0
@@ -89,14 +89,14 @@ class VirtualClock:
         seconds: float = 0,
         milliseconds: float = 0,
     ) -> int:
-        """Move the time forward; the new time. Raises ``ValueError`` for a negative duration."""
+        """Move the time forward, and return the new time. Raises ``ValueError`` for a negative duration."""
         self._base_us += duration_us(
             days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds
         )
         return self.now_us()
 
     def jump(self, due_us: int | None) -> bool:
-        """Move the time to a deadline, such as ``broker.next_due()``; whether it was ahead."""
+        """Move the time to a deadline, such as ``broker.next_due()``, and return whether the deadline was ahead."""
         ahead_us = 0 if due_us is None else due_us - self.now_us()
         self._base_us += max(0, ahead_us)
         return ahead_us > 0

@@ -1,4 +1,4 @@
-"""What will happen by itself, and when: one heap of deadlines, for every system.
+"""Keeps deadlines for what will happen by itself: one heap of them, for every system.
 
 A deadline that no longer holds is not removed: whoever it wakes looks for itself
 whether there is anything to do.
@@ -29,7 +29,7 @@ class Deadlines(Generic[What]):
         """Have ``what`` done to ``subject`` at the time ``due``.
 
         ``rank`` replaces the order in which deadlines were set. Ranks are unique; either all deadlines of a heap have
-        one or none has.
+        one, or no deadline has.
         """
         self._count += 1
         heapq.heappush(self._heap, (due, self._count if rank is None else rank, what, subject))
@@ -43,7 +43,7 @@ class Deadlines(Generic[What]):
         return self._heap[0][0] if self._heap else None
 
     def pop(self, now: int) -> Deadline[What] | None:
-        """Remove and return the earliest deadline if it has come."""
+        """Remove and return the earliest deadline if it has come; otherwise return ``None``."""
         if self._heap and self._heap[0][0] <= now:
             return heapq.heappop(self._heap)
         return None

@@ -90,7 +90,7 @@ _LEAVES = DEATHS | {Event.ACKED, Event.PURGED}
 
 
 def follows(event: Happened, before: Happened | None) -> bool:
-    """Whether ``event`` says what came of the death, or of the refusal, that happened just ``before``.
+    """Tell whether ``event`` is the outcome of the death, or of the refusal, that happened just ``before``.
 
     A queue with reject-publish-dlx dead-letters a copy that it refuses.
     """
@@ -100,7 +100,7 @@ def follows(event: Happened, before: Happened | None) -> bool:
 
 
 def sender_knows(event: Happened, before: Happened | None) -> bool:
-    """Whether ``event`` says what came of a copy that was refused, as whoever had sent it was told.
+    """Tell whether ``event`` is the outcome of a refused copy whose sender was told of the refusal.
 
     A publisher gets a basic.nack; the queue that holds an at-least-once dead letter sends it again.
     """

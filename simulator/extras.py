@@ -1,4 +1,4 @@
-"""Which extra brings a library that the base installation lacks, and how to get it."""
+"""Names the extra that brings a library that the base installation lacks, and tells how to get it."""
 
 from __future__ import annotations
 

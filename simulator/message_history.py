@@ -148,12 +148,12 @@ class MessageHistories:
         self._omitted: Counter[int] = Counter()
 
     def saved(self) -> dict[str, Any]:
-        """Return what is kept, for ``restored``."""
+        """Return the histories as a dictionary, for ``restored``."""
         return {"limit": self._limit, "kept": dict(self._kept), "omitted": dict(self._omitted)}
 
     @classmethod
     def restored(cls, saved: Mapping[str, Any]) -> MessageHistories:
-        """Return what ``saved`` was told of."""
+        """Return the histories that ``saved`` returned."""
         histories = cls(saved["limit"])
         histories._kept.update(saved["kept"])
         histories._omitted.update(saved["omitted"])
@@ -178,12 +178,12 @@ class MessageHistories:
         return kept
 
     def get(self, uid: int) -> MessageHistory | None:
-        """Return the history of one message, or ``None`` if there is none or it is forgotten."""
+        """Return the history of one message, or ``None`` if it has no history or its history is forgotten."""
         kept = self._kept.get(uid)
         return None if kept is None else self._history(uid, kept)
 
     def explain(self, uid: int) -> list[str]:
-        """Tell the history of one message in sentences; return an empty list if there is none."""
+        """Tell the history of one message in sentences; return an empty list if there is no history."""
         history = self.get(uid)
         return [] if history is None else history.sentences()
 
@@ -295,7 +295,7 @@ class RecordingBroker(Broker):
         return Broker.over(state) if saved is None else cls.restore(snapshot)
 
     def explain(self, uid: int) -> list[str]:
-        """Tell the history of one message and where it is now; return an empty list if there is none."""
+        """Tell the history of one message and where it is now; return an empty list if there is no history."""
         history = self.histories.get(uid)
         if history is None:
             return []
@@ -339,7 +339,7 @@ def _when(time_us: int, before_us: int | None) -> str:
 
 
 def _span(us: int) -> str:
-    """A time span in its two largest units: ``1 h 30 min``, ``2 s 500 ms``."""
+    """Return a time span in its two largest units: ``1 h 30 min``, ``2 s 500 ms``."""
     parts = []
     for unit, size in (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000)):
         count, us = divmod(us, size)

@@ -1,4 +1,4 @@
-"""What happens by itself: effects, as soon as the step that set them off is done, and deadlines, when they are due.
+"""Carries out what happens by itself: effects as soon as the step that set them off is done, deadlines when due.
 
 Two tables say which operation carries out which effect and which deadline.
 """

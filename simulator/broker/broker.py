@@ -35,6 +35,7 @@ class Broker:
         watch: the events about messages to report; unwatched ones cost nothing.
         node: the node's name.
         observer: takes each event as it comes, with the message as it was then, whatever ``watch`` says.
+            It must not raise: the step that it interrupts would be left half done.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class Broker:
         return known is not None and known.password == password
 
     def grant_everything(self, vhost: str) -> None:
-        """Let the administrators into a virtual host that has just come to be."""
+        """Give the administrators all permissions in a virtual host that has just been created."""
         self.state.grant_everything(vhost)
 
     def watch(self, events: Iterable[Event]) -> None:

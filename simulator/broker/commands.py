@@ -1,4 +1,4 @@
-"""What clients and operators ask of the broker: one class for each thing they can ask.
+"""The commands that clients and operators give the broker, one class for each.
 
 Client commands carry ``channel``, the pair (connection, channel number); the driver
 chooses the connection's identity, any hashable value. Answers come back as

@@ -1,4 +1,4 @@
-"""Which operation carries out which command, and what becomes of a command that is refused."""
+"""Finds the operation that carries out a command, and ends the channel or connection of a command that is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operation sets off: it happens after the command, first come, first served.
+"""The effects that an operation sets off: they happen after the command, first come, first served.
 
 RabbitMQ's queues are processes that send each other messages; what one sets off at
 another waits until the step that sent it is done. Here it waits on the agenda

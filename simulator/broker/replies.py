@@ -1,4 +1,4 @@
-"""What the broker answers on its channels; what happens to messages is in ``simulator.events``."""
+"""The broker's answers on its channels; ``simulator.events`` tells what happens to messages."""
 
 from __future__ import annotations
 

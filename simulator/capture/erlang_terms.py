@@ -118,7 +118,7 @@ def _octets(printed: bytes) -> bytes:
 
 
 def _code(braced: Any, hexadecimal: Any, octal: Any, control: Any, other: Any) -> int:
-    """Code of one escaped character, from the groups of ``_ESCAPE``."""
+    """Return the code of one escaped character, from the groups of ``_ESCAPE``."""
     if braced or hexadecimal:
         return min(int(braced or hexadecimal, 16), 0x10FFFF)
     if octal:

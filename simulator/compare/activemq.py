@@ -15,7 +15,7 @@ _KIND = "queue://"
 
 
 def run(neutral: NeutralScenario, version: str) -> Ran:
-    """Run it under a profile."""
+    """Run the scenario under a profile."""
     side = _Side(neutral, version)
     acknowledged, notes = consume(neutral, side)
     side.finish()
@@ -41,7 +41,7 @@ def _name(queue: str) -> str:
 
 
 def _telling(message: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a dead letter that tell of its death."""
+    """Return the fields of a dead letter that tell of its death."""
     return {"originalDestination": message["originalDestination"], **message["properties"]}
 
 
@@ -66,7 +66,7 @@ class _Side:
         self._connect()
 
     def scenario(self, steps: list[dict[str, Any]]) -> dict[str, Any]:
-        """The scenario with these steps."""
+        """Return the scenario with these steps."""
         strategy: dict[str, Any] = {"strategy": "discarding"}
         if self._neutral.dead_letter_queue is not None:
             strategy = {"strategy": "shared", "deadLetterQueue": self._neutral.dead_letter_queue}
@@ -98,7 +98,7 @@ class _Side:
         self._connect()
 
     def hold(self, name: str) -> None:
-        """Nothing takes the message from the consumer, so it hangs to the end."""
+        """Let the consumer hang to the end, because nothing takes the message from it."""
         self._hangs = True
 
     def finish(self) -> None:

@@ -18,16 +18,16 @@ class Side(Protocol):
         """Return the next message that is handed out, or ``None`` when the scenario ends before."""
 
     def acknowledge(self, name: str) -> None:
-        """The consumer is done with the message."""
+        """Settle the message: the consumer is done with it."""
 
     def reject(self, name: str) -> None:
-        """The consumer gives the message back."""
+        """Give the message back."""
 
     def crash(self, name: str) -> None:
-        """The consumer dies with the message, and another takes its place at once."""
+        """Let the consumer die with the message; another takes its place at once."""
 
     def hold(self, name: str) -> None:
-        """The consumer keeps the message and does nothing any more, until the system takes the message from it."""
+        """Let the consumer keep the message and do nothing more, until the system takes the message from it."""
 
 
 def consume(neutral: NeutralScenario, side: Side) -> tuple[set[str], list[str]]:

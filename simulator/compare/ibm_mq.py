@@ -22,7 +22,7 @@ _FAILED, _PUT = "MQRC_Q_FULL", "OK"
 
 
 def run(neutral: NeutralScenario, version: str) -> Ran:
-    """Run it. There is one handler."""
+    """Run the scenario. There is one handler."""
     scenario = _scenario(neutral)
     trace = _played(neutral, scenario)
     left = {
@@ -69,7 +69,7 @@ def _interval_s(neutral: NeutralScenario) -> int:
 
 
 def _played(neutral: NeutralScenario, scenario: dict[str, Any]) -> dict[str, Any]:
-    """Run it as often as there are puts, each time with the result of one put more; the last trace."""
+    """Run it as often as there are puts, each time with the result of one more put; return the last trace."""
     results: list[str] = scenario["put_results"]
     attempts: Counter[str] = Counter()
     while True:
@@ -87,7 +87,7 @@ def _played(neutral: NeutralScenario, scenario: dict[str, Any]) -> dict[str, Any
 
 
 def _telling(message: dict[str, Any]) -> dict[str, Any]:
-    """What the MQDLH says, where the message has been put on with one."""
+    """Return what the MQDLH says, if the message was put with one."""
     if not message.get("with_mqdlh"):
         return {}
     header = read_mqdlh(
@@ -99,7 +99,7 @@ def _telling(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _deaths(trace: dict[str, Any], left: dict[str, Left]) -> list[dict[str, Any]]:
-    """The events, with the end of a message's tries instead of its arrival as its death."""
+    """Return the events, where a message's death is the end of its tries and not its arrival."""
     forwarded = [
         {
             "event": Event.DEAD_LETTERED,

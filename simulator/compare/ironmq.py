@@ -18,7 +18,7 @@ _DELAY_MOST_S = 604_800
 
 
 def run(neutral: NeutralScenario, version: str) -> Ran:
-    """Run it. There is one version."""
+    """Run the scenario. There is one version."""
     side = _Side(neutral)
     acknowledged, notes = consume(neutral, side)
     trace = side.simulated(side.steps)
@@ -62,7 +62,7 @@ class _Side(PollingSide):
         ]
 
     def scenario(self, steps: list[dict[str, Any]]) -> dict[str, Any]:
-        """The scenario with these steps."""
+        """Return the scenario with these steps."""
         neutral = self.neutral
         queues: dict[str, dict[str, Any]] = {neutral.queue: {"message_timeout": self.timeout_s}}
         if neutral.dead_letter_queue is not None:

@@ -46,7 +46,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     time_to_live_ms: Positive | None = None
 
     def succeeds(self, attempt: int) -> bool:
-        """Whether delivery number ``attempt``, from 1 on, is the one that is acknowledged."""
+        """Return whether delivery number ``attempt``, counted from 1, is acknowledged."""
         return self.fails != "always" and attempt > self.fails
 
 
@@ -74,11 +74,11 @@ class NeutralScenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     poll_ms: Positive = 1_000
 
     def message(self, name: str) -> Message:
-        """The message of that name."""
+        """Return the message of that name."""
         return next(message for message in self.messages if message.name == name)
 
     def published(self) -> list[Message]:
-        """The messages in the order in which they are published."""
+        """Return the messages in the order in which they are published."""
         return sorted(self.messages, key=lambda message: message.at_ms)
 
 

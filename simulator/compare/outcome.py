@@ -1,4 +1,4 @@
-"""What came of each message under one system: told from the system's events, in the vocabulary they all share."""
+"""The outcome of each message under one system, told from its events in the vocabulary that all systems share."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Ran(msgspec.Struct, kw_only=True):
 
 
 def deliveries(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The events that handed a message to the consumer; dead letters are not consumed."""
+    """Return the events that handed a message to the consumer; dead letters are not consumed."""
     return [event for event in events if event["event"] == Event.DELIVERED]
 
 

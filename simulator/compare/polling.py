@@ -28,11 +28,11 @@ class PollingSide(ABC):
 
     @abstractmethod
     def polls(self, times_ms: range) -> Iterable[dict[str, Any]]:
-        """The steps of a consumer that asks at these times."""
+        """Return the steps of a consumer that asks at these times."""
 
     @abstractmethod
     def simulated(self, steps: list[dict[str, Any]]) -> dict[str, Any]:
-        """The trace of a scenario with these steps."""
+        """Return the trace of a scenario with these steps."""
 
     def take(self) -> str | None:
         """Ask until a message is handed out."""
@@ -51,12 +51,12 @@ class PollingSide(ABC):
         return None
 
     def _handed_out(self, steps: list[dict[str, Any]]) -> Mapping[str, Any] | None:
-        """The first message that these steps get, and those so far do not."""
+        """Return the first delivery that these steps get and the steps so far do not, or ``None``."""
         found = deliveries(self.simulated(steps)["events"])
         return found[self._taken] if len(found) > self._taken else None
 
     def crash(self, name: str) -> None:
-        """The system does not see it: the message comes back when its time is over, and another consumer asks."""
+        """Do nothing: the system does not see it. The message comes back after its time, and another consumer asks."""
         return
 
     def hold(self, name: str) -> None:

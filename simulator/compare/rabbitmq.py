@@ -32,7 +32,7 @@ def check_version(version: str) -> None:
 
 
 def run(neutral: NeutralScenario, version: str) -> Ran:
-    """Run it under a release, given by its name or a version; a note tells which version stands in for another."""
+    """Run the scenario under a release, given by name or version; a note tells which version stands in for another."""
     rules, remark = release_and_remark(version)
     queues = _queues(neutral, rules)
     side = _Side(neutral, rules.name, queues)
@@ -76,7 +76,7 @@ def _notes(neutral: NeutralScenario, rules: Release) -> list[str]:
 
 
 def _queues(neutral: NeutralScenario, rules: Release) -> dict[str, dict[str, Any]]:
-    """The arguments of each queue, by name: those with consumers are the quorum queues."""
+    """Return the arguments of each queue by its name; the quorum queues are those with consumers."""
     queues: dict[str, dict[str, Any]] = {}
     if neutral.dead_letter_queue is not None:
         queues[neutral.dead_letter_queue] = {"x-queue-type": "classic"}
@@ -158,7 +158,7 @@ class _Side:
         self._do(steps.Crash(self._queue_of[name]))
 
     def hold(self, name: str) -> None:
-        """Nothing is done: the broker closes the consumer's channel when its time is over."""
+        """Do nothing: the broker closes the consumer's channel when its time is over."""
 
     def finish(self) -> None:
         """Publish what is left, and let time pass to the end."""
@@ -166,7 +166,7 @@ class _Side:
             pass
 
     def _pass_time(self) -> bool:
-        """Let something happen: the next publish, or what the broker does next; false: the end has come."""
+        """Let the next publish happen, or what the broker does next; return false once the end has come."""
         due_us = self.player.broker.next_due()
         publish_us = self._to_publish[0].at_ms * 1_000 + START_US if self._to_publish else None
         if publish_us is not None and (due_us is None or publish_us <= max(due_us, self.player.now_us)):

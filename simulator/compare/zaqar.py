@@ -19,7 +19,7 @@ _TELLING = ("claim_count", "ttl")
 
 
 def run(neutral: NeutralScenario, version: str) -> Ran:
-    """Run it under a profile."""
+    """Run the scenario under a profile."""
     side = _Side(neutral, version)
     acknowledged, notes = consume(neutral, side)
     trace = side.simulated(side.steps)
@@ -76,7 +76,7 @@ class _Side(PollingSide):
         ]
 
     def scenario(self, steps: list[dict[str, Any]]) -> dict[str, Any]:
-        """The scenario with these steps, and the posts in between."""
+        """Return the scenario with these steps, and the posts in between."""
         neutral = self.neutral
         queues: dict[str, dict[str, Any]] = {neutral.queue: {}}
         if neutral.dead_letter_queue is not None:

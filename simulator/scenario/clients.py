@@ -58,7 +58,7 @@ class Clients:
         self._grant_everything()
 
     def _grant_everything(self) -> None:
-        """Whoever may do what in the definitions, these clients may do everything."""
+        """Let these clients do everything, whatever permissions the definitions have."""
         self._broker.handle(amqp.AddUser(USER, ""), self.now_us)
         for vhost in self._broker.vhosts:
             self._broker.handle(amqp.SetPermissions(USER, vhost, ".*", ".*", ".*"), self.now_us)
@@ -71,7 +71,7 @@ class Clients:
         _ACTIONS[type(step)](self, step)
 
     def has_consumer(self, queue: str, vhost: str) -> bool:
-        """Whether the queue has a consumer."""
+        """Return whether the queue has a consumer."""
         return (vhost, queue) in self._consumers
 
     # What the broker answers

@@ -1,4 +1,4 @@
-"""What is wrong with a scenario, whichever system it is for."""
+"""The error of a scenario that cannot be run, whichever system it is for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What publishers, consumers, operators and time do to a broker, one step at a time: a history is a list of these.
+"""The steps of a history: each is something that a publisher, a consumer, an operator or time does to a broker.
 
 Steps are values. They name queues, never deliveries, so that a history stays
 meaningful when steps are taken out of it, and they go to JSON and back. A step that

@@ -104,45 +104,45 @@ class Trial(Player):
             raise ValueError(f"publish: {self._clients.refusal}")
 
     def ack(self, queue: str, times: int = 1, *, vhost: str = "/") -> None:
-        """The consumer of ``queue`` acknowledges its oldest delivery."""
+        """Have the consumer of ``queue`` acknowledge its oldest delivery."""
         self._ask("ack", queue=queue, times=times, vhost=vhost)
 
     def reject(self, queue: str, times: int = 1, *, vhost: str = "/") -> None:
-        """The consumer of ``queue`` rejects its oldest delivery for good."""
+        """Have the consumer of ``queue`` reject its oldest delivery for good."""
         self._ask("reject", queue=queue, times=times, vhost=vhost)
 
     def requeue(
         self, queue: str, times: int = 1, *, method: Literal["reject", "nack"] = "reject", vhost: str = "/"
     ) -> None:
-        """The consumer of ``queue`` returns its oldest delivery to the queue, by ``reject`` or ``nack``."""
+        """Have the consumer of ``queue`` return its oldest delivery to the queue, by ``reject`` or ``nack``."""
         self._ask("requeue", queue=queue, times=times, method=method, vhost=vhost)
 
     def crash(self, queue: str, times: int = 1, *, vhost: str = "/") -> None:
-        """The consumer of ``queue`` dies with its delivery."""
+        """Let the consumer of ``queue`` die with its delivery."""
         self._ask("crash", queue=queue, times=times, vhost=vhost)
 
     def hold(self, queue: str, times: int = 1, *, vhost: str = "/") -> None:
-        """A consumer of ``queue`` takes up to ``times`` messages and keeps them."""
+        """Have a consumer of ``queue`` take up to ``times`` messages and keep them."""
         self._ask("hold", queue=queue, times=times, vhost=vhost)
 
     def get(self, queue: str, times: int = 1, *, vhost: str = "/") -> None:
-        """A client takes a message of ``queue`` by ``basic.get``, and keeps it."""
+        """Have a client take a message of ``queue`` by ``basic.get``, and keep it."""
         self._ask("get", queue=queue, times=times, vhost=vhost)
 
     def leave(self, queue: str, *, vhost: str = "/") -> None:
-        """The consumer of ``queue`` closes its connection."""
+        """Have the consumer of ``queue`` close its connection."""
         self._ask("leave", queue=queue, vhost=vhost)
 
     def wait(self, ms: int) -> None:
-        """Time passes."""
+        """Let time pass."""
         self._ask("wait", ms=ms)
 
     def set_policy(self, policy: Policy, *, operator: bool = False, vhost: str = "/") -> None:
-        """An operator sets a policy. Raises ``OperatorError`` for one that RabbitMQ refuses."""
+        """Set a policy, as an operator does. Raises ``OperatorError`` for one that RabbitMQ refuses."""
         self._ask("set-policy", policy=policy, operator=operator, vhost=vhost)
 
     def clear_policy(self, name: str, *, operator: bool = False, vhost: str = "/") -> None:
-        """An operator removes a policy. Raises ``OperatorError`` if there is no policy of that name."""
+        """Remove a policy, as an operator does. Raises ``OperatorError`` if there is no policy of that name."""
         self._ask("clear-policy", name=name, operator=operator, vhost=vhost)
 
     def repeat(self, times: int, *what: AnyStep) -> None:

@@ -27,7 +27,7 @@ class ServerClock:
         self._server = server
 
     def now_us(self) -> int:
-        """The time, microseconds since 1970."""
+        """Return the time, microseconds since 1970."""
         return self._server.run(lambda node: node.clock.now_us())
 
     def advance(

@@ -237,7 +237,7 @@ class Node:
             self.handle(PassTime())
 
     def run_in(self, loop: asyncio.AbstractEventLoop) -> None:
-        """From now on, let this event loop run what becomes due."""
+        """Let this event loop run what becomes due, from now on."""
         self._loop = loop
         self._arm()
 

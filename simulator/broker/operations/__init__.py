@@ -1,1 +1,1 @@
-"""What clients, operators and time do to the broker: one file for each subject."""
+"""The operations by which clients, operators and time change the broker: one file for each subject."""

@@ -1,4 +1,4 @@
-"""What a channel's user may do, and which queue an empty name means."""
+"""Checks what a channel's user may do, and finds the queue that an empty name means."""
 
 from __future__ import annotations
 

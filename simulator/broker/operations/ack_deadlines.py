@@ -1,4 +1,4 @@
-"""How long a delivery may stay unacknowledged, and when somebody notices that it is late.
+"""Tells how long a delivery may stay unacknowledged, and when somebody notices that it is late.
 
 Until 4.2 the channel looks at its oldest delivery once a minute. From 4.3 on only
 quorum queues care, each delivery to the millisecond. ``ack_timeouts`` acts on a late delivery.

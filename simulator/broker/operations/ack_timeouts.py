@@ -1,4 +1,4 @@
-"""What happens when a delivery has stayed unacknowledged for too long; ``ack_deadlines`` says when that is.
+"""Acts on deliveries that have stayed unacknowledged for too long; ``ack_deadlines`` says when that is.
 
 Until 4.2 the channel looks at its oldest delivery once a minute and closes itself
 with an error. From 4.3 on only quorum queues care, each delivery to the

@@ -74,7 +74,7 @@ def _take(channel: Channel, *, from_streams: bool) -> list[Settled]:
 
 
 def channel_lost(node: NodeState, channel: Channel) -> None:
-    """Return to the queues what a channel that is gone has not acknowledged."""
+    """Give the unacknowledged deliveries of a channel that is gone back to their queues."""
     settled = sorted((*channel.unacked.items(), *channel.uncommitted()), key=itemgetter(0))
     channel.pending_tx.clear()
     channel.unacked.clear()

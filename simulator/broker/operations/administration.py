@@ -1,4 +1,4 @@
-"""What operators do: virtual hosts, users, permissions, policies, tracing.
+"""The commands of operators: virtual hosts, users, permissions, policies, tracing.
 
 Policies act on live queues at once: the broker resolves settings again, applies
 limits, and retries the messages that at-least-once dead-lettering holds.

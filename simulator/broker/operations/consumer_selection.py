@@ -1,4 +1,4 @@
-"""Which consumer of a queue gets the next message.
+"""Chooses the consumer of a queue that gets the next message.
 
 Consumers of the highest priority first, in turns; one whose prefetch is used up is
 set aside and comes back at the end of its priority when it may take again. A classic
@@ -105,7 +105,7 @@ def unblock(queue: QueueState, channel: Channel) -> bool:
 
 
 def choose_single_active(queue: QueueState, release: Release) -> None:
-    """See to it that the queue's single active consumer is the one that should be.
+    """Choose the queue's single active consumer.
 
     The first to subscribe stays until it leaves. Quorum queues of later releases go by
     priority: the higher one takes over when the active one has nothing unacknowledged;

@@ -69,8 +69,8 @@ def retry(node: NodeState, queue: QueueState) -> None:
 def _forward(node: NodeState, queue: QueueState, pending: Pending) -> None:
     """Publish a held message to the queues that do not have it yet; it is done when all have.
 
-    RabbitMQ keeps a message that some queues have when those that refused it are no
-    longer bound and the others are, and lets it go when none is.
+    Once the queues that refused a message are no longer bound, RabbitMQ still keeps it
+    while queues that have it are bound, and lets it go when no queue is bound any more.
     """
     letter = dead_letter_of(queue, pending, node.release)
     if letter.message is None:

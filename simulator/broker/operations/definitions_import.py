@@ -1,4 +1,4 @@
-"""Definitions documents are imported: those of a whole cluster, or what they say into one virtual host.
+"""Imports definitions documents: those of a whole cluster, or their contents into one virtual host.
 
 This goes section by section, in the release's order. In most sections everything is
 tried before the first refusal ends the import; policies and parameters end it at once.
@@ -60,7 +60,7 @@ def import_definitions(node: NodeState, command: ImportDefinitions) -> None:
 
 
 def _of_one_vhost(document: Item) -> Item:
-    """The sections that go into one virtual host; which one the items name does not matter."""
+    """Return the sections that go into one virtual host; which one the items name does not matter."""
     kept = {section: items for section, items in document.items() if section in _OF_A_VHOST}
     for section, items in kept.items():
         if isinstance(items, list):
@@ -106,7 +106,7 @@ def _import_section(node: NodeState, section: str, items: list[Item], only: str 
 
 
 def _add_user(node: NodeState, _vhost_name: str | None, item: Item) -> None:
-    """Exported passwords are hashes, which say nothing here: a user that is new gets its name as password."""
+    """Add a user. Exported passwords are hashes, which say nothing here: a new user gets its name as password."""
     tags = item.get("tags")
     if "name" not in item:
         raise operator_errors.missing_key("name")
@@ -194,7 +194,7 @@ def _add_parameter(node: NodeState, vhost_name: str | None, item: Item) -> None:
 
 
 def _policy(name: str, item: Item) -> Policy:
-    """Servers before 4.1.6 export the definition of operator policies as pairs."""
+    """Return the policy of an item. Servers before 4.1.6 export the definition of operator policies as pairs."""
     return Policy(
         name=name,
         pattern=item["pattern"],
@@ -212,7 +212,7 @@ def _check_policy(node: NodeState, policy: Policy, place: str, *, operator: bool
 
 
 def _place(node: NodeState, vhost: VirtualHost, **names: str) -> str:
-    """Where a refused policy or parameter stands, as its refusal ends."""
+    """Return the place of a refused policy or parameter, in the form in which its refusal ends."""
     if node.release.definitions_refusal_texts == "printed":
         return f" ({'/'.join((vhost.name, *names.values()))})"
     between = " / " if "component" in names else " "

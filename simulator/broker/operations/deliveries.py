@@ -60,7 +60,7 @@ def delivery_headers(
 
 
 def settle(node: NodeState, queue: QueueState, deliveries: list[Unacked]) -> None:
-    """Count deliveries no more that no longer wait: of their queue, consumers and channels."""
+    """Stop counting deliveries that no longer wait, for their queue, consumers and channels."""
     was_in_use = queue.in_use
     queue.unacked -= len(deliveries)
     for unacked in deliveries:

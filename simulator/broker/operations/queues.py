@@ -187,7 +187,7 @@ def settled(node: NodeState, queue: QueueState) -> None:
 
 
 def expire(node: NodeState, queue: QueueState) -> None:
-    """Take out what has expired, and see to it that the queue is looked after when the next does."""
+    """Remove expired messages, and have the queue looked after when the next one expires."""
     dead = queue.store.expired(node.now_us)
     if dead:
         _drop(node, queue, dead, EXPIRED, Event.EXPIRED)

@@ -80,7 +80,7 @@ def declare(node: NodeState, channel: Channel, name: str) -> None:
 
 
 def check_binding(binding: Binding, release: Release) -> None:
-    """Refuse to bind the queue of an answer, where the release has such queues."""
+    """Refuse to bind the volatile queue of an answer, in releases that have such queues."""
     refused = binding.destination_type == "queue" and release.direct_replies_taken_by == "volatile queue"
     if refused and binding.destination.startswith(f"{NAME}."):
         raise amqp_errors.binding_of_volatile_queue()

@@ -110,7 +110,7 @@ class NodeState:
                 self.timers.set(due_us, "unused", queue)
 
     def look_after(self, queue: QueueState) -> None:
-        """See to it that the queue is looked after when its next message expires or wakes."""
+        """Have the queue looked after when its next message expires or wakes."""
         due_us = queue.store.due_us()
         if due_us is not None and (queue.due_us is None or due_us < queue.due_us):
             queue.due_us = due_us = max(due_us, self.now_us)
@@ -119,7 +119,7 @@ class NodeState:
     # Names and numbers
 
     def choose(self, count: int) -> int:
-        """Return one of so many, at random; the same ones in every run."""
+        """Return a random number below ``count``; every run gets the same numbers."""
         return self.random.randrange(count)
 
     def next_serial(self) -> int:
@@ -148,7 +148,7 @@ class NodeState:
         return None if host is None else host.queues.get(name)
 
     def grant_everything(self, vhost: str) -> None:
-        """Let the administrators into a virtual host that has just come to be."""
+        """Give the administrators all permissions in a virtual host that has just been created."""
         for user in self.users.values():
             if "administrator" in user.tags:
                 user.permissions[vhost] = Permissions(".*", ".*", ".*")

@@ -1,4 +1,4 @@
-"""What a transaction holds until its commit: publishes that were checked, and deliveries that were settled."""
+"""The contents of a transaction until its commit: publishes that were checked, deliveries that were settled."""
 
 from __future__ import annotations
 

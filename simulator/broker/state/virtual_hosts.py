@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Counters:
-    """What the management API calls message_stats, since the broker started.
+    """The counts since the broker started; the management API calls them message_stats.
 
     ``publish_out`` is an exchange's: how many times a publish to it entered a queue.
     """

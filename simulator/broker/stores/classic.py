@@ -56,7 +56,7 @@ class ClassicStore:
         return self.ready
 
     def configure(self, settings: Settings) -> None:
-        """New effective settings.
+        """Apply new effective settings.
 
         RabbitMQ applies new limits before a new overflow: a policy that brings a limit
         and reject-publish pushes out what is over the limit first.
@@ -74,7 +74,7 @@ class ClassicStore:
         self._looks = True
 
     def enter(self, copy: Copy, now_us: int) -> None:
-        """A message arrives at the end of its priority.
+        """Add a message at the end of its priority.
 
         With a queue TTL of 0 and no dead-letter exchange it does not enter a queue that
         has messages: nobody could get it at once.
@@ -99,20 +99,20 @@ class ClassicStore:
         self._looks = self.ready == 1 and copy.expires_us is not None
 
     def refuses(self, copy: Copy, *, internal: bool, publisher: Hashable = None) -> bool:
-        """Whether overflow reject-publish or reject-publish-dlx turns the message away, dead letters too."""
+        """Return whether overflow reject-publish or reject-publish-dlx turns the message away, dead letters too."""
         if not self._refuses:
             return False
         return self.ready + 1 > self._max_length or self.ready_bytes + len(copy.body) > self._max_bytes
 
     def forget(self, publisher: Hashable) -> None:
-        """Classic queues refuse by message, whoever publishes."""
+        """Do nothing: classic queues refuse by message, whoever publishes."""
 
     def head(self) -> Copy | None:
-        """The message that would be delivered next."""
+        """Return the message that would be delivered next."""
         return self._messages.head()
 
     def waiting(self) -> Iterable[Copy]:
-        """All ready messages, the next one first."""
+        """Yield all ready messages, the next one first."""
         return iter(self._messages)
 
     def take(self) -> Copy:
@@ -124,7 +124,7 @@ class ClassicStore:
         return copy
 
     def give_back(self, copies: list[Copy], how: Return, now_us: int) -> list[Copy]:
-        """Deliveries come back to where they were. Classic queues have no delivery limit."""
+        """Put deliveries back where they were. Classic queues have no delivery limit."""
         for copy in copies:
             copy.redelivered = True
             self.ready_bytes += copy.size
@@ -158,14 +158,14 @@ class ClassicStore:
         return dropped
 
     def due_us(self) -> int | None:
-        """When the head expires; with priorities, what RabbitMQ's timer was last set to."""
+        """Return when the head expires; with priorities, the time that RabbitMQ's timer was last set to."""
         if self._max_priority is not None:
             return self._timer_us
         head = self._messages.head()
         return None if head is None else head.expires_us
 
     def awake(self, now_us: int) -> bool:
-        """Classic queues hold nothing back."""
+        """Return false: classic queues hold nothing back."""
         return False
 
     def purge(self) -> list[Copy]:
@@ -176,7 +176,7 @@ class ClassicStore:
         return gone
 
     def _expired_by_priority(self, now_us: int) -> list[Copy]:
-        """As RabbitMQ looks: not when a message enters a queue that has some, even if it becomes the head.
+        """Look as RabbitMQ does: not when a message enters a queue that has some, even if it becomes the head.
 
         A message with a TTL that overtakes others does not expire before the queue has
         another reason to look, and may be delivered after its time.
@@ -213,7 +213,7 @@ class ClassicStore:
 
 
 def _max_priority(settings: Settings) -> int | None:
-    """The highest priority that the queue tells apart; ``None`` for a queue without priorities."""
+    """Return the highest priority that the queue tells apart; ``None`` for a queue without priorities."""
     wanted = settings.queue.arguments.get("x-max-priority")
     if not isinstance(wanted, int) or isinstance(wanted, bool):
         return None

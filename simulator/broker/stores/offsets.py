@@ -51,7 +51,10 @@ def start(argument: Any, now_us: int) -> Start:
 
 
 def age_ms(age: str) -> int:
-    """The milliseconds of an age such as ``5m``: a number and one of Y, M, D, h, m, s. ``ValueError`` for others."""
+    """Return the milliseconds of an age such as ``5m``: a number and one of the units Y, M, D, h, m, s.
+
+    Raises ``ValueError`` for any other text.
+    """
     found = _AGE.match(age)
     if found is None:
         raise ValueError(f"no age: {age!r}; one is a number and a unit of Y, M, D, h, m, s, such as 5m")

@@ -23,7 +23,7 @@ _MANY = 1_000  # so many messages are sorted in together: inserting each costs t
 
 
 def time_to_live_us(queue_ttl_ms: int | None, expiration: str | None) -> int | None:
-    """How long a message lives in a queue: the shorter of the queue's TTL and its own ``expiration``."""
+    """Return how long a message lives in a queue: the shorter of the queue's TTL and its own ``expiration``."""
     if expiration is None:
         return None if queue_ttl_ms is None else queue_ttl_ms * 1_000
     own_ms = int(expiration)
@@ -59,11 +59,11 @@ class Levels:
             yield from level
 
     def levels(self) -> list[deque[Copy]]:
-        """The messages of each priority, the highest first."""
+        """Return the messages of each priority, the highest first."""
         return [self.top, *(self._lower[priority] for priority in sorted(self._lower, reverse=True))]
 
     def head(self) -> Copy | None:
-        """The message that is served next."""
+        """Return the message that is served next."""
         return self.top[0] if self.top else None
 
     def append(self, copy: Copy) -> None:
@@ -118,7 +118,7 @@ class Levels:
         self._lower.clear()
 
     def _level(self, priority: int) -> deque[Copy]:
-        """The messages of a priority, to add to."""
+        """Return the messages of a priority, to add to."""
         if priority == self._priority:
             return self.top
         if not self.top:
@@ -160,7 +160,7 @@ class Lanes:
         yield from self._normal
 
     def head(self) -> Copy | None:
-        """The message that is served next."""
+        """Return the message that is served next."""
         lane = self._next()
         return lane[0] if lane else None
 

@@ -1,4 +1,4 @@
-"""How many bytes a message's properties take on the wire: what quorum queues of some releases charge for them.
+"""Counts the bytes that a message's properties take on the wire, as quorum queues of some releases charge for them.
 
 Two bytes of flags, then each property that is set. They are counted as the publisher
 sent them: BCC is not among the headers any more, and a dead letter is charged for
@@ -21,7 +21,7 @@ _VALUES = {"t": 1, "b": 1, "B": 1, "s": 2, "u": 2, "I": 4, "i": 4, "l": 8, "f": 
 
 
 def properties_size(message: Message) -> int:
-    """Bytes of the properties of ``message`` as they were published."""
+    """Count the bytes that the properties of ``message`` took when they were published."""
     size = _FLAGS
     for name, value in message.properties.items():
         if value is not None:
@@ -37,7 +37,7 @@ def _table_size(table: Mapping[str, Any]) -> int:
 
 
 def _value_size(value: Any) -> int:
-    """Bytes of a field value without its type's tag."""
+    """Count the bytes of a field value, without its type's tag."""
     tag = wire_type(value)[0]
     if tag == "F":
         return _table_size(value)

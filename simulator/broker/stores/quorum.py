@@ -71,7 +71,7 @@ class QuorumStore:
         return self.ready + len(self._delayed)
 
     def configure(self, settings: Settings) -> None:
-        """New effective settings."""
+        """Apply new effective settings."""
         release = settings.release
         self.settings = settings
         max_length, max_bytes = settings.max_length, settings.max_length_bytes
@@ -88,7 +88,7 @@ class QuorumStore:
         self._retry = settings.delayed_retry
 
     def enter(self, copy: Copy, now_us: int) -> None:
-        """A message arrives at the end of its priority."""
+        """Add a message at the end of its priority."""
         if self._refused:
             self._admit_if_low()
         message = copy.message
@@ -105,7 +105,7 @@ class QuorumStore:
         self.ready_bytes += copy.size
 
     def refuses(self, copy: Copy, *, internal: bool, publisher: Hashable = None) -> bool:
-        """Whether ``publisher``, any value that stands for a channel, has been told to stop.
+        """Return whether ``publisher``, any value that stands for a channel, has been told to stop.
 
         A channel is told when the queue goes over its limit, a new one at its first
         publish if the queue is over the limit just then. Dead letters are never refused.
@@ -121,16 +121,16 @@ class QuorumStore:
         return publisher in self._refused
 
     def forget(self, publisher: Hashable) -> None:
-        """The channel is gone."""
+        """Forget a channel that is gone."""
         self._publishers.discard(publisher)
         self._refused.discard(publisher)
 
     def head(self) -> Copy | None:
-        """The message that would be delivered next."""
+        """Return the message that would be delivered next."""
         return self._returns[0] if self._returns else self._messages.head()
 
     def waiting(self) -> Iterable[Copy]:
-        """All ready messages, then those of a delayed retry."""
+        """Yield all ready messages, then those of a delayed retry."""
         return chain(self._returns, self._messages, (entry[2] for entry in sorted(self._delayed)))
 
     def take(self) -> Copy:
@@ -141,7 +141,7 @@ class QuorumStore:
         return copy
 
     def give_back(self, copies: list[Copy], how: Return, now_us: int) -> list[Copy]:
-        """Deliveries come back, in the order of ``copies``; those over the delivery limit do not."""
+        """Take deliveries back, in the order of ``copies``; return those over the delivery limit, which stay out."""
         if self._refused:
             self._admit_if_low()
         release, exceeded = self.settings.release, list[Copy]()
@@ -185,7 +185,7 @@ class QuorumStore:
         return dropped
 
     def due_us(self) -> int | None:
-        """When the next message expires, or a delayed retry ends."""
+        """Return when the next message expires, or a delayed retry ends."""
         due_us = self._delayed[0][2].ready_us if self._delayed else None
         if not self._mortal:
             return due_us
@@ -196,7 +196,7 @@ class QuorumStore:
         return due_us
 
     def awake(self, now_us: int) -> bool:
-        """Let what a delayed retry kept back until now join the returned messages."""
+        """Let messages whose delayed retry has ended join the returned ones; return whether there were any."""
         delayed = self._delayed
         woken = False
         while delayed and (delayed[0][2].ready_us or 0) <= now_us:
@@ -234,7 +234,7 @@ class QuorumStore:
             self._known_priority = _DEFAULT_PRIORITY if priority is None else max(0, min(priority, _MAX_PRIORITY))
 
     def _set_expiry(self, copy: Copy, now_us: int) -> None:
-        """A TTL of 0 ends after a millisecond, so that a waiting consumer gets the message."""
+        """Set the expiry. A TTL of 0 ends after a millisecond, so that a waiting consumer gets the message."""
         if self._ttl_known:
             ttl_us = time_to_live_us(self._ttl_ms, copy.message.expiration)
             copy.expires_us = now_us + (ttl_us or 1_000)
@@ -264,7 +264,7 @@ class QuorumStore:
         return min(retry.min_ms * max(1, copy.failed or 0), retry.max_ms)
 
     def _heads(self) -> list[Copy]:
-        """The messages that may expire next."""
+        """Return the messages that may expire next."""
         if self._expires_each_priority and isinstance(self._messages, Levels):
             return [queue[0] for queue in (self._returns, *self._messages.levels()) if queue]
         head = self.head()
@@ -281,7 +281,7 @@ class QuorumStore:
             self._admit_if_low()
 
     def _admit_if_low(self) -> None:
-        """Publishers may go on when a queue that rejects has emptied far enough."""
+        """Let publishers go on when a queue that rejects has emptied far enough."""
         length = self.ready + len(self._delayed) + self.pending
         size = self.ready_bytes + self.pending_bytes
         if self._rejects and _low(length, self._max_length) and _low(size, self._max_bytes):

@@ -1,4 +1,4 @@
-"""What every type of queue does with its ready messages; ``classic``, ``quorum`` and ``stream`` do it.
+"""The interface of the stores that hold a queue's ready messages: ``classic``, ``quorum`` and ``stream`` implement it.
 
 A store holds the ready messages of one queue and decides which is next, what the
 time and the limits take away, and where a message goes that comes back. It knows
@@ -40,10 +40,10 @@ class Store(Protocol):
     def total(self) -> int: ...
 
     def configure(self, settings: Settings) -> None:
-        """New effective settings: at the declaration, and when a policy changes."""
+        """Apply new effective settings: at the declaration, and when a policy changes."""
 
     def enter(self, copy: Copy, now_us: int) -> None:
-        """A message is published or dead-lettered into the queue: sets what belongs to this queue."""
+        """Add a message that is published or dead-lettered into the queue, and set what belongs to this queue."""
 
     def refuses(self, copy: Copy, *, internal: bool, publisher: Hashable = None) -> bool:
         """Return whether overflow reject-publish turns the message away; ``internal``: it is a dead letter."""
@@ -61,7 +61,7 @@ class Store(Protocol):
         """Remove the head, to deliver it. It comes back by ``give_back`` or not at all."""
 
     def give_back(self, copies: list[Copy], how: Return, now_us: int) -> list[Copy]:
-        """Deliveries come back. Returns those whose delivery limit is exceeded, which do not."""
+        """Take deliveries back; return those whose delivery limit is exceeded, which stay out."""
 
     def expired(self, now_us: int) -> list[Copy]:
         """Remove what expires by now."""
@@ -70,10 +70,10 @@ class Store(Protocol):
         """Remove what the length limits push out."""
 
     def due_us(self) -> int | None:
-        """When ``expired`` or ``awake`` next has something to do."""
+        """Return when ``expired`` or ``awake`` next has something to do."""
 
     def awake(self, now_us: int) -> bool:
-        """Make ready what a delayed retry held back until now; whether anything was."""
+        """Make ready the messages that a delayed retry held back until now; return whether there were any."""
 
     def purge(self) -> list[Copy]:
         """Remove all ready messages."""

@@ -68,7 +68,7 @@ class StreamStore:
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
-        """New effective settings. A policy wins over the queue's arguments here, whichever is smaller."""
+        """Apply new effective settings. A policy wins over the queue's arguments here, whichever is smaller."""
         self.settings = settings
         self._max_bytes = _integer(_setting(settings, "max-length-bytes"))
         age = _setting(settings, "max-age")
@@ -120,7 +120,7 @@ class StreamStore:
         return segment
 
     def _keep(self, message: Message) -> Message:
-        """What is left of the message; publishes that look alike stay one object."""
+        """Return what a stream keeps of the message; publishes that look alike stay one object."""
         if self._kept is None or self._kept[0] is not message:
             release = self.settings.release
             read = read_from_stream(message, release)
@@ -144,7 +144,7 @@ class StreamStore:
     # Reading
 
     def start_offset(self, argument: object, now_us: int) -> int:
-        """The offset from which a consumer reads that asks for ``argument``, its x-stream-offset."""
+        """Return the offset from which a consumer reads that asks for ``argument``, its x-stream-offset."""
         match start(argument, now_us):
             case "first":
                 return self.first_offset
@@ -165,7 +165,7 @@ class StreamStore:
         return self.next_offset
 
     def read(self, offset: int, count: int, values: Wanted | None = None) -> tuple[list[Copy], int]:
-        """Up to ``count`` messages from ``offset`` on, or from the oldest that is kept, and where to read on.
+        """Return up to ``count`` messages from ``offset`` on, or from the oldest that is kept, and where to read on.
 
         ``values`` are the filter values that are wanted, ``None`` is everything. A
         message's offset is its ``position``.
@@ -198,11 +198,11 @@ class StreamStore:
         pass
 
     def head(self) -> Copy | None:
-        """Nobody takes the next message of a stream."""
+        """Return ``None``: nobody takes the next message of a stream."""
         return None
 
     def waiting(self) -> Iterable[Copy]:
-        """All messages that are kept, the oldest first."""
+        """Yield all messages that are kept, the oldest first."""
         return self._copies_from(0)
 
     def take(self) -> Copy:
@@ -228,7 +228,7 @@ class StreamStore:
 
 
 def _setting(settings: Settings, key: str) -> object:
-    """The value in force: of policy and operator policy the smaller, else the argument's."""
+    """Return the value in force: the smaller one of policy and operator policy, else the argument's."""
     policies = [choice.policy for choice in (settings.policy, settings.operator_policy) if choice.policy is not None]
     values = [policy.definition[key] for policy in policies if key in policy.definition]
     return min(values) if values else settings.queue.arguments.get(f"x-{key}")

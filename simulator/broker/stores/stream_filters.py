@@ -1,4 +1,4 @@
-"""Which messages a stream's consumer wants: the arguments x-stream-filter and x-stream-match-unfiltered.
+"""Finds the messages that a stream's consumer wants, by its x-stream-filter and x-stream-match-unfiltered.
 
 RabbitMQ leaves out chunks that hold none of the wanted values, and may let one
 through by mistake; here every message is a chunk and nothing unwanted comes through.
@@ -24,7 +24,7 @@ Wanted = frozenset[str]
 
 
 def wanted(arguments: Mapping[str, Any], release: Release) -> Wanted | None:
-    """The filter values that a consumer with these arguments wants; ``None`` is everything.
+    """Return the filter values that a consumer with these arguments wants; ``None`` stands for everything.
 
     Raises ``Refusal`` for the empty array, of which the server dies.
     """
@@ -39,6 +39,6 @@ def wanted(arguments: Mapping[str, Any], release: Release) -> Wanted | None:
 
 
 def filter_value(message: Message) -> str:
-    """The value that the publisher gave the message to be filtered by; empty where it gave none."""
+    """Return the value that the publisher gave the message to be filtered by; an empty string if it gave no value."""
     value = (message.headers or {}).get(VALUE_HEADER)
     return value if isinstance(value, str) else _UNFILTERED

@@ -1,1 +1,1 @@
-"""What may be promised of messages, and what every broker keeps."""
+"""Promises about messages that a topology keeps or breaks, and invariants that every broker keeps."""

@@ -1,4 +1,4 @@
-"""What holds whatever the topology: a broken invariant is a fault of the simulator."""
+"""Invariants, which hold whatever the topology: a broken one is a fault of the simulator."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class SettingsFixpoint(Property):
         self._checked: dict[str, int] = {}
 
     def check(self, trial: Trial) -> None:
-        """Resolve them again, after anything changed that they depend on."""
+        """Resolve the settings again, after anything changed that they depend on."""
         for vhost in trial.broker.vhosts.values():
             if self._checked.get(vhost.name) == vhost.generation:
                 continue
@@ -122,6 +122,6 @@ class ComesToRest(Property):
     policies_change = True
 
     def check(self, trial: Trial) -> None:
-        """Look for something that the broker still has to do by itself."""
+        """Check that the broker has nothing left to do by itself."""
         if trial.broker.state.agenda:
             raise self.broken("the broker sends dead letters in a circle and does not come to rest")

@@ -1,4 +1,4 @@
-"""What a topology may promise, to keep or to break.
+"""The promises that a topology may keep or break.
 
 - ``lossless``: every routed message is acknowledged or still in a queue;
 - ``settles``: no message comes back again and again without time passing;
@@ -41,7 +41,7 @@ class Lossless(Property):
         self._last: Happened | None = None
 
     def observe(self, trial: Trial, event: Happened, message: Message) -> None:
-        """Look for the end of a copy that nobody acknowledged."""
+        """Check that the event does not silently lose a copy, except one that a consumer discarded."""
         before, self._last = self._last, event
         if silent_loss(event, before) and not _discarded(trial, event):
             told = _LOSSES[event.event].format(queue=event.queue, reason=event.reason)
@@ -129,7 +129,7 @@ class Punctual(Property):
     expirations_ms = (60_000, 1_000)
 
     def check(self, trial: Trial) -> None:
-        """Look for a message that is ready and should have expired."""
+        """Check that no message that should have expired still waits in a queue."""
         now_us = trial.now_us
         for queue in trial.queues():
             if queue.definition.type == STREAM:
@@ -149,6 +149,6 @@ class Accepts(Property):
     policies_change = False
 
     def observe(self, trial: Trial, event: Happened, message: Message) -> None:
-        """Look for a refused publish."""
+        """Check that no publish was refused."""
         if event.event == Event.NACKED and event.reason is None:
             raise self.broken(f"'{event.queue}' is full and refused a publish: only confirms tell its publisher", event)

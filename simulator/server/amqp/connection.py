@@ -65,7 +65,7 @@ DONE = "done"  # both sides said goodbye
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is the same for all clients of a server. ``contents`` encodes its messages."""
+    """The settings that all clients of a server share. ``contents`` encodes its messages."""
 
     release: Release
     cluster_name: str

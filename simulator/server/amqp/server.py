@@ -272,7 +272,7 @@ class AmqpClient(asyncio.Protocol):
             self._do_not_read("alarm")
 
     def _heartbeat(self) -> None:
-        """Every half interval: send a heartbeat if nothing else was sent; drop a client that was silent for two."""
+        """Send a heartbeat each half interval if nothing else was sent; drop a client silent for two intervals."""
         self._after(self._connection.heartbeat_s / 2, "heartbeat", self._heartbeat)
         if self.sent_bytes == self._said:
             self._connection.heartbeat()

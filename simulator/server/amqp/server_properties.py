@@ -81,7 +81,7 @@ def server_properties(release: Release, cluster_name: str) -> dict[str, Any]:
 
 
 def start(release: Release, cluster_name: str) -> bytes:
-    """The method ``connection.start``, the same for a client of 0-9 as for one of 0-9-1."""
+    """Encode the method ``connection.start``, which is the same for a client of 0-9 as for one of 0-9-1."""
     fields = {
         "version_major": 0,
         "version_minor": 9,

@@ -1,4 +1,4 @@
-"""What a request declares, publishes and gets goes through a channel of the API's own, so the broker checks it.
+"""Requests declare, publish and get through a channel of the API's own, so the broker checks what they do.
 
 The broker's refusals are therefore AMQP's. Declarations show them without the name of the
 reply code; publishing and getting show the whole text.

@@ -49,7 +49,7 @@ def listed(items: Sequence[Item], request: Request, sort: tuple[str, ...] = ("vh
 
 
 def chosen(item: Item, request: Request) -> Item:
-    """Return the item with the columns that the query names; with all if it names none."""
+    """Return the item with the columns that the query names, or with all columns if it names no column."""
     columns = request.query.get("columns")
     if columns is None:
         return item
@@ -123,7 +123,7 @@ def _sorted(items: Sequence[Item], request: Request, sort: tuple[str, ...]) -> l
 
 
 def _dotted(item: Any, key: str) -> Any:
-    """Return the value at a path such as ``message_stats.publish``; 0 if there is none."""
+    """Return the value at a path such as ``message_stats.publish``; 0 if there is no value."""
     for part in key.split("."):
         if not isinstance(item, Mapping) or part not in item:
             return 0

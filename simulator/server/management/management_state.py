@@ -1,4 +1,4 @@
-"""What the management API of a node remembers between requests."""
+"""The state that the management API of a node keeps between requests."""
 
 from __future__ import annotations
 

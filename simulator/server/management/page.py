@@ -73,7 +73,7 @@ def _shown(time_us: int) -> str:
 
 
 def _table(columns: tuple[tuple[str, str], ...], rows: Iterator[str]) -> str:
-    """An HTML table; "" without rows. Columns have a title and a class."""
+    """Return an HTML table, or "" without rows. Columns have a title and a class."""
     body = "".join(rows)
     head = "".join(f"<th{_class(kind)}>{title}</th>" for title, kind in columns)
     return f"<table><tr>{head}</tr>{body}</table>" if body else ""

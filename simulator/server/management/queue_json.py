@@ -187,7 +187,7 @@ def _members(node: Node) -> dict[str, Any]:
 
 
 def _utilisation(queue: QueueState, api: Api, idle: int | None) -> dict[str, Any]:
-    """Return the share of time in which consumers could take messages: all if there are any, else none."""
+    """Return the share of time in which consumers could take messages: 1.0 if any can now, else ``idle``."""
     share: float | None = 1.0 if queue.active else idle
     shown: dict[str, Any] = {"consumer_utilisation": share}
     return shown | ({"consumer_capacity": share or 0} if api.consumer_capacity else {})

@@ -166,7 +166,7 @@ def _granted_topics(request: Request) -> Any:
 
 
 def _users(request: Request) -> list[User]:
-    """Return the user that the path names; all if it names none."""
+    """Return the user that the path names, or all users if it names no user."""
     return [_needed_user(request)] if "user" in request.names else list(request.broker.users.values())
 
 
