@@ -12,7 +12,7 @@ _FILTERED = frozenset({"x-stream-offset", "x-stream-filter", "x-stream-match-unf
 
 
 class Consumers:
-    """Says which consumer gets a message, on what terms, and for how long."""
+    """Which consumer gets a message, on what terms, and for how long."""
 
     consumer_timeout_enforced_by: Literal["nobody", "channel", "queue"] = changed(
         {"3.10": "channel", "4.3": "queue"}, before="nobody",

@@ -33,7 +33,7 @@ _EXCHANGES = frozenset({"direct", "fanout", "topic", "headers"})
 
 
 class Declarations:
-    """Says which queues and exchanges can be declared, and which arguments they take."""
+    """The queues and exchanges that can be declared, and the arguments they take."""
 
     queue_types: frozenset[str] = since(
         "3.10", frozenset({"classic", "quorum", "stream"}), before=frozenset({"classic", "quorum"}),

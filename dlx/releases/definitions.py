@@ -11,7 +11,7 @@ _TOPOLOGY = ("global_parameters", "policies", "parameters", "queues", "bindings"
 
 
 class Definitions:
-    """Says how a definitions document is imported."""
+    """The import of a definitions document."""
 
     definitions_order: tuple[str, ...] = changed(
         {

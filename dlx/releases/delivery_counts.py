@@ -8,7 +8,7 @@ from dlx.releases.rows import changed, since
 
 
 class DeliveryCounts:
-    """Says how deliveries are counted, and which of them count towards the delivery limit."""
+    """How deliveries are counted, and which of them count towards the delivery limit."""
 
     quorum_delivery_limit_counts: Literal["returns", "failures"] = since(
         "4.3", "failures", before="returns",

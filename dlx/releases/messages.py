@@ -8,7 +8,7 @@ from dlx.releases.rows import since
 
 
 class Messages:
-    """Says how a message's headers, properties and history of deaths behave."""
+    """A message's headers, properties and history of deaths."""
 
     death_history: Literal["headers", "annotations"] = since(
         "3.13", "annotations", before="headers",

@@ -8,7 +8,7 @@ from dlx.releases.rows import since
 
 
 class Permissions:
-    """Says who may do what, and how a refusal puts it."""
+    """Who may do what, and how a refusal says so."""
 
     passive_declare_needs: Literal["nothing", "any permission"] = since(
         "4.3", "any permission", before="nothing",

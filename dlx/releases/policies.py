@@ -50,7 +50,7 @@ _OPERATOR_KEYS_40 = _OPERATOR_KEYS_313 | {"queue-master-locator"}
 
 
 class PolicySelection:
-    """Says which policies apply to a queue."""
+    """Which policies apply to a queue."""
 
     policy_applies_to_queue_types: bool = since(
         "3.12", True, before=False,
@@ -98,7 +98,7 @@ class PolicySelection:
 
 
 class PolicyContents:
-    """Says what a policy may hold, and how it is checked."""
+    """What a policy may hold, and how it is checked."""
 
     policy_keys: frozenset[str] = changed(
         {

@@ -8,7 +8,7 @@ from dlx.releases.rows import changed, since
 
 
 class Protocol:
-    """Says how AMQP looks on the wire: versions, sizes, texts."""
+    """AMQP on the wire: versions, sizes, texts."""
 
     max_message_size: int = since(
         "4.0", 16_777_216, before=134_217_728,

@@ -8,7 +8,7 @@ from dlx.releases.rows import changed, since
 
 
 class Queues:
-    """Says how the messages in a queue are ordered, measured and limited."""
+    """The order, size and limits of what is in a queue."""
 
     purge_clears_pending_dead_letters: bool = since(
         "4.3", True, before=False,

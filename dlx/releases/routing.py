@@ -8,7 +8,7 @@ from dlx.releases.rows import since
 
 
 class Routing:
-    """Says which bindings a message meets."""
+    """Which bindings a message meets."""
 
     headers_match_with_x: bool = since(
         "3.10", True, before=False,

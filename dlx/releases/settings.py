@@ -8,7 +8,7 @@ from dlx.releases.rows import changed, since
 
 
 class Settings:
-    """Says which settings a queue knows, and how it reads their values."""
+    """The settings that a queue knows, and what their values mean."""
 
     quorum_message_ttl: bool = since(
         "3.10", True, before=False,
