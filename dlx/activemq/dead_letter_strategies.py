@@ -1,4 +1,4 @@
-"""Where the dead letters of a destination go, and which messages have none.
+"""Decides where the dead letters of a destination go, and which messages get no dead letter.
 
 Source: activemq-broker, AbstractDeadLetterStrategy, SharedDeadLetterStrategy,
 IndividualDeadLetterStrategy, DiscardingDeadLetterStrategy.
@@ -25,7 +25,7 @@ _NAMES = {
 class _Strategy(
     msgspec.Struct, frozen=True, kw_only=True, rename=_NAMES, tag_field="strategy", forbid_unknown_fields=True
 ):
-    """What all strategies have.
+    """The settings that all strategies share.
 
     Attributes:
         process_expired: whether expired messages have a dead letter.
@@ -77,7 +77,7 @@ Strategy = Shared | Individual | Discarding
 
 
 def refusal(strategy: Strategy, message: Message, now_ms: int, *, duplicate: bool) -> str | None:
-    """Why a message has no dead letter; ``None`` where it has one.
+    """Tell why a message gets no dead letter; return ``None`` if it gets one.
 
     ``duplicate``: whether the audit knows the message. The audit is asked, and notes the
     message, before anything else is looked at.
@@ -94,7 +94,7 @@ def refusal(strategy: Strategy, message: Message, now_ms: int, *, duplicate: boo
 
 
 def target(strategy: Shared | Individual, source: Destination, durable_key: str | None = None) -> Destination:
-    """Where the dead letter of a message in ``source`` goes.
+    """Return the destination for the dead letter of a message in ``source``.
 
     ``durable_key`` is ``clientId:subscription`` where a durable subscription was to have the message.
     """

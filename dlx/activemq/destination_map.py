@@ -1,4 +1,4 @@
-"""What applies to a destination, where several patterns match.
+"""Chooses the value that applies to a destination when several patterns match.
 
 Source: activemq-client, DestinationMap.chooseValue, DestinationMapEntry.
 """
@@ -34,7 +34,7 @@ class DestinationMap(msgspec.Struct, Generic[Value], frozen=True):
     default: Value | None = None
 
     def lookup(self, destination: Destination) -> Value | None:
-        """The value of the exact name, else of the most special pattern, else the default.
+        """Return the value of the exact name, else of the most special pattern, else the default.
 
         Patterns that do not contain each other go by their text: ``P.*.X`` before
         ``P.A.*``. Entries without a destination of their own are all the same to
@@ -49,7 +49,7 @@ class DestinationMap(msgspec.Struct, Generic[Value], frozen=True):
 
 
 def entries(key: Destination, value: Value, *, named: bool = True) -> Iterable[Entry[Value]]:
-    """The entries of one key, which may be composite. ``named``: whether the value names its destination."""
+    """Make the entries of one key, which may be composite. ``named``: whether the value names its destination."""
     return (Entry(part, value, part if named else None) for part in parts(key))
 
 

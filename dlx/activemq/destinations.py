@@ -62,12 +62,12 @@ def parse_destination(text: str, default: Kind = "queue") -> Destination:
 
 
 def parts(destination: Destination) -> tuple[Destination, ...]:
-    """The destinations of a composite ``A,topic://B``; of a simple one itself."""
+    """Return the destinations of a composite ``A,topic://B``; for a simple one, only itself."""
     return tuple(parse_destination(name, destination.kind) for name in destination.name.split(COMPOSITE))
 
 
 def matches(pattern: Destination, destination: Destination) -> bool:
-    """Whether the pattern, or plain name, stands for the destination, which may itself be a pattern."""
+    """Return whether the pattern, or plain name, stands for the destination, which may itself be a pattern."""
     if pattern.kind != destination.kind:
         return False
     if pattern.elements[-1] == ANY_DESCENDANT:
@@ -90,7 +90,7 @@ def _matches_prefix(pattern: list[str], found: list[str]) -> bool:
 
 
 def compare(left: Destination | None, right: Destination | None) -> int:
-    """Negative where ``left`` comes first: the more special one, then by text; none at all before any."""
+    """Compare by how special they are, then by text: negative if ``left`` comes first. ``None`` comes before any."""
     if left is None or right is None:
         return (left is not None) - (right is not None)
     if left == right:
@@ -105,5 +105,5 @@ def compare(left: Destination | None, right: Destination | None) -> int:
 
 
 def _text(destination: Destination) -> bytes:
-    """The name in the order of Java's strings."""
+    """Return the name in bytes that sort as Java's strings do."""
     return destination.name.encode("utf-16-be", "surrogatepass")

@@ -60,12 +60,12 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
         return int(number) if number.isdecimal() and number != self.message_id else 0
 
     def expired(self, now_ms: int) -> bool:
-        """Whether its time is up."""
+        """Return whether the message's time is up."""
         return 0 < self.expiration_ms < now_ms
 
 
 def dead_letter(message: Message, target: Destination, *, expiration_ms: int, cause: str, now_ms: int) -> Message:
-    """The dead letter of a message.
+    """Make the dead letter of a message.
 
     Args:
         message: what died.
@@ -92,12 +92,12 @@ def dead_letter(message: Message, target: Destination, *, expiration_ms: int, ca
 
 
 def expiry_cause(message: Message) -> str:
-    """The cause of death of a message whose time is up."""
+    """Return the cause of death of a message whose time is up."""
     return f"Message Expired. Expiration:{message.expiration_ms}"
 
 
 def rescheduled(message: Message, *, counter: int, delay_ms: int) -> Message:
-    """The copy that the redelivery plugin gives to the scheduler."""
+    """Make the copy that the redelivery plugin gives to the scheduler."""
     properties = {**message.properties, REDELIVERY_DELAY: delay_ms}
     properties.pop(SCHEDULED_JOB, None)
     return msgspec.structs.replace(message, properties=properties, redelivery_counter=counter)

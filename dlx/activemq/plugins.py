@@ -85,7 +85,7 @@ Verdict = DeadLetter | Again | Lost
 
 
 def judge(plugin: Plugin, destination: Destination, counter: int, *, expired: bool) -> Verdict:
-    """What a plugin makes of a message that is to be dead-lettered.
+    """Decide what a plugin does with a message that is to be dead-lettered.
 
     Args:
         plugin: whose turn it is.

@@ -1,4 +1,4 @@
-"""What differs between the releases of ActiveMQ Classic, and from what its documentation says.
+"""The differences between the releases of ActiveMQ Classic, and between them and its documentation.
 
 Rules ask for the behaviour, never for a version.
 """

@@ -72,7 +72,7 @@ class RedeliveryPolicy(msgspec.Struct, frozen=True, kw_only=True, rename=_NAMES,
         return None if self.topic is None else parse_destination(self.topic, "topic")
 
     def exceeded(self, counter: int) -> bool:
-        """Whether a message that was delivered again ``counter`` times has had enough."""
+        """Return whether a message that was delivered again ``counter`` times is over the limit."""
         return self.maximum_redeliveries != UNLIMITED and counter > self.maximum_redeliveries
 
     def __str__(self) -> str:
@@ -91,7 +91,7 @@ class RedeliveryPolicy(msgspec.Struct, frozen=True, kw_only=True, rename=_NAMES,
 
 
 def next_delay_ms(policy: RedeliveryPolicy, previous_ms: int, share: float = 0.0) -> int:
-    """The delay after ``previous_ms``.
+    """Return the delay that follows ``previous_ms``.
 
     Args:
         policy: whose fields decide.
@@ -109,7 +109,7 @@ def next_delay_ms(policy: RedeliveryPolicy, previous_ms: int, share: float = 0.0
 
 
 def delay_by_counter_ms(policy: RedeliveryPolicy, counter: int, shares: tuple[float, ...] = ()) -> int:
-    """The delay of a message's redelivery number ``counter``, from 1 on, worked out from the start.
+    """Return the delay of a message's redelivery number ``counter``, from 1 on, worked out from the start.
 
     ``shares`` are those of ``next_delay_ms``, one for each redelivery after the first.
     """
@@ -120,18 +120,21 @@ def delay_by_counter_ms(policy: RedeliveryPolicy, counter: int, shares: tuple[fl
 
 
 def delivery_exceeds(policy: RedeliveryPolicy, counter: int, cause: str | None) -> str:
-    """The cause of death of a message that was rolled back once too often; ``cause``: what a listener threw."""
+    """Return the cause of death of a message that was rolled back once too often.
+
+    ``cause``: what a listener threw.
+    """
     return f"Delivery[{counter}] exceeds redelivery policy limit:{policy}, cause:{cause or 'null'}"
 
 
 def dispatch_exceeds(policy: RedeliveryPolicy, counter: int, consumer: str, *, to_listener: bool = False) -> str:
-    """The cause of death of a message that came to a transacted consumer with too high a count."""
+    """Return the cause of death of a message that came to a transacted consumer with too high a count."""
     dispatch = "listener dispatch" if to_listener else "Dispatch"
     return f"{dispatch}[{counter}] to {consumer} exceeds redelivery policy limit:{policy}"
 
 
 def java_double(value: float) -> str:
-    """A number as Java prints a double: ``5.0``, ``1.0E10``."""
+    """Format a number as Java prints a double: ``5.0``, ``1.0E10``."""
     if value == 0 or not math.isfinite(value) or 1e-3 <= abs(value) < 1e7:
         plain = {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value)
         return plain or format(Decimal(repr(value)), "f")
@@ -145,7 +148,7 @@ def _java_bool(value: bool) -> str:
 
 
 def _long(value: float) -> int:
-    """A number as Java casts it to a long."""
+    """Return a number as Java casts it to a long."""
     if math.isnan(value):
         return 0
     return int(max(-_LONG_MAX - 1, min(_LONG_MAX, value)))

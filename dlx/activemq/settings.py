@@ -1,4 +1,4 @@
-"""What a broker is configured with, as far as it decides about dead letters."""
+"""The configuration of a broker, as far as it decides about dead letters."""
 
 from __future__ import annotations
 

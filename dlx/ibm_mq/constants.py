@@ -157,7 +157,7 @@ def number_of(name: str, families: tuple[str, ...]) -> int | None:
 
 
 def name_of(number: int, families: tuple[str, ...]) -> str | None:
-    """The name of a number in the first of the families that has one; ``None`` when none has."""
+    """Return the name of a number in the first family that has one; ``None`` if no family has one."""
     return next((_NAMES[family][number] for family in families if number in _NAMES[family]), None)
 
 

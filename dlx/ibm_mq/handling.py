@@ -1,8 +1,8 @@
-"""What the handler does with a message at one visit: which rule it takes, and what it puts where.
+"""Decides what the handler does with a message at one visit: which rule it takes, and what it puts where.
 
 Each rule that fits is tried as often as its RETRY says, in the order of the table. So the
-number of earlier visits tells which rule is next. IGNORE cannot fail and DISCARD neither:
-what follows them is not reached.
+number of earlier visits tells which rule is next. Neither IGNORE nor DISCARD can
+fail: the rules that follow them are not reached.
 
 Source: IBM MQ's documentation of how the rules table is processed.
 """
@@ -46,7 +46,7 @@ class Put(msgspec.Struct, frozen=True):
 
 
 def choose(rules: Sequence[Rule], message: DeadMessage, header: Mqdlh, visits: int) -> Chosen | None:
-    """The rule for a message that was visited ``visits`` times before; ``None``: IGNORE is assumed."""
+    """Choose the rule for a message that was visited ``visits`` times before; ``None``: IGNORE is assumed."""
     tries = 0
     for index, rule in enumerate(rules):
         if not fits(rule.pattern, message, header):
@@ -58,7 +58,7 @@ def choose(rules: Sequence[Rule], message: DeadMessage, header: Mqdlh, visits: i
 
 
 def put_of(rule: Rule, message: DeadMessage, header: Mqdlh) -> Put:
-    """What a rule with the action RETRY or FWD puts."""
+    """Return the put that a rule with the action RETRY or FWD makes."""
     if rule.action == Action.RETRY:
         queue, manager, with_header = header.dest_q_name, header.dest_q_mgr_name, False
     else:
@@ -75,6 +75,9 @@ def put_of(rule: Rule, message: DeadMessage, header: Mqdlh) -> Put:
 
 
 def is_reported(put: Put, reason: int, header: Mqdlh) -> bool:
-    """Whether a failed put gets an operator message (AMQ8722); what killed the message already gets none."""
+    """Return whether a failed put gets an operator message (AMQ8722).
+
+    A put that fails just as the one that killed the message gets no operator message: same queue, same reason.
+    """
     place = (header.dest_q_name, header.dest_q_mgr_name)
     return reason != header.reason or (put.queue, put.queue_manager) != place

@@ -1,4 +1,4 @@
-"""Which queue of which queue manager the handler reads, of all that can name one.
+"""Chooses the queue and the queue manager that the handler reads from all that can name one.
 
 Source: IBM MQ's documentation of runmqdlq and of control data.
 """
@@ -13,7 +13,9 @@ from dlx.ibm_mq.rules_table import Control
 def input_queue(
     control: Control, arguments: Sequence[str], *, dead_letter_queue: str, queue_manager: str
 ) -> tuple[str, str]:
-    """The queue and the queue manager; a positional argument wins over the table, the table over the default.
+    """Choose the queue and the queue manager.
+
+    A positional argument wins over the table, the table over the default.
 
     ``arguments``: queue and queue manager as on the command line, both optional. A queue of blanks stands
     for ``dead_letter_queue``, whatever the table says. ``queue_manager``: the default one.
@@ -25,5 +27,5 @@ def input_queue(
 
 
 def _until_blank(name: str) -> str:
-    """A name ends at its first blank."""
+    """Return the name, which ends at its first blank."""
     return name.partition(" ")[0]

@@ -1,4 +1,4 @@
-"""What each keyword of a rules table takes as its value, and what the value means.
+"""Reads the value of each keyword of a rules table: which values it takes, and what they mean.
 
 A reader takes a pair and gives the value; it raises ``ValueProblem`` with what is allowed.
 """
@@ -54,7 +54,7 @@ Reader = Callable[[Pair], Any]
 
 
 def pattern_text(pair: Pair, length: int) -> str:
-    """A text with wildcards, without trailing blanks; longer than the field it may be only by its ``*``."""
+    """Read a text with wildcards, without trailing blanks. Only its ``*`` may make it longer than the field."""
     if not pair.quoted:
         bare = _BARE.match(pair.value)
         if bare is not None and bare.end() < len(pair.value):
@@ -81,7 +81,7 @@ def _needs_quotes(pair: Pair, at: int) -> ValueProblem:
 
 
 def pattern_number(pair: Pair, families: tuple[str, ...]) -> int | None:
-    """A number, the name of one, or ``None`` for ``*``."""
+    """Read a number or the name of one; ``None`` for ``*``."""
     text = _folded(pair)
     if text == ANY:
         return None
@@ -91,7 +91,7 @@ def pattern_number(pair: Pair, families: tuple[str, ...]) -> int | None:
 
 
 def number(pair: Pair, least: int) -> int:
-    """A number, no name and no wildcard."""
+    """Read a number; names and wildcards are not allowed."""
     return _number(pair, least, f"{least} to {NUMBER_MAX}")
 
 
@@ -107,7 +107,7 @@ def _number(pair: Pair, least: int, allowed: str) -> int:
 
 
 def wait_s(pair: Pair) -> int | None:
-    """WAIT: ``None`` for YES, 0 for NO, else seconds."""
+    """Read WAIT: ``None`` for YES, 0 for NO, else seconds."""
     text = _folded(pair)
     if text in ("YES", "NO"):
         return None if text == "YES" else 0
@@ -115,7 +115,7 @@ def wait_s(pair: Pair) -> int | None:
 
 
 def word(pair: Pair, words: tuple[str, ...]) -> str:
-    """One of a few words."""
+    """Read one of a few words."""
     text = _folded(pair)
     if text not in words:
         raise ValueProblem(pair.value_at, f"{pair.keyword} is {pair.value!r}; allowed: {', '.join(words)}")
@@ -123,7 +123,7 @@ def word(pair: Pair, words: tuple[str, ...]) -> str:
 
 
 def name(pair: Pair, kind: str, *, symbols: tuple[str, ...] = (), blank: bool = True) -> str:
-    """The name of a queue or queue manager, one of the symbols, or the empty text where a blank is allowed."""
+    """Read the name of a queue or queue manager, one of the symbols, or the empty text where a blank is allowed."""
     text = _folded(pair).rstrip(" ")
     if text in symbols or (blank and not text):
         return text
@@ -137,7 +137,7 @@ def name(pair: Pair, kind: str, *, symbols: tuple[str, ...] = (), blank: bool = 
 
 
 def _folded(pair: Pair) -> str:
-    """The value as it counts: without quotes, lower case is upper case."""
+    """Return the value as it counts: without quotes, and in upper case unless it was quoted."""
     return pair.value if pair.quoted else pair.value.upper()
 
 

@@ -23,12 +23,12 @@ class LogicalLine(msgspec.Struct, frozen=True):
     places: tuple[tuple[int, int], ...]
 
     def problem(self, at: int, text: str, code: str | None = None) -> Problem:
-        """What is wrong at the character with the index ``at``."""
+        """Return the problem at the character with the index ``at``."""
         return Problem(*self.places[at], text, code)
 
 
 def logical_lines(text: str) -> Iterator[LogicalLine | Problem]:
-    """The entries from the top down. A continuation that nothing follows is a ``Problem``, the last."""
+    """Yield the entries from the top down. A continuation that nothing follows is a ``Problem``, the last."""
     joined, places, mark = "", [], ""
     for number, line in significant_lines(text):
         start = len(line) - len(line.lstrip(" ")) if mark == "+" else 0
@@ -44,14 +44,14 @@ def logical_lines(text: str) -> Iterator[LogicalLine | Problem]:
 
 
 def long_lines(text: str) -> Iterator[Problem]:
-    """A warning for each line of more than 72 characters; not every platform reads on."""
+    """Yield a warning for each line of more than 72 characters; not every platform reads on."""
     for number, line in significant_lines(text):
         if len(line) > LENGTH_MAX:
             yield Problem(number, LENGTH_MAX + 1, f"the line has {len(line)} characters; {LENGTH_MAX} are portable")
 
 
 def significant_lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines that are neither blank nor comments, numbered from 1, without trailing blanks."""
+    """Yield the lines that are neither blank nor comments, numbered from 1, without trailing blanks."""
     for number, line in enumerate(text.split("\n"), 1):
         kept = line.removesuffix("\r").rstrip(" ")
         if kept and not kept.startswith("*"):

@@ -1,4 +1,4 @@
-"""Whether a message fits the pattern of a rule.
+"""Decides whether a message fits the pattern of a rule.
 
 ``?`` stands for one character, which is no trailing blank, ``*`` for any number of them.
 There is no escape. Case counts; trailing blanks do not.
@@ -17,7 +17,7 @@ from dlx.ibm_mq.rules_table import ANY, Pattern
 
 
 def fits(pattern: Pattern, message: DeadMessage, header: Mqdlh) -> bool:
-    """Whether every keyword of the pattern fits the message or its MQDLH."""
+    """Return whether every keyword of the pattern fits the message or its MQDLH."""
     texts = (
         (pattern.applidat, message.appl_identity_data),
         (pattern.applname, message.put_appl_name),
@@ -41,7 +41,7 @@ def fits(pattern: Pattern, message: DeadMessage, header: Mqdlh) -> bool:
 
 
 def text_fits(pattern: str, text: str) -> bool:
-    """Whether a text fits a pattern with wildcards."""
+    """Return whether a text fits a pattern with wildcards."""
     return pattern == ANY or _compiled(pattern.rstrip(" ")).fullmatch(text.rstrip(" ")) is not None
 
 

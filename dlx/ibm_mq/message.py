@@ -42,12 +42,12 @@ class DeadMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def header_of(message: DeadMessage) -> Mqdlh:
-    """The MQDLH of a message. Raises ``MqdlhError`` where the data does not begin with one."""
+    """Read the MQDLH of a message. Raises ``MqdlhError`` if the data does not begin with one."""
     return read_mqdlh(message.data, encoding=message.encoding, coded_char_set_id=message.coded_char_set_id)
 
 
 def without_header(message: DeadMessage, header: Mqdlh) -> DeadMessage:
-    """The message as it was sent: without MQDLH, and with the MQMD fields that the MQDLH kept."""
+    """Return the message as it was sent: without MQDLH, and with the MQMD fields that the MQDLH kept."""
     return msgspec.structs.replace(
         message,
         data=message.data[LENGTH:],

@@ -88,7 +88,10 @@ def read_mqdlh(data: bytes, *, encoding: int, coded_char_set_id: int) -> Mqdlh:
 
 
 def write_mqdlh(header: Mqdlh, *, encoding: int, coded_char_set_id: int) -> bytes:
-    """The 172 bytes of a header. Raises ``MqdlhError`` for a text that is too long, or a number beyond 32 bits."""
+    """Write a header as its 172 bytes.
+
+    Raises ``MqdlhError`` for a text that is too long, or a number beyond 32 bits.
+    """
     order, codec = _order(encoding), codec_of(coded_char_set_id)
     try:
         return struct.pack(
@@ -118,7 +121,7 @@ def _order(encoding: int) -> str:
 
 
 def codec_of(coded_char_set_id: int) -> str:
-    """Python's name of a character set; most CCSIDs are IBM's code pages, which have their numbers.
+    """Return Python's name of a character set; most CCSIDs are IBM's code pages, which have their numbers.
 
     Raises ``MqdlhError`` for one that Python does not know.
     """

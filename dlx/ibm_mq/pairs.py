@@ -44,7 +44,7 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 def pairs(line: LogicalLine, keywords: tuple[str, ...]) -> list[Pair]:
-    """The pairs of an entry. Raises ``SyntaxProblem`` at the first character that does not fit."""
+    """Take an entry apart into its pairs. Raises ``SyntaxProblem`` at the first character that does not fit."""
     found, at = [], _skip(_BLANKS, line.text, 0)
     while True:
         pair, end = _pair(line, at, keywords)
@@ -59,7 +59,7 @@ def pairs(line: LogicalLine, keywords: tuple[str, ...]) -> list[Pair]:
 
 
 def _pair(line: LogicalLine, start: int, keywords: tuple[str, ...]) -> tuple[Pair, int]:
-    """The pair that starts there, and the index after it."""
+    """Return the pair that starts there, and the index after it."""
     word = _KEYWORD.match(line.text, start)
     if word is None:
         raise _unexpected(line, start, f"a keyword: {', '.join(keywords)}")
@@ -78,7 +78,7 @@ def _pair(line: LogicalLine, start: int, keywords: tuple[str, ...]) -> tuple[Pai
 
 
 def _value(line: LogicalLine, at: int, keyword: str) -> tuple[str, bool, int]:
-    """The value that starts there, whether it is quoted, and the index after it."""
+    """Return the value that starts there, whether it is quoted, and the index after it."""
     if line.text.startswith("'", at):
         quoted = _QUOTED.match(line.text, at)
         if quoted is None:

@@ -1,4 +1,4 @@
-"""A rules table read from its text.
+"""Reads a rules table from its text.
 
 Control data is an entry with control keywords only, and must be the first. All other
 entries are rules. An entry is left at its first error of syntax; errors in its values are
@@ -55,7 +55,7 @@ def parse(text: str) -> ParsedTable:
 
 
 class _Reading:
-    """What has been read of a table so far."""
+    """The part of a table that has been read so far."""
 
     def __init__(self) -> None:
         self.control = Control()
@@ -97,7 +97,7 @@ class _Reading:
             self.rules.append(_rule(values))
 
     def _values(self, entry: LogicalLine, found: list[Pair], readers: Mapping[str, Reader]) -> dict[str, Any]:
-        """The values by keyword; those that are wrong are missing."""
+        """Return the values by keyword; those that are wrong are missing."""
         values: dict[str, Any] = {}
         seen: set[str] = set()
         for pair in found:

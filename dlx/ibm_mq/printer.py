@@ -20,7 +20,7 @@ _BARE = re.compile(r"[A-Z0-9./_%?*]+")
 
 
 def print_table(table: RulesTable) -> str:
-    """The text of a table, one entry after the other, each on lines of its own."""
+    """Write a table as text, one entry after the other, each on lines of its own."""
     entries = [list(_control(table.control)), *(list(_rule(rule)) for rule in table.rules)]
     return "".join(_wrapped(pairs) for pairs in entries if pairs)
 
@@ -73,7 +73,7 @@ def _name_pair(keyword: str, value: str) -> str:
 
 
 def _wrapped(pairs: list[str]) -> str:
-    """The pairs on as many lines as they need; a pair is broken only where it is longer than a line."""
+    """Put the pairs on as many lines as they need; a pair is broken only where it is longer than a line."""
     lines = _broken(pairs[0])
     for pair in pairs[1:]:
         if len(lines[-1]) + len(pair) < LENGTH_MAX - len(" +"):
@@ -85,7 +85,7 @@ def _wrapped(pairs: list[str]) -> str:
 
 
 def _broken(line: str) -> list[str]:
-    """A line that may be too long, broken before characters that are no blanks."""
+    """Break a line that may be too long, before characters that are not blanks."""
     lines = []
     while len(line) > LENGTH_MAX - len(" +"):
         cut = LENGTH_MAX - len(" +")

@@ -12,7 +12,7 @@ DEST_Q_MGR, REPLY_Q_MGR = "&DESTQM", "&REPLYQM"
 
 
 class Action(StrEnum):
-    """What a rule does with a message."""
+    """The actions that a rule can take on a message."""
 
     DISCARD = "DISCARD"
     IGNORE = "IGNORE"
@@ -44,7 +44,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pattern(msgspec.Struct, frozen=True, kw_only=True):
-    """What a message must be for a rule; the fields are the keywords of the table.
+    """The conditions of a rule on a message; the fields are the keywords of the table.
 
     Texts hold the wildcards ``?`` and ``*`` and no trailing blanks; the empty text fits a
     blank field only. A number that is ``None`` fits any.

@@ -1,4 +1,4 @@
-"""What is wrong with a rules table, and where."""
+"""The problems of a rules table, each with its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What requests make of a queue's settings: create, update, subscribers.
+"""Applies requests to a queue's settings: create, update, subscribers.
 
 Creating a queue that exists updates it. An update keeps what it does not name, with one
 exception that the reference makes: naming a dead letter queue without ``max_reservations`` means
@@ -34,7 +34,7 @@ DELAY_MIN_S, DELAY_MAX_S = 3, 86_400  # between retries
 
 
 def configured(document: object, current: Settings | None = None) -> Settings:
-    """The settings after a request.
+    """Return the settings after a request.
 
     Args:
         document: the object ``queue`` of the request; ``None``: it says nothing.
@@ -57,7 +57,7 @@ def configured(document: object, current: Settings | None = None) -> Settings:
 
 
 def _type_of_new(fields: Fields) -> str:
-    """The type of a new queue. With ``push`` it is a push queue even if the type is left out."""
+    """Return the type of a new queue. With ``push`` it is a push queue even if the type is left out."""
     kind = fields.get("type")
     if kind is None:
         return PUSH_TYPES[0] if fields.get("push") is not None else PULL
@@ -128,19 +128,19 @@ def _subscribers(value: object, path: str) -> tuple[Subscriber, ...]:
 
 
 def subscribers_added(settings: Settings, value: object) -> Settings:
-    """Settings with subscribers added, or changed where the name is known. Raises ``Refusal`` 400."""
+    """Add subscribers to settings, or change those whose name is known. Raises ``Refusal`` 400."""
     known = {subscriber.name: subscriber for subscriber in _pushed(settings).subscribers}
     return _subscribed(settings, (known | {each.name: each for each in _subscribers(value, "subscribers")}).values())
 
 
 def subscribers_replaced(settings: Settings, value: object) -> Settings:
-    """Settings with these subscribers and no others. Raises ``Refusal`` 400."""
+    """Return settings with these subscribers and no others. Raises ``Refusal`` 400."""
     _pushed(settings)
     return _subscribed(settings, _subscribers(value, "subscribers"))
 
 
 def subscribers_removed(settings: Settings, value: object) -> Settings:
-    """Settings without the subscribers of these names; one at least must be left. Raises ``Refusal`` 400."""
+    """Remove the subscribers of these names from settings; at least one must be left. Raises ``Refusal`` 400."""
     names = {
         required_text(an_object(item, f"subscribers[{index}]"), "name", f"subscribers[{index}].name")
         for index, item in enumerate(some(value, "subscribers"))

@@ -1,4 +1,4 @@
-"""Which messages ``reserve`` moves to the dead letter queue, and what they are there.
+"""Decides which messages ``reserve`` moves to the dead letter queue, and what they are there.
 
 The reference says that a message is moved when its ``reserved_count`` exceeds ``max_reservations``.
 It means the count that one more reservation would give: its picture shows a dead letter with
@@ -16,7 +16,7 @@ from dlx.ironmq.settings import DeadLetter, Settings
 
 
 def is_dead(message: Message, dead_letter: DeadLetter | None) -> bool:
-    """Whether ``reserve``, when it comes across the message, moves it instead of returning it."""
+    """Return whether ``reserve``, when it comes across the message, moves it instead of returning it."""
     return dead_letter is not None and message.reserved_count >= dead_letter.max_reservations
 
 

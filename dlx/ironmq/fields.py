@@ -15,7 +15,7 @@ Fields = Mapping[str, Any]
 
 
 def an_object(value: object, path: str) -> Fields:
-    """``value`` as a JSON object; an empty one for ``null``."""
+    """Return ``value`` as a JSON object; an empty one for ``null``."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -24,14 +24,14 @@ def an_object(value: object, path: str) -> Fields:
 
 
 def some(value: object, path: str, at_most: int | None = None) -> list[Any]:
-    """``value`` as a list that is not empty, nor longer than ``at_most``."""
+    """Return ``value`` as a list that is neither empty nor longer than ``at_most``."""
     if not isinstance(value, list) or not value or (at_most is not None and len(value) > at_most):
         raise bad_request(f"{path} must be a list of " + (f"1 to {at_most}" if at_most else "at least 1"))
     return value
 
 
 def whole(fields: Fields, name: str, low: int, high: int, default: int, path: str = "") -> int:
-    """A whole number from ``low`` to ``high``; ``default`` where it is not given."""
+    """Read a whole number from ``low`` to ``high``; ``default`` if it is not given."""
     value = fields.get(name)
     if value is None:
         return default
@@ -41,7 +41,7 @@ def whole(fields: Fields, name: str, low: int, high: int, default: int, path: st
 
 
 def text(fields: Fields, name: str, path: str = "") -> str | None:
-    """A string; ``None`` where it is not given."""
+    """Read a string; ``None`` if it is not given."""
     value = fields.get(name)
     if value is not None and not isinstance(value, str):
         raise bad_request(f"{path or name} must be a string")
@@ -49,7 +49,7 @@ def text(fields: Fields, name: str, path: str = "") -> str | None:
 
 
 def required_text(fields: Fields, name: str, path: str = "") -> str:
-    """A string that must be given and not be empty."""
+    """Read a string that must be given and must not be empty."""
     value = text(fields, name, path)
     if not value:
         raise bad_request(f"{path or name} must be a non-empty string")
@@ -57,7 +57,7 @@ def required_text(fields: Fields, name: str, path: str = "") -> str:
 
 
 def flag(fields: Fields, name: str) -> bool:
-    """True or false; false where it is not given."""
+    """Read true or false; false if it is not given."""
     value = fields.get(name, False)
     if value is None or isinstance(value, bool):
         return bool(value)

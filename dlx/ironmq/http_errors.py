@@ -1,4 +1,4 @@
-"""How IronMQ says no: a status and ``{"msg": ...}``.
+"""IronMQ's refusals: a status and ``{"msg": ...}``.
 
 Source: API reference, Basics (401, 403) and Changes (404). The texts of 400 are not documented; ours
 name the field and what would be right.
@@ -26,35 +26,41 @@ class Refusal(Exception):
 
 
 def bad_request(msg: str) -> Refusal:
-    """400: the request says what cannot be."""
+    """Return the 400 for a request that says what cannot be."""
     return Refusal(400, msg)
 
 
 def unauthorized() -> Refusal:
-    """401: no token, or another one than is expected."""
+    """Return the 401 for a request without a token, or with another one than is expected."""
     return Refusal(401, "Unauthorized")
 
 
 def reservation_timed_out() -> Refusal:
-    """403: the reservation has ended, by time, by a release or by a touch, which makes a new one."""
+    """Return the 403 for a reservation that has ended, by time, by a release or by a touch, which makes a new one."""
     return Refusal(403, "Reservation timed out")
 
 
 def reserved() -> Refusal:
-    """403: only who has reserved the message may delete it. Status and text are not documented."""
+    """Return the 403 for the deletion of a message that somebody else has reserved.
+
+    Status and text are not documented.
+    """
     return Refusal(403, "Message is reserved: reservation_id is required")
 
 
 def queue_not_found() -> Refusal:
-    """404."""
+    """Return the 404 for a queue that does not exist."""
     return Refusal(404, "Queue not found")
 
 
 def message_not_found() -> Refusal:
-    """404. The text is not documented."""
+    """Return the 404 for a message that does not exist. The text is not documented."""
     return Refusal(404, "Message not found")
 
 
 def out_of_reach() -> Refusal:
-    """503: no replica of the queue is online. Status and text are not documented."""
+    """Return the 503 for a queue of which no replica is online.
+
+    Status and text are not documented.
+    """
     return Refusal(503, "Queue is out of reach")

@@ -30,15 +30,15 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def expiry_us(settings: Settings, now_us: int) -> int:
-    """When a message is gone that comes to a queue with these settings now."""
+    """Return when a message that comes to a queue with these settings now is gone."""
     return now_us + settings.message_expiration_s * _US
 
 
 def posted(id: str, body: str, settings: Settings, now_us: int) -> Message:
-    """A new message on a queue with these settings."""
+    """Make a new message on a queue with these settings."""
     return Message(id=id, body=body, expires_us=expiry_us(settings, now_us))
 
 
 def counted(message: Message) -> Message:
-    """The message after ``reserve`` or ``touch``; nothing else changes its count."""
+    """Return the message after ``reserve`` or ``touch``; nothing else changes its count."""
     return replace(message, reserved_count=message.reserved_count + 1)

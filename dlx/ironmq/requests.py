@@ -1,4 +1,4 @@
-"""What the requests about messages say, read from their JSON.
+"""Reads the requests about messages from their JSON.
 
 Source: API reference, Messages.
 """
@@ -75,7 +75,7 @@ class Delete(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def posts(request: Fields) -> tuple[Post, ...]:
-    """The messages of ``{"messages": [...]}``. Raises ``Refusal`` 400."""
+    """Read the messages of ``{"messages": [...]}``. Raises ``Refusal`` 400."""
     return tuple(
         _post(an_object(item, f"messages[{index}]"), f"messages[{index}]")
         for index, item in enumerate(some(request.get("messages"), "messages"))
@@ -104,7 +104,7 @@ def _check_push_headers(headers: Fields, path: str) -> None:
 
 
 def reserve(request: Fields) -> Reserve:
-    """Raises ``Refusal`` 400."""
+    """Read a request for a reservation. Raises ``Refusal`` 400."""
     return Reserve(
         n=whole(request, "n", 1, BATCH_MAX, 1),
         timeout_s=_timeout_s(request),
@@ -114,12 +114,12 @@ def reserve(request: Fields) -> Reserve:
 
 
 def touch(request: Fields) -> Touch:
-    """Raises ``Refusal`` 400."""
+    """Read a request to touch a message. Raises ``Refusal`` 400."""
     return Touch(reservation_id=required_text(request, "reservation_id"), timeout_s=_timeout_s(request))
 
 
 def release(request: Fields) -> Release:
-    """Raises ``Refusal`` 400."""
+    """Read a request to release a message. Raises ``Refusal`` 400."""
     return Release(
         reservation_id=required_text(request, "reservation_id"),
         delay_s=whole(request, "delay", 0, DELAY_MAX_S, 0),
@@ -127,7 +127,7 @@ def release(request: Fields) -> Release:
 
 
 def deletes(request: Fields) -> tuple[Delete, ...]:
-    """The messages of ``{"ids": [...]}``. Raises ``Refusal`` 400."""
+    """Read the messages of ``{"ids": [...]}``. Raises ``Refusal`` 400."""
     found = []
     for index, item in enumerate(some(request.get("ids"), "ids", BATCH_MAX)):
         fields = an_object(item, f"ids[{index}]")

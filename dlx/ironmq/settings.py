@@ -1,4 +1,4 @@
-"""What a queue is configured with. The fields are named as in IronMQ's JSON, with the units added.
+"""The settings of a queue. The fields are named as in IronMQ's JSON, with the units added.
 
 Source: API reference, Create Queue; push queues reference.
 """
@@ -42,7 +42,7 @@ class Subscriber(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Push(msgspec.Struct, frozen=True, kw_only=True):
-    """What makes a push queue. ``error_queue`` is empty if the queue has none."""
+    """The settings that make a push queue. ``error_queue`` is empty if the queue does not have one."""
 
     subscribers: tuple[Subscriber, ...]
     retries: int = RETRIES
@@ -68,7 +68,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     dead_letter: DeadLetter | None = None
 
     def shown(self) -> dict[str, Any]:
-        """The settings as IronMQ shows them: ``push`` and ``dead_letter`` only where they are."""
+        """Return the settings as IronMQ shows them: ``push`` and ``dead_letter`` only if the queue has them."""
         fields: dict[str, Any] = msgspec.to_builtins(self)
         return {name: value for name, value in fields.items() if value is not None}
 

@@ -19,7 +19,7 @@ VERSIONS: dict[str, str] = {
 RELEASES = tuple(VERSIONS)
 DEFAULT = "4.3"
 
-_VERSION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})*)(?:(?:[-+~]|\.(?![0-9])).*)?")
+_VERSION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)|([0-9]{1,9}(?:\.[0-9]{1,9}){2,})(?:[-+~.].*)?")
 
 
 class UnknownReleaseError(ValueError):
@@ -33,7 +33,7 @@ class StandInRelease(UserWarning):
 def numbers(version: str) -> tuple[int, ...]:
     """Return the numbers by which versions are compared, (4, 3, 6) for ``4.3.6-rc.1``; () for other text."""
     found = _VERSION.fullmatch(version)
-    return tuple(map(int, found[1].split("."))) if found else ()
+    return tuple(map(int, (found[1] or found[2]).split("."))) if found else ()
 
 
 def known_release(version: str) -> str | None:

@@ -1,4 +1,4 @@
-"""What a claim, its renewal and its release do to one message.
+"""The effects of a claim, its renewal and its release on one message.
 
 All times are seconds. ``now_s`` is whole seconds since 1970: Zaqar knows no smaller ones.
 """
@@ -18,20 +18,23 @@ class Uncountable(TypeError):
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """What a client asks of a claim: how long it lasts, and how much longer its messages must live."""
+    """The terms that a client asks of a claim: how long it lasts, and how much longer its messages must live."""
 
     ttl_s: int
     grace_s: int
 
 
 def held(message: Message, claim_id: str, terms: Terms, now_s: int, profile: Profile) -> Message:
-    """The message as a claim takes it. A message that would die before the claim ends lives on through its grace."""
+    """Return the message as a claim takes it.
+
+    A message that would die before the claim ends lives on through its grace.
+    """
     taken = _lasting(replace(message, claim_id=claim_id, claim_expires_s=now_s + terms.ttl_s), terms, now_s, profile)
     return taken if profile.uncounted_claim_keeps_count else replace(taken, claim_count=0)
 
 
 def exhausted(message: Message, rule: DeadLettering) -> bool:
-    """Whether this claim is one too many. ``message`` is as it was before. Raises ``Uncountable``."""
+    """Return whether this claim is one too many. ``message`` is as it was before. Raises ``Uncountable``."""
     # True and False count as 1 and 0, as they do in Zaqar.
     if not isinstance(rule.max_claim_count, int | float):
         raise Uncountable(f"_max_claim_count {rule.max_claim_count!r} is no number")
@@ -39,12 +42,12 @@ def exhausted(message: Message, rule: DeadLettering) -> bool:
 
 
 def counted(taken: Message, before: Message) -> Message:
-    """The message that a claim hands out, with that claim counted."""
+    """Return the message that a claim hands out, with that claim counted."""
     return replace(taken, claim_count=before.count + 1)
 
 
 def moved(taken: Message, before: Message, rule: DeadLettering, now_s: int, profile: Profile) -> Message:
-    """The message as it arrives in the dead-letter queue: with its id, body, age, claim and count."""
+    """Return the message as it arrives in the dead-letter queue: with its id, body, age, claim and count."""
     letter = replace(taken, claim_count=before.count + 1 if profile.counts_the_move else before.count)
     if not profile.hides_dead_letters:
         letter = replace(letter, claim_expires_s=now_s)
@@ -64,7 +67,7 @@ def target(rule: DeadLettering, profile: Profile) -> str:
 
 
 def renewed(message: Message, claim_id: str, terms: Terms, now_s: int, profile: Profile) -> Message:
-    """A message whose claim is renewed for ``terms``, which begin now."""
+    """Return a message whose claim is renewed for ``terms``, which begin now."""
     taken = replace(message, claim_id=claim_id, claim_expires_s=now_s + terms.ttl_s)
     if profile.rewrites:
         return taken
@@ -75,7 +78,7 @@ def renewed(message: Message, claim_id: str, terms: Terms, now_s: int, profile: 
 
 
 def released(message: Message, now_s: int, profile: Profile) -> Message:
-    """A message whose claim is given up: free at once."""
+    """Return a message whose claim is given up: free at once."""
     created_s = now_s if profile.rewrites else message.created_s
     free = replace(message, claim_id=None, claim_expires_s=now_s, created_s=created_s)
     return free if profile.release_keeps_count else replace(free, claim_count=None)

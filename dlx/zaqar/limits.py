@@ -1,4 +1,4 @@
-"""What Zaqar accepts: spans of time, numbers, names. Refusals have Zaqar's own words.
+"""The limits of what Zaqar accepts: spans of time, numbers, names. Refusals have Zaqar's own words.
 
 Times are seconds. The limits are those of Zaqar's default configuration.
 """

@@ -39,16 +39,16 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
         return self.claim_count or 0
 
     def held(self, now_s: int) -> bool:
-        """Whether a claim holds it."""
+        """Return whether a claim holds the message."""
         return self.claim_id is not None and now_s < self.claim_expires_s
 
     def expired(self, now_s: int) -> bool:
-        """Whether its time to live has run out."""
+        """Return whether the message's time to live has run out."""
         return self.expires_s <= now_s
 
 
 def posted(id: str, body: Any, *, ttl_s: int, delay_s: int, client: str, now_s: int) -> Message:
-    """A message that is posted now."""
+    """Make a message that is posted now."""
     return Message(
         id=id,
         body=body,

@@ -27,7 +27,7 @@ RESERVED: dict[str, Any] = {
 
 
 class DeadLettering(msgspec.Struct, frozen=True, kw_only=True):
-    """What a queue's metadata say of dead letters.
+    """The part of a queue's metadata that is about dead letters.
 
     Attributes:
         max_claim_count: how many claims hand a message out; the next one moves it. As it was given: only the spec
@@ -42,7 +42,7 @@ class DeadLettering(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def dead_lettering(metadata: Mapping[str, Any], profile: Profile) -> DeadLettering | None:
-    """What applies to messages of that queue; ``None`` where claims are not counted."""
+    """Return the dead-lettering that applies to messages of that queue; ``None`` if claims are not counted."""
     if MAX_CLAIM_COUNT not in metadata or DEAD_LETTER_QUEUE not in metadata:
         return None
     maximum, target = metadata[MAX_CLAIM_COUNT], metadata[DEAD_LETTER_QUEUE]
@@ -52,7 +52,7 @@ def dead_lettering(metadata: Mapping[str, Any], profile: Profile) -> DeadLetteri
 
 
 def shown(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata as a client sees them: a reserved attribute that is not set, or empty, has its default."""
+    """Return the metadata as a client sees them: a reserved attribute that is not set, or empty, has its default."""
     return {**metadata, **{name: default for name, default in RESERVED.items() if not metadata.get(name)}}
 
 
@@ -87,6 +87,6 @@ def check(metadata: Mapping[str, Any]) -> None:
 
 
 def _integer(metadata: Mapping[str, Any], name: str) -> None:
-    """An empty value of any type passes, as it does in Zaqar."""
+    """Check that the attribute is an integer. An empty value of any type passes, as it does in Zaqar."""
     if metadata.get(name) and not isinstance(metadata[name], int):
         raise Invalid(f"{name} must be integer.")

@@ -28,12 +28,12 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def read_changes(document: Sequence[Any]) -> list[Change]:
-    """The operations of a patch. Raises ``Invalid``, and ``TypeError`` for a path that is no text."""
+    """Read the operations of a patch. Raises ``Invalid``, and ``TypeError`` for a path that is no text."""
     return [_change(raw) for raw in document]
 
 
 def patched(metadata: Mapping[str, Any], changes: Sequence[Change]) -> dict[str, Any]:
-    """The metadata after all the changes.
+    """Return the metadata after all the changes.
 
     Raises ``Conflict`` where one replaces or removes what is not there, and what ``metadata.check`` raises.
     """

@@ -4,8 +4,8 @@
 held against a running Zaqar 23.0.1. ``mongodb`` was held against its driver on a mock of
 the database, ``swift`` is read from its driver's source; both of 23.0.1.
 
-Rules ask for a behaviour and never for the name of a profile. What is peculiar to the
-data structures of the redis driver is in the simulator.
+Rules ask for a behaviour and never for the name of a profile. The peculiarities of
+the redis driver's data structures are in the simulator.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from simulator.activemq.running import Run
 
 
 def simulate(scenario: Mapping[str, Any], random: Random | None = None) -> dict[str, Any]:
-    """Run a scenario, and give what happened as plain JSON values.
+    """Run a scenario and return what happened as plain JSON values.
 
     Args:
         scenario: configuration and steps, as ``docs/activemq.md`` has them.

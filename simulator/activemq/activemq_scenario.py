@@ -28,7 +28,7 @@ class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class PolicyEntry(_Strict, frozen=True, kw_only=True, rename="camel"):
-    """What applies to a queue or topic, as in ``policyEntry``."""
+    """The settings for a queue or topic, as in ``policyEntry``."""
 
     queue: str | None = None
     topic: str | None = None
@@ -66,13 +66,13 @@ class BrokerPart(_Strict, frozen=True, kw_only=True):
 
 
 class _Step(_Strict, frozen=True, kw_only=True, tag_field="do"):
-    """Something that is done; ``at_ms``: not before that time."""
+    """Something that is done, not before ``at_ms``."""
 
     at_ms: Milliseconds | None = None
 
 
 class Connect(_Step, frozen=True, kw_only=True, tag="connect"):
-    """A connection, with the redelivery policy of its consumers.
+    """Open a connection, with the redelivery policy of its consumers.
 
     ``redelivery_policies`` are by destination; ``put_policies`` are put under one without naming it.
     ``prefetch``: how many unread messages a consumer is given.
@@ -88,7 +88,7 @@ class Connect(_Step, frozen=True, kw_only=True, tag="connect"):
 
 
 class OpenSession(_Step, frozen=True, kw_only=True, tag="session"):
-    """A session."""
+    """Open a session."""
 
     session: str
     connection: str
@@ -106,7 +106,7 @@ class ListenerPart(_Strict, frozen=True, kw_only=True):
 
 
 class Consume(_Step, frozen=True, kw_only=True, tag="consumer"):
-    """A consumer; with ``subscription``, of a durable subscription."""
+    """Create a consumer; with ``subscription``, one of a durable subscription."""
 
     consumer: str
     session: str
@@ -116,7 +116,7 @@ class Consume(_Step, frozen=True, kw_only=True, tag="consumer"):
 
 
 class Send(_Step, frozen=True, kw_only=True, tag="send"):
-    """A message is sent."""
+    """Send a message."""
 
     to: str
     body: str = ""
@@ -147,31 +147,31 @@ class Process(_Step, frozen=True, kw_only=True, tag="process"):
 
 
 class Commit(_Step, frozen=True, kw_only=True, tag="commit"):
-    """The session commits."""
+    """Commit the session."""
 
     session: str
 
 
 class Rollback(_Step, frozen=True, kw_only=True, tag="rollback"):
-    """The session rolls back."""
+    """Roll the session back."""
 
     session: str
 
 
 class Recover(_Step, frozen=True, kw_only=True, tag="recover"):
-    """The session, which is not transacted, recovers."""
+    """Recover the session, which is not transacted."""
 
     session: str
 
 
 class Acknowledge(_Step, frozen=True, kw_only=True, tag="acknowledge"):
-    """The last message that a consumer received is acknowledged; with ``client`` all of the session's."""
+    """Acknowledge the last message that a consumer received; with ``client``, all of the session's."""
 
     consumer: str
 
 
 class Close(_Step, frozen=True, kw_only=True, tag="close"):
-    """A consumer, a session or a connection is closed."""
+    """Close a consumer, a session or a connection."""
 
     consumer: str | None = None
     session: str | None = None
@@ -179,38 +179,38 @@ class Close(_Step, frozen=True, kw_only=True, tag="close"):
 
 
 class Disconnect(_Step, frozen=True, kw_only=True, tag="disconnect"):
-    """The socket of a connection breaks."""
+    """Break the socket of a connection."""
 
     connection: str
 
 
 class Unsubscribe(_Step, frozen=True, kw_only=True, tag="unsubscribe"):
-    """A durable subscription ends."""
+    """End a durable subscription."""
 
     client_id: str
     subscription: str
 
 
 class Browse(_Step, frozen=True, kw_only=True, tag="browse"):
-    """Somebody looks at a queue: how many messages there are."""
+    """Look at a queue and count its messages."""
 
     queue: str
 
 
 class Drain(_Step, frozen=True, kw_only=True, tag="drain"):
-    """Somebody takes all messages out of a queue, and shows them."""
+    """Take all messages out of a queue, and show them."""
 
     queue: str
 
 
 class Retry(_Step, frozen=True, kw_only=True, tag="retry"):
-    """The management sends the dead letters of a queue back to where they came from."""
+    """Send the dead letters of a queue back to where they came from, as the management does."""
 
     queue: str
 
 
 class Wait(_Step, frozen=True, kw_only=True, tag="wait"):
-    """Time passes."""
+    """Let time pass."""
 
     ms: Milliseconds
 
@@ -222,7 +222,7 @@ Step = (
 
 
 class Scenario(_Strict, frozen=True, kw_only=True):
-    """The whole of it."""
+    """A whole scenario."""
 
     system: Literal["activemq"] = "activemq"
     title: str = ""
@@ -247,7 +247,7 @@ def read(document: Mapping[str, Any]) -> Scenario:
 
 
 def settings(part: BrokerPart) -> BrokerSettings:
-    """The configuration of the broker, from the scenario or from the ``activemq.xml`` in it."""
+    """Return the configuration of the broker, from the scenario or from the ``activemq.xml`` in it."""
     here = BrokerSettings(
         policies=DestinationMap(_policy_entries(part.policies), _default(part.default_policy)),
         plugins=_plugins(part),
@@ -265,7 +265,10 @@ def settings(part: BrokerPart) -> BrokerSettings:
 
 
 def client_policies(step: Connect, where: str, sent: RedeliveryPolicy | None) -> DestinationMap[RedeliveryPolicy]:
-    """The redelivery policies of a connection; ``sent`` is what it had from the broker, and overrides in part."""
+    """Return the redelivery policies of a connection.
+
+    ``sent`` is the policy that the broker sent it; the step's own fields override that in part.
+    """
     sent_fields = {} if sent is None else msgspec.to_builtins(sent)
     default = _convert(
         {**sent_fields, **(step.redelivery_policy or {})}, RedeliveryPolicy, f"{where}.redelivery_policy"
@@ -284,7 +287,7 @@ def client_policies(step: Connect, where: str, sent: RedeliveryPolicy | None) ->
 
 
 def destination(text: str, where: str) -> Destination:
-    """A destination of a scenario. Raises ``ScenarioError``."""
+    """Read a destination of a scenario. Raises ``ScenarioError``."""
     try:
         return parse_destination(text)
     except ValueError as error:
@@ -299,7 +302,7 @@ def _policy_entries(part: tuple[PolicyEntry, ...]) -> tuple[Entry[DestinationPol
 
 
 def _named(part: PolicyEntry | RedeliveryPolicy, where: str) -> Destination:
-    """The one destination that an entry is for."""
+    """Return the one destination that an entry is for."""
     if part.queue is not None and part.topic is None:
         return destination(f"queue://{part.queue}", f"{where}.queue")
     if part.topic is not None and part.queue is None:
@@ -354,7 +357,7 @@ def _convert(value: Any, to: Any, prefix: str) -> Any:
 
 
 def _hint(problem: str, path: str, value: Any, to: Any) -> str:
-    """What would be right, where msgspec names only what is wrong."""
+    """Say what would be right, where msgspec names only what is wrong."""
     if path.endswith(".do") or (problem.endswith("`do`") and path.startswith(".steps")):
         return f"; expected one of {', '.join(_STEPS)}"
     if path.endswith(".strategy") or problem.endswith("`strategy`"):
@@ -366,7 +369,7 @@ def _hint(problem: str, path: str, value: Any, to: Any) -> str:
 
 
 def _struct_at(path: str, value: Any, to: Any) -> Any:
-    """What stands at a place of a scenario."""
+    """Return the struct that belongs at a place of a scenario."""
     for name, index in re.findall(r"\.(\w+)|\[(\d+|\.{3})\]", path):
         value = None if value is None or index == "..." else value[int(index) if index else name]
     if isinstance(value, Mapping) and value.get("do") in _STEPS:

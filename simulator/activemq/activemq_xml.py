@@ -50,18 +50,18 @@ class Element:
         self.children: list[Element] = []
 
     def named(self, *names: str) -> Iterator[Element]:
-        """The children of these names."""
+        """Return the children with these names."""
         return (child for child in self.children if child.name in names)
 
     def everywhere(self, name: str) -> Iterator[Element]:
-        """It and all below it, those of one name."""
+        """Yield every element of that name: this one, and those at any depth below it."""
         if self.name == name:
             yield self
         for child in self.children:
             yield from child.everywhere(name)
 
     def error(self, problem: str) -> ConfigurationError:
-        """What is wrong with it."""
+        """Return the error for a problem with this element, with its line and name."""
         return ConfigurationError(f"line {self.line}, <{self.name}>: {problem}")
 
 
@@ -111,7 +111,7 @@ def _policy(element: Element) -> DestinationPolicy:
 
 
 def _destination(element: Element) -> Destination:
-    """What an entry is for. ``tempQueue`` and ``tempTopic`` are switches for all of them."""
+    """Return the destination that an entry is for. ``tempQueue`` and ``tempTopic`` are switches for all of them."""
     given = [(kind, element.attributes[kind]) for kind in _KINDS if kind in element.attributes]
     if len(given) != 1:
         raise element.error(f"expected one of {', '.join(_KINDS)}, which the entry is for")
@@ -192,7 +192,7 @@ def _read(element: Element, value: str, to: type, name: str) -> Any:
 
 
 def _struct(element: Element, fields: dict[str, str], to: type[Record]) -> Record:
-    """A value from attributes. Raises ``ConfigurationError`` for one that it does not have."""
+    """Build a value from attributes. Raises ``ConfigurationError`` for one that it does not have."""
     known = {field.encode_name for field in msgspec.structs.fields(to)}
     for name, value in fields.items():
         if name not in known:
@@ -234,7 +234,7 @@ class _Builder(xml.sax.handler.ContentHandler):
         self._locator: Locator | None = None
 
     def setDocumentLocator(self, locator: Locator) -> None:
-        """Take what knows the lines."""
+        """Keep the locator, which knows the lines."""
         self._locator = locator
 
     def startElement(self, name: str, attrs: AttributesImpl) -> None:

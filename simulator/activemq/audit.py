@@ -16,11 +16,11 @@ _STEP = 64
 
 
 class Audit:
-    """What one strategy remembers.
+    """The memory of one strategy.
 
     Args:
         depth: the window of one producer, in messages.
-        producers: of how many producers there is one.
+        producers: of how many producers a window is kept.
     """
 
     def __init__(self, depth: int, producers: int) -> None:
@@ -28,7 +28,7 @@ class Audit:
         self._windows: OrderedDict[str, _Window] = OrderedDict()
 
     def is_duplicate(self, message: Message) -> bool:
-        """Whether it has seen the message; from now on it has."""
+        """Return whether the audit has seen the message, and remember it from now on."""
         window = self._windows.get(message.producer)
         if window is None:
             window = self._windows[message.producer] = _Window(self._depth)
@@ -39,7 +39,7 @@ class Audit:
         return window.note(message.sequence)
 
     def forget(self, message: Message) -> None:
-        """Not to have seen the message."""
+        """Forget the message, as if it had never been seen."""
         window = self._windows.get(message.producer)
         if window is not None:
             window.seen.discard(message.sequence)
@@ -52,7 +52,7 @@ class _Window:
         self.seen: set[int] = set()
 
     def note(self, number: int) -> bool:
-        """Whether the number was noted before; a number behind the window never was."""
+        """Note the number, and return whether it was noted before; a number behind the window never was."""
         if self._first is None:
             self._first = number - number % _STEP
         beyond = number - (self._first + self._size)

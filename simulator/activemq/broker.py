@@ -1,7 +1,7 @@
 """ActiveMQ's broker in virtual time: destinations, dispatch, acknowledgements, expiry and dead letters.
 
-It counts a redelivery only where it learns of one: when a consumer goes away. What
-a client rolls back it does not see.
+It counts a redelivery only where it learns of one: when a consumer goes away. It does
+not see what a client rolls back.
 
 Source: activemq-broker, Queue.removeSubscription, DurableTopicSubscription.deactivate,
 PrefetchSubscription.acknowledge, RegionBroker.sendToDeadLetterQueue.
@@ -76,7 +76,7 @@ class Broker:
             self._enter(msgspec.structs.replace(message, destination=part))
 
     def attach(self, receiver: Receiver, durable_key: str | None = None) -> None:
-        """Begin to give a consumer what is there for it."""
+        """Attach a consumer, and begin to give it the messages that are there for it."""
         for part in parts(receiver.destination):
             if part.is_queue and part.is_pattern:
                 self._on_patterns.append(receiver)
@@ -85,7 +85,7 @@ class Broker:
                 self._dispatch(store)
 
     def detach(self, receivers: Sequence[Receiver], last_delivered: int | None) -> None:
-        """Consumers go away together; what they did not acknowledge goes back, and may be counted.
+        """Detach consumers that go away together; what they did not acknowledge goes back, and may be counted.
 
         ``last_delivered``: the sequence of what was delivered last, or ``LAST_UNKNOWN``, or ``LAST_NONE``.
         """
@@ -107,7 +107,7 @@ class Broker:
                 self._dispatch(store)
 
     def acknowledge(self, receiver: Receiver, acked: Iterable[Held]) -> None:
-        """Remove what a consumer has done with."""
+        """Remove the messages that a consumer is done with."""
         done = {id(held) for held in acked}
         for store, attached in self._attachments(receiver):
             for held in attached.dispatched:
@@ -117,7 +117,7 @@ class Broker:
             self._dispatch(store)
 
     def acked_in_transaction(self, receiver: Receiver, acked: Iterable[Held]) -> None:
-        """A transaction acknowledges messages, which may yet be rolled back, as it is with every rollback.
+        """Take note that a transaction acknowledges messages, which may yet be rolled back; every rollback starts so.
 
         A durable subscription forgets at once how often they were delivered again; a queue does not.
         """
@@ -128,7 +128,7 @@ class Broker:
                     held.counter = 0
 
     def expired_ack(self, receiver: Receiver, held: Held) -> None:
-        """A client found that a message's time is up."""
+        """Expire a message whose time is up, as a client found."""
         for store, attached in self._attachments(receiver):
             if held in attached.dispatched:
                 attached.dispatched.remove(held)
@@ -136,7 +136,7 @@ class Broker:
                 self._dispatch(store)
 
     def redelivered_ack(self, receiver: Receiver, first: Held, last: Held) -> None:
-        """A client is going to deliver again what lies between two messages: nothing changes here.
+        """Check that the messages a client is going to deliver again lie in order; nothing changes here.
 
         Raises ``UncorrelatedError`` as ``poison_ack`` does.
         """
@@ -174,7 +174,7 @@ class Broker:
         raise UncorrelatedError
 
     def returned(self, receiver: Receiver, held: Held, policy: RedeliveryPolicy, cause: str) -> None:
-        """A client gives a message back, for the broker to deliver it again (profile ``document-3.x``)."""
+        """Take a message back from a client, to deliver it again or give it up (profile ``document-3.x``)."""
         for store, attached in self._attachments(receiver):
             if held not in attached.dispatched:
                 continue
@@ -188,13 +188,13 @@ class Broker:
             self._deadlines.set(self._trace.now_ms + delay_ms, partial(self._wait, held, store))
 
     def browse(self, destination: Destination) -> list[Held]:
-        """Look at a queue; what has expired in it is found out by that."""
+        """Look at a queue, which is when the broker finds what has expired in it."""
         store = self.queue(destination)
         self._sweep(store)
         return store.held
 
     def retry(self, destination: Destination) -> int:
-        """Send dead letters back to where they came from; the audit there forgets them. How many it were."""
+        """Send dead letters back to where they came from; the audit there forgets them. Return how many there were."""
         store = self.queue(destination)
         moved = [held for held in store.waiting if held.message.original_destination is not None]
         store.waiting = deque(held for held in store.waiting if held.message.original_destination is None)
@@ -213,7 +213,7 @@ class Broker:
         return len(moved)
 
     def unsubscribe(self, durable_key: str) -> bool:
-        """Forget a durable subscription and its messages; whether there was one."""
+        """Forget a durable subscription and its messages. Return whether there was one."""
         found = self.durable(durable_key)
         if found is None:
             return False
@@ -225,7 +225,7 @@ class Broker:
     # -- where messages are ----------------------------------------------------------------------------------------
 
     def queue(self, destination: Destination) -> Store:
-        """The queue of that name; from now on there is one."""
+        """Return the queue of that name; create it if it does not exist."""
         store = self.queues.get(destination)
         if store is None:
             store = self.queues[destination] = Store(
@@ -237,11 +237,11 @@ class Broker:
         return store
 
     def durable(self, key: str) -> Store | None:
-        """A durable subscription."""
+        """Return the durable subscription with that key; ``None`` if it does not exist."""
         return next((store for store in self.subscriptions if store.durable_key == key), None)
 
     def _stores_of(self, destination: Destination, durable_key: str | None) -> list[Store]:
-        """What a new consumer of a destination takes its messages from."""
+        """Return the stores from which a new consumer of a destination takes its messages."""
         if destination.is_queue:
             if not destination.is_pattern:
                 return [self.queue(destination)]
@@ -292,7 +292,7 @@ class Broker:
         self._dispatch(store)
 
     def _dispatch(self, store: Store) -> None:
-        """Give waiting messages to consumers with room. A consumer that acts at once comes back here: not twice."""
+        """Give waiting messages to consumers with room. A consumer that acts at once comes back here to no effect."""
         if store.dispatching:
             return
         store.dispatching = True
@@ -316,14 +316,14 @@ class Broker:
         return None
 
     def room(self, receiver: Receiver) -> None:
-        """A consumer has read something and may be given more."""
+        """Give a consumer more messages, now that it has read something."""
         for store, _ in self._attachments(receiver):
             self._dispatch(store)
 
     # -- death -----------------------------------------------------------------------------------------------------
 
     def _sweep_later(self, store: Store, new: Iterable[Held]) -> None:
-        """Look for expired messages at the first regular time after one of the new ones' time is up."""
+        """Plan a sweep for the first regular time after one of the new messages expires."""
         period_ms = store.policy.expire_period_ms
         ends = [held.message.expiration_ms for held in new if held.message.expiration_ms]
         if not ends or period_ms <= 0:
@@ -340,7 +340,7 @@ class Broker:
         self._sweep_later(store, store.waiting)
 
     def _sweep(self, store: Store) -> None:
-        """Take out what has expired and no consumer has."""
+        """Take out the messages that have expired and that no consumer has."""
         now_ms = self._trace.now_ms
         expired = [held for held in store.waiting if held.message.expired(now_ms)]
         store.waiting = deque(held for held in store.waiting if not held.message.expired(now_ms))
@@ -352,7 +352,7 @@ class Broker:
         self._die(held, store, expiry_cause(held.message), EXPIRED)
 
     def _die(self, held: Held, store: Store, cause: str, reason: str) -> None:
-        """Dead-letter a message, unless a plugin or the strategy has other plans. The store is rid of it."""
+        """Dead-letter a message, unless a plugin or the strategy decides otherwise. The store no longer has it."""
         message = held.message
         for plugin in reversed(self.settings.plugins):
             verdict = plugins.judge(
@@ -382,7 +382,7 @@ class Broker:
         self._enter(dead_letter(message, to, expiration_ms=strategy.expiration_ms, cause=cause, now_ms=now_ms))
 
     def _audited(self, strategy: Strategy, message: Message) -> bool:
-        """Whether the strategy's audit knows the message; from now on it does."""
+        """Return whether the strategy's audit knows the message, which it does from now on."""
         audit = self._audit(strategy, message.destination)
         return audit is not None and audit.is_duplicate(message)
 
@@ -397,7 +397,7 @@ class Broker:
         return self._audits[key]
 
     def _schedule(self, message: Message, again: plugins.Again) -> None:
-        """Send a copy later. The real scheduler keeps its times to half a second or so; this one to the millisecond."""
+        """Send a copy later, to the millisecond; the real scheduler keeps its times to half a second or so."""
         delay_ms = delay_by_counter_ms(again.policy, again.counter, self._shares(again.policy, again.counter))
         copy = rescheduled(message, counter=again.counter, delay_ms=delay_ms)
         job = f"ID:broker-1:1:1:1:{next(self._jobs)}"
@@ -413,7 +413,7 @@ class Broker:
 
 
 def draw_share(random: Random) -> float:
-    """How far collision avoidance goes: a coin for the direction, then how far."""
+    """Draw how far collision avoidance goes: a coin for the direction, then the distance."""
     sign = 1 if random.random() < 0.5 else -1
     return sign * random.random()
 
@@ -426,7 +426,7 @@ def _range(dispatched: list[Held], first: Held, last: Held) -> list[Held]:
 
 
 def _delivered(dispatched: list[Held], last_delivered: int | None, *, durable: bool) -> list[Held]:
-    """What a consumer that went away had delivered; of one that vanished, all that it had."""
+    """Return what a consumer that went away had delivered; for one that vanished, all that it had."""
     if last_delivered is LAST_UNKNOWN:
         return dispatched
     if durable:

@@ -58,7 +58,7 @@ class Delivery(msgspec.Struct, eq=False):
 
 
 class World(msgspec.Struct, frozen=True):
-    """What all clients share."""
+    """The parts of the simulation that all clients share."""
 
     broker: Broker
     profile: Profile
@@ -152,13 +152,13 @@ class Session:
         self._close_those_waiting()
 
     def close(self) -> None:
-        """Close it; an open transaction is rolled back first."""
+        """Close the session; an open transaction is rolled back first."""
         consumers = list(self.consumers)
         last = self.dispose()
         self.connection.world.broker.detach(consumers, last)
 
     def dispose(self) -> int:
-        """Roll back and close the consumers; the sequence of what was delivered last."""
+        """Roll back and close the consumers. Return the sequence of what was delivered last."""
         if self.closed:
             return LAST_NONE
         last = max((consumer.last_delivered for consumer in self.consumers), default=LAST_NONE)
@@ -237,7 +237,7 @@ class Consumer:
         return delivery
 
     def _next(self) -> Delivery | None:
-        """The next message that is neither expired nor known to the broker as beyond the limit."""
+        """Return the next message that is neither expired nor known to the broker as beyond the limit."""
         while self.unread_messages and not self.stopped and not self.closed:
             delivery = self.unread_messages.popleft()
             if delivery.message.expired(self.world.trace.now_ms):
@@ -285,7 +285,7 @@ class Consumer:
     # -- out -------------------------------------------------------------------------------------------------------
 
     def acknowledge(self, deliveries: list[Delivery]) -> None:
-        """Be done with messages that were delivered."""
+        """Acknowledge messages that were delivered."""
         done = {id(each) for each in deliveries}
         self.delivered = [each for each in self.delivered if id(each) not in done]
         self.world.broker.acknowledge(self, [each.held for each in deliveries])
@@ -308,7 +308,7 @@ class Consumer:
             self._roll_back_each(batch)
 
     def _roll_back_together(self, batch: list[Delivery]) -> None:
-        """The last message of the batch decides for all of it."""
+        """Roll the whole batch back as its last message decides."""
         last = batch[-1]
         delay_ms = self._delay(last)
         for delivery in batch:
@@ -322,7 +322,7 @@ class Consumer:
         self._redeliver(batch, delay_ms)
 
     def _roll_back_each(self, batch: list[Delivery]) -> None:
-        """Each message goes by its own count; those that live wait as long as the last of them."""
+        """Roll back each message by its own count; those that live wait as long as the last of them."""
         delays = {id(delivery): self._delay(delivery) for delivery in batch}
         for delivery in batch:
             delivery.counter += 1
@@ -333,7 +333,7 @@ class Consumer:
             self._redeliver(living, delays[id(living[-1])])
 
     def _delay(self, delivery: Delivery) -> int:
-        """How long to wait before the next redelivery; the message is not counted yet."""
+        """Return how long to wait before the next redelivery; the message is not counted yet."""
         random, policy = self.world.random, self.policy
         if self.world.profile.delays_from == "message":
             drawn = delivery.counter if policy.use_collision_avoidance else 0
@@ -356,7 +356,7 @@ class Consumer:
             self.world.deadlines.set(self.world.trace.now_ms + max(delay_ms, 0), partial(self._deliver_again, batch))
 
     def _deliver_again(self, batch: list[Delivery]) -> None:
-        """Blocking, the messages come first, as they did before; else last, behind what came meanwhile."""
+        """Put the messages back: first and in their order if redelivery blocks, else behind what came meanwhile."""
         if self.closed:
             return
         if self.session.connection.non_blocking:
@@ -390,14 +390,14 @@ class Consumer:
         )
 
     def close(self) -> None:
-        """Close it; with messages of an open transaction, when that ends."""
+        """Close the consumer; if it holds messages of an open transaction, only when that ends."""
         if self.session.transacted and self.delivered:
             self.closes_with_transaction = True
         else:
             self.close_now()
 
     def close_now(self) -> None:
-        """Close it, and tell the broker what was delivered last."""
+        """Close the consumer now, and tell the broker what was delivered last."""
         if not self.closed:
             self.closed = True
             self.session.consumers.remove(self)

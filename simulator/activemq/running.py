@@ -41,7 +41,7 @@ class Run:
         self._sent = self._connected = 0
 
     def result(self) -> dict[str, Any]:
-        """Run it, and tell what happened."""
+        """Run the scenario, and tell what happened."""
         for number, step in enumerate(self._scenario.steps):
             self._trace.step = number
             if step.at_ms is not None:
@@ -60,7 +60,7 @@ class Run:
     # -- time ------------------------------------------------------------------------------------------------------
 
     def _advance(self, until_ms: int) -> None:
-        """Let time pass until then, with what falls due."""
+        """Let time pass until ``until_ms``, and do what falls due on the way."""
         while (deadline := self._deadlines.pop(until_ms)) is not None:
             due_ms, _, act, _ = deadline
             self._trace.now_ms = max(self._trace.now_ms, due_ms)
@@ -68,7 +68,7 @@ class Run:
         self._trace.now_ms = max(self._trace.now_ms, until_ms)
 
     def _wait_for(self, consumer: Consumer, timeout_ms: int) -> Delivery | None:
-        """The next message of a consumer, when it comes in time."""
+        """Return the next message of a consumer if it comes in time, else ``None``."""
         deadline_ms = self._trace.now_ms + timeout_ms
         while (delivery := consumer.take()) is None:
             due_ms = self._deadlines.next_due()
@@ -261,7 +261,7 @@ class Run:
         return found
 
     def _reader(self, name: str, where: str) -> Consumer:
-        """A consumer that receives, and does not listen."""
+        """Return a consumer that receives, and has no listener."""
         found = self._consumer(name, where)
         if found.listener is not None:
             raise ScenarioError(f"{where}.consumer", f"expected a consumer without listener, '{name}' has one")
@@ -286,7 +286,7 @@ class Run:
         return described(delivery.message, delivery.counter, self._trace.now_ms)
 
     def _contents(self) -> dict[str, list[dict[str, Any]]]:
-        """What is left, by queue and by durable subscription."""
+        """Return what is left, by queue and by durable subscription."""
         stores = {str(store.destination): store for store in self._broker.queues.values()}
         stores |= {
             f"{store.destination} {store.durable_key}": store

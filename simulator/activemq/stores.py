@@ -71,7 +71,7 @@ class Store(msgspec.Struct, eq=False, kw_only=True):
     sweep_due_ms: int | None = None
 
     def attachment(self, receiver: Receiver) -> Attached | None:
-        """What the broker knows of a consumer here."""
+        """Return what the broker knows of a consumer here; ``None`` if it is not attached."""
         return next((each for each in self.attached if each.receiver is receiver), None)
 
     @property

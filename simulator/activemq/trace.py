@@ -96,7 +96,7 @@ _WHERE_TO = ("to", "delay_ms")
 
 
 def described(message: Message, counter: int, now_ms: int) -> dict[str, Any]:
-    """A message as a consumer sees it; ``counter``: how often it was delivered again."""
+    """Return a message as a consumer sees it. ``counter`` is how often it was delivered again."""
     return {
         "message": message.message_id,
         "body": message.body,

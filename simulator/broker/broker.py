@@ -35,6 +35,7 @@ class Broker:
         watch: the events about messages to report; unwatched ones cost nothing.
         node: the node's name.
         observer: takes each event as it comes, with the message as it was then, whatever ``watch`` says.
+            It must not raise: the step that it interrupts would be left half done.
     """
 
     def __init__(

@@ -116,7 +116,7 @@ class Handler:
         return not len(self._queue) or (self._retry_point is None and self._scanned_since_work)
 
     def next_us(self) -> int | None:
-        """When it does something by itself; ``None`` after its end."""
+        """Return when the handler next does something by itself; ``None`` after its end."""
         if self.ended_us is not None:
             return None
         due = [self._due_us(self._full_scan_us, FULL_SCAN_INTERVALS * self._retry_interval_s)]
@@ -141,7 +141,7 @@ class Handler:
         self._at_end(now_us)
 
     def arrived(self) -> None:
-        """A message was put on the queue: it may be ahead of where the handler is."""
+        """Take note that a message was put on the queue; it may lie ahead of where the handler is."""
         self._scanned_since_work = False
 
     def _due_us(self, since_us: int, interval_s: int) -> int:
@@ -167,7 +167,7 @@ class Handler:
             self._visit(queued, now_us)
 
     def _at_end(self, now_us: int) -> None:
-        """End, if there has been nothing to do for long enough, and a full scan has shown it."""
+        """End if there has been nothing to do for long enough and a full scan has shown it."""
         while self._wait_s is not None and self._retry_point is None:
             if now_us < self._due_us(self._work_us, self._wait_s):
                 return
@@ -217,7 +217,7 @@ class Handler:
         )
 
     def _ignore(self, queued: Queued, chosen: Chosen | None, now_us: int) -> None:
-        """Leave a message; that is told once, for it stays so."""
+        """Leave a message where it is; that is told once, because it stays so."""
         if queued.position not in self._told_ignored:
             self._told_ignored.add(queued.position)
             self._tell(Visit(time_us=now_us, queued=queued, outcome=Outcome.IGNORED, chosen=chosen))

@@ -1,4 +1,4 @@
-"""A scenario for the dead-letter queue handler: what it says, checked."""
+"""A scenario for the dead-letter queue handler, read and checked."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Scenario(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 def read_scenario(scenario: Mapping[str, Any]) -> Scenario:
-    """The scenario as values. Raises ``ScenarioError`` for a field that is missing, unknown or of a wrong form."""
+    """Read a scenario. Raises ``ScenarioError`` for a field that is missing, unknown or of a wrong form."""
     try:
         return msgspec.convert(scenario, Scenario)
     except msgspec.ValidationError as error:
@@ -100,13 +100,13 @@ def read_scenario(scenario: Mapping[str, Any]) -> Scenario:
 
 
 def _fields(where: str) -> list[str]:
-    """The fields that an object in that place has."""
+    """Return the fields that an object in that place has."""
     kinds: dict[str, type[Struct]] = {"messages": MessageSpec, "outages": Outage, "removals": Removal}
     return [field.encode_name for field in msgspec.structs.fields(kinds.get(where.partition("[")[0], Scenario))]
 
 
 def read_table(scenario: Scenario) -> ParsedTable:
-    """Its rules table; a list holds its lines. Raises ``ScenarioError``."""
+    """Read the rules table of a scenario; a list holds its lines. Raises ``ScenarioError``."""
     text = scenario.rules_table
     try:
         return parse(text if isinstance(text, str) else "\n".join(text))
@@ -115,7 +115,7 @@ def read_table(scenario: Scenario) -> ParsedTable:
 
 
 def read_message(spec: MessageSpec, index: int) -> DeadMessage:
-    """One of its messages, with an MQDLH unless ``data_hex`` says what its data is. Raises ``ScenarioError``."""
+    """Build a message, with an MQDLH unless ``data_hex`` says what its data is. Raises ``ScenarioError``."""
     where = f"messages[{index}]"
     numbers = {
         name: read_number(getattr(spec, name), f"{where}.{keyword}", FAMILIES[keyword])
@@ -147,7 +147,7 @@ def read_message(spec: MessageSpec, index: int) -> DeadMessage:
 
 
 def read_number(value: int | str, where: str, families: tuple[str, ...]) -> int:
-    """A number or the name of one. Raises ``ScenarioError`` for a name that no family has."""
+    """Read a number or the name of one. Raises ``ScenarioError`` for a name that no family has."""
     number = value if isinstance(value, int) else number_of(value, families)
     if number is None:
         names = " or ".join(families)
@@ -156,12 +156,12 @@ def read_number(value: int | str, where: str, families: tuple[str, ...]) -> int:
 
 
 def read_result(value: int | str, where: str) -> int:
-    """The reason code of a put: 0 for ``OK``. Raises ``ScenarioError``."""
+    """Read the reason code of a put: 0 for ``OK``. Raises ``ScenarioError``."""
     return 0 if value in OK_NAMES else read_number(value, where, ("MQRC_",))
 
 
 def _data(spec: MessageSpec, numbers: Mapping[str, int], where: str) -> bytes:
-    """The MQDLH and the body."""
+    """Return the MQDLH and the body."""
     if spec.data_hex is not None:
         try:
             return bytes.fromhex(spec.data_hex)

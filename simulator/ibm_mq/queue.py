@@ -59,16 +59,16 @@ class DeadLetterQueue:
         return queued
 
     def after(self, position: Position | None) -> Queued | None:
-        """The first message behind a position, the first of all for ``None``; ``None`` at the end."""
+        """Return the first message behind a position (``None``: the first of all); ``None`` at the end."""
         index = 0 if position is None else bisect_right(self._positions, position)
         return self._queued[self._positions[index]] if index < len(self._positions) else None
 
     def at(self, position: Position) -> Queued:
-        """The message with that position. Raises ``KeyError`` when it has gone."""
+        """Return the message with that position. Raises ``KeyError`` if it has gone."""
         return self._queued[position]
 
     def remove(self, position: Position) -> None:
-        """Take a message from the queue. Raises ``KeyError`` when it has gone."""
+        """Take a message from the queue. Raises ``KeyError`` if it has gone."""
         del self._queued[position]
         del self._positions[bisect_left(self._positions, position)]
 

@@ -1,4 +1,4 @@
-"""A scenario run in virtual time: messages arrive, the handler works, the trace tells it."""
+"""Runs a scenario in virtual time: messages arrive, the handler works, the trace records it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class _Simulation:
         self._handler: Handler | None = None
 
     def run(self) -> dict[str, Any]:
-        """Go from one time at which something happens to the next."""
+        """Go from one time at which something happens to the next, and return the trace."""
         self._happen()
         self._start()
         while (next_us := self._next_us()) is not None:
@@ -157,7 +157,7 @@ class _Simulation:
         return result
 
     def _result(self, put: Put, time_us: int) -> int:
-        """How a put ends: as listed, then by the outages; a blank queue is unknown."""
+        """Decide how a put ends: as listed, then by the outages; a blank queue is unknown."""
         if self._results:
             return self._results.popleft()
         if not put.queue:

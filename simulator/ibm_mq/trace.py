@@ -1,4 +1,4 @@
-"""What the handler did, as plain JSON values: events, visits, operator messages, and what is where in the end."""
+"""Records what the handler did as plain JSON values: events, visits, operator messages, and the final queues."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HANDLER = "handler"
 
 
 def reason_name(code: int) -> str:
-    """The name of a reason code; ``OK`` for 0, the number where there is no name."""
+    """Return the name of a reason code: ``OK`` for 0, the number if it has no name."""
     return "OK" if code == 0 else name_of(code, ("MQRC_", "MQFB_")) or str(code)
 
 
@@ -39,7 +39,7 @@ class Trace:
         self.operator_messages: list[dict[str, Any]] = []
 
     def arrived(self, queued: Queued, time_us: int) -> None:
-        """A message was put on the dead-letter queue."""
+        """Record that a message was put on the dead-letter queue."""
         try:
             reason = reason_name(header_of(queued.message).reason)
         except MqdlhError:
@@ -47,15 +47,15 @@ class Trace:
         self._event(Event.DEAD_LETTERED, queued.name, time_us, self._queue, reason=reason)
 
     def taken(self, queued: Queued, time_us: int) -> None:
-        """Another application took a message from the dead-letter queue."""
+        """Record that another application took a message from the dead-letter queue."""
         self._event(Event.ACKED, queued.name, time_us, self._queue, detail="taken by another application")
 
     def operator(self, code: str, text: str, time_us: int) -> None:
-        """A message to the operator."""
+        """Record a message to the operator."""
         self.operator_messages.append({"time_ms": _ms(time_us), "code": code, "text": text})
 
     def visited(self, visit: Visit) -> None:
-        """The handler visited a message."""
+        """Record that the handler visited a message."""
         self._tell_operator(visit)
         if visit.outcome == Outcome.NOT_HANDLED:
             self._event(Event.HELD, visit.queued.name, visit.time_us, self._queue, detail=visit.problem)
@@ -140,7 +140,7 @@ def _put(put: Put) -> dict[str, Any]:
 
 
 def put_message(name: str, put: Put) -> dict[str, Any]:
-    """A message on the queue that it was put to."""
+    """Describe a message on the queue that it was put to."""
     return {
         "message": name,
         "with_mqdlh": put.with_header,

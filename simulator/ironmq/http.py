@@ -66,7 +66,7 @@ def app(
     seed: int = 0,
     tell: Callable[[Happened], None] | None = None,
 ) -> Starlette:
-    """An IronMQ without queues.
+    """Build the API of an IronMQ that has no queues yet.
 
     Args:
         clock: the time; by default wall time. A ``VirtualClock`` stands still until it is moved over HTTP.
@@ -118,7 +118,7 @@ def _authorize(request: Request, token: str | None) -> None:
 
 
 def _query(request: Request) -> dict[str, Any]:
-    """The query's parameters, those that are numbers as such."""
+    """Return the parameters of the query, those that are numbers as such."""
     given: dict[str, Any] = dict(request.query_params)
     for name in _NUMBERS_OF_QUERIES:
         if _NUMBER.fullmatch(given.get(name, "")):

@@ -118,11 +118,11 @@ class Delete(Step, tag="delete"):
 
 
 class OutOfReach(Step, tag="out_of_reach"):
-    """All replicas of the queue go offline."""
+    """Take all replicas of the queue offline."""
 
 
 class InReach(Step, tag="in_reach"):
-    """They come back."""
+    """Bring the replicas back."""
 
 
 AnyStep = (
@@ -154,7 +154,7 @@ _EXPECTED = {".do": f"expected one of {_DOINGS}", ".reservation": "expected 'las
 
 
 def read(document: Mapping[str, Any]) -> Scenario:
-    """The scenario in a document. Raises ``ScenarioError``."""
+    """Read a scenario from a document. Raises ``ScenarioError``."""
     try:
         scenario = msgspec.convert(document, type=Scenario)
     except msgspec.ValidationError as error:

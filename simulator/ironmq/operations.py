@@ -102,18 +102,18 @@ def post(project: Project, call: Call) -> Answer:
 
 
 def reserve(project: Project, call: Call) -> Answer:
-    """Reserve messages. Does not wait; whoever calls may call again."""
+    """Reserve messages. Does not wait: the caller may call again."""
     found = project.reserve(call.queue, requests.reserve(call.request), call.now_us)
     return 200, {"messages": [_reservation(stored) for stored in found]}
 
 
 def get(project: Project, call: Call) -> Answer:
-    """One message."""
+    """Return one message."""
     return 200, {"message": _shown(project.message(call.queue, call.message, call.now_us))}
 
 
 def peek(project: Project, call: Call) -> Answer:
-    """The next messages."""
+    """Return the next messages, without reserving them."""
     n = whole(call.request, "n", 1, requests.BATCH_MAX, 1)
     return 200, {"messages": [_shown(message) for message in project.peek(call.queue, n, call.now_us)]}
 

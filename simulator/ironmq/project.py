@@ -67,7 +67,7 @@ class Project:
                 self._return(due.queue, due.stored, due.time_us, at_front=due.then == Then.TO_FRONT)
 
     def next_due_us(self) -> int | None:
-        """When something next happens by itself; ``None``: nothing will."""
+        """Return when something next happens by itself; ``None`` if nothing will."""
         return self._timers.next_due_us()
 
     def _expire(self, queue: Queue, stored: Stored, time_us: int) -> None:
@@ -113,7 +113,7 @@ class Project:
         del self.queues[name]
 
     def queue(self, name: str, now_us: int) -> Queue:
-        """The queue of that name, as it is now."""
+        """Return the queue of that name, as it is now."""
         self.settle(now_us)
         queue = self.queues.get(name)
         if queue is None:
@@ -186,7 +186,7 @@ class Project:
         self._tell(Event.DELIVERED, queue, stored, now_us)
 
     def _hold(self, queue: Queue, stored: Stored, timeout_s: int | None, now_us: int) -> None:
-        """Count, and begin a new reservation."""
+        """Count the reservation, and begin it."""
         stored.message = counted(stored.message)
         stored.reservation_id = f"{self._random.getrandbits(128):032x}"
         seconds = queue.settings.message_timeout_s if timeout_s is None else timeout_s
@@ -209,11 +209,11 @@ class Project:
         self._put(target, Stored(stored.uid, dead_letter(stored.message, target.settings, now_us)), now_us)
 
     def message(self, name: str, message_id: str, now_us: int) -> Message:
-        """A message by its id, whoever has it reserved."""
+        """Return a message by its id, whoever has it reserved."""
         return _found(self.queue(name, now_us), message_id).message
 
     def peek(self, name: str, n: int, now_us: int) -> list[Message]:
-        """The next messages that can be reserved."""
+        """Return the next messages that can be reserved."""
         available = self.queue(name, now_us).available.values()
         return [stored.message for _, stored in zip(range(n), available, strict=False)]
 

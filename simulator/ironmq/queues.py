@@ -47,7 +47,7 @@ class Queue:
         self.is_reachable = True
 
     def holds(self, stored: Stored) -> bool:
-        """Whether this very copy is on the queue."""
+        """Return whether this very copy is on the queue."""
         return self.messages.get(stored.message.id) is stored
 
     def add(self, stored: Stored) -> None:

@@ -52,7 +52,7 @@ class Service:
         self._alarm: asyncio.TimerHandle | None = None
 
     def project(self, name: str) -> Project:
-        """The project of that name; every name has one."""
+        """Return the project of that name; every name has one."""
         if name not in self._projects:
             self._projects[name] = Project(name, seed=self._seed, tell=self._tell)
         return self._projects[name]
@@ -80,7 +80,7 @@ class Service:
                 self._waiting.remove(waiting)
 
     def look(self) -> None:
-        """Do what is due, and answer those who need wait no longer."""
+        """Do what is due, and answer those who need not wait any longer."""
         now_us = self.clock.now_us()
         for project in self._projects.values():
             project.settle(now_us)
@@ -111,7 +111,7 @@ class Service:
             self._alarm = asyncio.get_running_loop().call_later(seconds, self.look)
 
     def next_due_us(self) -> int | None:
-        """When something next happens by itself; ``None``: nothing will."""
+        """Return when something next happens by itself; ``None`` if nothing will."""
         dues = [due for project in self._projects.values() if (due := project.next_due_us()) is not None]
         return min(dues + [waiting.until_us for waiting in self._waiting], default=None)
 

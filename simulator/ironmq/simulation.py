@@ -79,7 +79,7 @@ class _Run:
         }
 
     def _timed(self) -> Iterator[tuple[int, int, form.AnyStep]]:
-        """The steps in order of time, each with its time and its place in the scenario."""
+        """Return the steps in order of time, each with its time and its place in the scenario."""
         times = (
             (_us(step.at_s) + turn * _us(step.every_s), index, step)
             for index, step in enumerate(self._scenario.steps)
@@ -196,7 +196,7 @@ def _left(queue: Queue, names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _in_order(queue: Queue) -> Iterator[Stored]:
-    """Those that can be reserved in their order, then those that cannot."""
+    """Return the messages that can be reserved, in their order, then those that cannot."""
     yield from queue.available.values()
     yield from (stored for stored in queue.messages.values() if stored.message.id not in queue.available)
 

@@ -1,4 +1,4 @@
-"""One call of the API: what each of them needs."""
+"""One call of the API, with all that any of them needs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def formatted(message: Shown, base: str, claim_id: str | None) -> dict[str, Any]:
-    """A message as answers show it; counts of claims are not shown. ``base`` is the path of its queue."""
+    """Return a message as answers show it, without its claim count. ``base`` is the path of its queue."""
     claim = f"?claim_id={claim_id}" if claim_id else ""
     return {
         "id": message["id"],

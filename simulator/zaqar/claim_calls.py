@@ -47,7 +47,7 @@ def post(call: Call) -> Answer:
 
 
 def get(call: Call) -> Answer:
-    """A claim and its messages."""
+    """Show a claim and its messages."""
     try:
         found = call.store.claim_info(call.project, call.queue, call.item, call.now_us)
     except Missing as error:

@@ -269,7 +269,7 @@ class DocumentStore(Store):
         del self._places[stored.project, stored.queue][stored.message.id], self._all[stored.message.id]
 
     def _hands_out(self, stored: _Stored, was: Message, rule: DeadLettering | None, now_us: int) -> bool:
-        """Whether the claim hands a message out; else it has moved it away."""
+        """Return whether the claim hands the message out; if not, it has moved it away."""
         if rule is not None and claims.exhausted(was, rule):
             self._move(stored, was, rule, now_us)
             return False
@@ -293,7 +293,7 @@ class DocumentStore(Store):
         self._put(stored)
 
     def _there(self, project: str, queue: str, claim_id: str) -> _Claim | None:
-        """The claim, if it has not ended and this queue knows it."""
+        """Return the claim, if it has not ended and this queue knows it."""
         claim = self._claims.get(claim_id)
         if claim is None or claim.project != project:
             return None
@@ -309,7 +309,7 @@ class DocumentStore(Store):
         return claim
 
     def _refuse_deletion(self, stored: _Stored, claim_id: str, held: bool) -> None:
-        """Raise what a wrong claim id deserves."""
+        """Raise the error that a wrong claim id deserves."""
         if not self.profile.claim_is_its_messages:
             self._existing(stored.project, stored.queue, claim_id)
         free = stored.message.claim_id is None if self.profile.rewrites else not held

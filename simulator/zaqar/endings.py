@@ -11,7 +11,7 @@ from simulator.deadlines import Deadlines
 
 
 class Ends(StrEnum):
-    """What ends by itself: a message, a claim's hold on one, or a claim."""
+    """The things that end by themselves: a message, a claim's hold on one, or a claim."""
 
     MESSAGE = "message"
     HOLD = "hold"
@@ -40,7 +40,7 @@ class Endings:
         self._waiting: set[Ending] = set()
 
     def add(self, ending: Ending) -> None:
-        """Remember one, once. One that is overtaken stays here: whoever gets it looks whether it still holds."""
+        """Remember an ending, once. An overtaken one stays here: whoever gets it checks whether it still holds."""
         if ending in self._waiting:
             return
         self._waiting.add(ending)

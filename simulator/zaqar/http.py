@@ -32,7 +32,7 @@ def app(
     seed: int = 0,
     tell: Callable[[Happened], None] | None = None,
 ) -> Starlette:
-    """A Zaqar without queues.
+    """Build the API of a Zaqar that has no queues yet.
 
     Args:
         profile: a name of ``dlx.zaqar.PROFILES``.
@@ -82,7 +82,7 @@ def app(
 
 
 def _every_method(path: str, endpoint: Callable[[HttpRequest], Awaitable[Response]]) -> Route:
-    """Zaqar itself says which methods there are."""
+    """Route every method to one endpoint: Zaqar itself says which methods there are."""
     return Route(path, endpoint, methods=["GET", "HEAD", "PUT", "POST", "PATCH", "DELETE", "OPTIONS"])
 
 

@@ -22,7 +22,7 @@ class Ids:
 
     @contextlib.contextmanager
     def asked(self, kind: str, ids: Iterable[str | None]) -> Iterator[None]:
-        """Meanwhile, let the next of that kind (``message``, ``claim``) be these; ``None`` is any."""
+        """Use these as the next ids of that kind (``message``, ``claim``) while the context lasts; ``None`` is any."""
         self._asked[kind].extend(ids)
         try:
             yield
@@ -30,11 +30,11 @@ class Ids:
             self._asked[kind].clear()
 
     def message(self) -> str:
-        """The id of a new message."""
+        """Return the id of a new message."""
         return self._next("message")
 
     def claim(self) -> str:
-        """The id of a new claim."""
+        """Return the id of a new claim."""
         return self._next("claim")
 
     def _next(self, kind: str) -> str:

@@ -57,14 +57,14 @@ def post(call: Call) -> Answer:
 
 
 def list_all(call: Call) -> Answer:
-    """Messages of a queue: those with the given ids, or page by page."""
+    """List messages of a queue: those with the given ids, or page by page."""
     asked = Parameters(call.request.query)
     ids = asked.list("ids")
     return _page(call, asked) if ids is None else _by_id(call, ids)
 
 
 def get(call: Call) -> Answer:
-    """One message."""
+    """Show one message."""
     try:
         message = call.store.get(call.project, call.queue, call.item, call.now_us)
     except Missing as error:
@@ -73,7 +73,7 @@ def get(call: Call) -> Answer:
 
 
 def delete(call: Call) -> Answer:
-    """Delete one message; one that is claimed by the id of its claim."""
+    """Delete one message; a claimed one needs the id of its claim."""
     claim_id = Parameters(call.request.query).text("claim_id")
     try:
         call.store.delete(call.project, call.queue, call.item, claim_id, call.now_us)

@@ -48,7 +48,7 @@ def put(call: Call) -> Answer:
 
 
 def get(call: Call) -> Answer:
-    """The metadata; of a queue that was never created, the defaults."""
+    """Show the metadata; the defaults for a queue that was never created."""
     known = call.store.queue_exists(call.project, call.queue)
     return Answer(200, metadata.shown(call.store.metadata(call.project, call.queue) if known else {}))
 
@@ -88,7 +88,7 @@ def delete(call: Call) -> Answer:
 
 
 def list_all(call: Call) -> Answer:
-    """The queues of the project, page by page."""
+    """List the queues of the project, page by page."""
     asked = Parameters(call.request.query)
     marker, limit = asked.text("marker"), asked.integer("limit")
     detailed, name, counted = asked.boolean("detailed"), asked.text("name"), asked.boolean("with_count")
@@ -109,7 +109,7 @@ def list_all(call: Call) -> Answer:
 
 
 def stats(call: Call) -> Answer:
-    """How many messages there are, and the oldest and newest."""
+    """Show how many messages there are, and the oldest and newest."""
     try:
         found = call.store.stats(call.project, call.queue, call.now_us)
     except Missing:

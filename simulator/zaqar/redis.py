@@ -56,7 +56,7 @@ class RedisStore(Store):
         self._claim_sets: dict[str, dict[str, None]] = {}
 
     def queues(self, project: str, marker: str | None, limit: int) -> list[tuple[str, dict[str, Any]]]:
-        """As the driver lists them: a marker that is the very first queue is overlooked, and names end at a dot."""
+        """List queues as the driver does: a marker that is the very first queue is overlooked; names end at a dot."""
         found = sorted(name for owner, name in self._queues if owner == project)
         start = found.index(marker) if marker in found else 0
         page = found[start + 1 if start else 0 :][:limit]
@@ -93,7 +93,7 @@ class RedisStore(Store):
         return found, found[-1]["id"] if found else ""
 
     def get_many(self, project: str, queue: str, message_ids: Sequence[str], now_us: int) -> list[Shown]:
-        """As the driver does it: without a look at whether a message has expired."""
+        """Return the messages as the driver does: without checking whether they have expired."""
         if not self.queue_exists(project, queue):
             return []
         known = [self._hashes[id].message for id in message_ids if id in self._hashes]
@@ -285,7 +285,7 @@ class RedisStore(Store):
         return id in self._hashes and not self._hashes[id].message.held(now_s)
 
     def _take(self, key: str, claim_id: str, terms: Terms, limit: int, now_us: int) -> Iterator[_Hash]:
-        """The messages that a claim takes: what follows the first free one, whether free or not."""
+        """Yield the messages that a claim takes: what follows the first free one, whether free or not."""
         now_s, gone, found, taken = now_us // SECOND_US, [], False, 0
         for id in list(self._sets.get(key, ())):
             if taken == limit:
@@ -335,7 +335,7 @@ class RedisStore(Store):
         self._tell(Event.ACKED, now_us, project, message_id, stored.queue, claim_id)
 
     def _existing(self, project: str, queue: str, claim_id: str, now_us: int) -> _Claim:
-        """The claim. Raises ``Missing``, and ``Failed`` once redis has dropped it and its queue still names it."""
+        """Return the claim. Raises ``Missing``, and ``Failed`` if redis has dropped it but its queue still names it."""
         named = self._claim_sets.get(_claims_key(project, queue), {})
         if not self.queue_exists(project, queue) or claim_id not in named:
             raise no_claim(project, queue, claim_id)

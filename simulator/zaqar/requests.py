@@ -56,27 +56,27 @@ class Refused(Exception):
 
 
 def bad_api(description: str) -> Refused:
-    """A request that asks for what cannot be."""
+    """Return the refusal of a request that asks for what cannot be."""
     return Refused(400, TITLE_API, description)
 
 
 def bad_body(description: str) -> Refused:
-    """A body that cannot be read."""
+    """Return the refusal of a body that cannot be read."""
     return Refused(400, TITLE_BODY, description)
 
 
 def not_found(description: str) -> Refused:
-    """Something that is not there."""
+    """Return the refusal for something that does not exist."""
     return Refused(404, "Not found", description)
 
 
 def unavailable(what: str) -> Refused:
-    """The driver failed; ``what`` such as ``Claim could not be created.``"""
+    """Return the refusal for a driver that failed; ``what`` is such as ``Claim could not be created.``"""
     return Refused(503, "Service temporarily unavailable", f"{what} Please try again in a few seconds.")
 
 
 def unforeseen(error: TypeError) -> Refused:
-    """A value of a type that Zaqar meets unprepared: its answer is Python's own complaint."""
+    """Return the answer to a value of a type that Zaqar does not expect: Python's own complaint."""
     return Refused(500, "Internal server error", str(error))
 
 
@@ -89,16 +89,16 @@ class Parameters:
             self._values.setdefault(name, []).extend(part for part in text.split(",") if part)
 
     def text(self, name: str) -> str | None:
-        """Its value, the last where there are several; ``None`` without it."""
+        """Return the value of a parameter, the last if there are several; ``None`` without one."""
         values = self._values.get(name)
         return values[-1] if values else None
 
     def list(self, name: str) -> list[str] | None:
-        """All of its values; ``None`` without it."""
+        """Return all values of a parameter; ``None`` without one."""
         return self._values.get(name) or None
 
     def integer(self, name: str) -> int | None:
-        """Its value as an integer. Raises ``Refused``."""
+        """Return the value as an integer. Raises ``Refused``."""
         value = self._only(name)
         try:
             return None if value is None else int(value)
@@ -106,7 +106,7 @@ class Parameters:
             raise _bad_parameter(name, "The value must be an integer.") from None
 
     def boolean(self, name: str) -> bool | None:
-        """Its value as a truth value. Raises ``Refused``."""
+        """Return the value as a truth value. Raises ``Refused``."""
         value = self._only(name)
         if value is not None and value not in _TRUE | _FALSE:
             raise _bad_parameter(name, 'The value of the parameter must be "true" or "false".')
@@ -120,13 +120,13 @@ class Parameters:
 
 
 def query_text(parameters: Mapping[str, Any]) -> str:
-    """The parameters as they stand in a link, with the question mark."""
+    """Write the parameters as they stand in a link, with the question mark."""
     values = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in parameters.items()}
     return "?" + "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in values.items())
 
 
 def read_json(body: bytes | None) -> Any:
-    """The document of a body: an object or an array. Raises ``Refused``."""
+    """Read the document of a body, which must be an object or an array. Raises ``Refused``."""
     if body is None:
         raise bad_body("Request body can not be empty")
     try:
@@ -141,21 +141,23 @@ def read_json(body: bytes | None) -> Any:
 
 
 def an_object(document: Any) -> dict[str, Any]:
-    """The document, which must be an object. Raises ``Refused``."""
+    """Return the document, which must be an object. Raises ``Refused``."""
     if not isinstance(document, dict):
         raise bad_body("Document type not supported.")
     return document
 
 
 def an_array(document: Any) -> list[Any]:
-    """The document, which must be an array. Raises ``Refused``."""
+    """Return the document, which must be an array. Raises ``Refused``."""
     if not isinstance(document, list):
         raise bad_body("Document type not supported.")
     return document
 
 
 def fields(document: Any, spec: Sequence[tuple[str, type | None, Any]]) -> dict[str, Any]:
-    """The fields of an object that are known: name, type (``None``: any), and default (``None``: must be there).
+    """Return the known fields of an object.
+
+    ``spec`` has their name, type (``None``: any), and default (``None``: the field must be there).
 
     Raises ``Refused``.
     """

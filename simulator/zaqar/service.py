@@ -72,7 +72,7 @@ class Zaqar:
         self.store: Store = RedisStore(self.ids) if profile == "redis" else DocumentStore(PROFILES[profile], self.ids)
 
     def pass_time(self, now_us: int) -> None:
-        """Let happen what has become due by ``now_us``, microseconds since 1970."""
+        """Let everything happen that is due by ``now_us``, microseconds since 1970."""
         self.store.pass_time(now_us)
 
     def handle(self, request: Request, now_us: int) -> Answer:

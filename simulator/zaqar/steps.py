@@ -39,11 +39,11 @@ class Step(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, tag_field="
     at_s: Seconds | None = None
 
     def asked(self) -> Asked | None:
-        """The request that it makes, if it makes one."""
+        """Return the request that the step makes; ``None`` if it makes none."""
         return None
 
     def ids(self) -> list[str]:
-        """The ids that it gives."""
+        """Return the ids that the step gives."""
         asked = self.asked()
         return [id for id in asked.ids if id is not None] if asked else []
 

@@ -1,4 +1,4 @@
-"""What a storage driver of Zaqar offers, and what all of them share: queues, ids, the journal.
+"""The interface of Zaqar's storage drivers, and the parts that all of them share: queues, ids, the journal.
 
 ``now_us`` is microseconds since 1970. Zaqar keeps whole seconds, so nearly everything
 happens at the start of one.
@@ -98,22 +98,22 @@ class Store(ABC):
         return True
 
     def set_metadata(self, project: str, queue: str, metadata: Mapping[str, Any]) -> None:
-        """Replace all of its metadata. Raises ``Missing``."""
+        """Replace all metadata of the queue. Raises ``Missing``."""
         self.metadata(project, queue)
         self._queues[project, queue] = dict(metadata)
 
     def delete_queue(self, project: str, queue: str, now_us: int) -> None:
-        """Delete it with its messages; nothing happens where it is not there."""
+        """Delete the queue with its messages; do nothing if it does not exist."""
         self._queues.pop((project, queue), None)
         self._delete_messages(project, queue, now_us)
 
     def queues(self, project: str, marker: str | None, limit: int) -> list[tuple[str, dict[str, Any]]]:
-        """Names and metadata of the project's queues after the marker, by name."""
+        """Return the names and metadata of the project's queues after the marker, by name."""
         found = sorted(name for owner, name in self._queues if owner == project)
         return [(name, self._queues[project, name]) for name in found if marker is None or name > marker][:limit]
 
     def pass_time(self, now_us: int) -> None:
-        """Let happen what has become due by ``now_us``: messages expire, and claims run out."""
+        """Let everything happen that is due by ``now_us``: messages expire, and claims run out."""
         ends = {Ends.MESSAGE: self._message_ends, Ends.HOLD: self._hold_ends, Ends.CLAIM: self._claim_ends}
         for ending in self._endings.due(now_us):
             ends[ending.ends](ending)
@@ -122,11 +122,11 @@ class Store(ABC):
 
     @abstractmethod
     def post(self, project: str, queue: str, drafts: Sequence[Draft], client: str, now_us: int) -> list[str]:
-        """Put messages into a queue; their ids."""
+        """Put messages into a queue, and return their ids."""
 
     @abstractmethod
     def page(self, project: str, queue: str, page: Page, now_us: int) -> tuple[list[Shown], str]:
-        """Messages of a queue that is there, the oldest first, and the next marker. Raises ``Failed``."""
+        """Return messages of an existing queue, the oldest first, and the next marker. Raises ``Failed``."""
 
     @abstractmethod
     def get(self, project: str, queue: str, message_id: str, now_us: int) -> Shown:
@@ -142,7 +142,7 @@ class Store(ABC):
 
     @abstractmethod
     def delete(self, project: str, queue: str, message_id: str, claim_id: str | None, now_us: int) -> None:
-        """Delete one message; nothing happens where it is not there.
+        """Delete one message; do nothing if it does not exist.
 
         Raises ``Claimed`` without the claim that holds it, ``NotClaimed`` and ``ClaimMissing`` for a wrong one.
         """
@@ -168,7 +168,7 @@ class Store(ABC):
 
     @abstractmethod
     def claim_info(self, project: str, queue: str, claim_id: str, now_us: int) -> dict[str, Any]:
-        """Its ``age`` and ``ttl``, and its ``messages``. Raises ``Missing`` and ``Failed``."""
+        """Return the claim's ``age`` and ``ttl``, and its ``messages``. Raises ``Missing`` and ``Failed``."""
 
     @abstractmethod
     def renew(self, project: str, queue: str, claim_id: str, terms: Terms, now_us: int) -> None:
@@ -176,15 +176,15 @@ class Store(ABC):
 
     @abstractmethod
     def release(self, project: str, queue: str, claim_id: str, now_us: int) -> None:
-        """Give its messages back; nothing happens where it is not there. Raises ``Failed``."""
+        """Give the messages of a claim back; do nothing if it does not exist. Raises ``Failed``."""
 
     @abstractmethod
     def contents(self, now_us: int) -> dict[str, list[dict[str, Any]]]:
-        """All messages by ``PROJECT/QUEUE``, with what no answer shows: counts, claims, when they end."""
+        """Return all messages by ``PROJECT/QUEUE``, with what no answer shows: counts, claims, when they end."""
 
     @abstractmethod
     def look(self, project: str, message_id: str, now_us: int) -> dict[str, Any]:
-        """One message as the driver keeps it, in seconds from now, and the queues that list it."""
+        """Return one message as the driver keeps it, in seconds from now, and the queues that list it."""
 
     def end_claims(self, now_us: int) -> None:
         """Turn back the end of every running claim to a second ago, as by hand in the database."""
@@ -258,12 +258,12 @@ class Store(ABC):
 
 
 def _still_holds(message: Message, ending: Ending) -> bool:
-    """Whether it is still the claim of the ending that holds the message until then."""
+    """Return whether the claim of the ending still holds the message until then."""
     return message.claim_id == ending.claim and message.claim_expires_s * SECOND_US == ending.at_us
 
 
 def shown(message: Message, age_s: float) -> Shown:
-    """The message as a driver hands it to the API."""
+    """Return the message as a driver hands it to the API."""
     return {
         "id": message.id,
         "age": age_s,
@@ -275,5 +275,5 @@ def shown(message: Message, age_s: float) -> Shown:
 
 
 def created(created_s: int) -> str:
-    """A moment as Zaqar prints it."""
+    """Format a moment as Zaqar prints it."""
     return datetime.fromtimestamp(created_s, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

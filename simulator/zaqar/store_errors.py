@@ -1,4 +1,4 @@
-"""What a store cannot do. The service makes answers of these."""
+"""The errors of a store. The service makes answers of these."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Claimed(PermissionError):
 
 
 class NotClaimed(PermissionError):
-    """A claim was named for a message that none holds."""
+    """A claim was named for a message that no claim holds."""
 
 
 class Failed(RuntimeError):
@@ -34,5 +34,5 @@ def no_message(project: str, queue: str, message_id: str) -> Missing:
 
 
 def no_claim(project: str, queue: str, claim_id: str) -> ClaimMissing:
-    """What is raised for a claim that is not there."""
+    """Return the error for a claim that does not exist."""
     return ClaimMissing(f"Claim {claim_id} does not exist in queue {queue} for project {project}")

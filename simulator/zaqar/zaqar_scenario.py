@@ -1,4 +1,4 @@
-"""What an application does with Zaqar and when: read from plain values, run in virtual time, told.
+"""A scenario of what an application does with Zaqar and when: read from plain values and run in virtual time.
 
 ``docs/zaqar.md`` describes the form.
 """
@@ -54,7 +54,7 @@ class Scenario(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 def read(document: Mapping[str, Any]) -> Scenario:
-    """The scenario of a document. Raises ``ScenarioError``."""
+    """Read a scenario from a document. Raises ``ScenarioError``."""
     try:
         scenario = msgspec.convert(dict(document), Scenario)
     except msgspec.ValidationError as error:
@@ -74,7 +74,7 @@ def read(document: Mapping[str, Any]) -> Scenario:
 
 
 def simulate(scenario: Mapping[str, Any]) -> dict[str, Any]:
-    """Run a scenario in virtual time; the trace, as plain JSON values. Raises ``ScenarioError``."""
+    """Run a scenario in virtual time and return the trace as plain JSON values. Raises ``ScenarioError``."""
     run = _Run(read(scenario))
     run.run()
     return run.trace()
@@ -90,7 +90,7 @@ class _Run:
         self._answers: list[dict[str, Any]] = []
 
     def run(self) -> None:
-        """Run all of it."""
+        """Run all steps of the scenario."""
         for name, metadata in self._scenario.queues.items():
             answer = self._ask(Create(queue=name, metadata=metadata).asked())
             if answer.status != 201:
@@ -106,7 +106,7 @@ class _Run:
             self._to(self._scenario.until_s, "until_s")
 
     def trace(self) -> dict[str, Any]:
-        """What happened, what was answered, and what is left."""
+        """Tell what happened, what was answered, and what is left."""
         contents = self._zaqar.store.contents(self._now_us)
         own = f"{self._scenario.project}/"
         return {
@@ -129,7 +129,7 @@ class _Run:
         self._zaqar.pass_time(at_us)
 
     def _take(self, step: AnyStep) -> dict[str, Any] | None:
-        """Do it; what was answered or seen."""
+        """Do a step, and return what was answered or seen."""
         match step:
             case Wait(s=wait_s):
                 self._pass_time(self._now_us + round(wait_s * SECOND_US))

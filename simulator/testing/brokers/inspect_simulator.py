@@ -158,7 +158,7 @@ class SimulatorInspection:
         return self._subject.read(look)
 
     def unrest(self, within_us: int) -> list[str]:
-        """Let so much time pass, and tell what would happen after it, and to which messages."""
+        """Let that much time pass, and tell what would happen after it, and to which messages."""
         if self._subject.read(lambda broker: broker.now_us) + within_us >= YEAR_10000_US:
             raise ValueError("expected within to end before the year 10000")
         self._subject.advance(within_us)

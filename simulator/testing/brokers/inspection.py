@@ -48,4 +48,4 @@ class Inspection(Protocol):
         """Tell which messages were lost."""
 
     def unrest(self, within_us: int) -> list[str]:
-        """Let so many microseconds pass, and tell what still happens to messages after them."""
+        """Let that many microseconds pass, and tell what still happens to messages after them."""

@@ -43,7 +43,7 @@ class WallClock:
     def advance(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0, milliseconds: float = 0
     ) -> int:
-        """Wait so long, and a quarter of a second more; return the new time."""
+        """Wait for that long and a quarter of a second more; return the new time."""
         us = duration_us(days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds)
         time.sleep(us / 1_000_000 + MARGIN_S)
         return self.now_us()

@@ -39,7 +39,7 @@ class Counterexample:
         history: the steps, as few as could be found.
         broken: what is broken, and how.
         definitions: the definitions it was found with.
-        note: what else there is to say; empty where there is nothing.
+        note: what else there is to say; empty if there is nothing.
     """
 
     def __init__(
@@ -68,8 +68,8 @@ class Finder:
         make: makes a new property for each trial.
         property: one of them.
         publishes: what publishers publish.
-        left_out: what they publish besides, in sentences.
-        expiries_ms: after how long queues go that nobody uses.
+        left_out: what else they would publish, in sentences.
+        expiries_ms: after how long queues that nobody uses are deleted.
     """
 
     def __init__(

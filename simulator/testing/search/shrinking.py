@@ -12,7 +12,7 @@ from simulator.scenario.steps import AnyStep, History
 
 
 class Shown(Protocol):
-    """What a history shows; ``history`` is the part of it that was needed."""
+    """A finding that a history shows; ``history`` is the part of it that was needed."""
 
     history: History
 

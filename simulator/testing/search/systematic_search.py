@@ -174,7 +174,7 @@ class Search(Finder):
         heapq.heappush(self._ahead, ahead)
 
     def _go_on(self, actions_max: int) -> None:
-        """Go on with what was noted, the shortest histories first, up to so many actions."""
+        """Go on with what was noted, the shortest histories first, up to that many actions."""
         while self._ahead and self._ahead[0].actions <= actions_max:
             ahead = heapq.heappop(self._ahead)
             if ahead.filling is not None:

@@ -18,7 +18,7 @@ Value = TypeVar("Value")
 
 
 def first_names(count: int) -> tuple[str, ...]:
-    """Return so many different names of queues."""
+    """Return that many different queue names."""
     return (*_QUEUES[:count], *(f"audit.{number}" for number in range(2, count - len(_QUEUES) + 2)))
 
 

@@ -166,7 +166,7 @@ def _ring_lengths(allowed: _Allowed, queues: int, cyclic: bool | None) -> st.Sea
 
 
 def _targets(queues: tuple[str, ...], cyclic: bool | None) -> st.SearchStrategy[str | None]:
-    """Draw where a queue's dead letters go: nowhere as there is no dead-letter exchange, to a queue, or astray."""
+    """Draw where a queue's dead letters go: nowhere, for lack of a dead-letter exchange, to a queue, or astray."""
     astray = (NO_EXCHANGE, NO_QUEUE) if cyclic is False else (NO_EXCHANGE, NO_QUEUE, SAME_KEY)
     return st.sampled_from((None, *queues, *astray))
 
