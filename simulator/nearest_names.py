@@ -9,7 +9,7 @@ SHOWN_MAX = 5
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return the known names that come near ``name`` as a question, or, if none does, the first few of all.
+    """Return the known names that come near ``name`` as a question, or, if no name does, the first few of all.
 
     Args:
         name: the name that does not exist.

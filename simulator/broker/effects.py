@@ -2,8 +2,8 @@
 
 RabbitMQ's queues are processes that send each other messages; what one sets off at
 another waits until the step that sent it is done. Here it waits on the agenda
-(``NodeState.agenda``) as one of these values, which name queues and hold none, for a
-queue may be gone by then. ``simulator.broker.agenda`` carries them out.
+(``NodeState.agenda``) as one of these values, which name queues instead of holding
+them, for a queue may be gone by then. ``simulator.broker.agenda`` carries them out.
 """
 
 from __future__ import annotations

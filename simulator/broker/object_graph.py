@@ -84,7 +84,7 @@ def _random(state: list[Any]) -> Random:
     return random
 
 
-# What is no container, by its class: its name in the data, and the way there and back.
+# Values that are no containers, by their class: the name in the data, and the way there and back.
 _Way = Callable[[Any], Any]
 _SCALARS: dict[type, tuple[str, _Way, _Way]] = {
     SignedByte: ("signed byte", _number, SignedByte),

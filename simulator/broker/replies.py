@@ -157,7 +157,7 @@ class ChannelClosed(Reply):
 
 
 class ConnectionClosed(Reply):
-    """``connection.close`` from the broker; ``channel`` is the number of the offending one, 0 for none."""
+    """``connection.close`` from the broker; ``channel`` is the number of the offending one, or 0 without one."""
 
     connection: Hashable
     code: int

@@ -1,9 +1,9 @@
 """A node's state as bytes and back: data, which names no class, and of one version.
 
 A snapshot is refused rather than misread: it carries its version, the release whose
-rules it was made under, the fields of its records, and a checksum. What follows from
-the rest is not in it but made again: the settings of queues, and what is remembered
-only because it saves work.
+rules it was made under, the fields of its records, and a checksum. It leaves out
+everything that follows from the rest, which is made again: the settings of queues, and
+results that are remembered only because that saves work.
 """
 
 from __future__ import annotations

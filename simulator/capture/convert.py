@@ -52,8 +52,8 @@ def convert(
         progress: called after every batch with the path of the log and its rows so far.
 
     Raises:
-        CaptureError: a log cannot be opened or is no log, a Parquet file is damaged, or none has a readable
-            record.
+        CaptureError: a log cannot be opened or is no log, a Parquet file is damaged, or no log has a
+            readable record.
     """
     from simulator.capture.parquet import write_capture  # needs pyarrow, which not everybody has who imports this
 

@@ -19,9 +19,9 @@ def merge_captures(
 ) -> int:
     """Add to a trace the rows that only recordings have, and return the number of rows.
 
-    A publish or a delivery is in both. Of the recordings, only rows of events are
-    taken that the trace has none of: what became of deliveries, beside a whole trace;
-    deliveries too, beside a trace of publishes (pattern ``publish.#``).
+    The trace and the recordings may both have a publish or a delivery. From the recordings,
+    take only the rows of events that do not occur in the trace at all: beside a whole trace,
+    the outcomes of deliveries; beside a trace of publishes (pattern ``publish.#``), deliveries too.
 
     Args:
         trace: a log of the tracing plugin, or a capture of the firehose.

@@ -202,7 +202,7 @@ class RecordedChannel:
         **options: Any,
     ) -> Any:
         """Publish as the channel does. The row precedes the send and any delivery. A refused publish has no row."""
-        # What is like bytes, such as a bytearray, only some versions of pika take.
+        # Only some versions of pika take values that are like bytes, such as a bytearray.
         sure = self._channel.is_open and isinstance(body, str | bytes)
         if sure:
             self._write(Event.PUBLISHED, _published(exchange, routing_key, body, properties))

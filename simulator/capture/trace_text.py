@@ -1,7 +1,7 @@
 r"""Logs of RabbitMQ's tracing plugin in its text format (RabbitMQ 3.8 to 4.3).
 
 The format does not say where a payload ends, so a record ends where the next
-whole header begins. What it cannot say, and this reader therefore cannot know:
+whole header begins. The format limits this reader in three ways:
 
 * A payload that contains a whole header is read as two records.
 * RabbitMQ 4.0 writes characters below U+0100 as single bytes and loses records

@@ -98,7 +98,7 @@ def _ladder(neutral: NeutralScenario, common: dict[str, Any]) -> dict[str, dict[
     tries = [neutral.queue, *(f"{neutral.queue}.try.{attempt}" for attempt in range(2, last + 1))]
     for attempt, name in enumerate(tries, start=1):
         wait = f"{neutral.queue}.wait.{attempt}" if attempt < last else None
-        # What is returned, because its consumer died, goes on as what is rejected.
+        # A message that is returned, because its consumer died, goes on as a rejected one does.
         queues[name] = common | {"x-delivery-limit": 0} | _dead_letters_to(wait or neutral.dead_letter_queue)
         if wait:
             delay = {"x-queue-type": "classic", "x-message-ttl": neutral.retry_delay_ms}

@@ -44,7 +44,7 @@ class Clients:
 
     Attributes:
         now_us: the time, microseconds since 1970.
-        refusal: why the broker refused a publish since this was emptied; empty if it refused none.
+        refusal: why the broker refused a publish since this was emptied; empty if it refused no publish.
     """
 
     def __init__(self, broker: Broker, now_us: int) -> None:

@@ -1,6 +1,6 @@
 """The life of messages in queues: they enter, are handed out, come back, expire, are pushed out, die.
 
-What one queue does to another happens afterwards: a dead letter is put on the
+The effects of one queue on another happen afterwards: a dead letter is put on the
 broker's agenda and enters its queues when the step that made it is done, as
 RabbitMQ's queue processes send each other messages. The two types evaluate in
 different orders, which shows: a classic queue delivers before it looks at limits
@@ -175,7 +175,7 @@ def reject(node: NodeState, queue: QueueState, copies: list[Copy], how: Return) 
 
 
 def settled(node: NodeState, queue: QueueState) -> None:
-    """Hand out more: acknowledgements made room. A stream's consumers see to themselves."""
+    """Hand out more: acknowledgements made room. The consumers of a stream read on by themselves."""
     if queue.definition.type == STREAM:
         return
     if queue.single_active:

@@ -72,7 +72,7 @@ def _waiting(node: NodeState, key: str) -> Channel | None:
 
 
 def declare(node: NodeState, channel: Channel, name: str) -> None:
-    """Tell whether a channel still waits for answers under a key (queue.declare)."""
+    """Answer queue.declare for a key of answers; refuse it unless a channel still waits for answers under that key."""
     if name != NAME and _waiting(node, name) is None:
         raise amqp_errors.no_queue(name, channel.connection.vhost.name)
     channel.last_queue = name

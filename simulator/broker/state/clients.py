@@ -80,7 +80,7 @@ class Consumer:
     ``serial`` ascends with subscriptions; ``unacked`` counts its own deliveries.
     ``extra_prefetch``: how many more than its prefetch it may have for now;
     ``timeout_ms``: how long its acknowledgements are waited for;
-    ``quiescing``: a single active consumer that another replaces once it has none;
+    ``quiescing``: a single active consumer that another replaces once its deliveries are settled;
     ``timed_out``: how many of its deliveries went back to the queue for want of an
     acknowledgement; ``offset``: of the next message of a stream.
     """

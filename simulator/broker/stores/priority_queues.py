@@ -15,7 +15,7 @@ from operator import attrgetter
 
 from simulator.broker.copies import Copy
 
-# What a store returns when nothing died, so that looking costs nothing. Never add to it.
+# A store returns this list when nothing died, so that looking costs nothing. Never add to it.
 NOTHING: list[Copy] = []
 
 _by_position = attrgetter("position")
