@@ -13,7 +13,7 @@ has it arrive.
 """
 
 from dlx.operator_errors import OperatorError
-from simulator.broker import commands, replies, snapshots
+from simulator.broker import commands, replies
 from simulator.broker.broker import Broker
 from simulator.broker.copies import Copy
 from simulator.broker.operations.dead_letter_worker import dead_letter_of
@@ -53,5 +53,4 @@ __all__ = [
     "dead_letter_of",
     "delivered_properties",
     "replies",
-    "snapshots",
 ]

@@ -16,7 +16,7 @@ from typing import Self
 
 from dlx.amqp_errors import Refusal
 from dlx.releases import DEFAULT, Release, release
-from simulator.broker import agenda, commands, snapshots
+from simulator.broker import agenda, commands
 from simulator.broker.dispatch import OPERATIONS, refuse
 from simulator.broker.operations import administration
 from simulator.broker.replies import Reply
@@ -106,6 +106,8 @@ class Broker:
 
         Raises ``TypeError`` for the identity of a connection that is neither text, a number nor a tuple of such.
         """
+        from simulator.broker import snapshots  # few brokers need it, and it takes milliseconds to load
+
         return snapshots.dumped(self.state)
 
     @classmethod
@@ -114,6 +116,8 @@ class Broker:
 
         Raises ``ValueError`` for bytes that are not a snapshot of this version, or whose release is unknown.
         """
+        from simulator.broker import snapshots
+
         state, _ = snapshots.loaded(snapshot)
         return cls.over(state)
 
