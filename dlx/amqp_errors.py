@@ -9,7 +9,10 @@ rabbit_binary_generator.erl map_exception; live servers.
 
 from __future__ import annotations
 
-from dlx.erlang_printing import Atom, printed
+import re
+from typing import Any
+
+from dlx.erlang_printing import LINE, Atom, printed
 from dlx.releases import Release
 
 NAMES = {
@@ -35,6 +38,7 @@ NAMES = {
 # Codes that end the channel only; every other ends the connection (rabbit_framing_amqp_0_9_1.erl lookup).
 SOFT = frozenset({311, 312, 313, 403, 404, 405, 406})
 _LONGEST = 255
+_NOT_UTF_8 = re.compile("[\udc80-\udcff]")  # bytes that came as no character, each as Python escapes it
 MAX_MESSAGE_SIZE = 512 * 1024 * 1024  # no configuration can exceed it; rabbit.hrl MAX_MSG_SIZE
 
 
@@ -44,6 +48,8 @@ class Refusal(Exception):
     ``code`` is the AMQP reply code, ``explanation`` the text without its prefix;
     ``text`` is what a client sees, such as ``NOT_FOUND - no queue 'q' in vhost '/'``.
     """
+
+    encoding = "utf-8"
 
     def __init__(self, code: int, explanation: str = "") -> None:
         super().__init__(explanation)
@@ -56,13 +62,44 @@ class Refusal(Exception):
         if not self.explanation:
             return NAMES[self.code]
         whole = f"{NAMES[self.code]} - {self.explanation}"
-        data = whole.encode(errors="surrogateescape")
-        return whole if len(data) <= _LONGEST else data[: _LONGEST - 3].decode(errors="ignore") + "..."
+        data = whole.encode(self.encoding, errors="surrogateescape")
+        return whole if len(data) <= _LONGEST else data[: _LONGEST - 3].decode(self.encoding, "surrogateescape") + "..."
 
     @property
     def ends_connection(self) -> bool:
         """Whether the whole connection ends with it, not the channel alone."""
         return self.code not in SOFT
+
+
+def as_told(refusal: Refusal, release: Release) -> Refusal:
+    """Return the refusal in the characters that the release's error texts have."""
+    encoding = release.error_text_encoding
+    if encoding == "bytes" or refusal.explanation.isascii():
+        return refusal
+    text = _NOT_UTF_8.sub(lambda found: chr(ord(found[0]) - 0xDC00), refusal.explanation)
+    told = Refusal(refusal.code, text)
+    if encoding == "Latin-1":
+        told.encoding = "latin-1"
+        return internal_error() if max(text) > "\xff" else told
+    whole = f"{NAMES[refusal.code]} - {text}"  # cut by characters, in vain where the bytes are too many
+    held = whole if len(whole) <= _LONGEST else whole[: _LONGEST - 3] + "..."
+    return internal_error() if len(held.encode()) > _LONGEST else told
+
+
+def explained(before: str, term: Any, release: Release, line: int = LINE) -> str:
+    """Return the text ``before`` followed by a term that may hold what a client sent, as ``~p`` prints it there."""
+    shown = printed(term, len(before), line)
+    if release.error_text_encoding == "bytes":
+        shown = shown.encode("latin-1").decode(errors="surrogateescape")
+    return before + shown
+
+
+def client_characters(sent: str | bytes, release: Release) -> str:
+    """Return a client's text as the characters that RabbitMQ takes it for; ``bytes`` are not UTF-8."""
+    if isinstance(sent, str) and release.error_text_encoding != "bytes":
+        return sent
+    data = sent if isinstance(sent, bytes) else sent.encode()
+    return data.decode("latin-1")
 
 
 def internal_error() -> Refusal:
@@ -99,6 +136,11 @@ def reserved_name(kind: str, name: str) -> Refusal:
 def default_exchange() -> Refusal:
     """Refuse to declare, delete or bind the default exchange."""
     return Refusal(403, "operation not permitted on the default exchange")
+
+
+def queue_limit(name: str, vhost: str, limit: int) -> Refusal:
+    """Refuse a new queue in a virtual host that has as many as it may."""
+    return Refusal(406, f"cannot declare queue '{name}': queue limit in vhost '{vhost}' ({limit}) is reached")
 
 
 # Queues and exchanges in use
@@ -297,6 +339,11 @@ def commit_to_deleted_queue(name: str, vhost: str) -> Refusal:
     return Refusal(506, text + printed(term, len(text)))
 
 
+def commit_to_deleted_stream(name: str, vhost: str) -> Refusal:
+    """Refuse tx.commit of a publish to a stream that is gone."""
+    return Refusal(506, f"Stream not found for {resource('queue', name, vhost)}")
+
+
 def not_transactional() -> Refusal:
     return Refusal(406, "channel is not transactional")
 
@@ -352,6 +399,25 @@ def channel_flow() -> Refusal:
 def no_vhost(vhost: str) -> Refusal:
     """Refuse connection.open of a virtual host that does not exist."""
     return Refusal(530, f"vhost {vhost} not found")
+
+
+def vhost_connection_limit(vhost: str, user: str, limit: int) -> Refusal:
+    """Refuse connection.open to a virtual host that has as many connections as it may."""
+    return Refusal(530, f"access to vhost '{vhost}' refused for user '{user}': connection limit ({limit}) is reached")
+
+
+def user_connection_limit(user: str, limit: int) -> Refusal:
+    """Refuse connection.open to a user who has as many connections as allowed."""
+    return Refusal(530, f"connection refused for user '{user}': user connection limit ({limit}) is reached")
+
+
+def user_channel_limit(user: str, limit: int, node: str, release: Release) -> Refusal:
+    """Refuse channel.open to a user who has as many channels as allowed."""
+    named = node if release.channel_limit_refusal == "node" else user
+    shown = limit if release.channel_limit_refusal == "bare" else f"({limit})"
+    return Refusal(
+        530, f"number of channels opened for user '{named}' has reached the maximum allowed user limit of {shown}"
+    )
 
 
 def vhost_refused(vhost: str, user: str) -> Refusal:

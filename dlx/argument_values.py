@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from dlx.amqp_errors import internal_error
+from dlx.amqp_errors import client_characters, internal_error
 from dlx.erlang_printing import Atom, field_term
 from dlx.field_values import type_name
 from dlx.releases import Release
@@ -168,8 +168,8 @@ def _unacceptable(value: Any) -> Any:
 def _unsupported(what: str, value: Any, release: Release) -> Any:
     if release.argument_errors == "terms":
         return Atom("invalid_" + what.replace(" ", "_"))
-    text = value.decode("latin-1") if isinstance(value, bytes) else value
-    return _string(f"unsupported {what} '{text}'")
+    shown = client_characters(value, release) if isinstance(value, str | bytes) else value
+    return _string(f"unsupported {what} '{shown}'")
 
 
 def _string(text: str) -> list[int]:

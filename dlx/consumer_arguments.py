@@ -5,10 +5,11 @@ Source: rabbit_amqqueue.erl check_consume_arguments; the capabilities of each qu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dlx import argument_values as values
-from dlx.amqp_errors import Refusal, internal_error, resource
+from dlx.amqp_errors import Refusal, explained, internal_error, resource
 from dlx.argument_values import Check
-from dlx.erlang_printing import printed
 from dlx.releases import Release
 from dlx.topology import CLASSIC, QUORUM, STREAM, Arguments, Queue
 
@@ -45,8 +46,14 @@ def check_consumer_arguments(queue: Queue, arguments: Arguments, *, vhost: str, 
         raise internal_error()  # nothing looks at it before the stream does
 
 
+def check_credit(queue: Queue, arguments: Arguments, release: Release) -> None:
+    """Raise ``Refusal`` for an ``x-credit`` that the queue cannot read. It does so last, when it adds the consumer."""
+    if queue.type in release.credit_read_by and not isinstance(arguments.get("x-credit", {}), Mapping):
+        raise internal_error()
+
+
 def _check(key: str, check: Check, queue: Queue, arguments: Arguments, vhost: str, release: Release) -> None:
     why = check(arguments[key], arguments, release)
     if why is not None:
         text = f"invalid arg '{key}' for {resource('queue', queue.name, vhost)}: "
-        raise Refusal(406, text + printed(why, len(text), values.LINE))
+        raise Refusal(406, explained(text, why, release, values.LINE))

@@ -23,12 +23,12 @@ from dlx.cycles import is_cycle
 from dlx.death_annotations import record_in_annotations
 from dlx.death_headers import record_in_headers
 from dlx.deaths import REJECTED
-from dlx.message import Message
+from dlx.message import Message, without_expiration
 from dlx.recorded_deaths import RecordedDeath, recorded_deaths
 from dlx.releases import Release
 from dlx.routing import route
 from dlx.settings import AT_LEAST_ONCE, Settings
-from dlx.topology import STREAM, Topology
+from dlx.topology import QUORUM, STREAM, Topology
 
 Outcome = Literal[
     "dead-lettered",
@@ -74,6 +74,8 @@ def dead_letter(
     astray = _without_exchange(settings, topology)
     if astray is not None:
         return astray
+    if settings.queue.type == QUORUM and release.original_expiration == "not by quorum queues":
+        message = without_expiration(message)
     recorded = record_death(message, settings.queue.name, reason, release, time_s=time_s)
     return _routed(recorded, reason, settings, topology, release)
 

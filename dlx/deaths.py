@@ -96,41 +96,6 @@ def merged(deaths: Iterable[Death], death: Death, *, reverse: bool = False) -> t
     return (death, *others)
 
 
-def deaths_in_header(headers: Mapping[str, Any] | None) -> tuple[Death, ...] | None:
-    """Return the history that 3.13 takes over from a client's ``x-death``; ``None`` without that header.
-
-    Entries that lack a field are passed over, and a header that is not an array is
-    ignored. Source: mc_amqpl.erl headers_to_deaths, recover_deaths (3.13.7).
-    """
-    value = None if headers is None else headers.get(X_DEATH)
-    if not isinstance(value, (list, tuple)):
-        return None
-    entries = (_recovered(entry) for entry in value)
-    return tuple(entry for entry in entries if entry is not None)
-
-
-def _recovered(entry: Any) -> Death | None:
-    if not isinstance(entry, Mapping):
-        return None
-    time_s, count, keys = seconds(entry.get("time")), entry.get("count"), entry.get("routing-keys")
-    names = [entry.get(name) for name in ("queue", "reason", "exchange")]
-    expiration = entry.get("original-expiration")
-    if time_s is None or not isinstance(count, int) or not isinstance(keys, (list, tuple)):
-        return None
-    if not all(isinstance(name, str) for name in names):
-        return None
-    queue, reason, exchange = map(str, names)
-    return Death(
-        queue=queue,
-        reason=reason,
-        count=count,
-        exchange=exchange,
-        routing_keys=tuple(map(str, keys)),
-        time_s=time_s,
-        original_expiration=str(expiration) if isinstance(expiration, str) else None,
-    )
-
-
 def seconds(value: Any) -> int | None:
     """Return a timestamp header as seconds since 1970: a datetime (naive means UTC) or an integer; else ``None``."""
     if isinstance(value, bool):

@@ -3,9 +3,9 @@
 A server looks at a declaration in this order: a name it is to make up itself
 (``check_server_named``) or one that is reserved, the permission to configure the
 queue, then either whether the queue that exists is the same
-(``check_queue_equivalence``), or the type of the dead-letter exchange
-(``check_dead_letter_exchange_type``), the permissions that one needs, and all else
-(``declared_queue``, which begins with these checks too).
+(``check_queue_equivalence``), or (until 3.12) the virtual host's limit (``check_queue_limit``),
+the type of the dead-letter exchange (``check_dead_letter_exchange_type``), the permissions
+that one needs, and all else (``declared_queue``, which begins with these checks too).
 
 Source: rabbit_channel.erl handle_method queue.declare; rabbit_amqqueue.erl
 check_declare_arguments, augment_declare_args, assert_equivalence; rabbit_quorum_queue.erl,
@@ -18,7 +18,15 @@ from __future__ import annotations
 from typing import Any
 
 from dlx import argument_values as values
-from dlx.amqp_errors import Refusal, internal_error, locked_queue, reserved_name, resource
+from dlx.amqp_errors import (
+    Refusal,
+    explained,
+    internal_error,
+    locked_queue,
+    queue_limit,
+    reserved_name,
+    resource,
+)
 from dlx.argument_values import Check
 from dlx.erlang_printing import Atom, field_term, printed
 from dlx.field_values import type_name
@@ -102,10 +110,12 @@ def declared_queue(
     release: Release,
     default_queue_type: str | None = None,
     server_named: bool = False,
+    limit_reached: int | None = None,
 ) -> Queue:
     """Return the queue that a declaration makes, with its type and with the arguments that the release shows.
 
-    ``default_queue_type`` is the virtual host's; ``server_named`` says that the server made up the name.
+    ``default_queue_type`` is the virtual host's, ``limit_reached`` its limit of queues where that leaves no room;
+    ``server_named`` says that the server made up the name.
     An exclusive queue is not durable, whatever was asked. Raises ``Refusal``.
     """
     default_queue_type = default_queue_type if default_queue_type in release.queue_types else None
@@ -114,6 +124,8 @@ def declared_queue(
         check_server_named(arguments, release)
     elif name.startswith("amq."):
         raise reserved_name("queue", name)
+    if release.queue_limit_checked == "by the channel":
+        check_queue_limit(name, vhost, limit_reached)
     check_dead_letter_exchange_type(name, vhost, arguments)
     kind = _checked_arguments(name, vhost, arguments, default_queue_type, release)
     queue = Queue(
@@ -124,6 +136,7 @@ def declared_queue(
         exclusive=exclusive,
         arguments=arguments,
     )
+    check_queue_limit(name, vhost, limit_reached)
     _check_declarable(queue, vhost, release)
     return queue
 
@@ -137,15 +150,18 @@ def imported_queue(
     arguments: Arguments,
     release: Release,
     default_queue_type: str | None = None,
+    limit_reached: int | None = None,
 ) -> Queue | None:
     """Return the queue that a definitions document makes; ``None`` where the release silently leaves it out.
 
-    Raises ``Refusal``.
+    ``default_queue_type`` and ``limit_reached`` as for ``declared_queue``. Raises ``Refusal``.
     """
     default_queue_type = default_queue_type if default_queue_type in release.queue_types else None
     arguments = augmented_arguments(arguments, default_queue_type, release, durable, auto_delete)
     kind = _checked_arguments(name, vhost, arguments, default_queue_type, release)
     queue = Queue(name=name, type=kind, durable=durable, auto_delete=auto_delete, arguments=arguments)
+    if limit_reached is not None and release.queue_limit_checked == "by every declaration":
+        return None
     try:
         _check_declarable(queue, vhost, release)
     except Refusal:
@@ -153,6 +169,12 @@ def imported_queue(
             raise
         return None
     return queue
+
+
+def check_queue_limit(name: str, vhost: str, limit_reached: int | None) -> None:
+    """Refuse a new queue where the virtual host's limit leaves no room for one. Raises ``Refusal``."""
+    if limit_reached is not None:
+        raise queue_limit(name, vhost, limit_reached)
 
 
 def augmented_arguments(
@@ -253,10 +275,7 @@ def _check_value(key: str, check: Check, name: str, vhost: str, arguments: Argum
     why = check(arguments[key], arguments, release)
     if why is not None:
         text = f"invalid arg '{key}' for {resource('queue', name, vhost)}: "
-        shown = printed(why, len(text), values.LINE)
-        if isinstance(arguments[key], bytes) and release.error_text_encoding == "bytes":
-            shown = shown.encode("latin-1").decode(errors="surrogateescape")
-        raise Refusal(406, text + shown)
+        raise Refusal(406, explained(text, why, release, values.LINE))
 
 
 def _check_declarable(queue: Queue, vhost: str, release: Release) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from dlx.field_values import type_name
 
-_LINE = 80
+LINE = 80
 _ALIGNED = -1
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\b": "\\b", "\f": "\\f", "\x1b": "\\e"}
 _ESCAPED = {quote: str.maketrans({**_ESCAPES, quote: f"\\{quote}", "\\": "\\\\"}) for quote in "\"'"}
@@ -67,8 +67,10 @@ def _decimal_term(value: Decimal) -> tuple[int, int]:
 
 
 def json_term(value: Any) -> Any:
-    """Return the term of a JSON value, as the management API and ``rabbitmqctl`` decode it."""
+    """Return the term of a JSON value, as the management API and ``rabbitmqctl`` decode it; atoms stay as they are."""
     match value:
+        case Atom():
+            return value
         case bool():
             return Atom("true" if value else "false")
         case None:
@@ -82,7 +84,7 @@ def json_term(value: Any) -> Any:
     return value
 
 
-def printed(term: Any, column: int = 0, line: int = _LINE) -> str:
+def printed(term: Any, column: int = 0, line: int = LINE) -> str:
     """Return the term as ``~p`` prints it when ``column`` characters stand before it on its line.
 
     A term that does not fit into ``line`` columns is broken into lines, indented to ``column``.

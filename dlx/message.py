@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
-from dlx.amqp_errors import Refusal, wrong_sender_selected_type
-from dlx.deaths import Death, DeathPoint, deaths_in_header
-from dlx.erlang_printing import Atom, printed
+from dlx.amqp_errors import Refusal, explained, wrong_sender_selected_type
+from dlx.claimed_deaths import Claim, claimed_deaths
+from dlx.deaths import Death, DeathPoint
+from dlx.erlang_printing import Atom
 from dlx.field_values import type_name
 from dlx.releases import Release
 
@@ -17,10 +18,13 @@ Headers = Mapping[str, Any]
 
 
 class PublishRefusedError(Refusal, ValueError):
-    """A publish that RabbitMQ refuses: it closes the channel with 406 PRECONDITION_FAILED and this text."""
+    """A publish that RabbitMQ refuses: it closes the channel with 406 PRECONDITION_FAILED and this text.
 
-    def __init__(self, explanation: str) -> None:
-        super().__init__(406, explanation)
+    Where it fails over the publish, with 541 and no text, the connection ends.
+    """
+
+    def __init__(self, explanation: str = "", code: int = 406) -> None:
+        super().__init__(code, explanation)
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
@@ -34,7 +38,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True
     ``None`` for a message without a history; an empty tuple is a history without entries.
 
     ``delivery_count`` is the count of failed deliveries that a dead letter brings
-    along, ``None`` where it brings no count.
+    along, ``None`` where it brings no count. ``writable`` is false where a client has
+    claimed deaths that no channel can write: whoever gets the message loses its connection.
     """
 
     exchange: str
@@ -47,6 +52,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True
     first_death: DeathPoint | None = None
     last_death: DeathPoint | None = None
     delivery_count: int | None = None
+    writable: bool = True
 
     @property
     def routing_key(self) -> str:
@@ -71,21 +77,25 @@ def published(
 
     Source: rabbit_basic.erl header_routes, parse_expiration; mc_amqpl.erl message.
     """
-    keys: list[str] = [routing_key]
+    wanted_expiration = checked_expiration(expiration, release)
     cc = sender_selected_keys(headers, "CC")
     bcc = sender_selected_keys(headers, "BCC")
     kept = headers
     if headers is not None and "BCC" in headers:
         kept = {key: value for key, value in headers.items() if key != "BCC"}
     continued = release.client_deaths_continued and release.death_history == "annotations"
+    claim = claimed_deaths(headers) if continued else Claim(None)
+    if not claim.readable:
+        raise PublishRefusedError(code=541)
     return Message(
         exchange=exchange,
-        routing_keys=(*keys, *cc, *bcc),
+        routing_keys=(routing_key, *cc, *bcc),
         headers=kept,
         properties=properties or {},
-        expiration=checked_expiration(expiration, release),
+        expiration=wanted_expiration,
         bcc=bcc,
-        deaths=deaths_in_header(headers) if continued else None,
+        deaths=claim.deaths,
+        writable=claim.writable,
     )
 
 
@@ -114,6 +124,11 @@ def recorded_routing_keys(message: Message, release: Release) -> tuple[str, ...]
     return tuple(keys)
 
 
+def without_expiration(message: Message) -> Message:
+    """Return the message as a queue knows it that has lost sight of its expiration: no death records one."""
+    return message if message.expiration is None else msgspec.structs.replace(message, expiration=None)
+
+
 def published_expiration(message: Message) -> str | None:
     """Return the expiration that the message was published with, where the entry of its first death remembers it."""
     if message.expiration is not None or not message.deaths:
@@ -133,7 +148,7 @@ def checked_expiration(expiration: str | None, release: Release) -> str | None:
     wrong = _wrong_expiration(number, rest, release)
     if wrong is not None:
         text = f"invalid expiration '{expiration}': "
-        raise PublishRefusedError(text + printed(wrong, len(text)))
+        raise PublishRefusedError(explained(text, wrong, release))
     return str(number) if release.expiration_form == "normalised" else expiration
 
 
@@ -143,8 +158,7 @@ def _wrong_expiration(number: int | None, rest: str, release: Release) -> Any:
     if number is None:
         return Atom("no_integer")
     if rest:
-        in_utf_8 = release.error_text_encoding == "UTF-8"
-        return Atom("leftover_string"), list(rest.encode() if in_utf_8 else map(ord, rest))
+        return Atom("leftover_string"), list(rest.encode(errors="surrogateescape"))
     if number < 0:
         return Atom("value_negative"), number
     return (Atom("value_too_large"), number) if longest is not None and number > longest else None

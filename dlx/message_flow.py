@@ -17,7 +17,7 @@ the broker plays them, a replay searches for them, a question quantifies over th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import takewhile
 from typing import Any, NamedTuple
 
@@ -28,13 +28,13 @@ from dlx.death_headers import QueueCrashError
 from dlx.deaths import REASONS, REJECTED, X_DEATH, without_times
 from dlx.field_values import plain
 from dlx.letter_copies import LetterCopy, crashed, letter_copies
-from dlx.message import Message, PublishRefusedError
+from dlx.message import Message, PublishRefusedError, without_expiration
 from dlx.possible_deaths import PossibleDeath, possible_death, why_impossible
 from dlx.recorded_deaths import death_counts, recorded_deaths
 from dlx.releases import Release
 from dlx.routing import route
 from dlx.settings import Settings, alternate_exchange, effective_settings
-from dlx.topology import STREAM, Topology
+from dlx.topology import CLASSIC, STREAM, Topology
 
 
 class State:
@@ -161,6 +161,36 @@ class MessageFlow:
             return None
         return f"dead-letter exchange '{dlx}' has no bindings"
 
+    def possible_targets(self, queue: str) -> frozenset[str]:
+        """Return the queues that dead letters of the queue may enter, whatever their keys and headers are."""
+        settings = self.settings(queue)
+        if settings.dead_letter_exchange is None:
+            return frozenset()
+        return self._entered(settings.dead_letter_exchange, settings.dead_letter_routing_key)
+
+    def _entered(self, exchange: str, key: str | None) -> frozenset[str]:
+        passed = self.passed({exchange})
+        if "" in passed:
+            return frozenset(self.topology.queues if key is None else {key} & self.topology.queues.keys())
+        bindings = [each for name in passed for each in self.topology.bindings.get(name, ())]
+        return frozenset(each.destination for each in bindings if each.destination_type == "queue")
+
+    def passed(self, first: Iterable[str]) -> set[str]:
+        """Return exchanges, and those that they may hand messages on to."""
+        found: set[str] = set()
+        ahead = list(first)
+        while ahead:
+            name = ahead.pop()
+            exchange = self.topology.exchanges.get(name)
+            if name in found or exchange is None:
+                continue
+            found.add(name)
+            bindings = self.topology.bindings.get(name, ())
+            ahead += [each.destination for each in bindings if each.destination_type == "exchange"]
+            other = alternate_exchange(exchange, self.topology, self.release)
+            ahead += [other] if other else []
+        return found
+
     # Messages
 
     def entries(self, message: Message) -> tuple[str, ...]:
@@ -238,6 +268,18 @@ class MessageFlow:
     def publish(self, message: Message) -> tuple[State, ...]:
         """Return the states that a published message enters, one for each queue."""
         return tuple(self.state(queue, message) for queue in self.entries(message))
+
+    def as_held(self, state: State) -> tuple[State, ...]:
+        """Return how the queue may know the message when it dies: as it came, or also without its expiration.
+
+        Which of both, the messages before it decided (``original_expiration`` in ``dlx.releases``).
+        """
+        message = state.message
+        if self.release.original_expiration != "not behind another message" or message.expiration is None:
+            return (state,)
+        if message.bcc or self.topology.queues[state.queue].type != CLASSIC:
+            return (state,)
+        return state, self.state(state.queue, without_expiration(message))
 
     def deaths(self, state: State) -> tuple[PossibleDeath, ...]:
         """Return, for each reason of death, whether the settings allow it there and what decides that."""

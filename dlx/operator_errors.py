@@ -12,7 +12,7 @@ from html import escape
 from typing import Any
 
 from dlx.amqp_errors import NAMES, Refusal
-from dlx.erlang_printing import Atom, printed
+from dlx.erlang_printing import Atom, json_term, printed
 from dlx.releases import Release
 
 OBJECT_NOT_FOUND = "Object Not Found"
@@ -32,8 +32,16 @@ class OperatorError(Exception):
         self.term = term
 
 
+class UnforeseenError(OperatorError):
+    """A value for which RabbitMQ has no code: an import of definitions says so, other requests are answered 500."""
+
+
 def _only_term(term: Any) -> OperatorError:
     return OperatorError(str(printed(term)), term=term)
+
+
+def _unforeseen(term: Any) -> UnforeseenError:
+    return UnforeseenError(str(printed(term)), term=term)
 
 
 # Virtual hosts and users
@@ -54,6 +62,16 @@ def no_user_to_delete(name: str) -> OperatorError:
 def tags_not_present() -> OperatorError:
     """Refuse a user without the field ``tags``."""
     return _only_term(Atom("tags_not_present"))
+
+
+def invalid_user_limit(problem: str) -> OperatorError:
+    """Refuse a limit of a user; the text is bare."""
+    return OperatorError(problem)
+
+
+def user_with_invalid_limits(problem: str) -> UnforeseenError:
+    """Refuse a user whose description has wrong limits, for which RabbitMQ has no answer."""
+    return UnforeseenError(problem)
 
 
 # Permissions
@@ -91,6 +109,18 @@ def unknown_component(component: str) -> OperatorError:
     return invalid_parameter(f"component {component} not found")
 
 
+def unknown_queue_type(kind: str) -> OperatorError:
+    """Refuse an imported virtual host whose default queue type does not exist."""
+    text = f"{kind} is not a valid queue type" if kind else "default_queue_type must not be an empty string"
+    return OperatorError(text, term=text.encode())
+
+
+def unnamed_policy(vhost: str) -> OperatorError:
+    """Refuse an imported policy without a name."""
+    text = f"policy in virtual host '{vhost}' has undefined name"
+    return OperatorError(printed(list(map(ord, text))), term=text.encode())
+
+
 def policy_as_parameter() -> OperatorError:
     """Refuse a policy that is set as a runtime parameter."""
     return OperatorError("policies may not be set using this method")
@@ -110,22 +140,46 @@ def vhost_not_specified(status: int = 400) -> OperatorError:
     return OperatorError(text, status, (Atom("no_such_vhost"), Atom("undefined")))
 
 
+def too_many_queues(vhost: str, adding: int, limit: int, existing: int) -> OperatorError:
+    """Refuse a document with more queues than the virtual host has room for."""
+    text = (
+        f'Adding {adding} queue(s) to virtual host "{vhost}" would exceed the limit of {limit} queue(s).\n\n'
+        f"This virtual host currently has {existing} queue(s) defined.\n\nImport aborted!"
+    )
+    return OperatorError(text, term=(Atom("vhost_limit_exceeded"), list(map(ord, text))))
+
+
 def no_user_to_grant(name: str) -> OperatorError:
-    """Refuse imported permissions of a user that does not exist."""
+    """Refuse limits, or imported permissions, of a user that does not exist."""
     return _only_term((Atom("no_such_user"), name.encode()))
 
 
-def not_base64(password_hash: str) -> OperatorError:
-    return _only_term((Atom("not_base64"), password_hash.encode()))
+def not_base64(password_hash: Any) -> OperatorError:
+    return _only_term((Atom("not_base64"), json_term(password_hash)))
 
 
-def missing_key(name: str) -> OperatorError:
-    return _only_term((Atom("badkey"), Atom(name)))
+def password_and_hash() -> OperatorError:
+    """Refuse a user with both a password and a hash."""
+    return _only_term(Atom("both_password_and_password_hash_are_provided"))
 
 
-def wrong_type() -> OperatorError:
+def missing_key(name: str) -> UnforeseenError:
+    return _unforeseen((Atom("badkey"), Atom(name)))
+
+
+def unforeseen_case(value: Any) -> UnforeseenError:
+    """Refuse a value for which no branch of RabbitMQ's code is."""
+    return _unforeseen((Atom("case_clause"), json_term(value)))
+
+
+def bad_argument() -> UnforeseenError:
+    """Refuse a value that one of Erlang's own functions does not take."""
+    return _unforeseen(Atom("badarg"))
+
+
+def wrong_type() -> UnforeseenError:
     """Refuse an imported value of a type that no clause of RabbitMQ's function takes."""
-    return _only_term(Atom("function_clause"))
+    return _unforeseen(Atom("function_clause"))
 
 
 def unreadable_argument(problem: str) -> OperatorError:
@@ -149,7 +203,7 @@ def invalid_binding(words: str, terms: tuple[Any, ...]) -> OperatorError:
 def imported(refusal: Refusal) -> OperatorError:
     """Return the error of an import that runs into an AMQP refusal."""
     if refusal.code == 541:
-        return _only_term(Atom("badarg"))
+        return bad_argument()
     name, explanation = NAMES[refusal.code].lower(), refusal.explanation
     term = (Atom("amqp_error"), Atom(name), list(map(ord, explanation)), Atom("none"))
     return OperatorError(f"{name}: {explanation}", term=term)

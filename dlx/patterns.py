@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import regex
 
@@ -34,18 +34,24 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_REPETITION = re.compile(r"[*+?{]")
+_LENGTHY = re.compile(r"\)[*+?{]|\(\?|\\[0-9gk]")
 _IN_WORDS = {"end_of_quote": "", "no_newline": r"[^\n]", "no_blank": r"[^\h]", "no_line_break": r"[^\n\v\f\r\x85]"}
 
 
 class Compiled(NamedTuple):
-    """A pattern to look for in names."""
+    """A pattern to look for in names. A search for one that is ``brief`` cannot take long, whatever the name."""
 
     expression: regex.Pattern[str]
     utf: bool
+    brief: bool
 
-    def search(self, name: str, **how: Any) -> regex.Match[str] | None:
+    def search(self, name: str, timeout_s: float) -> regex.Match[str] | None:
         """Look for the pattern anywhere in the name. Raises ``TimeoutError``."""
-        return self.expression.search(_characters(name, self.utf), **how)
+        characters = _characters(name, self.utf)
+        if self.brief:  # to watch the time would take ten times as long as the search
+            return self.expression.search(characters)
+        return self.expression.search(characters, timeout=timeout_s)
 
 
 @lru_cache(maxsize=4096)
@@ -56,11 +62,16 @@ def compiled(pattern: str) -> Compiled:
     utf = "(*UTF" in pattern[:start]
     most = 0x10FFFF if utf else 0xFF
     written = _TOKEN.sub(lambda token: _rewritten(token, most), _characters(pattern[start:], utf))
-    return Compiled(regex.compile(written), utf)
+    return Compiled(regex.compile(written), utf, _is_brief(written))
+
+
+def _is_brief(written: str) -> bool:
+    """Tell whether the pattern has at most two repetitions, each of one character, and no extension like ``(?R)``."""
+    return len(_REPETITION.findall(written)) <= 2 and not _LENGTHY.search(written)
 
 
 def _characters(text: str, utf: bool) -> str:
-    return text if utf else text.encode("utf-8", "surrogatepass").decode("latin-1")
+    return text if utf or text.isascii() else text.encode("utf-8", "surrogatepass").decode("latin-1")
 
 
 def _rewritten(token: re.Match[str], most: int) -> str:

@@ -10,7 +10,7 @@ Source: rabbit_policy.erl match, is_applicable; rabbit_policies.erl.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 import regex
@@ -31,34 +31,58 @@ class SkippedPolicy(msgspec.Struct, frozen=True):
 
 
 class PolicyChoice(msgspec.Struct, frozen=True):
-    """The policy that applies, those of equal priority that might, and those that do not."""
+    """The policy that applies to ``target``, chosen of ``policies``.
+
+    Why the others do not apply is worked out when somebody asks: a virtual host may have thousands of queues.
+    """
 
     policy: Policy | None
-    tied: tuple[Policy, ...] = ()
-    skipped: tuple[SkippedPolicy, ...] = ()
+    target: Queue | Exchange | None = None
+    policies: tuple[Policy, ...] = ()
+    release: Release | None = None
+
+    @property
+    def tied(self) -> tuple[Policy, ...]:
+        """The policies of equal priority that might apply as well."""
+        return tuple(policy for policy in self._beaten() if policy.priority == self._priority)
+
+    @property
+    def skipped(self) -> tuple[SkippedPolicy, ...]:
+        """The policies that do not apply, each with the reason."""
+        unfit = tuple(SkippedPolicy(policy, why) for policy, why in self._judged() if why is not None)
+        lower = tuple(policy for policy in self._beaten() if policy.priority != self._priority)
+        return unfit + tuple(SkippedPolicy(policy, self._beaten_by()) for policy in lower)
+
+    def _judged(self) -> Iterator[tuple[Policy, str | None]]:
+        if self.target is not None and self.release is not None:
+            for policy in self.policies:
+                yield policy, why_not(policy, self.target, self.release)
+
+    def _beaten(self) -> list[Policy]:
+        """Return the policies that fit and were not chosen, the next best first."""
+        return sorted((policy for policy, why in self._judged() if why is None), key=_precedence)[1:]
+
+    @property
+    def _priority(self) -> int | None:
+        return None if self.policy is None else self.policy.priority
+
+    def _beaten_by(self) -> str:
+        assert self.policy is not None
+        return f"{self.policy.name} has the higher priority {self.policy.priority}"
 
 
 def choose_policy(target: Queue | Exchange, policies: Iterable[Policy], release: Release) -> PolicyChoice:
     """Return the policy of ``policies`` that applies to ``target``."""
-    fitting: list[Policy] = []
-    skipped: list[SkippedPolicy] = []
+    best, policies = None, tuple(policies)
     for policy in policies:
-        why = why_not(policy, target, release)
-        if why is None:
-            fitting.append(policy)
-        else:
-            skipped.append(SkippedPolicy(policy, why))
-    if not fitting:
-        return PolicyChoice(None, (), tuple(skipped))
-    ordered = sorted(fitting, key=lambda policy: (-policy.priority, policy.name))
-    best, rest = ordered[0], ordered[1:]
-    tied = tuple(policy for policy in rest if policy.priority == best.priority)
-    lower = (
-        SkippedPolicy(policy, f"{best.name} has the higher priority {best.priority}")
-        for policy in rest
-        if policy.priority != best.priority
-    )
-    return PolicyChoice(best, tied, (*skipped, *lower))
+        wins = best is None or _precedence(policy) < _precedence(best)  # asked first: patterns cost more
+        if wins and why_not(policy, target, release) is None:
+            best = policy
+    return PolicyChoice(best, target, policies, release)
+
+
+def _precedence(policy: Policy) -> tuple[float, str]:
+    return -policy.priority, policy.name
 
 
 def why_not(policy: Policy, target: Queue | Exchange, release: Release) -> str | None:
@@ -95,6 +119,6 @@ def unsupported_keys(queue: Queue, release: Release) -> frozenset[str]:
 def pattern_found(pattern: str, name: str) -> bool:
     """Tell whether the regular expression is found anywhere in the name; a broken one is never found."""
     try:
-        return compiled(pattern).search(name, timeout=_MATCH_SECONDS) is not None
+        return compiled(pattern).search(name, _MATCH_SECONDS) is not None
     except (TimeoutError, regex.error):
         return False

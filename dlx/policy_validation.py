@@ -21,7 +21,8 @@ import regex
 
 from dlx.amqp_errors import Refusal
 from dlx.argument_values import age_ms
-from dlx.erlang_printing import json_term, printed
+from dlx.erlang_printing import Atom, json_term, printed
+from dlx.parameter_validation import Member, is_integer, is_number, said, wrong_members, wrong_number
 from dlx.patterns import compiled
 from dlx.releases import Release
 
@@ -41,36 +42,37 @@ class PolicyRefusedError(ValueError):
 
 def check_policy(
     name: str,
-    pattern: str,
-    definition: Definition,
-    apply_to: str,
-    priority: int | float,
+    pattern: Any,
+    definition: Any,
+    apply_to: Any,
+    priority: Any,
     *,
     operator: bool,
     release: Release,
 ) -> None:
     """Raise ``PolicyRefusedError`` for a policy, or operator policy, that the release refuses."""
-    wrong = (
-        _wrong_definition(definition, operator, release),
-        _wrong_apply_to(apply_to, release),
-        _wrong_pattern(pattern, release),
-        _wrong_priority(priority),
+    value = {"pattern": pattern, "definition": definition, "apply-to": apply_to, "priority": priority}
+    check_policy_parameter(name, value, operator=operator, release=release)
+
+
+def check_policy_parameter(name: str, value: Any, *, operator: bool, release: Release) -> None:
+    """Raise ``PolicyRefusedError`` for the value of a runtime parameter that is no policy which the release takes."""
+    members = (
+        Member("priority", lambda priority: wrong_number("priority", priority, is_number), mandatory=True),
+        Member("pattern", lambda pattern: _wrong_pattern(pattern, release), mandatory=True),
+        Member("apply-to", lambda apply_to: _wrong_apply_to(apply_to, release)),
+        Member("definition", lambda definition: _wrong_definition(definition, operator, release), mandatory=True),
     )
-    texts = [text for text in wrong if text is not None]
-    if texts:
+    if texts := wrong_members(value, members, name):
         raise PolicyRefusedError("\n".join(texts))
 
 
-# Pattern, apply-to, priority
+# Pattern, apply-to
 
 
-def _wrong_priority(priority: Any) -> str | None:
-    if isinstance(priority, int | float) and not isinstance(priority, bool):
-        return None
-    return _said("priority should be a number, actually was {}", priority)
-
-
-def _wrong_apply_to(apply_to: str, release: Release) -> str | None:
+def _wrong_apply_to(apply_to: Any, release: Release) -> str | None:
+    if not isinstance(apply_to, str | bool | None):
+        raise _unforeseen()
     by_type = ("classic_queues", "quorum_queues", "streams") if release.policy_applies_to_queue_types else ()
     if apply_to in ("all", "exchanges", "queues", *by_type):
         return None
@@ -78,12 +80,13 @@ def _wrong_apply_to(apply_to: str, release: Release) -> str | None:
         known = "one of: 'queues', 'classic_queues',  'quorum_queues', 'streams', 'exchanges', or 'all'"
     else:
         known = "'queues', 'exchanges' or 'all'"
-    return f"apply-to '{apply_to}' unrecognised; should be {known}"
+    shown = apply_to if isinstance(apply_to, str) else json_term(apply_to)
+    return f"apply-to '{shown}' unrecognised; should be {known}"
 
 
 def _wrong_pattern(pattern: Any, release: Release) -> str | None:
-    if not isinstance(pattern, str):
-        return _said("pattern should be a binary but was {}", pattern)
+    if not isinstance(pattern, str) or isinstance(pattern, Atom):
+        return said("pattern should be a binary but was {}", pattern)
     longest = release.policy_pattern_max_bytes
     if longest is not None and len(pattern.encode()) > longest:
         return f"pattern must not exceed {longest} bytes"
@@ -136,9 +139,14 @@ def _pattern_error(error: regex.error, pattern: str, release: Release) -> tuple[
 # The definition
 
 
-def _wrong_definition(definition: Definition, operator: bool, release: Release) -> str | None:
-    if not definition:
+def _wrong_definition(definition: Any, operator: bool, release: Release) -> str | None:
+    if definition in ({}, []):
         return "no policy provided"
+    if isinstance(definition, list):
+        return said("definition must be a dictionary: {}", definition)
+    if not isinstance(definition, Mapping):
+        validator = "operator_policy_validator" if operator else "policy_validator"
+        return said(f"parse error while reading policy definition: {{}}. Validator: {validator}.", definition)
     known = release.operator_policy_keys if operator else release.policy_keys
     for group in release.policy_check_order:
         members = {key: definition[key] for key in _sorted(definition) if key in known and _group(key) == group}
@@ -161,19 +169,13 @@ def _group(key: str) -> str:
     return "quorum" if key == "target-group-size" or key.startswith("delayed-retry-") else "other"
 
 
-def _said(text: str, value: Any) -> str:
-    """Return the text with the value printed in place of its braces."""
-    before, after = text.split("{}")
-    return before + printed(json_term(value), len(before)) + after
-
-
 def _first_wrong(
     members: Definition, checks: Mapping[str, tuple[Callable[[Any, Release], bool], str]], release: Release
 ) -> str | None:
     for key, value in members.items():
         fits, text = checks[key]
         if not fits(value, release):
-            return _said(text, value)
+            return said(text, value)
     return None
 
 
@@ -181,13 +183,9 @@ def _is_string(value: Any, _release: Release) -> bool:
     return isinstance(value, str)
 
 
-def _is_integer(value: Any, _release: Release) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _in_range(least: int, most: int | None = None) -> Callable[[Any, Release], bool]:
     def fits(value: Any, release: Release) -> bool:
-        return _is_integer(value, release) and value >= least and (most is None or value <= most)
+        return is_integer(value) and value >= least and (most is None or value <= most)
 
     return fits
 
@@ -201,7 +199,7 @@ def _one_of(*words: Any) -> Callable[[Any, Release], bool]:
 
 def _is_delivery_limit(value: Any, release: Release) -> bool:
     negative_fits = release.quorum_negative_delivery_limit == "unlimited"
-    return _is_integer(value, release) and (negative_fits or value >= 0)
+    return is_integer(value) and (negative_fits or value >= 0)
 
 
 def _is_max_age(value: Any, release: Release) -> bool:
@@ -297,7 +295,7 @@ def _wrong_locator(members: Definition, release: Release) -> str | None:
         known, text = release.leader_locators, "{} is not a valid master locator"
     else:
         known, text = _LOCATION_STRATEGIES, "{} invalid queue-master-locator value"
-    return None if isinstance(value, str) and value in known else _said(text, value)
+    return None if isinstance(value, str) and value in known else said(text, value)
 
 
 # Mirrored classic queues
@@ -310,7 +308,7 @@ def _wrong_mirroring(members: Definition, release: Release) -> str | None:
     if not isinstance(mode, str):
         raise _unforeseen()
     if mode not in _HA_PARAMS:
-        return _said("{} is not a valid ha-mode value", mode)
+        return said("{} is not a valid ha-mode value", mode)
     return _HA_PARAMS[mode](members.get("ha-params")) or _first_wrong(
         {key: members[key] for key in _MIRRORING if key in members}, _MIRRORING, release
     )
@@ -333,7 +331,7 @@ def _wrong_params_of_nodes(params: Any) -> str | None:
         return 'ha-mode="nodes" list must be non-empty'
     others = [item for item in params if not isinstance(item, str)]
     text = 'ha-mode="nodes" takes a list of strings, {} was not a string'
-    return _said(text, others) if others else None
+    return said(text, others) if others else None
 
 
 def _param(params: Any) -> str:

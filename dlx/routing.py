@@ -11,7 +11,7 @@ Source: rabbit_exchange.erl route, process_alternate; rabbit_exchange_type_*.erl
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -69,9 +69,9 @@ def _destinations(
 ) -> tuple[list[str], list[str]]:
     if exchange.name == DEFAULT_EXCHANGE:
         return list(dict.fromkeys(message.routing_keys)), []
-    bound: Sequence[Binding] = topology.bindings.get(exchange.name, ())
+    bound: Collection[Binding] = topology.bindings.get(exchange.name, ())
     if exchange.type in (LOCAL_RANDOM, MODULUS_HASH):
-        bound = _one_of(bound, exchange.type, message, choose)
+        bound = _one_of(tuple(bound), exchange.type, message, choose)
     else:
         matches = _matcher(exchange, message, release)
         bound = [b for b in bound if matches(b)]

@@ -21,7 +21,7 @@ import msgspec
 
 from dlx.policies import PolicyChoice, choose_policy
 from dlx.releases import Release
-from dlx.topology import CLASSIC, QUORUM, STREAM, Exchange, Queue, Topology
+from dlx.topology import CLASSIC, QUORUM, STREAM, Exchange, Policy, Queue, Topology
 
 DEAD_LETTER_EXCHANGE = "dead-letter-exchange"
 DEAD_LETTER_ROUTING_KEY = "dead-letter-routing-key"
@@ -87,6 +87,9 @@ class Setting(msgspec.Struct, frozen=True):
     origin: Origin
     hidden: tuple[tuple[Any, Origin], ...] = ()
 
+    def __str__(self) -> str:
+        return f"{self.key} {self.value} by {self.origin}"
+
 
 class DelayedRetry(msgspec.Struct, frozen=True):
     """How long a quorum queue keeps back a returned message: ``min_ms`` per failed delivery, at most ``max_ms``.
@@ -112,6 +115,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ignored: tuple[tuple[Setting, str], ...] = ()
     policy: PolicyChoice = PolicyChoice(None)
     operator_policy: PolicyChoice = PolicyChoice(None)
+
+    @property
+    def in_force(self) -> tuple[Policy | None, Policy | None]:
+        """Return the policy and the operator policy that the queue goes by."""
+        return self.policy.policy, self.operator_policy.policy
 
     def value(self, key: str) -> Any:
         """Return the effective value of a key such as ``message-ttl``; ``None`` where nothing sets it."""
@@ -377,7 +385,8 @@ def _type_origin(queue: Queue) -> Origin:
 
 
 def _integer(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    """Return an integer of any width as a plain one; ``None`` for other values."""
+    return int(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _string(value: Any) -> str | None:

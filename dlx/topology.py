@@ -7,7 +7,7 @@ finds where a message goes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -50,6 +50,10 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True
     routing_key: str = ""
     arguments: Arguments = {}
 
+    def __hash__(self) -> int:
+        """Return a hash without the arguments, which have none, so that bindings can be in a set."""
+        return hash((self.source, self.destination, self.destination_type, self.routing_key))
+
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """A policy or operator policy; ``pattern`` is an unanchored regular expression."""
@@ -70,7 +74,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
 
     exchanges: Mapping[str, Exchange] = {}
     queues: Mapping[str, Queue] = {}
-    bindings: Mapping[str, tuple[Binding, ...]] = {}
+    bindings: Mapping[str, Collection[Binding]] = {}
     policies: tuple[Policy, ...] = ()
     operator_policies: tuple[Policy, ...] = ()
 

@@ -8,8 +8,8 @@ row to its subject (``rows.py`` shows how); to add a release, add its version to
 ``versions.py``.
 
 The evidence of a row names the servers or sources that show it. "live" means observed on real
-servers of 3.8.9, 3.10.8, 4.0.5 and 4.3.6. The rules of 3.13 are those of 3.13.7 and
-were read from its source; no server of that release has judged them.
+servers of the versions in ``VERSIONS``. A row says which release was read from source alone, and
+for which release nothing decides (``undecided``).
 """
 
 from __future__ import annotations

@@ -9,13 +9,14 @@ from dlx.releases.rows import changed, since
 _PRIORITY = frozenset({"x-priority"})
 _FAILOVER = _PRIORITY | {"x-cancel-on-ha-failover"}
 _FILTERED = frozenset({"x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered"})
+_ALL_39 = _FAILOVER | {"x-stream-offset"}  # of any queue
 
 
 class Consumers:
     """Which consumer gets a message, on what terms, and for how long."""
 
     consumer_timeout_enforced_by: Literal["nobody", "channel", "queue"] = changed(
-        {"3.10": "channel", "4.3": "queue"}, before="nobody",
+        {"3.9": "channel", "4.3": "queue"}, before="nobody",
         meaning=(
             "Who acts when a delivery is not acknowledged in time: the channel, which checks once a minute and is"
             " closed, or the quorum queue, which takes the delivery back and cancels the consumer."
@@ -23,16 +24,16 @@ class Consumers:
         evidence="live; rabbit_channel.erl evaluate_consumer_timeout (4.0.5), rabbit_fifo.erl (4.3.5)",
     )
     consumer_timeout_ms: int | None = since(
-        "3.10", 1_800_000, before=None,
+        "3.9", 1_800_000, before=None,
         meaning="How long a delivery may stay unacknowledged by default, in ms.",
         evidence="rabbit_channel.erl evaluate_consumer_timeout",
     )
     consumer_timeout_setting: bool = since(
-        "3.13", True, before=False,
+        "3.12", True, before=False,
         meaning="A queue may have a consumer-timeout of its own.",
         evidence=(
-            "rabbit_channel.erl get_consumer_timeout (3.13.7, 4.0.5), rabbit_queue_type.erl get_consumer_timeout"
-            " (4.3.5)"
+            "live on 3.12.14; rabbit_channel.erl get_consumer_timeout (3.13.7, 4.0.5), rabbit_queue_type.erl"
+            " get_consumer_timeout (4.3.5)"
         ),
     )
     global_qos: bool = since(
@@ -59,12 +60,12 @@ class Consumers:
         evidence="live; rabbit_fifo.erl update_consumer, merge_consumer",
     )
     quorum_consumer_priorities: bool = since(
-        "3.10", True, before=False,
+        "3.9", True, before=False,
         meaning="Quorum queues serve consumers by x-priority.",
         evidence="live; rabbit_fifo.erl",
     )
     quorum_delivery_limit_widens_prefetch: bool = since(
-        "3.13", False, before=True,
+        "3.11", False, before=True,
         meaning=(
             "A consumer that returns a message over the delivery limit gets the credit for it twice; from then on it"
             " holds one message more than its prefetch."
@@ -105,6 +106,7 @@ class Consumers:
     )
     classic_consumer_arguments: frozenset[str] = changed(
         {
+            "3.9": _ALL_39,
             "3.10": _FAILOVER | {"x-credit"},
             "4.0": _PRIORITY,
         },
@@ -117,6 +119,7 @@ class Consumers:
     )
     quorum_consumer_arguments: frozenset[str] = changed(
         {
+            "3.9": _ALL_39,
             "3.10": _PRIORITY | {"x-credit"},
             "4.0": _PRIORITY,
             "4.3": _PRIORITY | {"x-consumer-timeout"},
@@ -126,12 +129,17 @@ class Consumers:
             "The consumer arguments that a quorum queue knows and checks; it refuses those that only other types"
             " know."
         ),
-        evidence="live; rabbit_quorum_queue.erl capabilities",
+        evidence="live; 4.1 and 4.2 by source: rabbit_quorum_queue.erl capabilities",
     )
     stream_consumer_arguments: frozenset[str] = changed(
-        {"3.10": frozenset({"x-stream-offset", "x-credit"}), "4.0": _FILTERED}, before=frozenset(),
+        {"3.9": _ALL_39, "3.10": frozenset({"x-stream-offset", "x-credit"}), "4.0": _FILTERED}, before=frozenset(),
         meaning="The consumer arguments that a stream knows and checks; it refuses those that only other types know.",
         evidence="live; rabbit_stream_queue.erl capabilities",
+    )
+    credit_read_by: frozenset[str] = changed(
+        {"3.9": frozenset({"classic", "quorum"}), "4.0": frozenset()}, before=frozenset({"classic"}),
+        meaning="The queue types that read a consumer's x-credit, and crash if it is no table.",
+        evidence="live; rabbit_queue_consumers.erl, rabbit_quorum_queue.erl parse_credit_args",
     )
     stream_refusals: Literal["stream queues queue", "stream queue"] = since(
         "4.0", "stream queue", before="stream queues queue",
@@ -142,7 +150,7 @@ class Consumers:
         evidence="live; rabbit_stream_queue.erl consume",
     )
     single_active_get_refusal: str = since(
-        "4.3", '<<"quorum">>', before="quorum",
+        "4.2", '<<"quorum">>', before="quorum",
         meaning=(
             "How the server names the queue type when it refuses basic.get on a quorum queue with a single active"
             " consumer."

@@ -13,6 +13,7 @@ _IN_MEMORY = {"x-max-in-memory-length", "x-max-in-memory-bytes", "x-quorum-initi
 _CLASSIC = frozenset(_EACH_QUEUE | {"x-max-priority", "x-queue-mode"})
 _CLASSIC_310 = _CLASSIC | {"x-queue-version", "x-queue-master-locator"}
 _ALL_38 = _CLASSIC | _IN_MEMORY
+_ALL_39 = _ALL_38 | {"x-max-age", "x-stream-max-segment-size-bytes", "x-initial-cluster-size", "x-queue-leader-locator"}
 _QUORUM_38 = _ALL_38 - {"x-expires", "x-message-ttl", "x-max-priority", "x-queue-mode", "x-overflow"}
 _QUORUM_310 = frozenset(
     _EACH_QUEUE | _IN_MEMORY | {"x-dead-letter-strategy", "x-delivery-limit", "x-queue-leader-locator"}
@@ -36,17 +37,17 @@ class Declarations:
     """The queues and exchanges that can be declared, and the arguments they take."""
 
     queue_types: frozenset[str] = since(
-        "3.10", frozenset({"classic", "quorum", "stream"}), before=frozenset({"classic", "quorum"}),
+        "3.9", frozenset({"classic", "quorum", "stream"}), before=frozenset({"classic", "quorum"}),
         meaning="The queue types that exist.",
         evidence="live; rabbit_queue_type.erl",
     )
     queue_types_meaning_default: frozenset[str] = changed(
-        {"3.13": frozenset({"undefined"}), "4.3": frozenset({"undefined", ""})}, before=_NONE,
+        {"3.13": frozenset({"undefined"}), "4.2": frozenset({"undefined", ""})}, before=_NONE,
         meaning="Values of x-queue-type that stand for the virtual host's default type.",
         evidence="live; rabbit_amqqueue.erl maybe_inject_default_queue_type_shortcut_into_args",
     )
     queue_type_argument: Literal["as declared", "where the default fits", "default or classic", "always"] = changed(
-        {"3.10": "where the default fits", "3.13": "default or classic", "4.0": "always"}, before="as declared",
+        {"3.9": "where the default fits", "3.13": "default or classic", "4.0": "always"}, before="as declared",
         meaning=(
             "Whether the server adds an x-queue-type that the client did not declare: never; the virtual host's"
             " default type where the queue can be of it; that, or else classic; or always one of both."
@@ -54,7 +55,7 @@ class Declarations:
         evidence="live; rabbit_amqqueue.erl augment_declare_args",
     )
     server_named_queues: Literal["all types", "classic or internal error", "classic"] = changed(
-        {"3.10": "classic or internal error", "4.3": "classic"}, before="all types",
+        {"3.9": "classic or internal error", "4.3": "classic"}, before="all types",
         meaning=(
             "The queue types for which the server makes up a name, and how it answers for a type that it does not"
             " know."
@@ -73,22 +74,22 @@ class Declarations:
         ),
     )
     argument_errors: Literal["terms", "sentences"] = since(
-        "3.10", "sentences", before="terms",
+        "3.9", "sentences", before="terms",
         meaning='How a wrong argument is described: {unacceptable_type,longstr}, or "expected integer, got longstr".',
         evidence="live; rabbit_amqqueue.erl check_int_arg, check_queue_type",
     )
     classic_queue_arguments: frozenset[str] = changed(
-        {"3.10": _CLASSIC_310, "4.0": _CLASSIC_310 | {"x-queue-leader-locator"}}, before=_ALL_38,
-        meaning="The arguments that are checked and compared for a classic queue; in 3.8, for a queue of any type.",
+        {"3.9": _ALL_39, "3.10": _CLASSIC_310, "4.0": _CLASSIC_310 | {"x-queue-leader-locator"}}, before=_ALL_38,
+        meaning="The arguments that are checked and compared for a classic queue; until 3.9, for a queue of any type.",
         evidence="live; rabbit_classic_queue.erl capabilities",
     )
     quorum_queue_arguments: frozenset[str] = changed(
-        {"3.10": _QUORUM_310, "4.3": _QUORUM_43}, before=_QUORUM_38,
+        {"3.9": _ALL_39, "3.10": _QUORUM_310, "4.3": _QUORUM_43}, before=_QUORUM_38,
         meaning="The arguments that a quorum queue knows; it refuses those that only other types know.",
         evidence="live; rabbit_quorum_queue.erl capabilities",
     )
     stream_queue_arguments: frozenset[str] = changed(
-        {"3.10": _STREAM, "4.3": _STREAM | {"x-stream-filter-size-bytes"}}, before=_NONE,
+        {"3.9": _ALL_39, "3.10": _STREAM, "4.2": _STREAM | {"x-stream-filter-size-bytes"}}, before=_NONE,
         meaning="The arguments that a stream knows; it refuses those that only other types know.",
         evidence="live; rabbit_stream_queue.erl capabilities",
     )
@@ -103,7 +104,7 @@ class Declarations:
         evidence="live; rabbit_amqqueue.erl check_queue_version",
     )
     non_numeric_max_age: Literal["internal error", "refused"] = since(
-        "4.3", "refused", before="internal error",
+        "4.2", "refused", before="internal error",
         meaning="How the server answers an x-max-age or x-stream-offset that does not begin with a digit.",
         evidence="live; rabbit_amqqueue.erl check_max_age",
     )
@@ -117,14 +118,14 @@ class Declarations:
     stream_filter_size_refusal: str | None = changed(
         {
             "3.13": "Invalid value for  x-stream-filter-size-bytes",
-            "4.3": "Invalid value for x-stream-filter-size-bytes",
+            "4.2": "Invalid value for x-stream-filter-size-bytes",
         },
         before=None,
         meaning="The text that refuses an x-stream-filter-size-bytes outside 16 to 255.",
         evidence="live; rabbit_stream_queue.erl check_filter_size",
     )
     leader_locators: frozenset[str] = changed(
-        {"3.10": _LOCATORS, "4.0": _LOCATORS | {"min-masters"}}, before=_NONE,
+        {"3.9": _LOCATORS - {"balanced"}, "3.10": _LOCATORS, "4.0": _LOCATORS | {"min-masters"}}, before=_NONE,
         meaning="The values that x-queue-leader-locator may have.",
         evidence="live; rabbit_queue_location.erl queue_leader_locators",
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from dlx.releases.rows import changed, since
 
 _ACCESS = ("users", "vhosts", "permissions", "topic_permissions")
+_ARGUMENTS = frozenset({"queues.arguments", "exchanges.arguments", "bindings.arguments"})
+_REQUIRED = _ARGUMENTS | {"queues.durable", "queues.auto_delete", "exchanges.durable"}
 _TOPOLOGY = ("global_parameters", "policies", "parameters", "queues", "bindings")
 
 
@@ -15,23 +17,32 @@ class Definitions:
 
     definitions_order: tuple[str, ...] = changed(
         {
-            "3.10": (*_ACCESS, "exchanges", *_TOPOLOGY),
-            "4.3": (*_ACCESS[:-1], "exchanges", *_ACCESS[-1:], *_TOPOLOGY),
+            "3.9": (*_ACCESS, "exchanges", *_TOPOLOGY),
+            "4.1": (*_ACCESS[:-1], "exchanges", *_ACCESS[-1:], *_TOPOLOGY),
         },
         before=(*_ACCESS, "parameters", "global_parameters", "policies", "queues", "exchanges", "bindings"),
         meaning="The order in which the sections of a definitions document are imported.",
-        evidence="live; rabbit_definitions.erl apply_defs",
+        evidence="live; 4.1 and 4.2 by source: rabbit_definitions.erl apply_defs",
     )
     definitions_without_vhost: Literal["no such vhost", "crash"] = since(
-        "3.13", "crash", before="no such vhost",
+        "3.11", "crash", before="no such vhost",
         meaning=(
             "An import for the whole broker with queues, exchanges or bindings that name no virtual host is refused,"
             " or crashes."
         ),
         evidence="live; rabbit_definitions.erl any_orphaned_in_doc (3.13.7)",
     )
+    definitions_required_fields: frozenset[str] = changed(
+        {"3.9": _REQUIRED - _ARGUMENTS, "3.11": frozenset({"exchanges.durable"}), "4.2.2": frozenset()},
+        before=_REQUIRED,
+        meaning=(
+            "The fields without which an imported queue, exchange or binding is refused; later durable is true,"
+            " auto_delete false, and there are no arguments."
+        ),
+        evidence="four live; rabbit_definitions.erl add_queue_int, add_exchange_int, args",
+    )
     definitions_existing: Literal["checked", "skipped"] = since(
-        "3.10", "skipped", before="checked",
+        "3.9", "skipped", before="checked",
         meaning=(
             "An imported queue or exchange that exists already is checked for the same type and arguments, or"
             " skipped."
@@ -39,7 +50,7 @@ class Definitions:
         evidence="live; rabbit_definitions.erl add_queue_int",
     )
     definitions_impossible_queues: Literal["refused", "left out"] = since(
-        "3.10", "left out", before="refused",
+        "3.9", "left out", before="refused",
         meaning=(
             "An imported queue that its type does not allow, such as a quorum queue that is not durable, is refused,"
             " or silently left out."
@@ -54,11 +65,21 @@ class Definitions:
         ),
         evidence="live; rabbit_definitions.erl add_binding_int",
     )
+    definitions_unknown_queue_type: Literal["kept", "refused"] = since(
+        "4.2.8", "refused", before="kept",
+        meaning="An imported virtual host whose default queue type does not exist keeps it, or is refused.",
+        evidence="live for 3.8, 3.10 and 4.3; rabbit_definitions.erl add_vhost (4.2.8)",
+    )
     definitions_refusal_texts: Literal["printed", "plain"] = since(
-        "4.3", "plain", before="printed",
+        "4.2", "plain", before="printed",
         meaning=(
             "The refusal of an imported policy or parameter is printed as an Erlang term and escaped for HTML, or is"
             " the plain text."
         ),
         evidence="live; rabbit_definitions.erl format, add_policy, add_parameter",
+    )
+    initial_global_parameters: tuple[tuple[str, Any], ...] = since(
+        "4.0", (("cluster_tags", ()),), before=(),
+        meaning="The global parameters of a fresh node.",
+        evidence="four live; rabbit.erl (cluster_tags)",
     )

@@ -28,7 +28,7 @@ class DeliveryCounts:
         evidence="live; rabbit_fifo.erl discard, return (4.0.5, 4.3.5)",
     )
     quorum_count_on_first_get: bool = since(
-        "3.13", False, before=True,
+        "3.12", False, before=True,
         meaning="basic.get shows x-delivery-count 0 on the first delivery.",
         evidence="live; rabbit_fifo_client.erl",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from dlx.releases.rows import since
+from dlx.releases.rows import changed, since
 
 
 class Messages:
@@ -58,6 +58,20 @@ class Messages:
         "3.13", "normalised", before="as published",
         meaning="An expiration of '+60000' or '0060000' is delivered and recorded as published, or as '60000'.",
         evidence="live; mc_amqpl.erl essential_properties",
+    )
+    original_expiration: Literal["recorded", "not by quorum queues", "not behind another message"] = changed(
+        {"3.9": "not by quorum queues", "3.10": "recorded", "3.12": "not behind another message", "3.13": "recorded"},
+        before="recorded",
+        meaning=(
+            "Whether a death records the expiration that the message had, as original-expiration: always; not in a"
+            " quorum queue; or not in a classic queue where the message arrived behind another ready one of its"
+            " priority, unless it was published with BCC keys. A server from which much is consumed keeps more in"
+            " memory, and records more."
+        ),
+        evidence=(
+            "live; rabbit_quorum_queue.erl clean_delivery (3.9.29), rabbit_variable_queue.erl publish1,"
+            " prepare_to_store (3.12.14)"
+        ),
     )
     expiration_max_ms: int | None = since(
         "3.10", 315_360_000_000, before=None,

@@ -16,24 +16,28 @@ _DELAYED_RETRY = frozenset({"delayed-retry-type", "delayed-retry-min", "delayed-
 _LIMITS = frozenset({"expires", "message-ttl", "max-length", "max-length-bytes", "delivery-limit"} | _IN_MEMORY)
 
 # Keys that a type of queue does not support.
-_NOT_CLASSIC_310 = frozenset(_STREAM_ONLY | {"queue-leader-locator", "delivery-limit", "dead-letter-strategy"})
-_NOT_CLASSIC_313 = _NOT_CLASSIC_310 | _IN_MEMORY | {"target-group-size"}
-_NOT_CLASSIC_40 = _NOT_CLASSIC_313 - {"queue-leader-locator"}
-_NOT_QUORUM_43 = frozenset(_STREAM_ONLY | _HA_AND_LOCATOR | {"max-priority", "queue-mode"})
-_NOT_QUORUM_310 = _NOT_QUORUM_43 | {"single-active-consumer"}
+_NOT_CLASSIC_39 = frozenset(_STREAM_ONLY | {"queue-leader-locator"})
+_NOT_CLASSIC_310 = _NOT_CLASSIC_39 | {"delivery-limit", "dead-letter-strategy"}
+_NOT_CLASSIC_312 = _NOT_CLASSIC_310 | _IN_MEMORY | {"target-group-size"}
+_NOT_CLASSIC_40 = _NOT_CLASSIC_312 - {"queue-leader-locator"}
+_NOT_QUORUM_42 = frozenset(_STREAM_ONLY | _HA_AND_LOCATOR | {"max-priority", "queue-mode"})
+_NOT_QUORUM_310 = _NOT_QUORUM_42 | {"single-active-consumer"}
+_NOT_QUORUM_39 = _NOT_QUORUM_310 | {"message-ttl", "queue-leader-locator"}
 # 3.8 lists what a quorum queue accepts; everything else a policy may set is unsupported there.
 _NOT_QUORUM_38 = frozenset(
-    _NOT_QUORUM_310
-    | {"message-ttl", "expires", "overflow", "dead-letter-strategy", "queue-leader-locator", "queue-version"}
+    _NOT_QUORUM_39
+    | {"expires", "overflow", "dead-letter-strategy", "queue-version"}
     | {"federation-upstream", "federation-upstream-set", "federation-upstream-pattern"}
 )
-_NOT_STREAM_43 = frozenset(
+_NOT_STREAM_39 = frozenset(
     _HA_AND_LOCATOR
     | _IN_MEMORY
-    | {"expires", "message-ttl", "dead-letter-exchange", "dead-letter-routing-key", "dead-letter-strategy"}
+    | {"expires", "message-ttl", "dead-letter-exchange", "dead-letter-routing-key", "single-active-consumer"}
     | {"max-length", "max-priority", "overflow", "queue-mode", "delivery-limit"}
 )
-_NOT_STREAM_310 = _NOT_STREAM_43 | {"single-active-consumer"}
+_NOT_STREAM_310 = _NOT_STREAM_39 | {"dead-letter-strategy"}
+_NOT_STREAM_312 = _NOT_STREAM_310 | {"target-group-size"}
+_NOT_STREAM_42 = _NOT_STREAM_312 - {"single-active-consumer"}
 
 # Keys that a policy may have.
 _KEYS_38 = frozenset(
@@ -42,11 +46,15 @@ _KEYS_38 = frozenset(
     | {"ha-sync-batch-size", "alternate-exchange", "dead-letter-exchange", "dead-letter-routing-key"}
     | {"queue-mode", "overflow"}
 )
-_KEYS_310 = _KEYS_38 | _STREAM_ONLY | {"dead-letter-strategy", "queue-version", "queue-leader-locator"}
-_KEYS_313 = _KEYS_310 | {"consumer-timeout", "stream-filter-size-bytes", "target-group-size"}
+_KEYS_39 = _KEYS_38 | _STREAM_ONLY | {"queue-leader-locator"}
+_KEYS_310 = _KEYS_39 | {"dead-letter-strategy", "queue-version"}
+_KEYS_312 = _KEYS_310 | {"consumer-timeout"}
+_KEYS_313 = _KEYS_312 | {"stream-filter-size-bytes", "target-group-size"}
 _KEYS_40 = _KEYS_313 - _HA - {"ha-sync-batch-size"}
-_OPERATOR_KEYS_313 = _LIMITS | {"overflow", "queue-version", "target-group-size"}
-_OPERATOR_KEYS_40 = _OPERATOR_KEYS_313 | {"queue-master-locator"}
+_OPERATOR_KEYS_311 = _LIMITS | {"queue-version", "ha-mode", "ha-params", "ha-sync-mode"}
+_OPERATOR_KEYS_312 = _OPERATOR_KEYS_311 | {"overflow"}
+_OPERATOR_KEYS_313 = _OPERATOR_KEYS_312 | {"target-group-size"}
+_OPERATOR_KEYS_40 = (_OPERATOR_KEYS_313 - _HA) | {"queue-master-locator"}
 
 
 class PolicySelection:
@@ -64,8 +72,9 @@ class PolicySelection:
     )
     classic_unsupported_policy_keys: frozenset[str] = changed(
         {
+            "3.9": _NOT_CLASSIC_39,
             "3.10": _NOT_CLASSIC_310,
-            "3.13": _NOT_CLASSIC_313,
+            "3.12": _NOT_CLASSIC_312,
             "4.0": _NOT_CLASSIC_40,
             "4.3": _NOT_CLASSIC_40 | _SELECTORS,
         },
@@ -77,7 +86,13 @@ class PolicySelection:
         evidence="rabbit_classic_queue.erl capabilities; live for delivery-limit",
     )
     quorum_unsupported_policy_keys: frozenset[str] = changed(
-        {"3.10": _NOT_QUORUM_310, "4.3": _NOT_QUORUM_43 | _SELECTORS}, before=_NOT_QUORUM_38,
+        {
+            "3.9": _NOT_QUORUM_39,
+            "3.10": _NOT_QUORUM_310,
+            "4.2": _NOT_QUORUM_42,
+            "4.3": _NOT_QUORUM_42 | _SELECTORS,
+        },
+        before=_NOT_QUORUM_38,
         meaning=(
             "Policy keys that a quorum queue does not support; a policy with one of them is skipped. In 3.8 a queue"
             " declared after such a policy has it until policies are evaluated again; definitions do not tell which"
@@ -87,9 +102,11 @@ class PolicySelection:
     )
     stream_unsupported_policy_keys: frozenset[str] = changed(
         {
+            "3.9": _NOT_STREAM_39,
             "3.10": _NOT_STREAM_310,
-            "3.13": _NOT_STREAM_310 | {"target-group-size"},
-            "4.3": _NOT_STREAM_43 | _SELECTORS | {"target-group-size"},
+            "3.12": _NOT_STREAM_312,
+            "4.2": _NOT_STREAM_42,
+            "4.3": _NOT_STREAM_42 | _SELECTORS,
         },
         before=_NONE,
         meaning="Policy keys that a stream does not support; a policy with one of them is skipped.",
@@ -102,7 +119,9 @@ class PolicyContents:
 
     policy_keys: frozenset[str] = changed(
         {
+            "3.9": _KEYS_39,
             "3.10": _KEYS_310,
+            "3.12": _KEYS_312,
             "3.13": _KEYS_313,
             "4.0": _KEYS_40,
             "4.3": _KEYS_40 | _DELAYED_RETRY | {"consumer-disconnected-timeout"},
@@ -113,7 +132,9 @@ class PolicyContents:
     )
     operator_policy_keys: frozenset[str] = changed(
         {
-            "3.13": _OPERATOR_KEYS_313 | {"ha-mode", "ha-params", "ha-sync-mode"},
+            "3.11": _OPERATOR_KEYS_311,
+            "3.12.8": _OPERATOR_KEYS_312,
+            "3.13": _OPERATOR_KEYS_313,
             "4.0": _OPERATOR_KEYS_40,
             "4.3": _OPERATOR_KEYS_40 | _DELAYED_RETRY,
         },
@@ -123,7 +144,9 @@ class PolicyContents:
     )
     policy_check_order: tuple[str, ...] = changed(
         {
-            "3.10": ("locator", "other", "mirroring"),
+            "3.9": ("locator", "other", "mirroring"),
+            "3.11": ("locator", "mirroring", "other"),
+            "3.12": ("locator", "other", "mirroring"),
             "3.13": ("locator", "other", "mirroring", "quorum"),
             "4.0": ("other", "quorum", "locator"),
             "4.3": ("locator", "other", "quorum"),
@@ -134,16 +157,18 @@ class PolicyContents:
             " reported."
         ),
         evidence="live; rabbit_policy.erl validation0",
+        undecided=("4.1", "4.2"),
     )
     policy_pattern_max_bytes: int | None = since(
-        "4.3", 1024, before=None,
+        "4.2", 1024, before=None,
         meaning="The longest pattern that a policy may have, in bytes.",
         evidence="live; rabbit_re.erl",
     )
     regex_errors: Literal["PCRE", "PCRE2"] = since(
         "4.3", "PCRE2", before="PCRE",
         meaning="The library whose words say what is wrong with a pattern: Erlang has PCRE until OTP 27, then PCRE2.",
-        evidence="live",
+        evidence="live; 4.1 and 4.2 were seen on OTP 27",
+        undecided=("4.1", "4.2"),
     )
     queue_master_locator: Literal["strategies", "leader locators", "denied"] = changed(
         {"4.0": "leader locators", "4.3": "denied"}, before="strategies",

@@ -20,15 +20,23 @@ class Protocol:
         meaning="A publish with a delivery_mode other than 1 and 2 is refused.",
         evidence="live; rabbit_basic.erl is_message_persistent (3.10.8)",
     )
+    publisher_checked: Literal["before the message", "after the message"] = since(
+        "4.0", "after the message", before="before the message",
+        meaning=(
+            "When a publish's topic permission and user_id are checked: before its expiration and its CC and BCC"
+            " headers, or after them."
+        ),
+        evidence="3.8, 3.10, 4.0 and 4.3 live, the others by source: rabbit_channel.erl handle_method basic.publish",
+    )
     frame_max_min: int = since(
-        "4.3", 8192, before=4096,
+        "4.1", 8192, before=4096,
         meaning=(
             "The smallest frame_max that a client may settle on, in bytes; it is also the limit until the client has."
         ),
         evidence="live; rabbit_framing.hrl FRAME_MIN_SIZE",
     )
     content_size_checked: bool = since(
-        "4.3", True, before=False,
+        "4.2", True, before=False,
         meaning=(
             "Content longer than its header says, or than 512 MiB, ends the connection; otherwise its channel goes on"
             " waiting."
@@ -50,7 +58,7 @@ class Protocol:
     )
     sasl_mechanisms: tuple[str, ...] = changed(
         {
-            "3.10": ("AMQPLAIN", "PLAIN"),
+            "3.9": ("AMQPLAIN", "PLAIN"),
             "3.13": ("PLAIN", "AMQPLAIN"),
             "4.0": ("PLAIN", "AMQPLAIN", "ANONYMOUS"),
             "4.3": ("PLAIN", "ANONYMOUS", "AMQPLAIN"),
@@ -62,16 +70,35 @@ class Protocol:
         ),
         evidence="live; rabbit_auth_mechanism_anonymous.erl (4.0 on)",
     )
-    error_text_encoding: Literal["bytes", "UTF-8"] = since(
-        "3.13", "UTF-8", before="bytes",
+    amqplain_takes_byte_arrays: bool = since(
+        "3.13", True, before=False,
+        meaning="AMQPLAIN takes user and password both as byte arrays; otherwise one of them must be a string.",
+        evidence="3.8, 3.10, 4.0 and 4.3 live, the others by source: rabbit_auth_mechanism_amqplain.erl",
+    )
+    amqplain_password_that_is_no_text: Literal["drops the connection", "refused"] = since(
+        "3.10", "refused", before="drops the connection",
         meaning=(
-            "How an error text shows bytes of a client that are not UTF-8: as they are, or read as Latin-1 and"
-            " encoded in UTF-8."
+            "How AMQPLAIN answers a password that is a number, say, from a user that exists: it refuses the login, or"
+            " fails and drops the connection."
         ),
-        evidence="live; rabbit_binary_generator.erl amqp_exception_explanation, rabbit_reader.erl frame_error",
+        evidence="3.8, 3.10, 4.0 and 4.3 live",
+        undecided=("3.9",),
+    )
+    error_text_encoding: Literal["bytes", "Latin-1", "UTF-8"] = changed(
+        {"3.12": "Latin-1", "4.0": "UTF-8"}, before="bytes",
+        meaning=(
+            "How an error text shows what a client sent: its bytes as they are; or its characters in Latin-1, where"
+            " any beyond that ends the connection with 541 INTERNAL_ERROR; or its characters in UTF-8. Bytes that are"
+            " not UTF-8 are read as Latin-1."
+        ),
+        evidence=(
+            "live; rabbit_binary_generator.erl amqp_exception_explanation, rabbit_misc.erl format, rabbit_reader.erl"
+            " frame_error"
+        ),
     )
     surrogates_are_utf_8: bool = since(
         "4.3", False, before=True,
         meaning="A name that encodes surrogates passes as UTF-8.",
-        evidence="live; rabbit_binary_parser.erl validate_utf8",
+        evidence="live; rabbit_binary_parser.erl validate_utf8; may be Erlang's doing: 4.1 and 4.2 were seen on OTP 27",
+        undecided=("4.1", "4.2"),
     )

@@ -19,12 +19,12 @@ class Queues:
         evidence="live; rabbit_fifo.erl apply purge",
     )
     quorum_overflow_before_delivery_limit: bool = since(
-        "4.3", False, before=True,
+        "4.2.1", False, before=True,
         meaning=(
             "When messages come back to a quorum queue, those that a length limit pushes out are dead-lettered before"
             " those that exceeded their delivery limit."
         ),
-        evidence="live; rabbit_fifo.erl apply return",
+        evidence="live; 4.1 and 4.2 by source: rabbit_fifo.erl apply return, evaluate_limit (4.2.1 on)",
     )
     quorum_rejection_order: Literal["newest first", "oldest first"] = since(
         "3.10", "oldest first", before="newest first",
@@ -75,7 +75,7 @@ class Queues:
     quorum_delayed_retry: bool = since(
         "4.3", True, before=False,
         meaning="Quorum queues know delayed-retry-type, -min and -max.",
-        evidence="live; rabbit_fifo.erl should_delay",
+        evidence="live; 4.1 and 4.2 by source: rabbit_fifo.erl should_delay",
     )
     classic_max_priority_min: int = since(
         "3.13", 1, before=0,
@@ -96,18 +96,19 @@ class Queues:
     stream_message_overhead: int = since(
         "3.13", 153, before=141,
         meaning="Bytes that a message without properties takes in a stream beside its body; segments count them.",
-        evidence="live: sizes of segment files of 3.10 and 4.0; 3.13 and 4.3 taken to be as 4.0",
+        evidence="live: sizes of segment files of 3.10 and 4.0; 3.13 and the releases from 4.1 on taken to be as 4.0",
     )
-    commit_to_deleted_queue: Literal["returned", "fails", "ends the connection"] = changed(
-        {"4.0": "fails", "4.3": "ends the connection"}, before="returned",
+    commit_to_deleted_queue: Literal["returned", "by queue type", "ends the connection"] = changed(
+        {"3.13": "by queue type", "4.2": "ends the connection"}, before="returned",
         meaning=(
-            "How tx.commit treats a message whose queue was deleted after the publish: it returns it as unroutable,"
-            " fails (for a classic queue), or ends the connection."
+            "How tx.commit treats a message whose queue was deleted after the publish: it returns it as unroutable;"
+            " it fails for a classic queue, loses the message without a word for a quorum queue, and ends the"
+            " connection for a stream; or it ends the connection."
         ),
         evidence="live; rabbit_channel.erl deliver_to_queues",
     )
     direct_replies_taken_by: Literal["channel", "volatile queue"] = since(
-        "4.3", "volatile queue", before="channel",
+        "4.2", "volatile queue", before="channel",
         meaning=(
             "What receives answers by direct reply-to: the channel, which uses no delivery tags for them, so that a"
             " mandatory answer comes back as unroutable although it arrives; or a queue of its own type, which others"

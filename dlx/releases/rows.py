@@ -21,19 +21,24 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from dlx.releases.versions import RELEASES, VERSIONS, numbers
+from dlx.releases.versions import RELEASES, VERSIONS, ReleaseName, numbers
 
 T = TypeVar("T")
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One behaviour: what it decides, its value at first and after each change, and how that is known."""
+    """One behaviour: what it decides, its value at first and after each change, and how that is known.
+
+    ``undecided`` names the releases for which nothing decides between the value that they
+    have here, which is that of the release before, and the next one.
+    """
 
     name: str
     meaning: str
     evidence: str
     before: Any
     changes: tuple[tuple[str, Any], ...]
+    undecided: tuple[str, ...] = ()
 
     def value_in(self, version: str) -> Any:
         """Return the value in a full version such as ``4.0.5``: that of the latest change until then."""
@@ -51,14 +56,18 @@ class Row(msgspec.Struct, frozen=True):
         return tuple(date for date, _ in self.changes if older < numbers(date) <= newer)
 
 
-def since(date: str, value: T, *, before: T, meaning: str, evidence: str) -> T:
+def since(
+    date: str, value: T, *, before: T, meaning: str, evidence: str, undecided: tuple[ReleaseName, ...] = ()
+) -> T:
     """Return a row with one change: ``value`` from the release or version ``date`` on, ``before`` until then."""
-    return changed({date: value}, before=before, meaning=meaning, evidence=evidence)
+    return changed({date: value}, before=before, meaning=meaning, evidence=evidence, undecided=undecided)
 
 
-def changed(values: Mapping[str, T], *, before: T, meaning: str, evidence: str) -> T:
+def changed(
+    values: Mapping[str, T], *, before: T, meaning: str, evidence: str, undecided: tuple[ReleaseName, ...] = ()
+) -> T:
     """Return a row with several changes: each value holds from its release or version on, the oldest first."""
-    row = Row("", meaning, evidence, before, tuple(values.items()))
+    row = Row("", meaning, evidence, before, tuple(values.items()), undecided)
     return cast("T", row)  # a release derived from the row's class does have a value of type T there
 
 

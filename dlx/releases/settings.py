@@ -16,7 +16,7 @@ class Settings:
         evidence="live; release notes of 3.10.0",
     )
     quorum_overflow: bool = since(
-        "3.10", True, before=False,
+        "3.9", True, before=False,
         meaning="Quorum queues take an overflow setting; otherwise they only drop from the head.",
         evidence="live; rabbit_quorum_queue.erl overflow",
     )
@@ -26,9 +26,9 @@ class Settings:
         evidence="live; rabbit_quorum_queue.erl dlh",
     )
     quorum_expires: Literal["not supported", "policy wins", "smaller"] = changed(
-        {"3.10": "policy wins", "4.0": "smaller"}, before="not supported",
+        {"3.9": "policy wins", "4.0": "smaller"}, before="not supported",
         meaning="Which expires holds for a quorum queue when both argument and policy set it.",
-        evidence="live for 3.8, 3.10, 4.0, 4.3; rabbit_quorum_queue.erl (3.13.7)",
+        evidence="live; rabbit_quorum_queue.erl (3.13.7)",
     )
     quorum_default_delivery_limit: int | None = since(
         "4.0", 20, before=None,
@@ -44,7 +44,7 @@ class Settings:
         evidence="live; rabbit_quorum_queue.erl resolve_delivery_limit",
     )
     quorum_non_integer_delivery_limit: Literal["unlimited", "default"] = since(
-        "4.3", "default", before="unlimited",
+        "4.2", "default", before="unlimited",
         meaning="How a delivery limit that is not an integer is read; no release refuses it.",
         evidence="live; rabbit_quorum_queue.erl get_delivery_limit",
     )

@@ -13,6 +13,8 @@ from dlx.releases.consumers import Consumers
 from dlx.releases.declarations import Declarations
 from dlx.releases.definitions import Definitions
 from dlx.releases.delivery_counts import DeliveryCounts
+from dlx.releases.global_counters import GlobalCounters
+from dlx.releases.limits import Limits
 from dlx.releases.messages import Messages
 from dlx.releases.permissions import Permissions
 from dlx.releases.policies import PolicyContents, PolicySelection
@@ -44,8 +46,10 @@ class Release(
     Declarations,
     PolicyContents,
     Permissions,
+    Limits,
     Protocol,
     Definitions,
+    GlobalCounters,
     msgspec.Struct,
     frozen=True,
     kw_only=True,

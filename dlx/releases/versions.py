@@ -5,15 +5,20 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-ReleaseName = Literal["3.8", "3.10", "3.13", "4.0", "4.3"]
+ReleaseName = Literal["3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "4.0", "4.1", "4.2", "4.3"]
 """A release by name, for type checkers: the keys of ``VERSIONS``."""
 
 # To add a release, add a line here and its name above. Unless a row says otherwise, it behaves as the one before it.
 VERSIONS: dict[str, str] = {
     "3.8": "3.8.9",
+    "3.9": "3.9.29",
     "3.10": "3.10.8",
+    "3.11": "3.11.28",
+    "3.12": "3.12.14",
     "3.13": "3.13.7",
     "4.0": "4.0.5",
+    "4.1": "4.1.8",
+    "4.2": "4.2.9",
     "4.3": "4.3.6",
 }
 RELEASES = tuple(VERSIONS)
