@@ -9,7 +9,7 @@ from typing import Any
 
 from simulator.broker import Broker, OperatorError
 from simulator.broker.commands import AddUser, AddVhost, DeleteUser, ImportDefinitions, SetPermissions
-from simulator.definitions import Definitions, DefinitionsError, read_definitions
+from simulator.definitions import Definitions, DefinitionsError, importable, read_definitions
 
 DefinitionsSource = Mapping[str, Any] | str | os.PathLike[str]
 """An export of RabbitMQ's definitions, or the path of the file that holds one."""
@@ -29,7 +29,8 @@ def start_broker(
     Args:
         release: such as ``4.3``.
         definitions: an export, or the path of the file that holds one.
-        users: passwords by name, of administrators who may do everything everywhere. They replace guest.
+        users: passwords by name, of administrators who may do everything everywhere. They replace guest, who
+            otherwise has the password guest, whatever the definitions say; other users have theirs.
         node: the node's name.
         now_us: the time at which it starts, microseconds since 1970.
 
@@ -41,6 +42,7 @@ def start_broker(
     now_us = time.time_ns() // 1000 if now_us is None else now_us
     if definitions is not None:
         import_definitions(broker, definitions, now_us)
+        broker.handle(AddUser("guest", "guest", broker.users["guest"].tags), now_us)
     for name, password in (users or {}).items():
         broker.handle(AddUser(name, password, ADMINISTRATOR), now_us)
         for vhost in broker.vhosts:
@@ -65,7 +67,7 @@ def import_definitions(broker: Broker, source: DefinitionsSource, now_us: int) -
     if only is not None:
         broker.handle(AddVhost(only), now_us)
     try:
-        broker.handle(ImportDefinitions(definitions.document, only), now_us)
+        broker.handle(ImportDefinitions(importable(definitions.document), only), now_us)
     except OperatorError as error:
         raise DefinitionsError(definitions.source, "", error.text) from error
     if not definitions.document.get("permissions"):

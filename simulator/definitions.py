@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -72,12 +73,9 @@ class Definitions:
         self.source = source
         self.document = document
         self.single_vhost = _is_single(document)
-        named = _name_of_single(document) if self.single_vhost else None
-        if named is not None and not isinstance(named, str):
-            raise DefinitionsError(source, "original_vhost_name", _wrong(str, named))
+        named = _named(document, source)
         self.vhost_named = not self.single_vhost or named is not None or vhost is not None
-        reader = _Reader(document, source, (named or vhost or "/") if self.single_vhost else None)
-        self._topologies = reader.topologies()
+        self._topologies = _Reader(document, source, vhost).topologies()
         self.vhosts: tuple[str, ...] = tuple(self._topologies)
 
     @property
@@ -125,6 +123,50 @@ class Definitions:
         return kept
 
 
+# What the items of a section are where they do not say.
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    "queues": {"durable": True, "auto_delete": False, "arguments": {}},
+    "exchanges": {"durable": True, "auto_delete": False, "arguments": {}},
+    "bindings": {"arguments": {}},
+}
+
+
+def importable(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an export in a form that servers of all releases take.
+
+    It may be written by hand and leave out what older ones need, or come from a ``rabbitmqctl`` before 4.1.6,
+    which wrote operator policies in a form that no server takes.
+    """
+    kept = dict(document)
+    for section, defaults in _DEFAULTS.items():
+        if isinstance(kept.get(section), list):
+            kept[section] = [defaults | item if isinstance(item, dict) else item for item in kept[section]]
+    if isinstance(kept.get("parameters"), list):
+        kept["parameters"] = [_with_object(item) for item in kept["parameters"]]
+    return kept
+
+
+def _with_object(parameter: Any) -> Any:
+    value = parameter.get("value") if isinstance(parameter, dict) else None
+    definition = value.get("definition") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not _is_pairs(definition):
+        return parameter
+    return {**parameter, "value": {**value, "definition": dict(definition)}}
+
+
+def _is_pairs(definition: Any) -> TypeGuard[list[list[Any]]]:
+    """Return whether a policy's definition is a list of pairs, as servers before 4.1.6 export operator policies."""
+    if not isinstance(definition, list):
+        return False
+    return all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) for pair in definition)
+
+
+def checking(document: dict[str, Any], source: str, vhost: str | None = None) -> Iterator[None]:
+    """Check a document as ``Definitions`` does, and pause after each part. Raises ``DefinitionsError``."""
+    for _ in _Reader(document, source, vhost).parts():
+        yield
+
+
 def read_definitions(path: str | os.PathLike[str], vhost: str | None = None) -> Definitions:
     """Read an export from a file. ``vhost`` names the virtual host of an export that does not.
 
@@ -169,32 +211,33 @@ def write_definitions(definitions: Definitions, path: str | os.PathLike[str], vh
 class _Reader:
     """Reads the sections of one document, knowing where it is for messages."""
 
-    def __init__(self, document: dict[str, Any], source: str, only_vhost: str | None) -> None:
+    def __init__(self, document: dict[str, Any], source: str, vhost: str | None) -> None:
         self.document = document
         self.source = source
-        self.only_vhost = only_vhost
+        self.only_vhost = (_named(document, source) or vhost or "/") if _is_single(document) else None
 
     def topologies(self) -> dict[str, Topology]:
         """Return the topology of each virtual host, in the order of the export."""
+        found: dict[str, dict[str, list[Any]]] = {vhost: {} for vhost in self._default_types()}
+        for vhost, kind, part in self.parts():
+            found.setdefault(vhost, {}).setdefault(kind, []).append(part)
+        return {vhost: Topology.of(**kinds) for vhost, kinds in found.items()}
+
+    def parts(self) -> Iterator[tuple[str, str, object]]:
+        """Yield each part of a topology, with its virtual host and its kind."""
         default_types = self._default_types()
-        parts: dict[str, dict[str, list[Any]]] = {vhost: {} for vhost in default_types}
-
-        def put(vhost: str, kind: str, part: object) -> None:
-            parts.setdefault(vhost, {}).setdefault(kind, []).append(part)
-
         for where, vhost, item in self._items("exchanges"):
-            put(vhost, "exchanges", self._exchange(item, where))
+            yield vhost, "exchanges", self._exchange(item, where)
         for where, vhost, item in self._items("queues"):
-            put(vhost, "queues", self._queue(item, where, default_types.get(vhost, CLASSIC)))
+            yield vhost, "queues", self._queue(item, where, default_types.get(vhost, CLASSIC))
         for where, vhost, item in self._items("bindings"):
-            put(vhost, "bindings", self._binding(item, where))
+            yield vhost, "bindings", self._binding(item, where)
         for where, vhost, item in self._items("policies"):
-            put(vhost, "policies", self._policy(item, where, self._get(item, where, "name", str)))
+            yield vhost, "policies", self._policy(item, where, self._get(item, where, "name", str))
         for where, vhost, item in self._items("parameters", component="operator_policy"):
             name = self._get(item, where, "name", str)
             value = self._get(item, where, "value", dict)
-            put(vhost, "operator_policies", self._policy(value, f"{where}.value", name))
-        return {vhost: Topology.of(**kinds) for vhost, kinds in parts.items()}
+            yield vhost, "operator_policies", self._policy(value, f"{where}.value", name)
 
     def _default_types(self) -> dict[str, str]:
         """Return each virtual host with the type of a queue declared there without one."""
@@ -263,7 +306,7 @@ class _Reader:
         """Return policy keys: an object, or pairs, as servers before 4.1.6 export those of operator policies."""
         definition = item.get("definition")
         if isinstance(definition, list):
-            if all(isinstance(p, list) and len(p) == 2 and isinstance(p[0], str) for p in definition):
+            if _is_pairs(definition):
                 return dict(definition)
             problem = f"expected an object or a list of [key, value] pairs, got {_shown(definition)}"
             raise DefinitionsError(self.source, f"{where}.definition", problem)
@@ -328,10 +371,15 @@ def _is_single(document: dict[str, Any]) -> bool:
     return not any("vhost" in item for item in _objects(document, _UNNAMED_IN_SINGLE))
 
 
-def _name_of_single(document: dict[str, Any]) -> Any:
-    """Return the name of the one virtual host, where the export tells it."""
+def _named(document: dict[str, Any], source: str) -> str | None:
+    """Return the name of the one virtual host, where the export of one tells it. Raises ``DefinitionsError``."""
+    if not _is_single(document):
+        return None
     if "original_vhost_name" in document:
-        return document["original_vhost_name"]
+        named = document["original_vhost_name"]
+        if named is not None and not isinstance(named, str):
+            raise DefinitionsError(source, "original_vhost_name", _wrong(str, named))
+        return named
     items = _objects(document, ("policies", "parameters"))
     return next((item["vhost"] for item in items if isinstance(item.get("vhost"), str)), None)
 

@@ -32,6 +32,7 @@ from simulator.broker.state import (
     User,
     VirtualHost,
 )
+from simulator.broker.tags import tag_names
 
 __all__ = [
     "Broker",
@@ -53,4 +54,5 @@ __all__ = [
     "dead_letter_of",
     "delivered_properties",
     "replies",
+    "tag_names",
 ]

@@ -8,8 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from simulator.broker.effects import DeadLettered, Effect, Held, Traced
-from simulator.broker.operations import ack_timeouts, dead_letter_worker, publishing, queue_lifecycle, queues
+from simulator.broker.effects import DeadLettered, DeliveryFailed, Effect, Held, PoliciesChanged, Traced
+from simulator.broker.operations import (
+    ack_timeouts,
+    administration,
+    connections,
+    dead_letter_worker,
+    publishing,
+    queue_lifecycle,
+    queues,
+)
 from simulator.broker.state import NodeState
 from simulator.broker.state.node import DueKind
 
@@ -21,7 +29,9 @@ INSTANTS_IN_ONE_CALL = 3
 
 _EFFECTS: dict[type[Effect], Callable[[NodeState, Any], None]] = {
     DeadLettered: queues.arrive,
+    DeliveryFailed: connections.delivery_failed,
     Held: dead_letter_worker.held,
+    PoliciesChanged: administration.reconfigure,
     Traced: publishing.publish_trace,
 }
 

@@ -12,13 +12,16 @@ between RabbitMQ's processes do.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Self
+from typing import Any, Self
 
+from dlx import passwords
 from dlx.amqp_errors import Refusal
+from dlx.global_counters import Series
 from dlx.releases import DEFAULT, Release, release
 from simulator.broker import agenda, commands
 from simulator.broker.dispatch import OPERATIONS, refuse
-from simulator.broker.operations import administration
+from simulator.broker.global_counters import global_counters
+from simulator.broker.operations import administration, users
 from simulator.broker.replies import Reply
 from simulator.broker.state import Channel, Connection, NodeState, Observer, User, VirtualHost
 from simulator.events import Event, Happened
@@ -54,9 +57,10 @@ class Broker:
 
     def _begin(self) -> None:
         """Create what a fresh server has: the user guest, and the virtual host ``/`` with all permissions for it."""
-        self.state.users["guest"] = User("guest", "guest", ("administrator",))
+        users.add_user(self.state, commands.AddUser("guest", "guest", ("administrator",)))
         administration.add_vhost(self.state, commands.AddVhost("/"))
         self.state.grant_everything("/")
+        self.state.global_parameters.update(self.state.release.initial_global_parameters)
 
     @classmethod
     def over(cls, state: NodeState) -> Self:
@@ -126,7 +130,7 @@ class Broker:
     def authenticated(self, user: str, password: str) -> bool:
         """Return whether the user exists with that password."""
         known = self.users.get(user)
-        return known is not None and known.password == password
+        return known is not None and passwords.is_password(password, known.password_hash, known.hashing_algorithm)
 
     def grant_everything(self, vhost: str) -> None:
         """Give the administrators all permissions in a virtual host that has just been created."""
@@ -149,6 +153,10 @@ class Broker:
         """The release whose behaviour it has."""
         return self.state.release
 
+    def global_counters(self) -> dict[Series, int]:
+        """Return what the node has counted since it started; empty in a release without global counters."""
+        return global_counters(self.state)
+
     @property
     def node(self) -> str:
         """The node's name, as traces show it."""
@@ -163,6 +171,17 @@ class Broker:
     def users(self) -> dict[str, User]:
         """The users by name."""
         return self.state.users
+
+    @property
+    def global_parameters(self) -> dict[str, Any]:
+        """The parameters of the whole cluster, by name."""
+        return self.state.global_parameters
+
+    @property
+    def cluster_name(self) -> str:
+        """The name of the cluster: the node's, unless somebody gave it one."""
+        name: str = self.state.global_parameters.get("cluster_name", self.state.name)
+        return name
 
     @property
     def connections(self) -> dict[Hashable, Connection]:

@@ -31,6 +31,7 @@ class OpenConnection(Command):
     """A client connected. ``name`` is such as ``127.0.0.1:50000 -> 127.0.0.1:5672``.
 
     Authentication is the driver's (``Broker.authenticated``); access to the virtual host is checked here.
+    ``limited`` is false for what RabbitMQ does without a connection: limits do not apply.
     """
 
     connection: Hashable
@@ -38,6 +39,7 @@ class OpenConnection(Command):
     user: str = "guest"
     name: str = ""
     client_properties: Mapping[str, Any] = _NOTHING
+    limited: bool = True
 
 
 class CloseConnection(Command):
@@ -239,10 +241,13 @@ class Rollback(Command):
 
 
 class AddVhost(Command):
+    """``user`` creates it over HTTP, and may do everything in it."""
+
     name: str
     default_queue_type: str | None = None
     description: str = ""
     tags: tuple[str, ...] = ()
+    user: str | None = None
 
 
 class DeleteVhost(Command):
@@ -250,11 +255,22 @@ class DeleteVhost(Command):
 
 
 class AddUser(Command):
-    """``password`` as it is; a simulator keeps no secrets. ``tags`` such as ``("administrator",)``."""
+    """``tags`` such as ``("administrator",)``."""
 
     name: str
     password: str
     tags: tuple[str, ...] = ()
+
+
+class PutUser(Command):
+    """A user as the management API and definitions describe it (plain JSON values).
+
+    ``version`` is that of the server that wrote the description, where it is known.
+    """
+
+    name: str
+    description: Mapping[str, Any]
+    version: str | None = None
 
 
 class DeleteUser(Command):
@@ -305,10 +321,53 @@ class ClearPolicy(Command):
 
 
 class ImportDefinitions(Command):
-    """A definitions document (plain JSON values); ``vhost`` for the export of one virtual host."""
+    """A definitions document (plain JSON values); ``vhost`` for the export of one virtual host.
+
+    ``user`` imports it over HTTP, and may do everything in the virtual hosts that this creates.
+    """
 
     document: Mapping[str, Any]
     vhost: str | None = None
+    user: str | None = None
+
+
+class SetVhostLimits(Command):
+    """All limits of a virtual host; ``None`` removes them."""
+
+    vhost: str
+    limits: Mapping[str, Any] | None
+
+
+class SetUserLimits(Command):
+    """Limits of a user, beside those that it has."""
+
+    user: str
+    limits: Mapping[str, Any]
+
+
+class ClearUserLimit(Command):
+    """One limit of a user; ``all`` removes all."""
+
+    user: str
+    limit: str
+
+
+class SetParameter(Command):
+    """A runtime parameter of a virtual host: an operator policy, or its limits. ``value`` is plain JSON."""
+
+    vhost: str
+    component: str
+    name: str
+    value: Any
+
+
+class SetGlobalParameter(Command):
+    name: str
+    value: Any
+
+
+class ClearGlobalParameter(Command):
+    name: str
 
 
 class SetTracing(Command):
@@ -316,6 +375,10 @@ class SetTracing(Command):
 
     vhost: str
     active: bool
+
+
+class ResetCounters(Command):
+    """The counters of all queues and exchanges start again at zero."""
 
 
 class PassTime(Command):

@@ -22,6 +22,7 @@ class Copy(msgspec.Struct, gc=False):
         acquired: how often it came back to this queue; ``None`` until it did (``dlx.delivery_counts``).
         failed: how many of its deliveries failed, those of former queues included where they are carried.
         ready_us: until when a delayed retry keeps it back.
+        expiration_forgotten: whether its queue will not know its expiration when it dies (``original_expiration``).
     """
 
     uid: int
@@ -35,3 +36,4 @@ class Copy(msgspec.Struct, gc=False):
     acquired: int | None = None
     failed: int | None = None
     ready_us: int | None = None
+    expiration_forgotten: bool = False

@@ -14,7 +14,10 @@ from simulator.broker.operations import (
     consuming,
     declaring,
     definitions_import,
+    limits,
+    parameters,
     publishing,
+    users,
 )
 from simulator.broker.replies import ChannelClosed, ConnectionClosed
 from simulator.broker.state import NodeState
@@ -22,8 +25,8 @@ from simulator.broker.state import NodeState
 
 def refuse(node: NodeState, command: Any, refusal: amqp_errors.Refusal) -> None:
     """End the channel or the connection of a client whose command is refused."""
-    # An internal error is a crash: by then nobody knows the method any more.
-    method = "" if refusal.code == 541 else _METHODS.get(type(command), "")
+    refusal = amqp_errors.as_told(refusal, node.release)
+    method = "" if _is_nameless(command, refusal) else _METHODS.get(type(command), "")
     if isinstance(command, commands.OpenConnection):
         node.out.append(ConnectionClosed(command.connection, refusal.code, refusal.text, method))
         return
@@ -35,6 +38,15 @@ def refuse(node: NodeState, command: Any, refusal: amqp_errors.Refusal) -> None:
     else:
         node.out.append(ChannelClosed(channel.id, refusal.code, refusal.text, method))
         connections.lose_channel(node, channel)
+
+
+def _is_nameless(command: Any, refusal: amqp_errors.Refusal) -> bool:
+    """Return whether the refusal does not say which method it refuses.
+
+    An internal error is a crash: by then nobody knows the method any more. Of a channel beyond
+    a limit nobody knows it yet.
+    """
+    return refusal.code == 541 or (isinstance(command, commands.OpenChannel) and refusal.code == 530)
 
 
 def _pass_time(_node: NodeState, _command: commands.PassTime) -> None:
@@ -73,16 +85,24 @@ OPERATIONS: dict[type, Callable[[NodeState, Any], None]] = {
     commands.ResumeDeliveries: connections.resume,
     commands.AddVhost: administration.add_vhost,
     commands.DeleteVhost: administration.delete_vhost,
-    commands.AddUser: administration.add_user,
-    commands.DeleteUser: administration.delete_user,
-    commands.SetPermissions: administration.set_permissions,
-    commands.ClearPermissions: administration.clear_permissions,
-    commands.SetTopicPermissions: administration.set_topic_permissions,
-    commands.ClearTopicPermissions: administration.clear_topic_permissions,
+    commands.AddUser: users.add_user,
+    commands.PutUser: users.put_user,
+    commands.DeleteUser: users.delete_user,
+    commands.SetPermissions: users.set_permissions,
+    commands.ClearPermissions: users.clear_permissions,
+    commands.SetTopicPermissions: users.set_topic_permissions,
+    commands.ClearTopicPermissions: users.clear_topic_permissions,
     commands.SetPolicy: administration.set_policy,
     commands.ClearPolicy: administration.clear_policy,
     commands.ImportDefinitions: definitions_import.import_definitions,
+    commands.SetVhostLimits: limits.set_vhost_limits,
+    commands.SetUserLimits: limits.set_user_limits,
+    commands.ClearUserLimit: limits.clear_user_limit,
+    commands.SetParameter: parameters.set_parameter,
+    commands.SetGlobalParameter: administration.set_global_parameter,
+    commands.ClearGlobalParameter: administration.clear_global_parameter,
     commands.SetTracing: administration.set_tracing,
+    commands.ResetCounters: administration.reset_counters,
     commands.PassTime: _pass_time,
 }
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from dlx.message import Message
+from simulator.broker.commands import ChannelId
 
 
 class Effect(msgspec.Struct, gc=False):
@@ -32,6 +33,18 @@ class Held(Effect, gc=False):
     """A queue holds a dead message that its at-least-once worker has not taken in hand."""
 
     queue: str
+
+
+class PoliciesChanged(Effect, gc=False):
+    """Policies were set or cleared that may apply to a queue."""
+
+    queue: str
+
+
+class DeliveryFailed(Effect, gc=False):
+    """A channel failed over a message that cannot be written to its consumer."""
+
+    channel: ChannelId
 
 
 class Traced(Effect, gc=False):

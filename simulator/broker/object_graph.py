@@ -206,7 +206,7 @@ class Decoder:
     def __init__(self, kinds: Sequence[Kind], objects: Sequence[Sequence[Any]]) -> None:
         self._kinds = {kind.name: kind for kind in kinds}
         self._found = [self._shell(name, held) for name, *held in objects]
-        for found, (name, *held) in zip(self._found, objects, strict=True):
+        for found, (name, *held) in sorted(zip(self._found, objects, strict=True), key=lambda each: _by_hash(each[1])):
             self._fill(found, name, held)
 
     def decode(self, data: Any) -> Any:
@@ -259,6 +259,12 @@ class Decoder:
             put = msgspec.structs.force_setattr if issubclass(kind.of, msgspec.Struct) else setattr
             for field, value in zip(kind.fields, values, strict=True):
                 put(found, field, value)
+
+
+def _by_hash(data: Sequence[Any]) -> bool:
+    """Return whether an object finds what it holds by the hash of objects: these must be whole when it is filled."""
+    name, *held = data
+    return name in (_DICT, _SET) and any(type(key) is list for key in (held[::2] if name == _DICT else held))
 
 
 _MAKERS: dict[str, Callable[[], Any]] = {_LIST: list, _DICT: dict, _SET: set, _DEQUE: deque}

@@ -22,11 +22,13 @@ from dlx.value_kinds import value_kind
 from simulator.broker import effects, replies
 from simulator.broker.copies import Copy
 from simulator.broker.object_graph import Decoder, Encoder, Kind
+from simulator.broker.operations import exchanges
 from simulator.broker.state import (
     Channel,
     Connection,
     Consumer,
     Counters,
+    GlobalCounters,
     NodeState,
     Pending,
     Permissions,
@@ -44,16 +46,17 @@ from simulator.deadlines import Deadlines
 from simulator.events import Happened
 
 FORMAT = "dlx broker snapshot"
-VERSION = 3
+VERSION = 5
 _PICKLE = b"\x80"  # what versions 1 and 2 began with
 
 # Names are for good: another name, like another field, makes another version.
 KINDS = (
     Kind.keeping("node", NodeState, but=("release", "observer", "watched")),
-    Kind.keeping("virtual host", VirtualHost, but=("topology", "known_flow")),
+    Kind.keeping("virtual host", VirtualHost, but=("bound_to", "topology", "known_flow")),
     Kind.keeping("user", User),
     Kind.keeping("permissions", Permissions),
     Kind.keeping("counters", Counters),
+    Kind.keeping("global counters", GlobalCounters),
     Kind.keeping("queue", QueueState, but=("settings", "letters")),
     Kind.keeping("pending", Pending),
     Kind.keeping("connection", Connection),
@@ -80,7 +83,9 @@ KINDS = (
     Kind.keeping("binding", Binding),
     Kind.keeping("policy", Policy),
     Kind.keeping("dead-lettered", effects.DeadLettered),
+    Kind.keeping("delivery failed", effects.DeliveryFailed),
     Kind.keeping("held", effects.Held),
+    Kind.keeping("policies changed", effects.PoliciesChanged),
     Kind.keeping("traced", effects.Traced),
     Kind.keeping("happened", Happened),
     Kind.keeping("done", replies.Done),
@@ -139,7 +144,8 @@ def dumped(state: NodeState, more: Any = None) -> bytes:
         raise ValueError(f"expected the rules of a release, found other rules under the name {name!r}")
     encoder = Encoder(KINDS)
     node, besides = encoder.encode(state), encoder.encode(more)
-    in_force = encoder.encode({queue: _in_force(queue) for queue in encoder.met(QueueState) if queue.deleted})
+    deleted = [queue for queue in encoder.met(QueueState) if queue.deleted]  # whose policies may have changed since
+    in_force = encoder.encode({queue: list(queue.settings.in_force) for queue in deleted})
     content = msgspec.msgpack.encode(_Content(node, besides, in_force, encoder.objects))
     return msgspec.msgpack.encode(_Snapshot(FORMAT, VERSION, name, _LAYOUTS, crc32(content), content))
 
@@ -199,18 +205,16 @@ def _difference(found: dict[str, tuple[str, ...]]) -> str:
     raise AssertionError("they are the same")
 
 
-def _in_force(queue: QueueState) -> list[Policy | None]:
-    """Return the policies that a deleted queue goes by: they may have changed since."""
-    return [queue.settings.policy.policy, queue.settings.operator_policy.policy]
-
-
 def _complete(state: NodeState, rules: Release, decoder: Decoder, in_force: dict[QueueState, list[Policy]]) -> None:
     """Make the fields that are not kept."""
     state.release, state.observer, state.watched = rules, None, state.reported
     for vhost in decoder.made(VirtualHost):
         generation = vhost.generation
         vhost.show_policies()
-        vhost.generation, vhost.known_flow = generation, None
+        vhost.generation, vhost.known_flow, vhost.bound_to = generation, None, {}
+        for bound in vhost.bindings.values():
+            for binding in bound:
+                exchanges.index(vhost, binding)
     for channel in decoder.made(Channel):
         channel.allowed, channel.publishes = set(), {}
     for queue in decoder.made(QueueState):

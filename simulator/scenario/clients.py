@@ -84,15 +84,18 @@ class Clients:
                 if consumer is not None:
                     consumer.deliveries.append(reply.delivery_tag)
             elif isinstance(reply, (ChannelClosed, ConsumerCancelled)):
-                self._note_refusal(reply)
+                if isinstance(reply, ChannelClosed):
+                    self._note_refusal(reply.channel, reply)
                 self._disconnect(reply.channel[0])
             elif isinstance(reply, ConnectionClosed):
+                self._note_refusal((reply.connection, reply.channel), reply)
                 self._disconnect(reply.connection)
 
-    def _note_refusal(self, reply: ChannelClosed | ConsumerCancelled) -> None:
+    def _note_refusal(self, channel: amqp.ChannelId, reply: ChannelClosed | ConnectionClosed) -> None:
         """Note why a publish was refused, unless the reason is that its exchange is gone."""
-        if isinstance(reply, ChannelClosed) and reply.code != _NOT_FOUND and reply.channel in self._publishers.values():
-            self.refusal = reply.text
+        if reply.code != _NOT_FOUND and channel in self._publishers.values():
+            # A text that is cut inside a character is none that JSON could hold.
+            self.refusal = reply.text.encode(errors="surrogateescape").decode(errors="replace")
 
     # Connections
 

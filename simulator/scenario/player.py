@@ -58,6 +58,11 @@ class Player:
         """The time, microseconds since 1970."""
         return self._clients.now_us
 
+    @property
+    def refusal(self) -> str:
+        """Why the broker refused a publish in the last step; empty if it refused none."""
+        return self._clients.refusal
+
     def play(self, history: Iterable[AnyStep]) -> None:
         """Do all the steps."""
         for step in history:
@@ -70,6 +75,7 @@ class Player:
         """
         self.history.append(steps.checked(step))
         self.events = []
+        self._clients.refusal = ""
         try:
             self._do(step)
         except OperatorError:

@@ -25,9 +25,10 @@ _FIELDS = ("definitions", "release", "steps")
 def simulate(scenario: Mapping[str, Any]) -> dict[str, Any]:
     """Run a scenario on virtual time: ``definitions``, ``steps`` as ``simulator.scenario.steps``, and a ``release``.
 
-    Returns what happened to each message, by the time since the start, and what is left in the queues. Raises
-    ``ScenarioError`` with the place that is wrong, also for a step that names a queue, an exchange or a virtual host
-    that the definitions do not have. Warns of a ``release`` that another version stands in for (``StandInRelease``).
+    Returns what happened to each message, by the time since the start, which publishes the broker refused, and what is
+    left in the queues. Raises ``ScenarioError`` with the place that is wrong, also for a step that names a queue, an
+    exchange or a virtual host that the definitions do not have. Warns of a ``release`` that another version stands in
+    for (``StandInRelease``).
     """
     for field in scenario:
         if field not in _FIELDS:
@@ -37,14 +38,17 @@ def simulate(scenario: Mapping[str, Any]) -> dict[str, Any]:
     history = _steps(scenario.get("steps"))
     for unknown in located_unknown_names(history, player.topologies()):
         raise ScenarioError(unknown.where, unknown.problem)
-    events = []
-    for step in history:
+    events, refused = [], []
+    for index, step in enumerate(history):
         try:
             player.do(step)
         except OperatorError as error:
             raise ScenarioError("steps", error.text) from error
         events += [_event(happened) for happened, _ in player.events]
-    return {"system": "rabbitmq", "release": release, "events": events, "queues": _queues(player)}
+        if player.refusal:
+            refused.append({"step": index, "time_ms": _since_start_ms(player.now_us), "why": player.refusal})
+    trace = {"system": "rabbitmq", "release": release, "events": events, "refused_publishes": refused}
+    return {**trace, "queues": _queues(player)}
 
 
 def _release(named: Any) -> str:
@@ -77,7 +81,7 @@ def _steps(values: Any) -> steps.History:
 def _event(happened: Happened) -> dict[str, Any]:
     told = {
         "event": happened.event.value,
-        "time_ms": (happened.time_us - START_US) / 1_000,
+        "time_ms": _since_start_ms(happened.time_us),
         "message": happened.uid,
         "vhost": happened.vhost,
         "queue": happened.queue,
@@ -87,6 +91,10 @@ def _event(happened: Happened) -> dict[str, Any]:
         "detail": happened.detail,
     }
     return {name: value for name, value in told.items() if value not in (None, "")}
+
+
+def _since_start_ms(time_us: int) -> float:
+    return (time_us - START_US) / 1_000
 
 
 def _queues(player: Player) -> dict[str, list[dict[str, Any]]]:

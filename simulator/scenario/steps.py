@@ -133,6 +133,8 @@ class Repeat(Step, tag="repeat", frozen=True):
         _checked_times(self.times)
         for step in self.steps:
             checked(step)
+        if length([self]) > TIMES_MAX:
+            raise ValueError(f"repeated steps make {length([self]):,} actions; expected {TIMES_MAX:,} at most")
 
 
 AnyStep = Publish | Ack | Reject | Requeue | Crash | Hold | Get | Leave | Wait | SetPolicy | ClearPolicy | Repeat

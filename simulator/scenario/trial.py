@@ -97,11 +97,10 @@ class Trial(Player):
 
     def publish(self, exchange: str, routing_key: str, **how: Unpack[PublishFields]) -> None:
         """Publish messages; ``how`` are the other fields of ``steps.Publish``. Raises ``ValueError`` if refused."""
-        self._clients.refusal = ""
         self._ask("publish", exchange=exchange, routing_key=routing_key, **how)
-        if self._clients.refusal:
+        if self.refusal:
             self.history.pop()
-            raise ValueError(f"publish: {self._clients.refusal}")
+            raise ValueError(f"publish: {self.refusal}")
 
     def ack(self, queue: str, times: int = 1, *, vhost: str = "/") -> None:
         """Have the consumer of ``queue`` acknowledge its oldest delivery."""

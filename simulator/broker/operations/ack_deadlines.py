@@ -13,7 +13,7 @@ from typing import Any
 
 from dlx.releases import Release
 from dlx.topology import QUORUM
-from simulator.broker.state import Channel, Consumer, NodeState, QueueState, Unacked, VirtualHost
+from simulator.broker.state import Channel, Consumer, NodeState, QueueState, Unacked
 
 TICK_US = 60_000_000  # channel_tick_interval
 
@@ -40,14 +40,13 @@ def look_again(node: NodeState, channel: Channel, due_us: int) -> None:
         node.timers.set(due_us, "acknowledgement", channel.id)  # not the channel, which may be gone long before
 
 
-def reconsider(node: NodeState, vhost: VirtualHost) -> None:
-    """Have channels that go by their queues' timeouts see at their next tick that a policy changed them."""
+def reconsider(node: NodeState, queue: QueueState) -> None:
+    """Have channels that go by the timeout of their queue see at their next tick that a policy changed it."""
     if node.release.consumer_timeout_enforced_by == "channel":
-        for queue in vhost.queues.values():
-            for consumer in queue.consumers:
-                consumer.timeout_ms = timeout_ms(node.release, queue, {})
+        for consumer in queue.consumers:
+            consumer.timeout_ms = timeout_ms(node.release, queue, {})
         for channel in node.channels.values():
-            if channel.unacked and channel.connection.vhost is vhost:
+            if channel.unacked and channel.connection.vhost is queue.vhost:
                 look_again(node, channel, noticed_us(node, channel, node.now_us + 1))
 
 
@@ -77,9 +76,12 @@ def late_us(node: NodeState, channel: Channel, unacked: Unacked) -> int | None:
 
 
 def noticed_us(node: NodeState, channel: Channel, time_us: int) -> int:
-    """Return when somebody notices what is so from ``time_us`` on: a queue at once, a channel at its next tick."""
+    """Return when somebody notices what is so from ``time_us`` on: a channel at its next tick, a queue at once.
+
+    Its clock counts milliseconds: what went out in the same one is late together.
+    """
     if node.release.consumer_timeout_enforced_by == "queue":
-        return time_us
+        return time_us - time_us % 1_000
     ticks = -((channel.opened_us - time_us) // TICK_US)
     return channel.opened_us + ticks * TICK_US
 

@@ -3,8 +3,9 @@
 Until 4.2 the channel looks at its oldest delivery once a minute and closes itself
 with an error. From 4.3 on only quorum queues care, each delivery to the
 millisecond: it goes back to its queue, and its consumer is told that it is cancelled
-but stays, deaf until it has acknowledged what timed out. A client that cannot be
-told, because of basic.get or for want of the capability, loses its channel.
+but stays, deaf until it has acknowledged what timed out. It is told so again whenever
+more of its deliveries time out. A client that cannot be told, because of basic.get or
+for want of the capability, loses its channel.
 
 Source: rabbit_channel.erl evaluate_consumer_timeout (4.0.5), handle_queue_actions (4.3.5);
 rabbit_fifo.erl evaluate_consumer_timeout (4.3.5).
@@ -14,9 +15,17 @@ from __future__ import annotations
 
 from dlx import amqp_errors
 from simulator.broker.commands import ChannelId
-from simulator.broker.operations import ack_deadlines, connections, consumer_selection, consuming, deliveries, queues
+from simulator.broker.operations import (
+    ack_deadlines,
+    acknowledgements,
+    connections,
+    consumer_selection,
+    consuming,
+    deliveries,
+    queues,
+)
 from simulator.broker.replies import ChannelClosed, ConsumerCancelled
-from simulator.broker.state import Channel, NodeState, QueueState, Unacked
+from simulator.broker.state import Channel, Consumer, NodeState, QueueState, Unacked
 
 
 def due(node: NodeState, due_us: int, channel_id: ChannelId) -> None:
@@ -47,18 +56,16 @@ def _look_at_oldest(node: NodeState, channel: Channel) -> None:
 
 
 def _look_at_all(node: NodeState, channel: Channel) -> None:
-    late: dict[QueueState, list[Unacked]] = {}
-    for unacked in channel.unacked.values():
-        if ack_deadlines.is_late(node, channel, unacked):
-            late.setdefault(unacked.queue, []).append(unacked)
-    for queue, of_queue in late.items():
+    late = [item for item in channel.unacked.items() if ack_deadlines.is_late(node, channel, item[1])]
+    for group in acknowledgements.by_queue(late, node.release):
         if node.channels.get(channel.id) is channel:
-            _take_back(node, channel, queue, of_queue)
+            _take_back(node, channel, group[0].queue, group)
 
 
 def _take_back(node: NodeState, channel: Channel, queue: QueueState, late: list[Unacked]) -> None:
     """4.3: return the deliveries to their queue, and tell their consumers, or close the channel."""
     closing = False
+    told: set[Consumer] = set()
     for unacked in late:
         unacked.timed_out = True
         consumer = unacked.consumer
@@ -69,7 +76,8 @@ def _take_back(node: NodeState, channel: Channel, queue: QueueState, late: list[
         ):
             closing = True
             continue
-        if not consumer.timed_out:
+        if consumer not in told:
+            told.add(consumer)
             node.out.append(ConsumerCancelled(channel.id, consumer.tag))
         consumer.timed_out += 1
         consumer_selection.set_aside(queue, consumer)

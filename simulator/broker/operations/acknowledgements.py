@@ -132,7 +132,7 @@ def _apply(node: NodeState, channel: Channel, settling: Settling) -> None:
                 _settle_late(node, unacked, settling.how)
         settled = [item for item in settled if not item[1].timed_out]
     if settling.how == "lost channel":
-        groups = _by_queue(settled, node.release)
+        groups = by_queue(settled, node.release)
     else:
         groups = _by_queue_and_consumer(settled)
     for place, group in enumerate(groups):
@@ -171,11 +171,11 @@ def _by_queue_and_consumer(settled: list[Settled]) -> list[list[Unacked]]:
     return [groups[key] for key in sorted(groups, key=_erlang_order)]
 
 
-def _by_queue(settled: list[Settled], release: Release) -> list[list[Unacked]]:
-    """Return a lost channel's deliveries in groups: each queue hears of them once.
+def by_queue(settled: list[Settled], release: Release) -> list[list[Unacked]]:
+    """Return deliveries that come back by themselves in groups: each queue takes back its own at once.
 
-    A classic one takes the deliveries back in their order, a quorum queue consumer by
-    consumer, each basic.get being one.
+    A classic one takes them back in their order, a quorum queue consumer by consumer,
+    each basic.get being one.
     """
     queues_of: dict[QueueState, list[Settled]] = {}  # a queue and one of its name that was deleted are two
     for tag, unacked in settled:

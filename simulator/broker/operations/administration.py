@@ -1,32 +1,34 @@
-"""The commands of operators: virtual hosts, users, permissions, policies, tracing.
+"""The commands of operators: virtual hosts, policies, tracing, global parameters.
 
-Policies act on live queues at once: the broker resolves settings again, applies
-limits, and retries the messages that at-least-once dead-lettering holds.
+Policies act on live queues: each resolves its settings again, applies its limits, and retries
+the messages that at-least-once dead-lettering holds.
 
-Definitions documents are imported in ``definitions_import``.
+Users and limits have files of their own, and so has the import of definitions documents.
 
-Source: rabbit_vhost.erl, rabbit_auth_backend_internal.erl, rabbit_policy.erl.
+Source: rabbit_vhost.erl, rabbit_policy.erl.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 from dlx import amqp_errors, operator_errors, policy_validation
-from dlx.policy_validation import PolicyRefusedError, pattern_error
-from dlx.settings import AT_LEAST_ONCE, effective_settings
+from dlx.policy_validation import PolicyRefusedError
+from dlx.settings import AT_LEAST_ONCE, Settings, effective_settings
 from dlx.topology import CLASSIC, STOCK_EXCHANGES, Policy
 from simulator.broker.commands import (
-    AddUser,
     AddVhost,
-    ClearPermissions,
+    ClearGlobalParameter,
     ClearPolicy,
-    ClearTopicPermissions,
-    DeleteUser,
     DeleteVhost,
-    SetPermissions,
+    ResetCounters,
+    SetGlobalParameter,
     SetPolicy,
-    SetTopicPermissions,
     SetTracing,
 )
+from simulator.broker.effects import PoliciesChanged
 from simulator.broker.operations import (
     ack_deadlines,
     connections,
@@ -35,19 +37,24 @@ from simulator.broker.operations import (
     queue_lifecycle,
     queues,
 )
-from simulator.broker.state import NodeState, Permissions, QueueState, User, VirtualHost
+from simulator.broker.state import NodeState, Permissions, QueueState, VirtualHost
 
-# Virtual hosts and users
+# Virtual hosts
 
 
 def add_vhost(node: NodeState, command: AddVhost) -> None:
-    """Create a virtual host with the exchanges that every one has; an existing one only changes its metadata."""
+    """Create a virtual host with the exchanges that every one has; an existing one only changes its metadata.
+
+    The user who creates it may do everything in it.
+    """
     vhost = node.vhosts.get(command.name)
     if vhost is None:
         vhost = VirtualHost(command.name)
         vhost.exchanges = {exchange.name: exchange for exchange in STOCK_EXCHANGES}
         vhost.show_policies()
         node.vhosts[command.name] = vhost
+        if command.user in node.users:
+            node.users[command.user].permissions[command.name] = Permissions(".*", ".*", ".*")
     kind = command.default_queue_type
     vhost.default_queue_type = None if kind in node.release.queue_types_meaning_default else kind
     vhost.description, vhost.tags = command.description, command.tags
@@ -55,7 +62,7 @@ def add_vhost(node: NodeState, command: AddVhost) -> None:
 
 def delete_vhost(node: NodeState, command: DeleteVhost) -> None:
     """Delete a virtual host with all that is in it; its connections are closed."""
-    vhost = _vhost(node, command.name)
+    vhost = node.known_vhost(command.name)
     for connection in [c for c in node.connections.values() if c.vhost is vhost]:
         connections.force_close(node, connection, amqp_errors.vhost_deleted(vhost.name))
     for queue in list(vhost.queues.values()):
@@ -67,72 +74,26 @@ def delete_vhost(node: NodeState, command: DeleteVhost) -> None:
             del user.topic_permissions[key]
 
 
-def add_user(node: NodeState, command: AddUser) -> None:
-    """Create a user, or change password and tags of one that exists."""
-    user = node.users.setdefault(command.name, User(command.name, command.password))
-    user.password, user.tags = command.password, command.tags
-
-
-def delete_user(node: NodeState, command: DeleteUser) -> None:
-    """Delete a user; its connections are closed."""
-    if node.users.pop(command.name, None) is None:
-        raise operator_errors.no_user_to_delete(command.name)
-    for connection in [c for c in node.connections.values() if c.user.name == command.name]:
-        connections.force_close(node, connection, amqp_errors.user_deleted(command.name))
-
-
-def set_permissions(node: NodeState, command: SetPermissions) -> None:
-    """Set what a user may do in a virtual host; its channels go by it at once."""
-    _vhost(node, command.vhost)
-    for pattern in (command.configure, command.write, command.read):
-        _check_pattern(pattern, node, shown=list(map(ord, pattern)))
-    granted = Permissions(command.configure, command.write, command.read)
-    _user(node, command.user).permissions[command.vhost] = granted
-    _forget_allowed(node)
-
-
-def clear_permissions(node: NodeState, command: ClearPermissions) -> None:
-    """Take a user's permissions in a virtual host away."""
-    _user(node, command.user).permissions.pop(command.vhost, None)
-    _forget_allowed(node)
-
-
-def set_topic_permissions(node: NodeState, command: SetTopicPermissions) -> None:
-    """Set the routing keys with which a user may publish to a topic exchange and bind from it."""
-    for pattern in (command.write, command.read):
-        _check_pattern(pattern, node, shown=pattern)
-    missing = command.exchange not in _vhost(node, command.vhost).exchanges
-    if missing and node.release.topic_permissions_need_exchange:
-        raise operator_errors.no_exchange_for_topic_permissions(command.exchange)
-    key = (command.vhost, command.exchange)
-    _user(node, command.user).topic_permissions[key] = (command.write, command.read)
-    _forget_allowed(node)
-
-
-def clear_topic_permissions(node: NodeState, command: ClearTopicPermissions) -> None:
-    """Take topic permissions away: of one exchange, or all of the virtual host."""
-    granted = _user(node, command.user).topic_permissions
-    for vhost, exchange in list(granted):
-        if vhost == command.vhost and command.exchange in (None, exchange):
-            del granted[vhost, exchange]
-    _forget_allowed(node)
-
-
-def _check_pattern(pattern: str, node: NodeState, *, shown: str | list[int]) -> None:
-    error = pattern_error(pattern, node.release)
-    if error is not None:
-        raise operator_errors.invalid_permission_pattern(shown, error)
-
-
-def _forget_allowed(node: NodeState) -> None:
-    for channel in node.channels.values():
-        channel.allowed.clear()
-        channel.publishes.clear()
-
-
 def set_tracing(node: NodeState, command: SetTracing) -> None:
     """Turn the firehose of a virtual host on or off."""
-    _vhost(node, command.vhost).tracing = command.active
+    node.known_vhost(command.vhost).tracing = command.active
+
+
+def set_global_parameter(node: NodeState, command: SetGlobalParameter) -> None:
+    """Set a parameter of the whole cluster. An empty object is kept as an empty list, as RabbitMQ does."""
+    node.global_parameters[command.name] = [] if command.value == {} else command.value
+
+
+def clear_global_parameter(node: NodeState, command: ClearGlobalParameter) -> None:
+    """Remove a parameter of the whole cluster, if it is there."""
+    node.global_parameters.pop(command.name, None)
+
+
+def reset_counters(node: NodeState, command: ResetCounters) -> None:
+    """Set the counters of all queues and exchanges to zero."""
+    for vhost in node.vhosts.values():
+        for counters in (*vhost.exchange_counters.values(), *(queue.counters for queue in vhost.queues.values())):
+            counters.reset()
 
 
 # Policies
@@ -140,31 +101,40 @@ def set_tracing(node: NodeState, command: SetTracing) -> None:
 
 def set_policy(node: NodeState, command: SetPolicy) -> None:
     """Set a policy or operator policy."""
-    vhost, policy = _vhost(node, command.vhost), command.policy
-    check_policy(node, policy, operator=command.operator)
-    _policies(vhost, command.operator)[policy.name] = policy
-    apply_policies(node, vhost)
-
-
-def check_policy(node: NodeState, policy: Policy, *, operator: bool) -> None:
-    """Raise ``OperatorError`` for a policy that the release does not take."""
-    try:
+    vhost, policy = node.known_vhost(command.vhost), command.policy
+    with _refusals_of_operators():
         policy_validation.check_policy(
             policy.name,
             policy.pattern,
             policy.definition,
             policy.apply_to,
             policy.priority,
-            operator=operator,
+            operator=command.operator,
             release=node.release,
         )
+    _policies(vhost, command.operator)[policy.name] = policy
+    apply_policies(node, vhost)
+
+
+def check_policy_parameter(node: NodeState, name: str, value: Any, *, operator: bool) -> None:
+    """Raise ``OperatorError`` for the value of a parameter that is no policy which the release takes."""
+    with _refusals_of_operators():
+        policy_validation.check_policy_parameter(name, value, operator=operator, release=node.release)
+
+
+@contextmanager
+def _refusals_of_operators() -> Iterator[None]:
+    try:
+        yield
     except PolicyRefusedError as error:
-        raise operator_errors.invalid_parameter(str(error), error.status) from error
+        if error.status == 500:
+            raise operator_errors.wrong_type() from error
+        raise operator_errors.invalid_parameter(str(error)) from error
 
 
 def clear_policy(node: NodeState, command: ClearPolicy) -> None:
     """Remove a policy or operator policy."""
-    vhost = _vhost(node, command.vhost)
+    vhost = node.known_vhost(command.vhost)
     if _policies(vhost, command.operator).pop(command.name, None) is None:
         raise operator_errors.no_policy()
     apply_policies(node, vhost)
@@ -175,22 +145,31 @@ def _policies(vhost: VirtualHost, operator: bool) -> dict[str, Policy]:
 
 
 def apply_policies(node: NodeState, vhost: VirtualHost) -> None:
-    """Resolve the settings of every queue again, and apply what changed."""
+    """Have every queue go by the policies as they are now, if they changed."""
+    before = vhost.topology
     vhost.show_policies()
-    affected = list(vhost.queues.values())
-    timeouts_ms = [queue.settings.consumer_timeout_ms for queue in affected]
-    for queue in affected:
-        _reconfigure(node, queue)
-    if timeouts_ms != [queue.settings.consumer_timeout_ms for queue in affected]:
-        ack_deadlines.reconsider(node, vhost)
+    shown = vhost.topology
+    if (before.policies, before.operator_policies) != (shown.policies, shown.operator_policies):
+        node.agenda.extend(PoliciesChanged(vhost.name, queue) for queue in vhost.queues)
 
 
-def _reconfigure(node: NodeState, queue: QueueState) -> None:
-    old = queue.settings
-    new = effective_settings(queue.definition, queue.vhost.topology, node.release)
-    if new == old:
+def reconfigure(node: NodeState, effect: PoliciesChanged) -> None:
+    """Resolve the settings of a queue again, and apply what changed."""
+    queue = node.queue(effect.vhost, effect.queue)
+    if queue is None:
         return
-    queue.settings = new
+    old = queue.settings
+    new = queue.settings = queue.store.settings = effective_settings(
+        queue.definition, queue.vhost.topology, node.release
+    )
+    if new.in_force != old.in_force:  # a queue whose own policies stay is not told: what expired unnoticed stays
+        _apply(node, queue, old)
+        if new.consumer_timeout_ms != old.consumer_timeout_ms:
+            ack_deadlines.reconsider(node, queue)
+
+
+def _apply(node: NodeState, queue: QueueState, old: Settings) -> None:
+    new = queue.settings
     queue.store.configure(new)
     if old.dead_letter_strategy == AT_LEAST_ONCE and new.dead_letter_strategy != AT_LEAST_ONCE:
         dead_letters.abandon(node, queue, "the queue no longer dead-letters at least once")
@@ -201,17 +180,3 @@ def _reconfigure(node: NodeState, queue: QueueState) -> None:
         node.used(queue)
     else:
         node.expire_unused(queue)
-
-
-def _vhost(node: NodeState, name: str) -> VirtualHost:
-    vhost = node.vhosts.get(name)
-    if vhost is None:
-        raise operator_errors.no_vhost(name)
-    return vhost
-
-
-def _user(node: NodeState, name: str) -> User:
-    user = node.users.get(name)
-    if user is None:
-        raise operator_errors.no_user(name)
-    return user

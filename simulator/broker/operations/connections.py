@@ -17,7 +17,8 @@ from simulator.broker.commands import (
     PauseDeliveries,
     ResumeDeliveries,
 )
-from simulator.broker.operations import acknowledgements, consuming, queue_lifecycle, queues
+from simulator.broker.effects import DeliveryFailed
+from simulator.broker.operations import acknowledgements, consuming, limits, queue_lifecycle, queues
 from simulator.broker.replies import ConnectionClosed, Done
 from simulator.broker.state import Channel, Connection, NodeState
 
@@ -30,12 +31,20 @@ def open_connection(node: NodeState, command: OpenConnection) -> None:
     vhost, user = node.vhosts.get(command.vhost), node.users.get(command.user)
     if vhost is None:
         raise amqp_errors.no_vhost(command.vhost)
+    if user is not None and command.limited:
+        limits.check_connection(node, vhost, user)
     if user is None or command.vhost not in user.permissions:
         raise amqp_errors.vhost_refused(command.vhost, command.user)
     if command.connection in node.connections:
         raise ValueError(f"there is a connection {command.connection!r}: the identity of a connection must be its own")
     node.connections[command.connection] = Connection(
-        command.connection, vhost, user, command.name, command.client_properties, node.now_us
+        command.connection,
+        vhost,
+        user,
+        command.name,
+        command.client_properties,
+        node.now_us,
+        limited=command.limited,
     )
 
 
@@ -56,6 +65,13 @@ def force_close(node: NodeState, connection: Connection, reason: amqp_errors.Ref
     close_connection(node, CloseConnection(connection.id))
 
 
+def delivery_failed(node: NodeState, effect: DeliveryFailed) -> None:
+    """End the connection of a channel that could not write a delivery; what it had comes back to its queues."""
+    channel = node.channels.get(effect.channel)
+    if channel is not None:
+        force_close(node, channel.connection, amqp_errors.internal_error())
+
+
 def open_channel(node: NodeState, command: OpenChannel) -> None:
     """Open a channel (channel.open)."""
     connection = node.connections.get(command.channel[0])
@@ -63,6 +79,7 @@ def open_channel(node: NodeState, command: OpenChannel) -> None:
         raise amqp_errors.no_connection()
     if command.channel in node.channels:
         raise amqp_errors.channel_open_already()
+    limits.check_channel(node, connection)
     channel = Channel(command.channel, connection, node.next_serial(), node.now_us)
     node.channels[command.channel] = connection.channels[channel.number] = channel
     node.out.append(Done(channel.id, "channel.open-ok"))

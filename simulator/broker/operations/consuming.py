@@ -8,7 +8,7 @@ rabbit_quorum_queue.erl consume, dequeue.
 from __future__ import annotations
 
 from dlx import amqp_errors
-from dlx.consumer_arguments import check_consumer_arguments
+from dlx.consumer_arguments import check_consumer_arguments, check_credit
 from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.broker.commands import Cancel, Consume, Get, Qos, SetFlow
 from simulator.broker.operations import (
@@ -69,6 +69,7 @@ def _check_consume(node: NodeState, channel: Channel, queue: QueueState, command
         raise amqp_errors.global_qos(queue.name, queue.vhost.name)
     if queue.definition.type == STREAM:
         stream_consumers.check(node, channel, queue, command)
+    check_credit(queue.definition, command.arguments, node.release)
 
 
 def _consumer(node: NodeState, channel: Channel, queue: QueueState, command: Consume) -> Consumer:
@@ -188,12 +189,16 @@ def _hand_over(node: NodeState, channel: Channel, queue: QueueState, no_ack: boo
         queue.unacked_gets += 1
         queue.unacked_bytes += len(copy.body)
         ack_deadlines.watch(node, channel, unacked)
+    if not copy.message.writable:
+        raise amqp_errors.internal_error()
+    queue.counters.redeliver += copy.redelivered
     added = deliveries.delivery_headers(node, queue, copy, first_get=copy.acquired is None)
     if queue.definition.type == CLASSIC or no_ack:
         queues.expire(node, queue)  # and get-ok tells how many are left then
     node.out.append(Got(channel.id, tag, copy.redelivered, queue.store.ready, copy.message, copy.body, added))
     deliveries.handed_out(node, queue, copy, channel, added, no_ack=no_ack)
     queues.expire(node, queue)
+    queues.keep_within_limits(node, queue)
 
 
 def qos(node: NodeState, command: Qos) -> None:

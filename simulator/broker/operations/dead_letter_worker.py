@@ -13,6 +13,7 @@ import msgspec
 
 from dlx.dead_lettering import DeadLetter, record_death
 from dlx.death_headers import QueueCrashError
+from dlx.global_counters import CONFIRMED, COUNTED_AT_LEAST_ONCE
 from dlx.releases import Release
 from simulator.broker.effects import Held
 from simulator.broker.operations import dead_letters, queues
@@ -107,6 +108,8 @@ def _settled(node: NodeState, queue: QueueState, pending: Pending) -> None:
     queue.in_hand.remove(pending)
     if pending.counted:
         dead_letters.count_held(queue, pending.copy, -1)
+        node.counters.died(CONFIRMED, queue.definition.type, COUNTED_AT_LEAST_ONCE)
+        queues.keep_within_limits(node, queue)
     if Event.DEAD_LETTERED in node.watched:
         detail = f"to {', '.join(sorted(pending.reached))}"
         node.happened(Event.DEAD_LETTERED, queue, pending.copy, reason=pending.reason, detail=detail)

@@ -15,9 +15,9 @@ from dlx.dead_lettering import DeadLetter
 from dlx.death_headers import QueueCrashError
 from dlx.deaths import REJECTED
 from dlx.delivery_counts import Counts, carried
+from dlx.global_counters import COUNTED_AT_LEAST_ONCE, COUNTED_AT_MOST_ONCE, counted_strategy
 from dlx.letter_copies import CopyOutcome
-from dlx.message import Message
-from dlx.settings import AT_LEAST_ONCE
+from dlx.message import Message, without_expiration
 from dlx.topology import CLASSIC, QUORUM
 from simulator.broker.copies import Copy
 from simulator.broker.effects import DeadLettered, Held
@@ -39,9 +39,11 @@ _ENDS: dict[CopyOutcome, Event] = {
 def die(node: NodeState, queue: QueueState, copy: Copy, reason: str) -> bool:
     """Dead-letter a copy that ``queue`` no longer holds; return whether it survives and is to be requeued."""
     settings = queue.settings
-    if settings.dead_letter_exchange is None:  # asked here first, since a full queue without one drops many a message
+    strategy = counted_strategy(settings, queue.vhost.exchanges)
+    node.counters.died(reason, queue.definition.type, strategy)
+    if settings.dead_letter_exchange is None:
         ended(node, queue, copy, reason, "no dead-letter exchange", "the queue has no dead-letter exchange")
-    elif settings.dead_letter_strategy == AT_LEAST_ONCE:
+    elif strategy == COUNTED_AT_LEAST_ONCE:
         _hold(node, queue, copy, reason)
     else:
         return _send(node, queue, copy, reason)
@@ -70,6 +72,8 @@ def _crashed(node: NodeState, queue: QueueState, copy: Copy, reason: str, error:
     persistent = queue.definition.durable and copy.message.properties.get("delivery_mode") == 2
     if persistent and reason == REJECTED and queue.definition.type == CLASSIC:
         return True
+    if queue.definition.type == QUORUM:  # which counts what it has sent, and not before
+        node.counters.died(reason, QUORUM, COUNTED_AT_MOST_ONCE, -1)
     ended(node, queue, copy, reason, "queue crashes", f"the queue crashed: {error}")
     return False
 
@@ -78,13 +82,15 @@ def _letter(node: NodeState, queue: QueueState, copy: Copy, reason: str) -> Dead
     """Return what the rules say, remembered for messages that look alike and die in the same second."""
     time_s = node.now_us // 1_000_000
     count = _taken_along(node, queue, copy)
-    key = (id(copy.message), count, reason, time_s, queue.vhost.generation)
+    key = (id(copy.message), count, copy.expiration_forgotten, reason, time_s, queue.vhost.generation)
     found = queue.letters.get(key)
     if found is not None:
         return found[1]
     if len(queue.letters) >= _REMEMBERED:
         queue.letters.clear()
     flow, message = queue.vhost.flow(node.release), _leaving(copy.message, count)
+    if copy.expiration_forgotten:
+        message = without_expiration(message)
     letter = flow.dead_letter(queue.name, message, reason, time_s=time_s)
     queue.letters[key] = (copy.message, letter)
     return letter

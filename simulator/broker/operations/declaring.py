@@ -23,7 +23,7 @@ from simulator.broker.commands import (
     UnbindExchange,
     UnbindQueue,
 )
-from simulator.broker.operations import access, exchanges, queue_lifecycle, queues, reply_to
+from simulator.broker.operations import access, exchanges, limits, queue_lifecycle, queues, reply_to
 from simulator.broker.replies import Done, QueueDeclared, QueueDeleted, QueuePurged
 from simulator.broker.state import Channel, NodeState, QueueState, VirtualHost
 
@@ -149,12 +149,15 @@ def _declare_queue(node: NodeState, channel: Channel, command: DeclareQueue, nam
         access.check_exclusive(existing, channel.connection)
         declarations.check_queue_equivalence(existing.definition, **asked)
         return existing
+    reached = limits.queue_limit_reached(vhost)
+    if node.release.queue_limit_checked == "by the channel":
+        declarations.check_queue_limit(name, vhost.name, reached)
     declarations.check_dead_letter_exchange_type(name, vhost.name, command.arguments)
     dlx = command.arguments.get("x-dead-letter-exchange")
     if isinstance(dlx, str):
         access.check(node, channel, "read", "queue", name)
         access.check(node, channel, "write", "exchange", dlx)
-    definition = declarations.declared_queue(name, server_named=generated, **asked)
+    definition = declarations.declared_queue(name, server_named=generated, limit_reached=reached, **asked)
     owner = channel.connection if command.exclusive else None
     return queue_lifecycle.add(node, vhost, definition, owner)
 
@@ -189,10 +192,10 @@ def _check_deletion(node: NodeState, queue: QueueState, command: DeleteQueue) ->
     for option, asked in (("if-unused", command.if_unused), ("if-empty", command.if_empty)):
         if asked and kind != CLASSIC:
             raise amqp_errors.conditional_delete(option, name, vhost)
-    if command.if_unused and queue.consumers:
-        raise amqp_errors.queue_in_use(name, vhost)
     if command.if_empty and queue.store.ready:
         raise amqp_errors.queue_not_empty(name, vhost)
+    if command.if_unused and queue.consumers:
+        raise amqp_errors.queue_in_use(name, vhost)
 
 
 def purge_queue(node: NodeState, command: PurgeQueue) -> None:

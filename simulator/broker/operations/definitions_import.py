@@ -9,34 +9,43 @@ Source: rabbit_definitions.erl apply_defs, add_queue_int, add_exchange_int, add_
 
 from __future__ import annotations
 
-import base64
-import binascii
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from dlx import bindings, declarations, exchange_declarations, operator_errors
 from dlx.amqp_errors import Refusal
-from dlx.operator_errors import OperatorError
-from dlx.topology import Binding, Exchange, Policy
+from dlx.operator_errors import OperatorError, UnforeseenError
+from dlx.releases import Release
+from dlx.topology import Binding, Exchange
 from simulator.broker.commands import (
-    AddUser,
     AddVhost,
     ImportDefinitions,
+    PutUser,
     SetPermissions,
     SetTopicPermissions,
     SetTracing,
 )
-from simulator.broker.operations import administration, exchanges, queue_lifecycle
+from simulator.broker.operations import (
+    administration,
+    exchanges,
+    import_parameters,
+    limits,
+    queue_lifecycle,
+    users,
+)
+from simulator.broker.operations.import_items import UNDEFINED, At, Item, text, vhost_at
 from simulator.broker.state import NodeState, VirtualHost
+from simulator.broker.tags import tag_names
 from simulator.definitions import Definitions, DefinitionsError
 from simulator.json_values import NoFieldValueError, field_value
 
-Item = dict[str, Any]
 _OF_A_VHOST = frozenset({"parameters", "policies", "queues", "exchanges", "bindings"})
 _NAMING_THEIR_VHOST = ("queues", "exchanges", "bindings")
 _ONE_BY_ONE = ("policies", "parameters")
-# Components that plugins and limits bring; nothing here heeds them.
-_UNHEEDED_COMPONENTS = frozenset({"vhost-limits", "shovel", "federation-upstream", "federation-upstream-set"})
+# Where something that RabbitMQ did not foresee makes the whole request crash.
+_IN_THE_REQUEST = (*_ONE_BY_ONE, "global_parameters")
+_READ_ITEM_BY_ITEM = (*_IN_THE_REQUEST, "users", "permissions", "topic_permissions")
 
 
 def import_definitions(node: NodeState, command: ImportDefinitions) -> None:
@@ -45,18 +54,34 @@ def import_definitions(node: NodeState, command: ImportDefinitions) -> None:
     Raises ``OperatorError``.
     """
     document = dict(command.document)
+    at = At(command.vhost, command.user, _version(document))
     if command.vhost is not None:
-        _vhost(node, command.vhost)
+        vhost_at(node, at)
         document = _of_one_vhost(document)
     elif any("vhost" not in item for name in _NAMING_THEIR_VHOST for item in _objects(document, name)):
         status = 500 if node.release.definitions_without_vhost == "crash" else 400
         raise operator_errors.vhost_not_specified(status)
+    _check_types(document, command.vhost)
+    if command.vhost is not None:
+        _check_queue_limits(node, document, at)
+    for section in _sections(node, whole=command.vhost is None):
+        _import_section(node, section, _objects(document, section), at)
+        if section == "vhosts":
+            _check_queue_limits(node, document, at)
+
+
+def _check_types(document: Item, vhost: str | None) -> None:
+    """Refuse a document in which something has a wrong type.
+
+    RabbitMQ prints the name of an Erlang error, crashes, or keeps such values; here the text names the place.
+    """
+    for section in _READ_ITEM_BY_ITEM:
+        if not isinstance(document.get(section, []), list):
+            raise operator_errors.unusable_document(f"definitions: {section}: expected a list")
     try:
-        Definitions(document, "definitions", command.vhost)  # refuses what has a wrong type
+        Definitions({k: v for k, v in document.items() if k not in _READ_ITEM_BY_ITEM}, "definitions", vhost)
     except DefinitionsError as error:
         raise operator_errors.unusable_document(str(error)) from error
-    for section in _sections(node, whole=command.vhost is None):
-        _import_section(node, section, _objects(document, section), command.vhost)
 
 
 def _of_one_vhost(document: Item) -> Item:
@@ -86,14 +111,16 @@ def _sections(node: NodeState, *, whole: bool) -> list[str]:
     return [section for section in order if section in _OF_A_VHOST]
 
 
-def _import_section(node: NodeState, section: str, items: list[Item], only: str | None) -> None:
+def _import_section(node: NodeState, section: str, items: list[Item], at: At) -> None:
     first: OperatorError | None = None
     for item in items:
         try:
-            _IMPORTERS[section](node, item.get("vhost") if only is None else only, item)
+            _IMPORTERS[section](node, at if at.vhost is not None else at._replace(vhost=item.get("vhost")), item)
         except (Refusal, NoFieldValueError, OperatorError) as error:
+            if isinstance(error, UnforeseenError) and section in _IN_THE_REQUEST:
+                error.status = 500
             first = first or _as_operator_error(error)
-            if section in _ONE_BY_ONE:
+            if section in _IN_THE_REQUEST:
                 break
     if section in _ONE_BY_ONE and items:
         for vhost in node.vhosts.values():
@@ -102,132 +129,89 @@ def _import_section(node: NodeState, section: str, items: list[Item], only: str 
         raise first
 
 
+def _version(document: Item) -> str | None:
+    version = document.get("rabbitmq_version", document.get("rabbit_version"))
+    return version if isinstance(version, str) else None
+
+
+def _check_queue_limits(node: NodeState, document: Item, at: At) -> None:
+    """Refuse a document with more new queues than a virtual host has room for, by the limits that it has now."""
+    added: Counter[str] = Counter()
+    for item in _objects(document, "queues"):
+        name = str(item.get("vhost") if at.vhost is None else at.vhost)
+        if node.queue(name, item["name"]) is None:
+            added[name] += 1
+    for name, count in added.items():
+        vhost = node.vhosts.get(name)
+        limit = None if vhost is None else limits.queue_limit_reached(vhost, count)
+        if vhost is not None and limit is not None:
+            raise operator_errors.too_many_queues(name, count, limit, len(vhost.queues) if limit else 0)
+
+
 # Who may do what
 
 
-def _add_user(node: NodeState, _vhost_name: str | None, item: Item) -> None:
-    """Add a user. Exported passwords are hashes, which say nothing here: a new user gets its name as password."""
-    tags = item.get("tags")
+def _add_user(node: NodeState, at: At, item: Item) -> None:
     if "name" not in item:
         raise operator_errors.missing_key("name")
-    if tags is None:
-        raise operator_errors.tags_not_present()
-    hashed = item.get("password_hash")
-    if isinstance(hashed, str) and not _is_base64(hashed):
-        raise operator_errors.not_base64(hashed)
-    name = _text(item, "name")
-    known = node.users.get(name)
-    password = item.get("password") or (known.password if known else name)
-    administration.add_user(node, AddUser(name, str(password), _tags(tags)))
+    users.put_user(node, PutUser(text(item, "name"), item, at.version))
 
 
-def _is_base64(text: str) -> bool:
-    try:
-        base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return False
-    return True
-
-
-def _tags(given: Any) -> tuple[str, ...]:
-    tags = given.split(",") if isinstance(given, str) else given
-    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-        raise operator_errors.wrong_type()
-    return tuple(tag.strip() for tag in tags if tag.strip())
-
-
-def _add_vhost(node: NodeState, _vhost_name: str | None, item: Item) -> None:
+def _add_vhost(node: NodeState, at: At, item: Item) -> None:
     """Add a virtual host; one that exists keeps the metadata that the document does not mention."""
-    name = _text(item, "name")
+    name = text(item, "name")
     known = node.vhosts.get(name) or VirtualHost(name)
-    said = {**(item.get("metadata") or {}), **item}
-    kind = said.get("default_queue_type", known.default_queue_type)
-    tags = _tags(said["tags"]) if "tags" in said else known.tags
+    metadata = item.get("metadata") or {}
+    kind = metadata.get("default_queue_type", known.default_queue_type)
+    if node.release.definitions_unknown_queue_type == "refused":
+        _check_queue_type(kind, node)
+    said = {**metadata, **item}
+    tags = tag_names(said["tags"]) if "tags" in said else known.tags
     description = str(said.get("description", known.description) or "")
-    administration.add_vhost(node, AddVhost(name, None if kind == "undefined" else kind, description, tags))
-    if isinstance(item.get("tracing"), bool):
+    kind = None if kind == UNDEFINED else kind
+    administration.add_vhost(node, AddVhost(name, kind, description, tags, at.user))
+    if "tracing" in item:
+        if not isinstance(item["tracing"], bool):
+            raise operator_errors.unforeseen_case(item["tracing"])
         administration.set_tracing(node, SetTracing(name, item["tracing"]))
 
 
-def _add_permission(node: NodeState, vhost_name: str | None, item: Item) -> None:
-    user, vhost = _user_and_vhost(node, vhost_name, item)
-    administration.set_permissions(
-        node, SetPermissions(user, vhost, *(_text(item, name) for name in ("configure", "write", "read")))
+def _check_queue_type(kind: Any, node: NodeState) -> None:
+    known = node.release.queue_types | node.release.queue_types_meaning_default
+    if isinstance(kind, str) and kind not in known:
+        raise operator_errors.unknown_queue_type(kind)
+
+
+def _add_permission(node: NodeState, at: At, item: Item) -> None:
+    user, vhost = _user_and_vhost(node, at, item)
+    users.set_permissions(
+        node, SetPermissions(user, vhost, *(text(item, name) for name in ("configure", "write", "read")))
     )
 
 
-def _add_topic_permission(node: NodeState, vhost_name: str | None, item: Item) -> None:
-    user, vhost = _user_and_vhost(node, vhost_name, item)
-    administration.set_topic_permissions(
-        node, SetTopicPermissions(user, vhost, *(_text(item, name) for name in ("exchange", "write", "read")))
+def _add_topic_permission(node: NodeState, at: At, item: Item) -> None:
+    user, vhost = _user_and_vhost(node, at, item)
+    users.set_topic_permissions(
+        node, SetTopicPermissions(user, vhost, *(text(item, name) for name in ("exchange", "write", "read")))
     )
 
 
-def _user_and_vhost(node: NodeState, vhost_name: str | None, item: Item) -> tuple[str, str]:
-    user = _text(item, "user")
+def _user_and_vhost(node: NodeState, at: At, item: Item) -> tuple[str, str]:
+    user = text(item, "user")
     if user not in node.users:
         raise operator_errors.no_user_to_grant(user)
-    return user, _vhost(node, vhost_name).name
-
-
-# Policies and parameters
-
-
-def _add_policy(node: NodeState, vhost_name: str | None, item: Item) -> None:
-    vhost, name = _vhost(node, vhost_name), item["name"]
-    policy = _policy(name, item)
-    _check_policy(node, policy, _place(node, vhost, key=name), operator=False)
-    vhost.policies[name] = policy
-
-
-def _add_parameter(node: NodeState, vhost_name: str | None, item: Item) -> None:
-    vhost, component, name = _vhost(node, vhost_name), _text(item, "component"), _text(item, "name")
-    place = _place(node, vhost, component=component, key=name)
-    if component == "policy":
-        raise operator_errors.imported_parameter(operator_errors.policy_as_parameter(), place, node.release)
-    if component == "operator_policy":
-        policy = _policy(name, item["value"])
-        _check_policy(node, policy, place, operator=True)
-        vhost.operator_policies[name] = policy
-    elif component not in _UNHEEDED_COMPONENTS:
-        raise operator_errors.imported_parameter(operator_errors.unknown_component(component), place, node.release)
-
-
-def _policy(name: str, item: Item) -> Policy:
-    """Return the policy of an item. Servers before 4.1.6 export the definition of operator policies as pairs."""
-    return Policy(
-        name=name,
-        pattern=item["pattern"],
-        definition=dict(item["definition"]),
-        apply_to=item.get("apply-to", "all"),
-        priority=item.get("priority", 0),
-    )
-
-
-def _check_policy(node: NodeState, policy: Policy, place: str, *, operator: bool) -> None:
-    try:
-        administration.check_policy(node, policy, operator=operator)
-    except OperatorError as error:
-        raise operator_errors.imported_parameter(error, place, node.release) from error
-
-
-def _place(node: NodeState, vhost: VirtualHost, **names: str) -> str:
-    """Return the place of a refused policy or parameter, in the form in which its refusal ends."""
-    if node.release.definitions_refusal_texts == "printed":
-        return f" ({'/'.join((vhost.name, *names.values()))})"
-    between = " / " if "component" in names else " "
-    named = {"vhost": vhost.name, **names}
-    return " (" + between.join(f'{kind}: "{name}"' for kind, name in named.items()) + ")"
+    return user, vhost_at(node, at).name
 
 
 # Queues, exchanges, bindings
 
 
-def _add_queue(node: NodeState, vhost_name: str | None, item: Item) -> None:
-    vhost, name, release = _vhost(node, vhost_name), item["name"], node.release
+def _add_queue(node: NodeState, at: At, item: Item) -> None:
+    vhost, name, release = vhost_at(node, at), item["name"], node.release
     exists = name in vhost.queues
     if name.startswith("amq.") or (exists and release.definitions_existing == "skipped"):
         return
+    _check_fields("queues", item, release)
     queue = declarations.imported_queue(
         name,
         vhost=vhost.name,
@@ -236,17 +220,19 @@ def _add_queue(node: NodeState, vhost_name: str | None, item: Item) -> None:
         arguments=_arguments(item),
         release=release,
         default_queue_type=vhost.default_queue_type,
+        limit_reached=limits.queue_limit_reached(vhost),
     )
     if queue is not None and not exists:
         queue_lifecycle.add(node, vhost, queue, None)
 
 
-def _add_exchange(node: NodeState, vhost_name: str | None, item: Item) -> None:
-    vhost, name, kind = _vhost(node, vhost_name), item["name"], item.get("type", "undefined")
+def _add_exchange(node: NodeState, at: At, item: Item) -> None:
+    vhost, name, kind = vhost_at(node, at), item["name"], item.get("type", "undefined")
     exists = name in vhost.exchanges
     if not name or name.startswith("amq.") or (exists and node.release.definitions_existing == "skipped"):
         return
     exchange_declarations.check_type(kind, node.release)
+    _check_fields("exchanges", item, node.release)
     exchange = Exchange(
         name=name,
         type=kind,
@@ -259,7 +245,8 @@ def _add_exchange(node: NodeState, vhost_name: str | None, item: Item) -> None:
         exchanges.add_exchange(vhost, exchange)
 
 
-def _add_binding(node: NodeState, vhost_name: str | None, item: Item) -> None:
+def _add_binding(node: NodeState, at: At, item: Item) -> None:
+    _check_fields("bindings", item, node.release)
     binding = Binding(
         source=item["source"],
         destination=item["destination"],
@@ -270,12 +257,12 @@ def _add_binding(node: NodeState, vhost_name: str | None, item: Item) -> None:
     if not binding.source:  # every queue has one from the default exchange
         return
     try:
-        _check_binding(node, vhost_name, binding)
+        _check_binding(node, at.vhost, binding)
     except OperatorError:
         if node.release.definitions_impossible_bindings == "refused":
             raise
         return
-    exchanges.add_binding(node.vhosts[str(vhost_name)], binding)
+    exchanges.add_binding(node.vhosts[str(at.vhost)], binding)
 
 
 def _check_binding(node: NodeState, vhost_name: str | None, binding: Binding) -> None:
@@ -297,28 +284,15 @@ def _check_binding(node: NodeState, vhost_name: str | None, binding: Binding) ->
         raise operator_errors.invalid_binding(refusal.words, refusal.terms) from refusal
 
 
+def _check_fields(section: str, item: Item, release: Release) -> None:
+    needed = {field.removeprefix(f"{section}.") for field in release.definitions_required_fields if section in field}
+    if not needed <= item.keys():
+        raise operator_errors.wrong_type()
+
+
 def _arguments(item: Item) -> dict[str, Any]:
     arguments: dict[str, Any] = field_value(item.get("arguments") or {})
     return arguments
-
-
-# What all items share
-
-
-def _vhost(node: NodeState, name: str | None) -> VirtualHost:
-    if not isinstance(name, str):
-        raise operator_errors.vhost_not_specified()
-    vhost = node.vhosts.get(name)
-    if vhost is None:
-        raise operator_errors.no_vhost_to_import_into(name)
-    return vhost
-
-
-def _text(item: Item, name: str) -> str:
-    value = item.get(name)
-    if not isinstance(value, str):
-        raise operator_errors.wrong_type()
-    return value
 
 
 def _as_operator_error(error: Refusal | NoFieldValueError | OperatorError) -> OperatorError:
@@ -329,15 +303,15 @@ def _as_operator_error(error: Refusal | NoFieldValueError | OperatorError) -> Op
     return operator_errors.imported(error)
 
 
-_IMPORTERS: dict[str, Callable[[NodeState, str | None, Item], None]] = {
+_IMPORTERS: dict[str, Callable[[NodeState, At, Item], None]] = {
     "users": _add_user,
     "vhosts": _add_vhost,
     "permissions": _add_permission,
     "topic_permissions": _add_topic_permission,
-    "policies": _add_policy,
-    "parameters": _add_parameter,
+    "policies": import_parameters.add_policy,
+    "parameters": import_parameters.add_parameter,
     "queues": _add_queue,
     "exchanges": _add_exchange,
     "bindings": _add_binding,
-    "global_parameters": lambda node, vhost_name, item: None,  # the management API keeps them
+    "global_parameters": import_parameters.add_global_parameter,
 }

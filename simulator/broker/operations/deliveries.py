@@ -6,8 +6,10 @@ Source: rabbit_channel.erl handle_deliver, record_sent, ack; rabbit_fifo.erl.
 from __future__ import annotations
 
 from dlx.delivery_counts import Counts, count_headers
+from dlx.message import Message
 from dlx.topology import CLASSIC, QUORUM
 from simulator.broker.copies import Copy
+from simulator.broker.effects import DeliveryFailed
 from simulator.broker.operations import ack_deadlines, tracing
 from simulator.broker.replies import Delivered
 from simulator.broker.state import Channel, Consumer, NodeState, QueueState, Unacked
@@ -30,10 +32,19 @@ def deliver(node: NodeState, consumer: Consumer, copy: Copy) -> None:
             ack_deadlines.watch(node, channel, unacked)
     if copy.redelivered:
         queue.counters.redeliver += 1
+    if not can_write(node, channel, copy.message):
+        return
     added = delivery_headers(node, queue, copy)
     node.out.append(Delivered(channel.id, consumer.tag, tag, copy.redelivered, copy.message, copy.body, added))
     if node.watched or queue.vhost.tracing:
         handed_out(node, queue, copy, channel, added, no_ack=consumer.no_ack)
+
+
+def can_write(node: NodeState, channel: Channel, message: Message) -> bool:
+    """Return whether the message can be sent to a client; otherwise its connection ends when the step is done."""
+    if not message.writable:
+        node.agenda.append(DeliveryFailed(channel.connection.vhost.name, channel.id))
+    return message.writable
 
 
 def handed_out(

@@ -5,9 +5,14 @@ Source: rabbit_exchange.erl, rabbit_binding.erl remove_for_source, remove_for_de
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from dlx.routing import LOCAL_RANDOM
 from dlx.topology import Binding, Exchange
 from simulator.broker.state import VirtualHost
+
+End = TypeVar("End")
+"""One end of a binding: the name of its source, or type and name of its destination."""
 
 
 def add_exchange(vhost: VirtualHost, exchange: Exchange) -> None:
@@ -20,40 +25,61 @@ def add_exchange(vhost: VirtualHost, exchange: Exchange) -> None:
 def remove_exchange(vhost: VirtualHost, name: str) -> None:
     """Delete an exchange, with the bindings from it and to it."""
     del vhost.exchanges[name]
-    vhost.bindings.pop(name, None)
+    for binding in list(vhost.bindings.get(name, ())):
+        _drop(vhost, binding)
     vhost.exchange_counters.pop(name, None)
-    _drop_bindings_to(vhost, name, "exchange")
+    _drop_bindings_to(vhost, "exchange", name)
     vhost.generation += 1
 
 
 def add_binding(vhost: VirtualHost, binding: Binding) -> None:
     """Add a binding, unless it is there already."""
-    bound = vhost.bindings.get(binding.source, ())
+    bound = vhost.bindings.setdefault(binding.source, {})
     if binding not in bound:
-        vhost.bindings[binding.source] = (*bound, binding)
+        bound[binding] = None
+        index(vhost, binding)
         vhost.generation += 1
+
+
+def index(vhost: VirtualHost, binding: Binding) -> None:
+    """Let a binding be found by its destination."""
+    vhost.bound_to.setdefault(_destination(binding), {})[binding] = None
 
 
 def remove_binding(vhost: VirtualHost, binding: Binding) -> None:
     """Remove a binding that is there."""
-    vhost.bindings[binding.source] = tuple(b for b in vhost.bindings[binding.source] if b != binding)
+    _drop(vhost, binding)
     vhost.generation += 1
     _delete_if_unbound(vhost, binding.source)
 
 
 def forget_queue(vhost: VirtualHost, name: str) -> None:
     """Remove the bindings of a queue that is gone, and auto-delete exchanges that had no others."""
-    _drop_bindings_to(vhost, name, "queue")
+    _drop_bindings_to(vhost, "queue", name)
     vhost.generation += 1
 
 
-def _drop_bindings_to(vhost: VirtualHost, name: str, kind: str) -> None:
-    for source in list(vhost.bindings):
-        bound = vhost.bindings.get(source, ())  # an auto-delete exchange that went on the way took others with it
-        kept = tuple(b for b in bound if b.destination != name or b.destination_type != kind)
-        if len(kept) < len(bound):
-            vhost.bindings[source] = kept
-            _delete_if_unbound(vhost, source)
+def _drop_bindings_to(vhost: VirtualHost, kind: str, name: str) -> None:
+    bound = list(vhost.bound_to.get((kind, name), ()))
+    for binding in bound:
+        _drop(vhost, binding)
+    for source in {binding.source: None for binding in bound}:
+        _delete_if_unbound(vhost, source)
+
+
+def _drop(vhost: VirtualHost, binding: Binding) -> None:
+    _remove(vhost.bindings, binding.source, binding)
+    _remove(vhost.bound_to, _destination(binding), binding)
+
+
+def _remove(bindings: dict[End, dict[Binding, None]], end: End, binding: Binding) -> None:
+    del bindings[end][binding]
+    if not bindings[end]:
+        del bindings[end]
+
+
+def _destination(binding: Binding) -> tuple[str, str]:
+    return binding.destination_type, binding.destination
 
 
 def _delete_if_unbound(vhost: VirtualHost, name: str) -> None:

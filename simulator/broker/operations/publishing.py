@@ -18,7 +18,7 @@ from dlx import amqp_errors, letter_texts
 from dlx.message import Message, published
 from dlx.releases import Release
 from dlx.routing import route
-from dlx.topology import QUORUM, Exchange
+from dlx.topology import CLASSIC, QUORUM, STREAM, Exchange
 from simulator.broker.commands import Commit, Publish, Rollback, SelectConfirms, SelectTransactions
 from simulator.broker.copies import Copy
 from simulator.broker.effects import Traced
@@ -34,6 +34,8 @@ _REMEMBERED = 10_000
 def publish(node: NodeState, command: Publish) -> None:
     """Publish a message (basic.publish)."""
     channel = node.channel(command.channel)
+    counted = node.counters
+    counted.received += 1
     if command.immediate:
         raise amqp_errors.immediate()
     if len(command.body) > node.max_message_size:
@@ -55,16 +57,19 @@ def publish(node: NodeState, command: Publish) -> None:
     if channel.confirms:
         number = channel.next_publish
         channel.next_publish = number + 1
+    counted.received_confirm += channel.confirms or channel.transactional
     if Event.PUBLISHED in node.watched:
         node.happened(Event.PUBLISHED, vhost, Copy(uid, found.message, command.body))
     if vhost.tracing:
         tracing.published(node, channel, found.message, command.body, found.queues, command.exchange)
     if channel.transactional:
-        channel.pending_tx.append(Publishing(found, command.body, uid, command.mandatory))
+        types = tuple(vhost.queues[name].definition.type for name in found.queues)
+        channel.pending_tx.append(Publishing(found, types, command.body, uid, command.mandatory))
         return
     refused = _distribute(node, channel, found, command.body, uid, command.mandatory)
     if number:
         found.counters.confirm += not refused
+        counted.confirmed += not refused
         # RabbitMQ says "multiple" even for a single refusal.
         answer = Refused(channel.id, number, True) if refused else Confirmed(channel.id, number)
         node.out.append(answer)
@@ -96,11 +101,17 @@ def _checked(node: NodeState, channel: Channel, command: Publish) -> Route:
         raise amqp_errors.no_exchange(command.exchange, vhost.name)
     if exchange.internal:
         raise amqp_errors.internal_exchange(command.exchange, vhost.name)
+    publisher_first = node.release.publisher_checked == "before the message"
+    if publisher_first:
+        access.check_topic(node, channel, "write", exchange, (command.routing_key,))
     properties = reply_to.resolved(channel, command.properties)
-    _check_delivery_mode(properties.get("delivery_mode"), node.release)
+    if publisher_first:
+        _check_user(channel, properties)
     message = _message(node, exchange, command.routing_key, properties)
-    access.check_topic(node, channel, "write", exchange, message.routing_keys)
-    _check_user(channel, properties)
+    _check_delivery_mode(properties.get("delivery_mode"), node.release)
+    if not publisher_first:
+        access.check_topic(node, channel, "write", exchange, message.routing_keys)
+        _check_user(channel, properties)
     counters = vhost.counters_of(command.exchange)
     reached = route(message, vhost.topology, node.release, node.choose)
     return Route(vhost.generation, command.properties, message, reached, counters)
@@ -151,8 +162,11 @@ def _distribute(
             reached = True
             queue.counters.publish += 1
             route.counters.publish_out += 1
+            node.counters.routed += 1
             publisher = None if name in unheard else channel.serial
             refused |= not queues.enter(node, queue, message, body, uid, publisher)
+        elif node.release.commit_to_deleted_queue == "by queue type":
+            reached = True
     if not reached and not reply_to.deliver(node, vhost, message, body):
         _unroutable(node, channel, route, body, uid, mandatory)
     return refused
@@ -161,10 +175,14 @@ def _distribute(
 def _unroutable(node: NodeState, channel: Channel, route: Route, body: bytes, uid: int, mandatory: bool) -> None:
     vhost, message = channel.connection.vhost, route.message
     if mandatory:
+        if not message.writable:
+            raise amqp_errors.internal_error()
         route.counters.return_unroutable += 1
+        node.counters.unroutable_returned += 1
         node.out.append(Returned(channel.id, *amqp_errors.NO_ROUTE, message, body))
     else:
         route.counters.drop_unroutable += 1
+        node.counters.unroutable_dropped += 1
     event = Event.RETURNED if mandatory else Event.UNROUTABLE
     if event in node.watched:
         node.happened(event, vhost, Copy(uid, message, body), detail=letter_texts.routed(message, None))
@@ -209,12 +227,15 @@ def commit(node: NodeState, command: Commit) -> None:
 
 def _check_targets(node: NodeState, channel: Channel, publishings: list[Publishing]) -> None:
     """Refuse a commit to a queue that is gone, in releases that looked it up when the message was published."""
-    minds = node.release.commit_to_deleted_queue
+    how = node.release.commit_to_deleted_queue
     vhost = channel.connection.vhost
-    for name in [name for item in publishings for name in item.route.queues if name not in vhost.queues]:
-        if minds == "ends the connection":
+    targets = [target for item in publishings for target in zip(item.route.queues, item.types, strict=True)]
+    for name, kind in [(name, kind) for name, kind in targets if name not in vhost.queues]:
+        if how == "ends the connection":
             raise amqp_errors.commit_to_deleted_queue(name, vhost.name)
-        if minds == "fails":
+        if how == "by queue type" and kind == STREAM:
+            raise amqp_errors.commit_to_deleted_stream(name, vhost.name)
+        if how == "by queue type" and kind == CLASSIC:
             raise amqp_errors.partial_commit()
 
 

@@ -47,6 +47,7 @@ def delete(node: NodeState, queue: QueueState) -> None:
         queue.owner.exclusive_queues.pop(queue.name, None)
     exchanges.forget_queue(vhost, queue.name)
     _notify_consumers(node, queue)
+    node.counters.keep(queue.definition.type, queue.counters)
     if queue.definition.type != STREAM:
         queues.lose(node, queue, "the queue was deleted")
 

@@ -73,8 +73,7 @@ def after_entering(node: NodeState, queue: QueueState, copy: Copy) -> None:
         _offer(node, queue, copy)
         if not queue.store.ready:
             return
-    dropped = queue.store.limited and _drop(node, queue, queue.store.overflowing(), MAXLEN, Event.LENGTH_DROPPED)
-    if dropped or copy.expires_us is not None:
+    if keep_within_limits(node, queue) or copy.expires_us is not None:
         expire(node, queue)
 
 
@@ -93,16 +92,25 @@ def evaluate(node: NodeState, queue: QueueState) -> None:
         expire(node, queue)
         run(node, queue)
         if store.limited:
-            if _drop(node, queue, store.overflowing(), MAXLEN, Event.LENGTH_DROPPED):
+            if keep_within_limits(node, queue):
                 node.look_after(queue)
             run(node, queue)
     elif queue.definition.type == STREAM:
         stream_consumers.run(node, queue)
     else:
-        if store.limited:
-            _drop(node, queue, store.overflowing(), MAXLEN, Event.LENGTH_DROPPED)
+        keep_within_limits(node, queue)
         expire(node, queue)
         run(node, queue)
+
+
+def keep_within_limits(node: NodeState, queue: QueueState) -> bool:
+    """Push out what is over the limits, and return whether there was any.
+
+    A quorum queue that rejects tells its publishers to stop, or to go on. It looks at the end of every
+    command, so that one that empties it far enough for a moment lets them go on for good.
+    """
+    store = queue.store
+    return store.limited and _drop(node, queue, store.overflowing(), MAXLEN, Event.LENGTH_DROPPED)
 
 
 def due(node: NodeState, due_us: int, queue: QueueState) -> None:
@@ -184,6 +192,8 @@ def settled(node: NodeState, queue: QueueState) -> None:
         if queue.definition.type == QUORUM:
             expire(node, queue)
         run(node, queue)
+    if queue.definition.type == QUORUM:
+        keep_within_limits(node, queue)
 
 
 def expire(node: NodeState, queue: QueueState) -> None:
@@ -200,9 +210,9 @@ def purge(node: NodeState, queue: QueueState) -> int:
     if Event.PURGED in node.watched:
         for copy in gone:
             node.happened(Event.PURGED, queue, copy)
-    if node.release.purge_clears_pending_dead_letters:
-        return len(gone) + dead_letters.forget(node, queue)
-    return len(gone)
+    pending = dead_letters.forget(node, queue) if node.release.purge_clears_pending_dead_letters else 0
+    keep_within_limits(node, queue)
+    return len(gone) + pending
 
 
 def lose(node: NodeState, queue: QueueState, why: str) -> None:

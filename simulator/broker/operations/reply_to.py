@@ -12,10 +12,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from dlx import amqp_errors
+from dlx.global_counters import VOLATILE
 from dlx.message import Message
 from dlx.releases import Release
 from dlx.topology import Binding
 from simulator.broker.commands import Consume
+from simulator.broker.operations import deliveries
 from simulator.broker.replies import Consuming, Delivered, QueueDeclared
 from simulator.broker.state import Channel, NodeState, VirtualHost
 
@@ -61,7 +63,11 @@ def deliver(node: NodeState, vhost: VirtualHost, message: Message, body: bytes) 
     if channel is not None and channel.connection.vhost is vhost and channel.reply_consumer is not None:
         tag = channel.next_delivery_tag
         channel.next_delivery_tag = tag + by_queue
-        node.out.append(Delivered(channel.id, channel.reply_consumer, tag, False, message, body))
+        if deliveries.can_write(node, channel, message):
+            node.out.append(Delivered(channel.id, channel.reply_consumer, tag, False, message, body))
+        if by_queue:
+            node.counters.of_type(VOLATILE).deliver_no_ack += 1
+    node.counters.routed += by_queue
     return by_queue
 
 

@@ -66,6 +66,8 @@ def _deliver(node: NodeState, queue: QueueState, consumer: Consumer, copy: Copy)
     queue.counters.deliver += 1
     if ack_deadlines.needs_watch(node, consumer):
         ack_deadlines.watch(node, channel, unacked)
+    if not deliveries.can_write(node, channel, copy.message):
+        return
     added: dict[str, int] = {OFFSET_HEADER: Long(copy.position)}
     node.out.append(Delivered(channel.id, consumer.tag, tag, False, copy.message, copy.body, added))
     if node.watched or queue.vhost.tracing:

@@ -4,6 +4,7 @@ Nothing here decides anything. The management API reads it; only the broker's op
 """
 
 from simulator.broker.state.clients import Channel, Connection, Consumer, Unacked
+from simulator.broker.state.global_counters import GlobalCounters
 from simulator.broker.state.node import NodeState, Observer
 from simulator.broker.state.queues import Pending, QueueState
 from simulator.broker.state.users import Permissions, User
@@ -14,6 +15,7 @@ __all__ = [
     "Connection",
     "Consumer",
     "Counters",
+    "GlobalCounters",
     "NodeState",
     "Observer",
     "Pending",

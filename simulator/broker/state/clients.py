@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """One connection. ``paused``: the client does not read, so its consumers get nothing."""
+    """One connection. ``paused``: the client does not read, so its consumers get nothing.
+
+    ``limited``: limits of connections and channels count it.
+    """
 
     id: Hashable
     vhost: VirtualHost
@@ -30,6 +33,7 @@ class Connection:
     channels: dict[int, Channel] = field(default_factory=dict)
     exclusive_queues: dict[str, QueueState] = field(default_factory=dict)
     paused: bool = False
+    limited: bool = True
 
 
 @dataclass(slots=True, eq=False)

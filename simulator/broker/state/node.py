@@ -13,9 +13,9 @@ import random
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
-from dlx import amqp_errors
+from dlx import amqp_errors, operator_errors
 from dlx.message import Message
 from dlx.releases import Release
 from simulator.broker.commands import ChannelId
@@ -23,6 +23,7 @@ from simulator.broker.copies import Copy
 from simulator.broker.effects import Effect
 from simulator.broker.replies import Reply
 from simulator.broker.state.clients import Channel, Connection
+from simulator.broker.state.global_counters import GlobalCounters
 from simulator.broker.state.queues import QueueState
 from simulator.broker.state.users import Permissions, User
 from simulator.broker.state.virtual_hosts import VirtualHost
@@ -53,9 +54,11 @@ class NodeState:
     now_us: int = 0
     vhosts: dict[str, VirtualHost] = field(default_factory=dict)
     users: dict[str, User] = field(default_factory=dict)
+    global_parameters: dict[str, Any] = field(default_factory=dict)
     connections: dict[Hashable, Connection] = field(default_factory=dict)
     channels: dict[ChannelId, Channel] = field(default_factory=dict)
     reply_keys: dict[str, ChannelId] = field(default_factory=dict)
+    counters: GlobalCounters = field(default_factory=GlobalCounters)
     timers: Deadlines[DueKind] = field(default_factory=Deadlines)
     agenda: deque[Effect] = field(default_factory=deque)
     out: list[Reply | Happened] = field(default_factory=list)
@@ -141,6 +144,20 @@ class NodeState:
         if found is None:
             raise amqp_errors.channel_not_open()
         return found
+
+    def known_vhost(self, name: str) -> VirtualHost:
+        """Return the virtual host that an operator names. Raises ``OperatorError`` 404."""
+        vhost = self.vhosts.get(name)
+        if vhost is None:
+            raise operator_errors.no_vhost(name)
+        return vhost
+
+    def known_user(self, name: str) -> User:
+        """Return the user that an operator names. Raises ``OperatorError`` 404."""
+        user = self.users.get(name)
+        if user is None:
+            raise operator_errors.no_user(name)
+        return user
 
     def queue(self, vhost: str, name: str) -> QueueState | None:
         """Return the queue of that name, or ``None`` if it does not exist."""

@@ -28,9 +28,10 @@ class Route(msgspec.Struct, gc=False):
 
 
 class Publishing(msgspec.Struct):
-    """One publish on its way to its queues: at once, or when its transaction commits."""
+    """One publish that waits for the commit of its transaction; ``types`` are those of the queues on its route."""
 
     route: Route
+    types: tuple[str, ...]
     body: bytes
     uid: int
     mandatory: bool

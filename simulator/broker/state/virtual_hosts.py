@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING
 
 from dlx.message_flow import MessageFlow
 from dlx.topology import Binding, Exchange, Policy, Queue, Topology
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Counters:
-    """The counts since the broker started; the management API calls them message_stats.
+    """The counts since the broker started or they were reset; the management API calls them message_stats.
 
     ``publish_out`` is an exchange's: how many times a publish to it entered a queue.
     """
@@ -34,15 +34,21 @@ class Counters:
     return_unroutable: int = 0
     drop_unroutable: int = 0
 
+    def reset(self) -> None:
+        """Count from zero again: routes that are remembered keep this very object."""
+        for each in fields(self):
+            setattr(self, each.name, 0)
+
 
 @dataclass(slots=True, eq=False)
 class VirtualHost:
     """One virtual host.
 
+    ``bindings`` are ordered sets by source; ``bound_to`` has the same ones by type and name of their destination.
     ``topology`` shows the rules the same dictionaries (``definitions`` are its queues);
     ``show_policies`` renews it. ``generation`` counts what changes routes,
     settings or permissions, so that whoever remembers a result knows it is stale.
-    ``known_flow`` is such a result, with its generation.
+    ``known_flow`` is such a result, with its generation. ``limits`` are ``None`` until some are set.
     """
 
     name: str
@@ -50,11 +56,12 @@ class VirtualHost:
     description: str = ""
     tags: tuple[str, ...] = ()
     exchanges: dict[str, Exchange] = field(default_factory=dict)
-    bindings: dict[str, tuple[Binding, ...]] = field(default_factory=dict)
+    bindings: dict[str, dict[Binding, None]] = field(default_factory=dict)
+    bound_to: dict[tuple[str, str], dict[Binding, None]] = field(default_factory=dict)
     queues: dict[str, QueueState] = field(default_factory=dict)
     policies: dict[str, Policy] = field(default_factory=dict)
     operator_policies: dict[str, Policy] = field(default_factory=dict)
-    parameters: list[dict[str, Any]] = field(default_factory=list)
+    limits: dict[str, int] | None = None
     tracing: bool = False
     routes_at_random: bool = False
     definitions: dict[str, Queue] = field(default_factory=dict)

@@ -31,7 +31,7 @@ class ClassicStore:
     ON_RETURN = ("limits", "expiry", "deliver")
 
     __slots__ = (
-        "_carried", "_discarded", "_discards_at_once", "_drops_once", "_looks", "_max_bytes", "_max_length",
+        "_carried", "_discarded", "_discards_at_once", "_drops_once", "_forgets", "_looks", "_max_bytes", "_max_length",
         "_max_priority", "_messages", "_next_position", "_refuses", "_timer_us", "_ttl_ms",
         "limited", "pending", "pending_bytes", "ready", "ready_bytes", "settings",
     )  # fmt: skip
@@ -43,6 +43,7 @@ class ClassicStore:
         self._next_position = 0
         self._max_priority = _max_priority(settings)
         self._carried = settings.release.delivery_count_carried == "from all queues"
+        self._forgets = settings.release.original_expiration == "not behind another message"
         self._discarded: list[Copy] = []
         self._refuses = self._drops_once = False
         self._looks = False
@@ -90,6 +91,7 @@ class ClassicStore:
             copy.redelivered = self._carried
         if self._ttl_ms is not None or message.expiration is not None:
             copy.expires_us = now_us + (time_to_live_us(self._ttl_ms, message.expiration) or 0)
+            copy.expiration_forgotten = self._forgets and not message.bcc and self._messages.holds(copy.priority)
         if self._discards_at_once and self.ready:
             self._discarded.append(copy)
             return

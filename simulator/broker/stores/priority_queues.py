@@ -66,6 +66,10 @@ class Levels:
         """Return the message that is served next."""
         return self.top[0] if self.top else None
 
+    def holds(self, priority: int) -> bool:
+        """Return whether there are messages of that priority."""
+        return bool(self.top if priority == self._priority else self._lower.get(priority))
+
     def append(self, copy: Copy) -> None:
         """Add a message behind those of its priority."""
         if copy.priority == self._priority:

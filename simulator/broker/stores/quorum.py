@@ -11,10 +11,10 @@ Source: rabbit_fifo.erl; rabbit_fifo_client.erl enqueue.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
 from collections.abc import Hashable, Iterable
-from heapq import heappop, heappush
-from itertools import chain
+from itertools import chain, takewhile
 from math import inf
 
 from dlx.delivery_counts import Counts, Return, limit_exceeded, returned
@@ -89,8 +89,6 @@ class QuorumStore:
 
     def enter(self, copy: Copy, now_us: int) -> None:
         """Add a message at the end of its priority."""
-        if self._refused:
-            self._admit_if_low()
         message = copy.message
         if message is not self._known:
             self._read(message)
@@ -112,12 +110,10 @@ class QuorumStore:
         """
         if internal:
             return False
-        if self._rejects:
-            self._tell_publishers()
-            if publisher not in self._publishers:
-                self._publishers.add(publisher)
-                if self._over():
-                    self._refused.add(publisher)
+        if self._rejects and publisher not in self._publishers:
+            self._publishers.add(publisher)
+            if self._over():
+                self._refused.add(publisher)
         return publisher in self._refused
 
     def forget(self, publisher: Hashable) -> None:
@@ -131,7 +127,7 @@ class QuorumStore:
 
     def waiting(self) -> Iterable[Copy]:
         """Yield all ready messages, then those of a delayed retry."""
-        return chain(self._returns, self._messages, (entry[2] for entry in sorted(self._delayed)))
+        return chain(self._returns, self._messages, (entry[2] for entry in self._delayed))
 
     def take(self) -> Copy:
         """Remove and return the head. Raises ``IndexError`` when no message is ready."""
@@ -142,8 +138,6 @@ class QuorumStore:
 
     def give_back(self, copies: list[Copy], how: Return, now_us: int) -> list[Copy]:
         """Take deliveries back, in the order of ``copies``; return those over the delivery limit, which stay out."""
-        if self._refused:
-            self._admit_if_low()
         release, exceeded = self.settings.release, list[Copy]()
         for copy in copies:
             counts = returned(Counts(copy.acquired, copy.failed), how, release)
@@ -171,7 +165,7 @@ class QuorumStore:
         return dead
 
     def overflowing(self) -> list[Copy]:
-        """Remove heads until the queue is within its limits, or tell publishers to stop."""
+        """Remove heads until the queue is within its limits, or tell publishers to stop or to go on."""
         if self._rejects:
             self._tell_publishers()
             return NOTHING
@@ -197,15 +191,13 @@ class QuorumStore:
 
     def awake(self, now_us: int) -> bool:
         """Let messages whose delayed retry has ended join the returned ones; return whether there were any."""
-        delayed = self._delayed
-        woken = False
-        while delayed and (delayed[0][2].ready_us or 0) <= now_us:
-            copy = heappop(delayed)[2]
+        awake = [copy for _, _, copy in takewhile(lambda entry: entry[0] * 1_000 <= now_us, self._delayed)]
+        del self._delayed[: len(awake)]
+        for copy in awake:
             copy.ready_us = None
-            self._returns.append(copy)
-            self.ready += 1
-            woken = True
-        return woken
+        self._returns.extend(awake)
+        self.ready += len(awake)
+        return bool(awake)
 
     def purge(self) -> list[Copy]:
         """Remove all ready messages, and those of a delayed retry."""
@@ -246,13 +238,24 @@ class QuorumStore:
             # RabbitMQ's clock for this counts milliseconds: those of the same one are ordered by age.
             ready_ms = now_us // 1_000 + delay_ms
             copy.ready_us = ready_ms * 1_000
-            heappush(self._delayed, (ready_ms, copy.position, copy))
+            self._delay((ready_ms, copy.position, copy))
         elif self._requeues_at_back and how != "lost channel":
             copy.priority = 0  # the normal lane, whatever it was
             self._append(copy)
         else:
             self._returns.append(copy)
             self.ready += 1
+
+    def _delay(self, entry: tuple[int, int, Copy]) -> None:
+        """Keep the entry in its place: they are in order, but the first stays the first until an earlier one comes."""
+        delayed = self._delayed
+        if delayed and entry[0] >= delayed[0][0]:
+            insort(delayed, entry, lo=1)
+            return
+        former = delayed[:1]
+        delayed[:1] = [entry]
+        for later in former:
+            insort(delayed, later, lo=1)
 
     def _delay_ms(self, copy: Copy, how: Return) -> int:
         retry = self._retry
@@ -277,15 +280,13 @@ class QuorumStore:
     def _tell_publishers(self) -> None:
         if self._over():
             self._refused |= self._publishers
-        elif self._refused:
-            self._admit_if_low()
+        elif self._refused and self._is_low():
+            self._refused.clear()
 
-    def _admit_if_low(self) -> None:
-        """Let publishers go on when a queue that rejects has emptied far enough."""
+    def _is_low(self) -> bool:
         length = self.ready + len(self._delayed) + self.pending
         size = self.ready_bytes + self.pending_bytes
-        if self._rejects and _low(length, self._max_length) and _low(size, self._max_bytes):
-            self._refused.clear()
+        return _low(length, self._max_length) and _low(size, self._max_bytes)
 
 
 def _low(number: int, limit: float) -> bool:

@@ -12,7 +12,6 @@ from typing import Any
 from dlx.message import Message, published
 from dlx.message_flow import MessageFlow, SentOn
 from dlx.releases import Release
-from dlx.settings import alternate_exchange
 from dlx.topology import Topology
 from simulator.scenario.player import Player
 from simulator.scenario.steps import Publish
@@ -76,25 +75,8 @@ def reached(flow: MessageFlow, publishes: Iterable[Publish]) -> tuple[set[str], 
             if onward is not None and _address(onward.message) not in seen:
                 seen.add(_address(onward.message))
                 ahead.append(onward)
-    return queues, _passed(flow.topology, {exchange for exchange, _, _ in seen}, flow.release)
+    return queues, flow.passed(exchange for exchange, _, _ in seen)
 
 
 def _address(message: Message) -> tuple[str, tuple[str, ...], str]:
     return message.exchange, message.routing_keys, repr(message.headers)
-
-
-def _passed(topology: Topology, first: Iterable[str], release: Release) -> set[str]:
-    """Return the exchanges, and those that they may hand messages on to."""
-    found: set[str] = set()
-    ahead = list(first)
-    while ahead:
-        name = ahead.pop()
-        exchange = topology.exchanges.get(name)
-        if name in found or exchange is None:
-            continue
-        found.add(name)
-        bindings = topology.bindings.get(name, ())
-        ahead += [each.destination for each in bindings if each.destination_type == "exchange"]
-        other = alternate_exchange(exchange, topology, release)
-        ahead += [other] if other else []
-    return found

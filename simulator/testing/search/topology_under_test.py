@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dlx.topology import Topology
-from simulator.definitions import Definitions, DefinitionsError, read_definitions
+from simulator.definitions import Definitions, DefinitionsError, importable, read_definitions
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def read_topology(path: Path, vhost: str | None = None) -> OneTopology:
     """
     definitions = read_definitions(path)
     name = _only(definitions) if vhost is None else vhost
-    document = json.loads(definitions.to_json(name))
+    document = importable(json.loads(definitions.to_json(name)))
     return OneTopology(definitions.source, definitions.topology(name), document)
 
 

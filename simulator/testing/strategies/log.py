@@ -63,14 +63,15 @@ def traced(history: Iterable[AnyStep], topology: Topology, release: Release) -> 
     for step in history:
         player.do(step)
         rows += [
-            _observation(happened, message, topology, release)
+            observation(happened, message, topology, release)
             for happened, message in player.events
             if happened.event in (Event.PUBLISHED, Event.DELIVERED)
         ]
     return rows
 
 
-def _observation(happened: Happened, message: Message, topology: Topology, release: Release) -> Observation:
+def observation(happened: Happened, message: Message, topology: Topology, release: Release) -> Observation:
+    """Return the row that a broker traces of a publish or a delivery; ``message`` is the message as it was then."""
     is_publish = happened.event == Event.PUBLISHED
     # The firehose names every key of a publish to the default exchange, whether or not there is such a queue.
     keys = tuple(dict.fromkeys(message.routing_keys))
