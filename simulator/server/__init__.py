@@ -36,12 +36,14 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 0,
     management_port: int | None = None,
+    metrics_port: int | None = None,
     memory_limit_bytes: int = 1 << 30,
+    send_timeout_s: float = 30,
 ) -> Server:
     """Start a server in a thread of this process. Use it as a context manager, or ``stop()`` it.
 
     Args:
-        release: the release of RabbitMQ to simulate: ``3.8``, ``3.10``, ``3.13``, ``4.0`` or ``4.3``.
+        release: the release of RabbitMQ to simulate, from ``3.8`` to ``4.3``.
         definitions: an exported definitions document to start with, or the file that holds one.
         users: passwords by name, of administrators; instead of guest with the password guest.
         clock: ``virtual`` time stands still until ``server.clock`` moves it; ``wall`` is real time.
@@ -53,7 +55,11 @@ def serve(
         port: the port where AMQP listens; 0 takes a free one.
         management_port: where the management API listens, 0 for a free port; by default it does not. With it,
             the server records what happens to messages (``/api/histories``).
+        metrics_port: where the global counters are served for Prometheus (``/metrics``), 0 for a free port; by
+            default nowhere.
         memory_limit_bytes: publishers must wait while the queues hold more.
+        send_timeout_s: a client that takes none of the bytes sent to it for so many seconds of wall time is reset,
+            though it may send heartbeats; RabbitMQ's bound is 30.
 
     Returns:
         The server, ready to be connected to.
@@ -92,5 +98,7 @@ def serve(
         host=host,
         port=port,
         management_port=management_port,
+        metrics_port=metrics_port,
         memory_limit_bytes=memory_limit_bytes,
+        send_timeout_s=send_timeout_s,
     )

@@ -58,7 +58,8 @@ class Server:
     """A running server; ``simulator.serve()`` makes one. Its methods may be called from any thread.
 
     Attributes:
-        amqp_url, management_url: where clients find it; the latter is ``None`` without a management port.
+        amqp_url: where AMQP clients find it.
+        management_url, metrics_url: the management API and the metrics; ``None`` without such a port.
         clock: tells and moves its time.
     """
 
@@ -70,13 +71,17 @@ class Server:
         host: str,
         port: int,
         management_port: int | None,
+        metrics_port: int | None = None,
         memory_limit_bytes: int,
+        send_timeout_s: float,
     ) -> None:
         self._loop = asyncio.new_event_loop()
-        self._node = Node(broker, clock, self._loop, memory_limit_bytes=memory_limit_bytes)
+        self._node = Node(
+            broker, clock, self._loop, memory_limit_bytes=memory_limit_bytes, send_timeout_s=send_timeout_s
+        )
         self._thread = threading.Thread(target=self._loop.run_forever, name="dlx serve", daemon=True)
         self._thread.start()
-        starting = Listeners.start(self._node, host, port, management_port)
+        starting = Listeners.start(self._node, host, port, management_port, metrics_port)
         try:
             self._listeners = asyncio.run_coroutine_threadsafe(starting, self._loop).result()
         except BaseException:
@@ -84,6 +89,7 @@ class Server:
             raise
         self.amqp_url = self._listeners.amqp_url
         self.management_url = self._listeners.management_url
+        self.metrics_url = self._listeners.metrics_url
         self.clock = ServerClock(self)
 
     def run(self, act: Callable[[Node], Result]) -> Result:

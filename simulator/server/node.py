@@ -19,6 +19,7 @@ from simulator.events import Happened
 from simulator.server.alarm import MemoryAlarm
 
 MEMORY_LIMIT_BYTES = 1 << 30
+SEND_TIMEOUT_S: float = 30  # tcp_listen_options.send_timeout, as ranch sets it for RabbitMQ
 HAND_OUT_MAX = 1_000  # then other clients have their turn
 YEAR_10000_US = 253_402_300_800_000_000
 _SHUTDOWN = "broker forced connection closure with reason 'shutdown'"
@@ -108,9 +109,10 @@ class Node:
         clock: tells the time.
         connections: the clients by the ``id`` of their connections.
         started_us: when the node started, by its clock.
-        amqp_port: the port of the AMQP listener; 0 without one.
+        amqp_port, metrics_port: the ports of these listeners; 0 without one.
         alarm: the memory alarm.
         loopback_users: the users who may log in from this machine only.
+        send_timeout_s: how long, in seconds of wall time, a client may take none of the bytes sent to it.
 
     Args:
         loop: runs what becomes due by itself; without it, that waits for the next ``handle``.
@@ -123,15 +125,20 @@ class Node:
         loop: asyncio.AbstractEventLoop | None = None,
         *,
         memory_limit_bytes: int = MEMORY_LIMIT_BYTES,
+        send_timeout_s: float = SEND_TIMEOUT_S,
     ) -> None:
+        if send_timeout_s <= 0:
+            raise ValueError(f"expected a send timeout of more than 0 seconds, got {send_timeout_s}")
         self.broker = broker
         broker.hand_out_max = HAND_OUT_MAX
         self.clock = clock
         self.connections: dict[Hashable, Client] = {}
         self.started_us = clock.now_us()
         self.amqp_port = 0
+        self.metrics_port = 0
         self.alarm = MemoryAlarm(broker, memory_limit_bytes)
         self.loopback_users: frozenset[str] = frozenset({"guest"})
+        self.send_timeout_s = send_timeout_s
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
         self._due_us: int | None = None

@@ -68,7 +68,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings that all clients of a server share. ``contents`` encodes its messages."""
 
     release: Release
-    cluster_name: str
+    cluster_name: Callable[[], str]
     message_max_bytes: int
     contents: Contents
 
@@ -113,8 +113,8 @@ class Connection:
         self._buffer = b""
         self._channels: dict[int, Channel] = {}
         self._leaving: list[Channel] = []
-        as_latin_1 = settings.release.error_text_encoding != "bytes"
-        self._outbox = Outbox(settings.contents, self.frame_max, latin_1_errors=as_latin_1)
+        in_latin_1 = settings.release.error_text_encoding == "Latin-1"
+        self._outbox = Outbox(settings.contents, self.frame_max, latin_1_errors=in_latin_1)
         self.take = self._outbox.take
 
     # Bytes in, commands out
@@ -166,7 +166,7 @@ class Connection:
         release = self._settings.release
         if header in _GREETED or (header == _AMQP_0_8 and release.accepts_amqp_0_8):
             self.state = STARTING
-            self._outbox.raw(frame(METHOD, 0, server_properties.start(release, self._settings.cluster_name)))
+            self._outbox.raw(frame(METHOD, 0, server_properties.start(release, self._settings.cluster_name())))
             return
         near_miss = header[:6] == b"AMQP\0\0" and header[6] >= 9
         offer = b"AMQP\x03\x01\0\0" if release.speaks_amqp_1_0 and not near_miss else b"AMQP\0\0\x09\x01"
@@ -248,13 +248,14 @@ class Connection:
         capabilities = self.client_properties.get("capabilities")
         self.capabilities = capabilities if isinstance(capabilities, dict) else {}
         self._outbox.told_of_cancels = self.capabilities.get("consumer_cancel_notify") is True
-        found = credentials(mechanism, fields["response"])
+        found = credentials(mechanism, fields["response"], self._settings.release)
         if found is None:
             raise Fault(amqp_errors.unreadable_response())
-        if not self._authenticate(*found):
+        user, password = found
+        if password is None or not self._authenticate(user, password):
             self._refuse_login(mechanism)
             return
-        self.user, self.mechanism, self.state = found[0], mechanism, TUNING
+        self.user, self.mechanism, self.state = user, mechanism, TUNING
         offer = {"channel_max": CHANNEL_MAX, "frame_max": FRAME_MAX, "heartbeat": HEARTBEAT_S}
         self._outbox.send(0, "connection.tune", offer)
 
@@ -299,9 +300,9 @@ class Connection:
 
     def fail(self, problem: Fault) -> Command | None:
         """Close the connection because of the client; without a word before it is let in. Return as ``leave`` does."""
-        crashed = problem.refusal.code == 541
-        if self.state == RUNNING or (self.state == OPENING and not crashed):
-            return self.close(problem.refusal.code, problem.refusal.text, problem.method)
+        refusal = amqp_errors.as_told(problem.refusal, self._settings.release)
+        if self.state == RUNNING or (self.state == OPENING and refusal.code != 541):
+            return self.close(refusal.code, refusal.text, problem.method)
         if self.state != CLOSED:
             self.ending = SILENT
         return None

@@ -5,17 +5,22 @@ Source: rabbit_auth_mechanism_plain.erl, _amqplain.erl, _anonymous.erl.
 
 from __future__ import annotations
 
+from dlx.field_values import Binary
+from dlx.releases import Release
 from simulator.server.amqp.protocol_errors import MalformedError
 from simulator.server.amqp.tables import decode_table
 
 ANONYMOUS = ("guest", "guest")
 
 
-def credentials(mechanism: str, response: bytes) -> tuple[str, str] | None:
-    """Return user and password from the response of that mechanism; ``None`` if it cannot be read."""
+def credentials(mechanism: str, response: bytes, release: Release) -> tuple[str, str | None] | None:
+    """Return user and password from the response of that mechanism; ``None`` if it cannot be read.
+
+    A password of ``None`` is no text, and nobody's.
+    """
     if mechanism == "ANONYMOUS":
         return ANONYMOUS
-    return _plain(response) if mechanism == "PLAIN" else _amqplain(response)
+    return _plain(response) if mechanism == "PLAIN" else _amqplain(response, release)
 
 
 def _plain(response: bytes) -> tuple[str, str] | None:
@@ -25,15 +30,19 @@ def _plain(response: bytes) -> tuple[str, str] | None:
     return _text(parts[1]), _text(parts[2])
 
 
-def _amqplain(response: bytes) -> tuple[str, str] | None:
+def _amqplain(response: bytes, release: Release) -> tuple[str, str | None] | None:
     try:
         table = decode_table(response)
-    except MalformedError:
+        user, password = table["LOGIN"], table["PASSWORD"]
+    except (MalformedError, KeyError):
         return None
-    user, password = table.get("LOGIN"), table.get("PASSWORD")
-    if not isinstance(user, (str, bytes)) or not isinstance(password, (str, bytes)):
+    if not isinstance(user, (str, bytes)):
         return None
-    return _text(user), _text(password)
+    if isinstance(password, (str, bytes)):
+        both = isinstance(user, Binary) and isinstance(password, Binary)
+        return None if both and not release.amqplain_takes_byte_arrays else (_text(user), _text(password))
+    refused = release.amqplain_password_that_is_no_text == "refused" and not isinstance(user, Binary)
+    return (_text(user), None) if refused else None
 
 
 def _text(value: str | bytes) -> str:

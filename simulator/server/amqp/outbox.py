@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,7 +14,6 @@ from simulator.server.amqp.frames import METHOD, frame
 from simulator.server.amqp.methods import INDICES, encode_method
 from simulator.server.amqp.properties import short_string
 
-_ESCAPED = re.compile("[\udc80-\udcff]")
 _tags: CodecCache[str, bytes] = CodecCache(short_string)
 
 
@@ -40,8 +38,8 @@ class Outbox:
     """Gathers the bytes that a connection has to send until the connection takes them.
 
     ``frame_max`` was negotiated with the client; ``told_of_cancels``: the client wants to
-    know when its consumers are cancelled; ``latin_1_errors``: error texts show bytes that
-    are not UTF-8 as Latin-1.
+    know when its consumers are cancelled; ``latin_1_errors``: error texts are in Latin-1
+    and not in UTF-8.
     """
 
     def __init__(self, contents: Contents, frame_max: int, *, latin_1_errors: bool) -> None:
@@ -73,7 +71,7 @@ class Outbox:
         class_id, method_id = INDICES.get(method, (0, 0))
         index = {"class_id": class_id, "method_id": method_id}
         if self._latin_1_errors and not text.isascii():
-            text = _ESCAPED.sub(lambda found: chr(ord(found[0]) - 0xDC00), text)
+            text = text.encode("latin-1", "replace").decode(errors="surrogateescape")
         self.send(number, closing, {"reply_code": code, "reply_text": text, **index})
 
     def deliver(self, reply: Delivered) -> None:

@@ -2,8 +2,9 @@
 
 A turn runs a bounded number of one client's commands; their effects are sent when it
 ends, in one write per client. A client that does not read gets no more deliveries, and
-is not read either once its backlog is large. Heartbeats are in wall time, whatever the
-broker's clock says.
+is not read either once its backlog is large; one that takes nothing for too long is reset,
+whether it sends heartbeats or not. Heartbeats and these limits are in wall time, whatever
+the broker's clock says.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ HANDSHAKE_S = 10  # rabbit.handshake_timeout
 SILENT_CLOSE_S = 3  # rabbit_reader.erl SILENT_CLOSE_DELAY
 WRITE_HIGH_BYTES, WRITE_LOW_BYTES = 1 << 20, 1 << 18  # unsent bytes at which deliveries pause, and resume
 BACKLOG_BYTES = 1 << 26  # unsent bytes at which the client is no longer read
+LOOKS_AT_SENDING = 10  # in the time that a client may take nothing
 _BACKLOG = 1024  # connections that wait to be accepted
 _log = logging.getLogger(__name__)
 
@@ -39,7 +41,7 @@ async def listen(node: Node, host: str, port: int) -> asyncio.Server:
     broker = node.broker
     settings = ServerSettings(
         release=broker.release,
-        cluster_name=broker.node,
+        cluster_name=lambda: broker.cluster_name,
         message_max_bytes=broker.max_message_size,
         contents=Contents(broker.release),
     )
@@ -69,6 +71,7 @@ class AmqpClient(asyncio.Protocol):
         self._unread_because: set[str] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._heard = self._said = self._content_frames = self._silent_ticks = 0
+        self._taken_bytes = self._stuck_looks = 0
 
     # What the management API asks
 
@@ -234,8 +237,12 @@ class AmqpClient(asyncio.Protocol):
         self.sent_bytes += len(data)
         self.sent_packets += 1
         self._transport.write(data)
-        if self._transport.get_write_buffer_size() > BACKLOG_BYTES:
-            self._do_not_read("backlog")
+        if self.pending_bytes:
+            if self.pending_bytes > BACKLOG_BYTES:
+                self._do_not_read("backlog")
+            if "sending" not in self._timers:
+                self._stuck_looks = 0
+                self._look_at_sending()
 
     def close(self, reason: str) -> None:
         """Close the connection as an operator does."""
@@ -283,6 +290,21 @@ class AmqpClient(asyncio.Protocol):
         if self._silent_ticks > 4 and self._connection.state == protocol.RUNNING:
             self._reset()
 
+    def _look_at_sending(self) -> None:
+        """Look as long as bytes wait whether the client takes any, and reset one that takes none for the send timeout.
+
+        RabbitMQ leaves the bound to its socket library. Source: ranch_tcp.erl listen (send_timeout).
+        """
+        taken_bytes = self.sent_bytes - self.pending_bytes
+        self._stuck_looks = self._stuck_looks + 1 if taken_bytes == self._taken_bytes else 0
+        self._taken_bytes = taken_bytes
+        if not self.pending_bytes:
+            del self._timers["sending"]
+        elif self._stuck_looks > LOOKS_AT_SENDING:
+            self._reset()
+        else:
+            self._after(self._node.send_timeout_s / LOOKS_AT_SENDING, "sending", self._look_at_sending)
+
     def _give_up(self) -> None:
         """Close the connection after an error of our own, as RabbitMQ does when a process of its own crashes."""
         failure = amqp_errors.internal_error()
@@ -301,7 +323,7 @@ class AmqpClient(asyncio.Protocol):
 
     def _reset(self) -> None:
         """Drop the connection so that the client sees a reset, as RabbitMQ's do."""
-        if self._transport.is_closing():
+        if self._transport.is_closing() and not self.pending_bytes:
             return
         connected: socket.socket | None = self._transport.get_extra_info("socket")
         if connected is not None:

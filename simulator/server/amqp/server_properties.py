@@ -1,4 +1,4 @@
-"""How each release introduces itself. Seen on live servers; 3.13 from its source.
+"""How each release introduces itself: as servers of 3.8, 3.10, 4.0 and 4.3 do; the others from their source.
 
 None of this decides anything, so it is here and not in the table of releases.
 """
@@ -20,24 +20,26 @@ class ServerProperties:
 
     copyright: str = changed(
         {
+            "3.9": "Copyright (c) 2007-2023 VMware, Inc. or its affiliates.",
             "3.10": "Copyright (c) 2007-2022 VMware, Inc. or its affiliates.",
-            "3.13": "Copyright (c) 2007-2024 Broadcom Inc and/or its subsidiaries",
-            "4.3": "Copyright (c) 2007-2026 Broadcom Inc and/or its subsidiaries",
+            "3.11": "Copyright (c) 2007-2023 Broadcom Inc and/or its subsidiaries",
+            "3.12": "Copyright (c) 2007-2024 Broadcom Inc and/or its subsidiaries",
+            "4.1": "Copyright (c) 2007-2026 Broadcom Inc and/or its subsidiaries",
         },
         before="Copyright (c) 2007-2020 VMware, Inc. or its affiliates.",
         meaning="Whose RabbitMQ it is.",
-        evidence="live",
+        evidence="live for 3.8, 3.10, 4.0 and 4.3; rabbit.hrl COPYRIGHT_MESSAGE",
     )
     platform: str = changed(
         {
-            "3.10": "Erlang/OTP 25.2.3",
+            "3.9": "Erlang/OTP 25.2.3",
             "3.13": "Erlang/OTP 26.2.5",
             "4.0": "Erlang/OTP 27.3.4.1",
             "4.3": "Erlang/OTP 29.1.2",
         },
         before="Erlang/OTP 23.2.6",
-        meaning="The Erlang/OTP that the server runs on.",
-        evidence="live",
+        meaning="The Erlang/OTP that the server runs on. Each release runs on several.",
+        evidence="live for 3.8, 3.10, 4.0 and 4.3; one of those that each of the others supports",
     )
 
 

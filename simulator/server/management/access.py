@@ -76,6 +76,12 @@ def administrators(request: Request, user: User) -> None:
         raise not_authorised("Not administrator user")
 
 
+def administrators_to_change(request: Request, user: User) -> None:
+    """Allow everybody to look, and administrators to change."""
+    if request.method not in ("GET", "HEAD"):
+        administrators(request, user)
+
+
 def monitors(request: Request, user: User) -> None:
     """Allow administrators, and users with the tag monitoring."""
     if not is_monitor(user):

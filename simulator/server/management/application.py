@@ -1,26 +1,30 @@
 """The management API as an ASGI application: find the resource, let the user in, call the handler, show its answer.
 
-The steps are those of RabbitMQ's HTTP server, in its order: no such path (404), no
-such method (405), who asks (401), whether the object exists (404), then the method.
+The steps are those of RabbitMQ's HTTP server, in its order: no such method (405), who asks
+(401), whether the object exists (404), whether the method takes such a body (415), then the
+method. A path that no resource has is taken for that of a file, which anybody may ask for.
 
-Source: rabbit_mgmt_dispatcher.erl; cowboy_rest.erl.
+Source: rabbit_mgmt_dispatcher.erl, rabbit_mgmt_wm_static.erl; cowboy_rest.erl, cowboy_static.erl.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from starlette.requests import Request as HTTPRequest
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from simulator.broker import OperatorError
+from dlx.operator_errors import OperatorError, UnforeseenError
 from simulator.server.management import access
 from simulator.server.management.http_errors import (
     ApiError,
     Crash,
     NoCredentials,
+    TooDeepError,
     bad_request,
     json_form,
     object_not_found,
@@ -36,6 +40,7 @@ from simulator.server.node import Node
 _BODY_BYTES_MAX = 20_000_000
 _PATH_BYTES_MAX = 8_000
 _PREFIX = "/api"
+_RESERVED = re.compile(r"[/\\\0]")
 
 
 class Application:
@@ -67,10 +72,7 @@ class Application:
         path = received.scope.get("raw_path", received.scope["path"].encode()).decode("latin-1").partition("?")[0]
         if path.rstrip("/") in (_PREFIX, "/cli"):
             return Response(status_code=301, headers={"Location": f"{path.rstrip('/')}/index.html"})
-        found = self._found(path)
-        if found is None:
-            return self._shown(_refusal(object_not_found()), None)
-        resource, names = found
+        resource, names = self._found(path) or (_FILE, {})
         headers = {name.lower(): value for name, value in received.headers.items()}
         peer = received.client.host if received.client else "127.0.0.1"
         query = dict(received.query_params)
@@ -96,20 +98,35 @@ class Application:
             existed = resource.exists(request)
             if not existed and request.method in ("GET", "HEAD", "DELETE"):
                 raise object_not_found()
+            if request.method in ("PUT", "POST") and not resource.takes_type(request):
+                return Response(status_code=415)
             return _success(request, handler(request), existed)
+        except RecursionError:  # a value that was read, but is too deep to be printed
+            return _refusal(TooDeepError())
+        except (UnforeseenError, Crash):
+            return Response(status_code=500)
         except OperatorError as error:
             return _refusal(_as_api_error(error))
         except ApiError as error:
             return _refusal(error)
         except NoCredentials:
             return Response(status_code=401, headers={"WWW-Authenticate": access.REALM})
-        except Crash:
-            return Response(status_code=500)
 
-    def _shown(self, response: Response, resource: Resource | None) -> Response:
+    def _shown(self, response: Response, resource: Resource) -> Response:
         if self._state.api.allow_header == "always":
-            response.headers["Allow"] = resource.allowed if resource else "HEAD, GET, OPTIONS"
+            response.headers["Allow"] = resource.allowed
         return response
+
+
+def _no_file(request: Request) -> Response:
+    """Answer for a path that no resource has: there are no files."""
+    reserved = any(_RESERVED.search(unquote(segment)) for segment in request.path.split("/"))
+    if reserved and request.api.paths_with_reserved_characters == "refused":
+        return Response(status_code=400)
+    raise object_not_found()
+
+
+_FILE = Resource("", _no_file, allow=None)
 
 
 def _success(request: Request, answer: Any, existed: bool) -> Response:

@@ -20,7 +20,7 @@ from simulator.broker import VirtualHost
 from simulator.broker.commands import BindExchange, BindQueue, UnbindExchange, UnbindQueue
 from simulator.json_values import plain
 from simulator.server.management import access, listing
-from simulator.server.management.http_errors import ApiError, Crash, bad_request, object_not_found
+from simulator.server.management.http_errors import ApiError, Crash, TooDeepError, bad_request, object_not_found
 from simulator.server.management.internal_connections import declare
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Handler, Resource, vhost_exists
@@ -147,6 +147,8 @@ def _bind(request: Request) -> Response:
     try:
         document = request.json()
         arguments = amqp_table(document.get("arguments", {}))
+    except TooDeepError:
+        raise
     except ApiError as error:
         raise Crash from error
     key = document.get("routing_key", "")

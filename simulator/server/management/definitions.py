@@ -13,20 +13,21 @@ import msgspec
 from dlx.topology import STOCK_EXCHANGES, Exchange
 from simulator.broker import OperatorError, QueueState, VirtualHost
 from simulator.broker.commands import ImportDefinitions
-from simulator.json_reading import read_json
+from simulator.json_reading import NestedTooDeeplyError, read_json
 from simulator.json_values import plain
 from simulator.server.management import access
 from simulator.server.management.bindings import all_bindings
-from simulator.server.management.http_errors import ApiError, Crash, bad_request, json_form
-from simulator.server.management.policies import global_parameters, parameters
+from simulator.server.management.http_errors import ApiError, Crash, TooDeepError, bad_request, json_form
+from simulator.server.management.parameters import global_parameters, parameters
 from simulator.server.management.policy_json import policy_json
 from simulator.server.management.request import Request
-from simulator.server.management.resources import Resource
+from simulator.server.management.resources import FORM, JSON, Resource
 from simulator.server.management.responses import json_response
 from simulator.server.management.users import permissions, topic_permissions, user_json
 from simulator.server.management.vhosts import metadata
 
 _STOCK = frozenset(exchange.name for exchange in STOCK_EXCHANGES)
+_INTERNAL = "internal"
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -57,7 +58,7 @@ def _whole(request: Request) -> dict[str, Any]:
     users, vhosts = list(request.broker.users.values()), list(request.broker.vhosts.values())
     document: dict[str, Any] = dict(_version(request))
     if request.api.definitions_say_of_what:
-        cluster = request.broker.node
+        cluster = request.broker.cluster_name
         document |= {"rabbitmq_definition_format": "cluster", "original_cluster_name": cluster}
         document["explanation"] = f"Definitions of cluster '{cluster}'"
     document |= {
@@ -66,12 +67,19 @@ def _whole(request: Request) -> dict[str, Any]:
         "permissions": list(permissions(users)),
         "topic_permissions": list(topic_permissions(users)),
         "parameters": [parameter for vhost in vhosts for parameter in parameters(vhost)],
-        "global_parameters": global_parameters(request),
+        "global_parameters": _global_parameters(request),
     }
     sections = [_sections(vhost, request) for vhost in vhosts]
     for name in ("policies", "queues", "exchanges", "bindings"):
         document[name] = [item for section in sections for item in section[name]]
     return document
+
+
+def _global_parameters(request: Request) -> list[dict[str, Any]]:
+    found = global_parameters(request)
+    if request.api.definitions_internal_parameters:
+        return found
+    return [parameter for parameter in found if not parameter["name"].startswith(_INTERNAL)]
 
 
 def _single(request: Request, vhost: VirtualHost) -> dict[str, Any]:
@@ -82,7 +90,7 @@ def _single(request: Request, vhost: VirtualHost) -> dict[str, Any]:
         document["explanation"] = f"Definitions of virtual host '{vhost.name}'"
         kept = metadata(vhost, request)
         document |= {"metadata": kept, "description": vhost.description}
-        document["limits"] = request.api.single_vhost_definitions_no_limits
+        document["limits"] = vhost.limits or request.api.single_vhost_definitions_no_limits
         if request.api.single_vhost_definitions_default_queue_type:
             document["default_queue_type"] = kept.get("default_queue_type", "undefined")
     document["parameters"] = list(parameters(vhost))
@@ -96,7 +104,7 @@ def _single(request: Request, vhost: VirtualHost) -> dict[str, Any]:
 
 def _vhost_json(vhost: VirtualHost, request: Request) -> dict[str, Any]:
     kept = metadata(vhost, request)
-    facts = {"name": vhost.name, "metadata": kept, "limits": {}, **kept}
+    facts = {"name": vhost.name, "metadata": kept, "limits": vhost.limits or {}, **kept}
     return {name: facts[name] for name in request.api.definitions_vhost_fields if name in facts}
 
 
@@ -157,21 +165,20 @@ def _binding_json(vhost: VirtualHost) -> list[dict[str, Any]]:
 
 
 def _import(request: Request) -> None:
-    body = _uploaded(request) if "multipart/form-data" in request.headers.get("content-type", "") else request.body
+    body = _uploaded(request) if FORM.fullmatch(request.headers["content-type"]) else request.body
     try:
         document = read_json(body.removeprefix(_BOM)) if body else {}
+    except NestedTooDeeplyError as error:
+        raise TooDeepError from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise bad_request("failed_to_parse_json") from error
     if not isinstance(document, dict):
         raise bad_request("failed_to_parse_json")
     vhost = request.needed_vhost().name if request.vhost_name is not None else None
-    parameters = document.get("global_parameters", []) if vhost is None else []
     try:
-        request.run(ImportDefinitions(document, vhost))
+        request.run(ImportDefinitions(document, vhost, request.user.name))
     except OperatorError as error:
         raise _refusal(error, request, whole=vhost is None) from error
-    for parameter in parameters:
-        request.management.global_parameters[parameter["name"]] = parameter["value"]
 
 
 def _refusal(error: OperatorError, request: Request, *, whole: bool) -> ApiError | Crash:
@@ -191,8 +198,7 @@ def _uploaded(request: Request) -> bytes:
     raise bad_request("failed_to_parse_json")
 
 
-RESOURCES = (
-    Resource("/definitions", _export, post=_import, allow=access.administrators),
-    Resource("/definitions/:vhost", _export, post=_import, allow=access.administrators),
-    Resource("/all-configuration", _export, post=_import, allow=access.administrators),
+RESOURCES = tuple(
+    Resource(path, _export, post=_import, allow=access.administrators, takes=(JSON, FORM))
+    for path in ("/definitions", "/definitions/:vhost", "/all-configuration")
 )

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from simulator.broker.commands import DeclareQueue
 from simulator.server.management import access
-from simulator.server.management.http_errors import bad_request, object_not_found
+from simulator.server.management.http_errors import Crash, bad_request, object_not_found
 from simulator.server.management.internal_connections import getting_channel
 from simulator.server.management.overview import listeners
 from simulator.server.management.request import Request
@@ -86,7 +86,13 @@ def _node(request: Request) -> Any:
 def _check(path: str, handler: Handler = _well) -> Resource:
     """Return the resource of a check, which only the releases offer that list it in ``Api.health_checks``."""
     name = path.partition("/")[0]
-    return Resource(f"/health/checks/{path}", handler, offered=lambda api: name in api.health_checks)
+
+    def checked(request: Request) -> Any:
+        if name in request.api.crashing_health_checks:
+            raise Crash
+        return handler(request)
+
+    return Resource(f"/health/checks/{path}", checked, offered=lambda api: name in api.health_checks)
 
 
 _LEADERS = "quorum-queues-without-elected-leaders"

@@ -5,20 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 from dlx.operator_errors import OBJECT_NOT_FOUND
+from simulator.json_reading import DEPTH_MAX
 
 
 class ApiError(Exception):
     """An answer with a status and a body ``{"error": ..., "reason": ...}``.
 
-    ``reason`` is a text, or a list where RabbitMQ's reason is an Erlang tuple.
+    ``reason`` is a text, or a list where RabbitMQ's reason is an Erlang tuple; so is ``error`` where it is an
+    Erlang string.
     """
 
-    def __init__(self, status: int, error: str, reason: Any, headers: dict[str, str] | None = None) -> None:
+    def __init__(self, status: int, error: str | list[int], reason: Any, headers: dict[str, str] | None = None) -> None:
         super().__init__(f"{status} {error}: {reason}")
         self.status = status
         self.error = error
         self.reason = reason
         self.headers = headers or {}
+
+
+class TooDeepError(ApiError):
+    """JSON that is nested more deeply than the simulator goes; RabbitMQ has no limit."""
+
+    def __init__(self) -> None:
+        reason = f"JSON is nested too deeply for the simulator, which reads up to {DEPTH_MAX} levels"
+        super().__init__(400, "bad_request", reason)
 
 
 class Crash(Exception):
@@ -29,10 +39,15 @@ class NoCredentials(Exception):
     """The request names no user; the answer is 401 and asks for one."""
 
 
+_WORDS = {"true": True, "false": False, "null": None}
+
+
 def json_form(term: Any) -> Any:
     """Return an Erlang term (``dlx.erlang_printing``) in JSON as RabbitMQ writes it: tuples become lists."""
-    if isinstance(term, bytes | str):
-        return term.decode() if isinstance(term, bytes) else str(term)
+    if isinstance(term, bytes):
+        return term.decode()
+    if isinstance(term, str):
+        return _WORDS.get(term, str(term))
     return [json_form(item) for item in term] if isinstance(term, list | tuple) else term
 
 

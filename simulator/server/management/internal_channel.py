@@ -40,9 +40,9 @@ class InternalChannel:
         self.connection = InternalConnectionId(node, number)
         self.id: ChannelId = (self.connection, 1)
 
-    def open(self, vhost: str, user: str) -> None:
-        """Connect. Raises ``RefusedByBroker`` when the user may not enter the virtual host."""
-        self.run(OpenConnection(self.connection, vhost, user, self.connection.name))
+    def open(self, vhost: str, user: str, *, limited: bool = True) -> None:
+        """Connect; unless ``limited``, beyond all limits. Raises ``RefusedByBroker`` when the user may not."""
+        self.run(OpenConnection(self.connection, vhost, user, self.connection.name, limited=limited))
         self.run(OpenChannel(self.id))
 
     def run(self, command: Command) -> list[Reply]:

@@ -32,18 +32,20 @@ def publishing_channel(request: Request) -> Iterator[InternalChannel]:
 
 
 def declare(request: Request, command: Callable[[ChannelId], Command]) -> None:
-    """Run one declaration or deletion in the request's virtual host."""
+    """Run one declaration or deletion in the request's virtual host. RabbitMQ needs no connection for it."""
     request.needed_vhost()
-    with _opened(request, _shown_short) as channel:
+    with _opened(request, _shown_short, limited=False) as channel:
         channel.run(command(channel.id))
 
 
 @contextmanager
-def _opened(request: Request, shown: Callable[[RefusedByBroker], ApiError]) -> Iterator[InternalChannel]:
+def _opened(
+    request: Request, shown: Callable[[RefusedByBroker], ApiError], *, limited: bool = True
+) -> Iterator[InternalChannel]:
     channel = request.management.new_channel()
     try:
         try:
-            channel.open(request.vhost_name or "/", request.user.name)
+            channel.open(request.vhost_name or "/", request.user.name, limited=limited)
         except RefusedByBroker as refusal:
             raise not_authorised("Access refused.") from refusal
         yield channel

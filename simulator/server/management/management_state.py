@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import Any
 
 from simulator.message_history import RecordingBroker
 from simulator.server.management.internal_channel import InternalChannel
@@ -19,14 +18,14 @@ class ManagementState:
         node: the node that is managed.
         api: how the API of the node's release behaves.
         traces: the running traces, and the logs of all.
-        global_parameters: by name.
+        vhosts_put_again: names of the virtual hosts that a PUT has changed, where that sets the default queue type.
     """
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.api: Api = api_of(node.broker.release.version)
+        self.api: Api = api_of(node.broker.release)
         self.traces = Traces(node, self.new_channel)
-        self.global_parameters: dict[str, Any] = dict(self.api.initial_global_parameters)
+        self.vhosts_put_again: set[str] = set()
         self._channel_numbers = count(1)
 
     def new_channel(self) -> InternalChannel:

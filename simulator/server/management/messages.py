@@ -11,7 +11,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
-from simulator.broker import delivered_properties
+from simulator.broker import VirtualHost, delivered_properties
 from simulator.broker.commands import Get, Nack, Publish, Reject, SelectConfirms
 from simulator.broker.replies import Got, Refused, Returned
 from simulator.json_values import plain
@@ -56,9 +56,16 @@ def publish(request: Request) -> dict[str, Any]:
 
 
 def _check_exchange(request: Request) -> None:
-    asked = request.api.missing_targets == "not found"
-    if asked and request.name("exchange") not in request.needed_vhost().exchanges:
+    vhost = _checked_vhost(request)
+    if request.api.missing_targets == "not found" and vhost and request.name("exchange") not in vhost.exchanges:
         raise not_found("exchange_not_found")
+
+
+def _checked_vhost(request: Request) -> VirtualHost | None:
+    """Return the virtual host asked about; ``None``: it does not exist, and AMQP is to refuse it."""
+    if request.vhost is None and request.api.missing_vhost == "crashes":
+        raise Crash
+    return request.needed_vhost() if request.api.missing_vhost == "not found" else request.vhost
 
 
 def _decoded(payload: str, encoding: Any) -> bytes:
@@ -115,8 +122,8 @@ def get(request: Request) -> list[dict[str, Any]]:
 
 
 def _check_queue(request: Request) -> None:
-    asked = request.api.missing_targets == "not found"
-    if asked and request.name("queue") not in request.needed_vhost().queues:
+    vhost = _checked_vhost(request)
+    if request.api.missing_targets == "not found" and vhost and request.name("queue") not in vhost.queues:
         raise not_found("queue_not_found")
 
 

@@ -1,6 +1,6 @@
 """``/api/overview``, ``/api/nodes`` and the other resources that describe the server.
 
-Source: rabbit_mgmt_wm_overview.erl, _nodes.erl, _cluster_name.erl, _extensions.erl.
+Source: rabbit_mgmt_wm_overview.erl, _nodes.erl, _extensions.erl.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 
 from dlx.routing import EXCHANGE_TYPES
 from simulator.broker import VirtualHost
+from simulator.broker.commands import ResetCounters
 from simulator.server.management import access, listing
 from simulator.server.management.connection_json import is_network_client
 from simulator.server.management.http_errors import object_not_found
@@ -37,7 +38,8 @@ _UNMEASURED = dict.fromkeys(
 
 def listeners(request: Request) -> list[dict[str, Any]]:
     """Return the listeners of the node."""
-    ports = {"amqp": request.node.amqp_port, "http": _http_port(request)}
+    node = request.node
+    ports = {"amqp": node.amqp_port, "http": _http_port(request), "http/prometheus": node.metrics_port}
     return [
         {
             "node": request.broker.node,
@@ -91,7 +93,7 @@ def _versions(request: Request) -> dict[str, Any]:
         "product_version": version,
         "product_name": "RabbitMQ",
         "rabbitmq_version": version,
-        "cluster_name": request.broker.node,
+        "cluster_name": request.broker.cluster_name,
         "erlang_version": "none",
         "erlang_full_version": "none: this is a simulator",
         "disable_stats": False,
@@ -193,12 +195,15 @@ def _memory(request: Request) -> Any:
     return {"memory": {"total": {"erlang": 0, "rss": 0, "allocated": 0}}}
 
 
+def _reset(request: Request) -> None:
+    request.run(ResetCounters())
+
+
 RESOURCES = (
     Resource("/overview", _overview),
     Resource("/nodes", _nodes, allow=access.monitors),
     Resource("/nodes/:node", _one_node, allow=access.monitors, exists=_is_this_node),
     Resource("/nodes/:node/memory", _memory, allow=access.monitors, exists=_is_this_node),
-    Resource("/cluster-name", lambda request: {"name": request.broker.node}),
     Resource("/extensions", lambda request: [{"javascript": "dispatcher.js"}, {"javascript": "tracing.js"}]),
     Resource("/version", lambda request: request.broker.release.version, offered=lambda a: a.version_endpoint),
     Resource(
@@ -208,17 +213,7 @@ RESOURCES = (
         offered=lambda api: api.auth_settings is not None,
     ),
     Resource("/feature-flags", lambda request: [], allow=access.administrators),
-    Resource(
-        "/deprecated-features",
-        lambda request: [],
-        allow=access.administrators,
-        offered=lambda a: a.deprecated_features,
-    ),
-    Resource(
-        "/deprecated-features/used",
-        lambda request: [],
-        allow=access.administrators,
-        offered=lambda a: a.deprecated_features,
-    ),
+    Resource("/reset", delete=_reset, allow=access.administrators),
+    Resource("/reset/:node", delete=_reset, allow=access.administrators, exists=_is_this_node),
     Resource("/rebalance/queues", post=lambda request: None, allow=access.administrators),
 )

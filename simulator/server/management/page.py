@@ -58,7 +58,7 @@ def _page(request: Request) -> Response:
 
 _FOOT = (
     '<p class="quiet"><br>The management API is under <code>/api</code>: <a href="api/queues">queues</a>,'
-    ' <a href="api/lives">histories of messages</a>, <a href="api/clock">the clock</a>.</p>'
+    ' <a href="api/histories">histories of messages</a>, <a href="api/clock">the clock</a>.</p>'
 )
 
 
@@ -100,7 +100,7 @@ def _vhost(vhost: VirtualHost, request: Request) -> str:
 
 def _queue(queue: QueueState, request: Request) -> str:
     numbers = (queue.messages_ready, queue.unacked, queue.store.pending, len(queue.consumers))
-    policies = (queue.settings.policy.policy, queue.settings.operator_policy.policy)
+    policies = queue.settings.in_force
     cells = (
         _cell(escape(queue.name)),
         _cell(queue.definition.type),
@@ -171,7 +171,7 @@ def _history(history: MessageHistory) -> str:
     exchange = f"exchange {_code(first.exchange or '(default)')}, key {keys}, in {_code(history.vhost)}"
     cells = (
         _cell(f"<time>{_shown(history.events[-1].time_us)}</time>"),
-        _cell(f'<a href="api/lives/{history.uid}">{escape(name)}</a>'),
+        _cell(f'<a href="api/histories/{history.uid}">{escape(name)}</a>'),
         _cell(exchange),
         _cell(escape(history.loss or "")),
     )

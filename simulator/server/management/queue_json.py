@@ -1,8 +1,8 @@
 """Describes a queue as the management API does.
 
 Fields that a simulator cannot measure have a neutral value if clients may rely on them
-(memory, reductions, garbage collection). Others are missing: how many messages are
-persistent in a classic queue, and ready by priority in a quorum queue.
+(memory, reductions, garbage collection). Others are missing: how many messages are ready
+by priority in a quorum queue.
 
 Source: rabbit_mgmt_format.erl queue; rabbit_amqqueue_process.erl, rabbit_quorum_queue.erl and
 rabbit_stream_queue.erl info; live servers.
@@ -10,6 +10,7 @@ rabbit_stream_queue.erl info; live servers.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 from dlx.topology import CLASSIC, QUORUM, STREAM
@@ -19,22 +20,24 @@ from simulator.server.management.connection_json import UNKNOWN_GARBAGE, channel
 from simulator.server.management.management_releases import Api
 from simulator.server.management.message_stats import queue_stats, with_rates
 from simulator.server.management.policy_json import effective_definition
+from simulator.server.management.request import Request
 from simulator.server.management.values import moment
 from simulator.server.node import Node
 
 
-def listed_queue(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
+def listed_queue(queue: QueueState, request: Request) -> dict[str, Any]:
     """Describe a queue for a list, briefly where the release does so."""
-    shown = queue_json(queue, node, api)
-    return {name: value for name, value in shown.items() if value is not None} if api.brief_lists else shown
+    shown = queue_json(queue, request)
+    return {name: value for name, value in shown.items() if value is not None} if request.api.brief_lists else shown
 
 
-def queue_json(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
+def queue_json(queue: QueueState, request: Request) -> dict[str, Any]:
     """Describe a queue, except for its consumers."""
+    node, api = request.node, request.api
     shown = declaration(queue, api) | _policies(queue, node) | _counts(queue)
     shown |= {"consumers": len(queue.consumers), "memory": _bytes(queue), "node": node.broker.node}
     shown |= {"reductions": 0, "reductions_details": {"rate": 0.0}, "state": "running"}
-    shown |= _OF_TYPE[queue.definition.type](queue, node, api)
+    shown |= _OF_TYPE[queue.definition.type](queue, request)
     if stats := queue_stats(queue.counters):
         shown["message_stats"] = stats
     if queue.owner is not None:
@@ -42,8 +45,9 @@ def queue_json(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
     return dict(sorted(shown.items()))
 
 
-def queue_details(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
+def queue_details(queue: QueueState, request: Request) -> dict[str, Any]:
     """Describe a queue that is asked for by itself, with its consumers."""
+    node, api = request.node, request.api
     consumers = [
         consumer_json(consumer, api) | {"channel_details": channel_details(consumer.channel, node)}
         for consumer in queue.consumers
@@ -56,12 +60,12 @@ def queue_details(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
     }
     if queue.definition.type == CLASSIC:
         details["idle_since"] = moment(queue.unused_since_us, api)
-    return dict(sorted({**queue_json(queue, node, api), **details}.items()))
+    return dict(sorted({**queue_json(queue, request), **details}.items()))
 
 
-def queue_without_stats(queue: QueueState, node: Node, api: Api, *, totals: bool) -> dict[str, Any]:
+def queue_without_stats(queue: QueueState, request: Request, *, totals: bool) -> dict[str, Any]:
     """Describe a queue for ``disable_stats=true``; ``totals``: with its numbers of messages."""
-    kind = queue.definition.type
+    node, api, kind = request.node, request.api, queue.definition.type
     shown = declaration(queue, api) | {"node": node.broker.node}
     shown["state"] = "running" if totals else api.state_without_stats
     policies = _policies(queue, node)
@@ -94,7 +98,7 @@ def declaration(queue: QueueState, api: Api) -> dict[str, Any]:
 
 
 def _policies(queue: QueueState, node: Node) -> dict[str, Any]:
-    policy, operator = queue.settings.policy.policy, queue.settings.operator_policy.policy
+    policy, operator = queue.settings.in_force
     return {
         "effective_policy_definition": effective_definition(policy, operator, node.broker.release),
         "operator_policy": None if operator is None else operator.name,
@@ -126,7 +130,17 @@ def _message_bytes(queue: QueueState) -> dict[str, int]:
     }
 
 
-def _classic(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
+def _persistent(queue: QueueState, request: Request) -> dict[str, int]:
+    """Count the persistent messages of a classic queue; a queue that is not durable makes none persistent."""
+    sizes: list[int] = []
+    if queue.definition.durable:
+        copies = chain(queue.store.waiting(), request.unacknowledged.get(queue, ()))
+        sizes = [len(copy.body) for copy in copies if copy.message.properties.get("delivery_mode") == 2]
+    return {"messages_persistent": len(sizes), "message_bytes_persistent": sum(sizes)}
+
+
+def _classic(queue: QueueState, request: Request) -> dict[str, Any]:
+    api = request.api
     shown: dict[str, Any] = _message_bytes(queue) | {
         "exclusive_consumer_tag": _tag(queue.exclusive_consumer),
         "head_message_timestamp": _head_timestamp(queue),
@@ -136,7 +150,7 @@ def _classic(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
         "messages_unacknowledged_ram": queue.unacked,
         "single_active_consumer_tag": _tag(queue.active_single),
     }
-    shown |= _utilisation(queue, api, api.idle_consumer_utilisation)
+    shown |= _persistent(queue, request) | _utilisation(queue, api, api.idle_consumer_utilisation)
     if api.paged_out:
         shown |= {"message_bytes_paged_out": 0, "messages_paged_out": 0}
     if api.backing_queue_status:
@@ -147,7 +161,8 @@ def _classic(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
     return shown
 
 
-def _quorum(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
+def _quorum(queue: QueueState, request: Request) -> dict[str, Any]:
+    node, api = request.node, request.api
     shown: dict[str, Any] = _message_bytes(queue) | _members(node) | _utilisation(queue, api, 0)
     shown |= {"messages_persistent": queue.messages, "message_bytes_persistent": _bytes(queue)}
     in_memory = api.quorum_in_memory
@@ -171,7 +186,8 @@ def _delivery_limit(queue: QueueState) -> dict[str, Any]:
     return {"delivery_limit": "unlimited" if limit is None else limit}
 
 
-def _stream(queue: QueueState, node: Node, api: Api) -> dict[str, Any]:
+def _stream(queue: QueueState, request: Request) -> dict[str, Any]:
+    node, api = request.node, request.api
     shown = _members(node) | {"readers": {node.broker.node: len(queue.consumers)}}
     if not api.stream_leader:
         del shown["leader"]

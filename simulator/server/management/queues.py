@@ -13,7 +13,6 @@ from simulator.broker.commands import DeclareQueue, DeleteQueue, PurgeQueue
 from simulator.server.management import access, listing, messages
 from simulator.server.management.http_errors import Crash, bad_request, not_found, object_not_found
 from simulator.server.management.internal_connections import declare
-from simulator.server.management.management_releases import Api
 from simulator.server.management.queue_json import (
     listed_queue,
     queue_details,
@@ -23,10 +22,9 @@ from simulator.server.management.queue_json import (
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource, vhost_exists
 from simulator.server.management.values import amqp_table, boolean
-from simulator.server.node import Node
 
 _NAME_BYTES_MAX = 255
-_Show = Callable[[QueueState, Node, Api], dict[str, Any]]
+_Show = Callable[[QueueState, Request], dict[str, Any]]
 
 
 def found(request: Request) -> QueueState | None:
@@ -54,8 +52,8 @@ def _seen(request: Request) -> list[QueueState]:
 
 def _shown(queue: QueueState, request: Request, show: _Show) -> dict[str, Any]:
     if request.flag("disable_stats"):
-        return queue_without_stats(queue, request.node, request.api, totals=request.flag("enable_queue_totals"))
-    return show(queue, request.node, request.api)
+        return queue_without_stats(queue, request, totals=request.flag("enable_queue_totals"))
+    return show(queue, request)
 
 
 def _one(request: Request) -> Any:

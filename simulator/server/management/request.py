@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from dlx.erlang_printing import Atom, printed
-from simulator.broker import Broker, User, VirtualHost
+from simulator.broker import Broker, Copy, QueueState, User, VirtualHost
 from simulator.broker.commands import Command
-from simulator.json_reading import read_json
-from simulator.server.management.http_errors import bad_request, not_found
+from simulator.json_reading import NestedTooDeeplyError, read_json
+from simulator.server.management.http_errors import TooDeepError, bad_request, not_found
 from simulator.server.management.management_releases import Api
 from simulator.server.management.management_state import ManagementState
 from simulator.server.node import Node
@@ -93,6 +93,16 @@ class Request:
         """The virtual host asked about; ``None`` when it does not exist, or all are asked about."""
         return self.broker.vhosts.get(self.vhost_name) if self.vhost_name is not None else None
 
+    @cached_property
+    def unacknowledged(self) -> Mapping[QueueState, list[Copy]]:
+        """The deliveries that wait for their acknowledgement or a commit of it, by their queue."""
+        found: dict[QueueState, list[Copy]] = {}
+        for channel in self.broker.channels.values():
+            for unacked in (*channel.unacked.values(), *(unacked for _, unacked in channel.uncommitted())):
+                if not unacked.timed_out:
+                    found.setdefault(unacked.queue, []).append(unacked.copy)
+        return found
+
     def needed_vhost(self) -> VirtualHost:
         """Return the virtual host asked about. Raises ``ApiError`` 404 vhost_not_found."""
         if self.vhost is None:
@@ -104,7 +114,7 @@ class Request:
         name = document.get("node", self.broker.node)
         if name == self.broker.node:
             return
-        if self.api.unknown_node == "not a member":
+        if self.api.unknown_node_in_body == "not a member":
             raise bad_request(f"Node {name} is not a cluster member")
         raise bad_request(f"Node {name} could not be contacted")
 
@@ -128,6 +138,8 @@ class Request:
             return {}
         try:
             document = read_json(self.body)
+        except NestedTooDeeplyError as error:
+            raise TooDeepError from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise bad_request("not_json") from error
         if isinstance(document, str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,11 @@ from simulator.server.management.management_releases import Api
 from simulator.server.management.request import Request
 
 Handler = Callable[[Request], Any]
+
+# Content types. Only behind JSON_ALONE may no parameters stand, such as charset=utf-8.
+JSON = re.compile(r"application/json *(;.*)?", re.IGNORECASE)
+JSON_ALONE = re.compile(r"application/json *", re.IGNORECASE)
+FORM = re.compile(r"multipart/form-data *(;.*)?", re.IGNORECASE)
 
 
 def always(request: Request) -> bool:
@@ -41,6 +47,7 @@ class Resource:
         allow: raises ``ApiError`` for users who may not ask; ``None``: everybody may, without authentication.
         exists: returns whether the object exists. PUT then changes it; GET and DELETE need it.
         offered: returns whether the release has the resource at all.
+        takes: the content types that PUT and POST take (415 otherwise), such as ``JSON``; empty: all, and none.
     """
 
     path: str
@@ -51,6 +58,7 @@ class Resource:
     allow: access.Rule | None = access.anyone
     exists: Callable[[Request], bool] = always
     offered: Callable[[Api], bool] = in_every_release
+    takes: tuple[re.Pattern[str], ...] = ()
 
     @property
     def methods(self) -> dict[str, Handler]:
@@ -62,6 +70,11 @@ class Resource:
     def allowed(self) -> str:
         """The value of the header Allow."""
         return ", ".join((*self.methods, "OPTIONS"))
+
+    def takes_type(self, request: Request) -> bool:
+        """Return whether the resource takes the content type of the request."""
+        given = request.headers.get("content-type", "")
+        return not self.takes or any(kind.fullmatch(given) for kind in self.takes)
 
 
 @dataclass

@@ -43,7 +43,7 @@ class Trace:
         self.log = log
         self.queue = ""
         self._node = channel.node
-        self._api: Api = api_of(channel.node.broker.release.version)
+        self._api: Api = api_of(channel.node.broker.release)
         self._channel = channel
 
     def start(self, user: str) -> None:

@@ -13,14 +13,14 @@ from simulator.server.management import access, listing
 from simulator.server.management.http_errors import Crash, bad_request, object_not_found
 from simulator.server.management.queue_json import queue_json
 from simulator.server.management.request import Request
-from simulator.server.management.resources import Resource
+from simulator.server.management.resources import JSON_ALONE, Resource
 from simulator.server.management.running_traces import START_FAILED, Trace
 
 
 def _trace_json(trace: Trace, request: Request) -> dict[str, Any]:
     vhost = request.broker.vhosts.get(trace.vhost)
     queue = None if vhost is None else vhost.queues.get(trace.queue)
-    shown: dict[str, Any] = {} if queue is None else {"queue": queue_json(queue, request.node, request.api)}
+    shown: dict[str, Any] = {} if queue is None else {"queue": queue_json(queue, request)}
     return shown | {"vhost": trace.vhost, "name": trace.name, **trace.settings}
 
 
@@ -68,7 +68,7 @@ def _check_node(request: Request) -> None:
     name = request.names.get("node", request.broker.node)
     if name == request.broker.node:
         return
-    if request.api.unknown_node == "not a member":
+    if request.api.unknown_node_in_path == "not a member":
         raise bad_request("Node is not a cluster member")
     raise bad_request(f"Node {name} could not be contacted: {{badrpc,nodedown}}")
 
@@ -101,7 +101,15 @@ def _trace_resources(prefix: str) -> tuple[Resource, ...]:
     return (
         Resource(f"/traces{prefix}", _all, allow=_ADMIN),
         Resource(f"/traces{prefix}/:vhost", _all, allow=_ADMIN),
-        Resource(f"/traces{prefix}/:vhost/:name", _one, put=_put, delete=_delete, allow=_ADMIN, exists=_exists),
+        Resource(
+            f"/traces{prefix}/:vhost/:name",
+            _one,
+            put=_put,
+            delete=_delete,
+            allow=_ADMIN,
+            exists=_exists,
+            takes=(JSON_ALONE,),
+        ),
         Resource(f"/trace-files{prefix}", _logs, allow=_ADMIN),
         Resource(f"/trace-files{prefix}/:name", _log, delete=_delete_log, allow=_ADMIN, exists=_has_log),
     )

@@ -1,26 +1,21 @@
 """``/api/users``, ``/api/whoami``, ``/api/permissions``, ``/api/topic-permissions``.
 
-The simulator keeps passwords as they are. It makes a hash, in RabbitMQ's form, only when
-one is asked for.
-
-Source: rabbit_mgmt_wm_user.erl, _users.erl, _permission.erl, _topic_permission.erl; rabbit_password.erl.
+Source: rabbit_mgmt_wm_user.erl, _users.erl, _permission.erl, _topic_permission.erl, _hash_password.erl.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
-import hashlib
 from collections.abc import Iterator
 from typing import Any
 
-from dlx import operator_errors
+from dlx.passwords import password_hash
 from simulator.broker import User
 from simulator.broker.commands import (
-    AddUser,
     ClearPermissions,
     ClearTopicPermissions,
     DeleteUser,
+    PutUser,
     SetPermissions,
     SetTopicPermissions,
 )
@@ -29,36 +24,23 @@ from simulator.server.management.http_errors import Crash, bad_request, object_n
 from simulator.server.management.management_releases import Api
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource, vhost_exists
-from simulator.server.management.values import tag_names
-
-_ALGORITHM = "rabbit_password_hashing_sha256"
-_NO_PASSWORD = ""
-
 
 # Users
-
-
-def password_hash(password: str) -> str:
-    """Hash a password as RabbitMQ does: four bytes of salt (made of the password), and the SHA-256 of both."""
-    if password == _NO_PASSWORD:
-        return ""
-    salt = hashlib.sha256(password.encode()).digest()[:4]
-    return base64.b64encode(salt + hashlib.sha256(salt + password.encode()).digest()).decode()
 
 
 def user_json(user: User, api: Api) -> dict[str, Any]:
     """Describe a user for lists and exports."""
     shown: dict[str, Any] = {
         "name": user.name,
-        "password_hash": password_hash(user.password),
-        "hashing_algorithm": _ALGORITHM,
+        "password_hash": base64.b64encode(user.password_hash).decode(),
+        "hashing_algorithm": user.hashing_algorithm,
         "tags": _shown_tags(user, api),
     }
-    return shown | ({"limits": {}} if api.user_limits else {})
+    return shown | ({"limits": user.limits} if api.broker.user_limits else {})
 
 
 def _shown_tags(user: User, api: Api) -> Any:
-    return ",".join(user.tags) if api.user_tags == "string" else list(user.tags)
+    return ",".join(user.tags) if api.broker.user_tags == "string" else list(user.tags)
 
 
 def _user(request: Request) -> User | None:
@@ -91,29 +73,7 @@ def _one(request: Request) -> Any:
 
 
 def _put(request: Request) -> None:
-    document = request.json()
-    if "tags" not in document:
-        raise operator_errors.tags_not_present()
-    if isinstance(document["tags"], list) and request.api.user_tags == "string":
-        raise Crash
-    given = tag_names(document["tags"])
-    request.run(AddUser(request.name("user"), _password(document, _user(request)), given))
-
-
-def _password(document: dict[str, Any], user: User | None) -> str:
-    """Return the password that the request gives. A hash is accepted only if the user has that password already."""
-    if isinstance(document.get("password"), str):
-        return str(document["password"])
-    given = document.get("password_hash")
-    if given in (None, ""):
-        return _NO_PASSWORD
-    try:
-        base64.b64decode(given, validate=True)
-    except (binascii.Error, TypeError, ValueError) as error:
-        raise bad_request(["not_base64", given]) from error
-    if user is not None and given == password_hash(user.password):
-        return user.password
-    raise bad_request("a simulator cannot check password hashes: give the password itself as 'password'")
+    request.run(PutUser(request.name("user"), request.json()))
 
 
 def _delete(request: Request) -> None:
@@ -134,7 +94,7 @@ def _whoami(request: Request) -> Any:
 
 
 def _hashed(request: Request) -> Any:
-    return {"ok": password_hash(request.name("password"))}
+    return {"ok": base64.b64encode(password_hash(request.name("password"))).decode()}
 
 
 # Permissions

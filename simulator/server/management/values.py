@@ -1,4 +1,4 @@
-"""Values in requests that RabbitMQ reads in ways of its own (AMQP tables, tags), and times as it writes them.
+"""Values in requests that RabbitMQ reads in ways of its own (AMQP tables), and times as it writes them.
 
 Source: rabbit_mgmt_util.erl args; rabbit_mgmt_format.erl now_to_str.
 """
@@ -40,15 +40,6 @@ def boolean(document: Mapping[str, Any], name: str) -> bool:
     if value in ("true", "false"):
         return bool(value == "true")
     raise bad_request(["not_boolean", value])
-
-
-def tag_names(given: Any) -> tuple[str, ...]:
-    """Return tags given as a list, or as a string that commas divide. Raises ``Crash`` for other values."""
-    if isinstance(given, str):
-        given = given.split(",")
-    if not isinstance(given, list) or not all(isinstance(tag, str) for tag in given):
-        raise Crash
-    return tuple(tag.strip() for tag in given if tag.strip())
 
 
 def moment(time_us: int, api: Api, *, milliseconds: bool = False) -> str:

@@ -7,24 +7,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from simulator.broker import VirtualHost
-from simulator.broker.commands import AddVhost, DeleteVhost, SetPermissions, SetTracing
+from dlx import operator_errors
+from simulator.broker import VirtualHost, tag_names
+from simulator.broker.commands import AddVhost, DeleteVhost, SetTracing
 from simulator.server.management import access, listing
-from simulator.server.management.http_errors import Crash, bad_request
+from simulator.server.management.http_errors import ApiError, Crash, bad_request
 from simulator.server.management.message_stats import overall_stats, with_rates
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource, vhost_exists
-from simulator.server.management.values import boolean, tag_names
+from simulator.server.management.values import boolean
 
 _QUEUE_TYPES = ("classic", "quorum", "stream")
+_FAILED = list(b"Error occured while adding vhost")  # RabbitMQ shows this text as the numbers of its characters
 
 
 def metadata(vhost: VirtualHost, request: Request) -> dict[str, Any]:
     """Return description, tags and default queue type, as far as the release keeps them."""
     facts: dict[str, Any] = {"description": vhost.description, "tags": list(vhost.tags)}
-    if request.api.vhost_default_queue_type == "shown" or vhost.default_queue_type is not None:
-        facts["default_queue_type"] = vhost.default_queue_type or "classic"
-    return facts
+    kind = vhost.default_queue_type
+    if kind is None and request.api.vhost_default_queue_type == "shown":
+        kind = "classic"
+    if kind is None and vhost.name in request.management.vhosts_put_again:
+        kind = "undefined"
+    return facts | ({} if kind is None else {"default_queue_type": kind})
 
 
 def _vhost_json(vhost: VirtualHost, request: Request) -> dict[str, Any]:
@@ -71,26 +76,34 @@ def _put(request: Request) -> None:
     description, tags = str(document.get("description", "")), tag_names(document.get("tags", ""))
     name, is_new = request.name("vhost"), request.vhost is None
     if is_new or request.api.vhost_metadata:
-        request.run(AddVhost(name, _default_queue_type(document, request), description, tags))
-    if is_new:  # whoever creates a virtual host over HTTP may do everything in it
-        request.run(SetPermissions(request.user.name, name, ".*", ".*", ".*"))
+        request.run(AddVhost(name, _default_queue_type(document, request), description, tags, request.user.name))
+    if not is_new and request.api.default_queue_type_set == "by every PUT":
+        request.management.vhosts_put_again.add(name)
     if tracing is not None:
         request.run(SetTracing(name, tracing))
 
 
 def _default_queue_type(document: dict[str, Any], request: Request) -> str | None:
-    kind = document.get("default_queue_type", document.get("defaultqueuetype"))
-    handling = request.api.unknown_default_queue_type
-    if handling == "all are ignored" or kind in (None, "undefined"):
+    """Return the default queue type that a virtual host has after a PUT; ``None`` for none."""
+    api, known = request.api, request.vhost
+    if known is not None and api.default_queue_type_set == "when created":
+        return known.default_queue_type
+    kind = next((document[key] for key in api.default_queue_type_keys if key in document), None)
+    if kind is None and known is not None and api.default_queue_type_set == "when named":
+        return known.default_queue_type
+    if kind in (None, "undefined"):
         return None
     if kind in _QUEUE_TYPES:
         return str(kind)
-    raise bad_request(f"{kind} is not a valid queue type") if handling == "refused" else Crash
+    if api.unknown_default_queue_type == "fails":
+        raise ApiError(500, _FAILED, "invalid_queue_type")
+    raise operator_errors.unknown_queue_type(str(kind)) if api.unknown_default_queue_type == "refused" else Crash
 
 
 def _delete(request: Request) -> None:
     name = request.name("vhost")
     request.management.traces.forget_vhost(name)
+    request.management.vhosts_put_again.discard(name)
     request.run(DeleteVhost(name))
 
 

@@ -8,7 +8,7 @@ from dlx.releases.rows import changed, since
 
 _LIST: list[Any] | dict[str, Any] = []
 _MAP: list[Any] | dict[str, Any] = {}
-_VHOST_FIELDS = ("name", "description", "tags", "default_queue_type", "metadata")
+_VHOST_FIELDS = ("name", "description", "tags", "metadata")
 
 
 class Definitions:
@@ -17,7 +17,7 @@ class Definitions:
     whole_import_refusals: Literal["terms", "texts"] = since(
         "3.13", "texts", before="terms",
         meaning="How an import for the whole broker is refused: with Erlang terms as JSON, or with texts.",
-        evidence="live; rabbit_definitions.erl apply_defs (3.13.7)",
+        evidence="live; rabbit_definitions.erl apply_defs",
     )
     definitions_say_of_what: bool = since(
         "4.0", True, before=False,
@@ -25,32 +25,44 @@ class Definitions:
         evidence="live; rabbit_mgmt_wm_definitions.erl",
     )
     definitions_vhost_fields: tuple[str, ...] = changed(
-        {"3.13": _VHOST_FIELDS, "4.3": ("name", "metadata", "limits")}, before=("name",),
+        {
+            "3.13": (*_VHOST_FIELDS, "default_queue_type"),
+            "4.1": _VHOST_FIELDS,
+            "4.2": ("name", "metadata", "limits"),
+        },
+        before=("name",),
         meaning="The fields of a virtual host in an export.",
-        evidence="live; rabbit_mgmt_wm_definitions.erl rw_state (3.13.7)",
+        evidence=(
+            "four live; rabbit_mgmt_wm_definitions.erl rw_state (until 4.1), rabbit_definitions.erl vhost_definition"
+        ),
     )
     definitions_internal_exchanges: bool = since(
-        "4.3", False, before=True,
+        "4.2", False, before=True,
         meaning="Exports contain internal exchanges, and the field internal.",
         evidence="live; rabbit_definitions.erl list_exchanges",
     )
     definitions_queue_type: bool = since(
-        "4.3", True, before=False,
+        "4.2", True, before=False,
         meaning="Exported queues have a field type.",
         evidence="live; rabbit_definitions.erl queue_definition",
     )
     single_vhost_definitions_name_it: bool = since(
-        "3.13", False, before=True,
+        "3.11", False, before=True,
         meaning="The export of one virtual host still names it in policies and parameters.",
-        evidence="live; rabbit_mgmt_wm_definitions.erl strip_vhost (3.13.7)",
+        evidence="live; rabbit_mgmt_wm_definitions.erl strip_vhost",
     )
     single_vhost_definitions_no_limits: list[Any] | dict[str, Any] = since(
-        "4.3", _MAP, before=_LIST,
+        "4.2", _MAP, before=_LIST,
         meaning="The limits in the export of a virtual host that has none.",
-        evidence="live for 4.0 and 4.3; older exports have no limits",
+        evidence="live; exports until 3.13 have no limits",
     )
     single_vhost_definitions_default_queue_type: bool = changed(
-        {"4.0": True, "4.3": False}, before=False,
+        {"4.0": True, "4.1": False}, before=False,
         meaning="The export of one virtual host has default_queue_type beside its metadata.",
         evidence="live",
+    )
+    definitions_internal_parameters: bool = since(
+        "4.2", False, before=True,
+        meaning="Exports contain the global parameters whose names begin with internal.",
+        evidence="four live; rabbit_mgmt_wm_definitions.erl (4.1.8, 4.2.9); rabbit_definitions.erl",
     )
