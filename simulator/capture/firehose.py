@@ -58,6 +58,9 @@ def read_firehose(
 ) -> Iterator[Observation]:
     """Consume the firehose of one virtual host from a queue of our own, deleted afterwards.
 
+    At the end the queue takes no further traces, and those that are in it already are read. Only a limit of rows
+    ends the reading at once.
+
     Args:
         url: AMQP URL.
         vhost: virtual host, instead of the one in the URL.
@@ -71,18 +74,21 @@ def read_firehose(
         CaptureUnavailable: no connection, or it was lost. The rows read before have been yielded.
     """
     started = last = time.monotonic()
-    rows = number = 0
+    rows = number = acknowledged = 0
+    unbound = False
     with exact_values(), _trace_channel(url, vhost, pattern) as (channel, queue, name):
         on_ready()
         for method, properties, body in channel.consume(queue, inactivity_timeout=_POLL_SECONDS):
             now = time.monotonic()
+            # Delivery tags count as ``number`` does. Tag 0 would acknowledge what is still on its way, too, and the
+            # broker closes a channel that acknowledges a delivery twice.
+            if number - acknowledged >= (_ACK_EVERY if method else 1):
+                channel.basic_ack(number, multiple=True)
+                acknowledged = number
             if method is None:
-                channel.basic_ack(0, multiple=True) if number else None
                 on_idle(now - last)
             else:
                 number, last = number + 1, now
-                if number % _ACK_EVERY == 0:
-                    channel.basic_ack(method.delivery_tag, multiple=True)
                 try:
                     yield observe_trace(
                         method.routing_key, properties.headers or {}, body,
@@ -91,8 +97,12 @@ def read_firehose(
                     rows += 1
                 except ValueError as error:
                     on_broken(Broken(file=name, line=number, reason=str(error), raw=body))
-            if _is_over(until, rows, now - started, now - last):
+            full = until.rows is not None and rows >= until.rows
+            if full or (unbound and method is None and _is_empty(channel, queue)):
                 return
+            if not unbound and _is_over(until, now - started, now - last):
+                channel.queue_unbind(queue, TRACE_EXCHANGE, pattern)
+                unbound = True
 
 
 def vhost_of(url: str) -> str:
@@ -132,10 +142,16 @@ def _field(fields: dict[str, Any], name: str, kind: type) -> Any:
     return value
 
 
-def _is_over(until: Until, rows: int, seconds: float, idle_seconds: float) -> bool:
+def _is_empty(channel: BlockingChannel, queue: str) -> bool:
+    """Tell whether the queue has no message left, neither on the server nor on its way to us."""
+    on_the_server: int = channel.queue_declare(queue, passive=True).method.message_count
+    on_its_way: int = channel.get_waiting_message_count()
+    return on_the_server == 0 and on_its_way == 0
+
+
+def _is_over(until: Until, seconds: float, idle_seconds: float) -> bool:
     return (
-        (until.rows is not None and rows >= until.rows)
-        or (until.seconds is not None and seconds >= until.seconds)
+        (until.seconds is not None and seconds >= until.seconds)
         or (until.idle_seconds is not None and idle_seconds >= until.idle_seconds)
         or until.stop()
     )

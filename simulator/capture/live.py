@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from pathlib import Path
 
 import msgspec
 
-from simulator.capture.capture_errors import CaptureUnavailable, NothingReadable, OnBroken, refuse
+from simulator.capture.capture_errors import CaptureError, CaptureUnavailable, NothingReadable, OnBroken, refuse
+from simulator.capture.counters import CounterReadings, path_beside, write_counters
 from simulator.capture.firehose import Until, read_firehose, vhost_of
+from simulator.capture.metrics import NodeReading, read_metrics
 from simulator.capture.parquet import write_capture
 from simulator.capture.schema import Observation, to_batches
 from simulator.capture.tracing import tracing
 
 
 class CaptureReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a live capture; ``lost`` tells how the connection ended, unless we ended it ourselves."""
+    """The result of a live capture.
+
+    Attributes:
+        rows: how many there are.
+        lost: how the connection ended, unless we ended it ourselves.
+        counters: the file of what the nodes counted, if that was asked for.
+        uncounted: why there is no such file although it was asked for.
+    """
 
     rows: int
     lost: str | None
+    counters: str | None = None
+    uncounted: str | None = None
 
 
 def capture(
@@ -31,6 +43,7 @@ def capture(
     pattern: str = "#",
     until: Until = Until(),  # noqa: B008  immutable
     management_url: str | None = None,
+    metrics_urls: Sequence[str] = (),
     on_ready: Callable[[], None] = lambda: None,
     on_row: Callable[[int], None] = lambda rows: None,
     on_idle: Callable[[float], None] = lambda seconds: None,
@@ -38,16 +51,19 @@ def capture(
 ) -> CaptureReport:
     """Capture the firehose of one virtual host until ``until`` says so.
 
-    With ``management_url``, tracing is switched on for as long as the capture runs.
+    With ``management_url``, tracing is switched on for as long as the capture runs. With
+    ``metrics_urls``, one for each node, the nodes' global counters are read before and after
+    it, and written beside the capture (``simulator.capture.counters``).
     When the connection is lost, what came before is kept, and the report says so.
 
     Raises:
-        CaptureUnavailable: the broker or its management API cannot be reached.
+        CaptureUnavailable: the broker, its management API or its metrics cannot be reached.
         NothingReadable: nothing was traced; no file is written then.
         CaptureError: the file cannot be written.
     """
     vhost = vhost if vhost is not None else vhost_of(url)
     lost: list[str] = []
+    before = [read_metrics(metrics_url) for metrics_url in metrics_urls]
 
     def rows() -> Iterator[Observation]:
         seen = 0
@@ -70,7 +86,42 @@ def capture(
             writer.write(batch)
         if not writer.rows:
             raise NothingReadable(f"virtual host {vhost}", nothing_traced(vhost, switched_on=bool(management_url)))
-    return CaptureReport(rows=writer.rows, lost=lost[0] if lost else None)
+    report = CaptureReport(rows=writer.rows, lost=lost[0] if lost else None)
+    if not before:
+        return report
+    cut = tuple(_cut(report, pattern, until))
+    try:
+        path = _write_counted(out_parquet, before, metrics_urls, vhost, cut)
+    except CaptureError as error:
+        return msgspec.structs.replace(report, uncounted=str(error))
+    return msgspec.structs.replace(report, counters=os.fspath(path))
+
+
+def _cut(report: CaptureReport, pattern: str, until: Until) -> Iterator[str]:
+    """Yield why the capture lacks some of what its nodes counted."""
+    if report.lost is not None:
+        yield f"the connection was lost: {report.lost}"
+    if until.rows is not None and report.rows >= until.rows:
+        yield f"it ended after {until.rows:,} rows, as it was told"
+    if pattern != "#":
+        yield f"it has only the traces that match {pattern}"
+
+
+def _write_counted(
+    out_parquet: str | os.PathLike[str],
+    before: Sequence[NodeReading],
+    metrics_urls: Sequence[str],
+    vhost: str,
+    cut: tuple[str, ...],
+) -> Path:
+    """Read the counters once more, and write both readings beside the capture. Raises ``CaptureError``."""
+    try:
+        nodes = tuple(first.until(read_metrics(url)) for first, url in zip(before, metrics_urls, strict=True))
+    except ValueError as error:
+        raise CaptureError("the metrics", str(error)) from error
+    path = path_beside(out_parquet)
+    write_counters(path, CounterReadings(nodes=nodes, vhost=vhost, cut=cut))
+    return path
 
 
 def nothing_traced(vhost: str, *, switched_on: bool) -> str:

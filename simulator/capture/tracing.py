@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import http.client
 import json
 import urllib.error
@@ -13,6 +12,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from simulator.capture.capture_errors import CaptureUnavailable
+from simulator.capture.http_authorization import authorization
 
 _TIMEOUT_SECONDS = 30
 _KEPT = ("description", "tags", "default_queue_type")  # a PUT without them might reset them
@@ -51,10 +51,7 @@ def _call(management_url: str, vhost: str, body: dict[str, Any] | None = None) -
     request = urllib.request.Request(
         f"{server}{parts.path.rstrip('/').removesuffix('/api')}/api/vhosts/{quote(vhost, safe='')}",
         data=None if body is None else json.dumps(body).encode(),
-        headers={
-            "Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode(),
-            "Content-Type": "application/json",
-        },
+        headers={**authorization(user, password), "Content-Type": "application/json"},
         method="GET" if body is None else "PUT",
     )
     try:

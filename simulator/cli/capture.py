@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -15,6 +16,9 @@ from simulator import capture as captures
 from simulator.cli.command_parts import DataError, Unavailable, example
 from simulator.cli.given_files import LOG
 from simulator.cli.progress import progress
+
+if TYPE_CHECKING:
+    from simulator.capture.live import CaptureReport
 
 _HINT_AFTER_SECONDS = 5
 
@@ -45,6 +49,13 @@ _HINT_AFTER_SECONDS = 5
     help="Stop when no trace has arrived for S seconds. [default: never]",
 )
 @click.option("--management-url", metavar="URL", help="Turn tracing on through this management API during the capture.")
+@click.option(
+    "--metrics-url",
+    "metrics_urls",
+    multiple=True,
+    metavar="URL",
+    help="Metrics of a node (http://HOST:15692/metrics) whose counters to keep beside OUT; repeatable: once a node.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 def capture(
     url: str,
@@ -55,16 +66,20 @@ def capture(
     seconds: float | None,
     idle: float | None,
     management_url: str | None,
+    metrics_urls: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Record the firehose of a running RabbitMQ into a Parquet file until you press Ctrl-C or a limit is reached.
 
     Tracing must be on in the virtual host. Turn it on with `rabbitmqctl trace_on -p VHOST`,
-    or let --management-url do it.
+    or let --management-url do it. With --metrics-url, the dead letters that RabbitMQ counted
+    meanwhile are written beside the file, for `dlx replay --counters`.
     """
     _check_scheme(url, "--url", ("amqp", "amqps"))
     if management_url:
         _check_scheme(management_url, "--management-url", ("http", "https"))
+    for metrics_url in metrics_urls:
+        _check_scheme(metrics_url, "--metrics-url", ("http", "https"))
     from simulator.capture import firehose, live  # needs pika, which convert does not
 
     name = vhost if vhost is not None else firehose.vhost_of(url)
@@ -90,6 +105,7 @@ def capture(
             pattern=pattern,
             until=firehose.Until(rows=limit, seconds=seconds, idle_seconds=idle, stop=stopped.is_set),
             management_url=management_url,
+            metrics_urls=metrics_urls,
             on_row=on_row,
             on_idle=on_idle,
             on_broken=lambda broken: click.echo(f"message {broken.line}: {broken.reason}", err=True),
@@ -98,8 +114,12 @@ def capture(
         click.echo(msgspec.json.encode({"out": str(out), **msgspec.structs.asdict(report)}).decode())
     else:
         click.echo(f"{report.rows:,} rows in {out}")
+        if report.counters:
+            click.echo(f"what the broker counted is in {report.counters}")
     if report.lost:
-        raise Unavailable(f"{report.lost}; {out} holds everything before that")
+        raise Unavailable(f"{report.lost}; {out} holds everything before that{_uncounted(report)}")
+    if report.uncounted:
+        raise Unavailable(f"{out} is complete{_uncounted(report)}")
 
 
 @click.command(epilog=example("dlx convert trace.log trace-2.log.gz --out log.parquet"))
@@ -124,6 +144,10 @@ def convert(logs: tuple[Path, ...], out: Path, as_json: bool) -> None:
             click.echo(f"{log.file}: {found}, {log.rows:,} rows", err=True)
     if report.rejected_path:
         click.echo(f"{report.rejected_path} holds the broken records and the reasons", err=True)
+
+
+def _uncounted(report: CaptureReport) -> str:
+    return f", but what the broker counted is not known: {report.uncounted}" if report.uncounted else ""
 
 
 def _check_scheme(url: str, option: str, schemes: tuple[str, ...]) -> None:
