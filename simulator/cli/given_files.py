@@ -34,4 +34,5 @@ DEFINITIONS = GivenFile(
     "`curl -u USER:PASSWORD -o definitions.json http://HOST:15672/api/definitions`."
 )
 LOG = GivenFile("Record a log first: `dlx capture --url amqp://USER:PASSWORD@HOST/VHOST --out log.parquet`.")
+COUNTERS = GivenFile("Record it with the log first: `dlx capture --metrics-url http://HOST:15692/metrics ...`.")
 HISTORIES = SCENARIO = GivenFile("Download it first.")

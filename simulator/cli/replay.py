@@ -6,23 +6,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 from rich.console import Console
 from rich.table import Table
 
 from dlx.releases import DEFAULT, TABLE, release
+from simulator.cli.books import show_balance
 from simulator.cli.command_parts import DataError, example
-from simulator.cli.given_files import DEFINITIONS, LOG
+from simulator.cli.given_files import COUNTERS, DEFINITIONS, LOG
 from simulator.cli.given_release import RELEASE
 from simulator.cli.progress import progress
+from simulator.cli.repairs import show_repairs
 from simulator.cli.spark_job import run_on_spark
+from simulator.replay.assumptions import TOLERANCE_MS, Assumptions
 
 if TYPE_CHECKING:
     from simulator.replay.run import Result
     from simulator.replay.summary import Finding
 
 EXIT_FINDINGS = 1
-SHORT = 60
+STYLES = {"good": "bold green", "open": "bold yellow", "bad": "bold red"}
+SHORT = 90
 
 
 @click.command(epilog=example("dlx replay trace.log.gz --definitions definitions.json --release 4.3 --out out"))
@@ -43,6 +46,27 @@ SHORT = 60
     show_default=True,
     help="RabbitMQ release whose rules make the predictions.",
 )
+@click.option(
+    "--counters",
+    "counters_path",
+    type=COUNTERS,
+    metavar="FILE",
+    help="What the broker counted meanwhile (from dlx capture --metrics-url), to balance with what is found.",
+)
+@click.option(
+    "--tolerance-ms",
+    type=click.FloatRange(min=0),
+    default=TOLERANCE_MS,
+    show_default=True,
+    help="Largest difference in milliseconds between two times of the log that stand for the same moment:"
+    " how late the broker writes its trace, and how far clocks are apart.",
+)
+@click.option(
+    "--complete",
+    is_flag=True,
+    help="The log has every publish since the queues were empty, with its whole payload: a queue that was full was"
+    " full of messages in the log.",
+)
 @click.option("--master", default="local[*]", show_default=True, metavar="URL", help="Spark master to run on.")
 @click.option(
     "--out",
@@ -50,27 +74,57 @@ SHORT = 60
     metavar="DIR",
     help="Directory for the HTML report and the verdicts and hops in Parquet. [default: keep no files]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the totals as JSON.")
+@click.option(
+    "--require-deaths",
+    is_flag=True,
+    help="Exit with 1 if no message died in the log, since it proves nothing about dead letters then.",
+)
+@click.option("--explain", is_flag=True, help="Show the rows around each explanation of what is not as predicted.")
+@click.option("--json", "as_json", is_flag=True, help="Print the totals and the explanations as JSON.")
 def replay(
-    logs: tuple[Path, ...], definitions_path: Path, rules: str, master: str, out: Path | None, as_json: bool
+    logs: tuple[Path, ...],
+    definitions_path: Path,
+    rules: str,
+    counters_path: Path | None,
+    tolerance_ms: float,
+    complete: bool,
+    master: str,
+    out: Path | None,
+    require_deaths: bool,
+    explain: bool,
+    as_json: bool,
 ) -> None:
     """Replay captured logs through the dead-letter rules, and compare with what the broker delivered.
 
     LOG is a JSON or text log of RabbitMQ's tracing plugin, plain or gzip-compressed, or a
     capture in Parquet. The command exits with 1 if a delivery differs from the prediction
-    or cannot be explained.
+    or cannot be explained. With --counters, also if the broker counted dead letters that
+    nothing in the log explains. What it could not check, it names; that is no reason to exit with 1.
     """
-    result = _replayed(logs, definitions_path, rules, master, out)
+    assumptions = Assumptions(tolerance_ms, complete)
+    result = _replayed(logs, definitions_path, rules, counters_path, assumptions, master, out)
     if as_json:
-        click.echo(msgspec.json.encode(result.summary).decode())
+        click.echo(result.as_json().decode())
     else:
-        _show(result, rules)
-    if not result.summary.explained:
+        _show(result, rules, explain=explain)
+    if require_deaths and not result.summary.dead_letters:
+        click.echo("dlx replay: no message died in this log, and --require-deaths asks for one", err=True)
+        raise click.exceptions.Exit(EXIT_FINDINGS)
+    if not result.explained:
         raise click.exceptions.Exit(EXIT_FINDINGS)
 
 
-def _replayed(logs: tuple[Path, ...], definitions_path: Path, rules: str, master: str, out: Path | None) -> Result:
+def _replayed(
+    logs: tuple[Path, ...],
+    definitions_path: Path,
+    rules: str,
+    counters_path: Path | None,
+    assumptions: Assumptions,
+    master: str,
+    out: Path | None,
+) -> Result:
     from simulator.capture import CaptureError
+    from simulator.capture.counters import read_counters
     from simulator.definitions import DefinitionsError, read_definitions
     from simulator.replay.definitions import version_note
     from simulator.replay.run import prepare, run_replay, workplace
@@ -80,6 +134,7 @@ def _replayed(logs: tuple[Path, ...], definitions_path: Path, rules: str, master
         definitions = read_definitions(definitions_path)
         if note := version_note(definitions, release(rules)):
             click.echo(f"note: {note}", err=True)
+        counters = None if counters_path is None else read_counters(counters_path)
         for log in logs:
             if not log.is_file():
                 raise DataError(f"{log}: no such file" if not log.exists() else f"{log}: not a file")
@@ -92,7 +147,16 @@ def _replayed(logs: tuple[Path, ...], definitions_path: Path, rules: str, master
                 master,
                 "dlx replay",
                 lambda spark: run_replay(
-                    spark, prepared, definitions, work, rules=rules, out=out, master=master, progress=show
+                    spark,
+                    prepared,
+                    definitions,
+                    work,
+                    rules=rules,
+                    assumptions=assumptions,
+                    out=out,
+                    master=master,
+                    progress=show,
+                    counters=counters,
                 ),
             )
     except MatchesNothingError as error:
@@ -101,9 +165,15 @@ def _replayed(logs: tuple[Path, ...], definitions_path: Path, rules: str, master
         raise DataError(str(error)) from error
 
 
-def _show(result: Result, rules: str) -> None:
+def _show(result: Result, rules: str, *, explain: bool) -> None:
+    from simulator.replay.headline import headline
+
     console = Console()
     summary = result.summary
+    found = headline(summary, rules, result.balance)
+    console.print(f"{found.text}.", style=STYLES[found.tone], soft_wrap=True, highlight=False, markup=False)
+    for more in found.more:
+        console.print(f"  {more}", soft_wrap=True, highlight=False, markup=False)
     table = Table(title=f"Replayed under RabbitMQ {rules}", title_justify="left", show_header=False)
     table.add_column(justify="left")
     table.add_column(justify="right")
@@ -113,12 +183,20 @@ def _show(result: Result, rules: str) -> None:
     table.add_section()
     for name in ("agree", "ambiguous", "differ", "unexplained"):
         table.add_row(name, f"{getattr(summary, name):,}")
-    table.add_row("simulator and broker agree on", f"{summary.agreement_percent:.2f} %")
+    share = f"{summary.agreement_percent:.2f} %" if summary.deliveries else "no delivery"
+    table.add_row("simulator and broker agree on", share)
     if summary.broken_lines:
         table.add_row("broken lines", f"{summary.broken_lines:,}")
     console.print(table)
+    if result.balance is not None:
+        show_balance(console, result.balance)
     if result.findings:
         _show_findings(console, result)
+    show_repairs(console, result.repairs, explain=explain)
+    if result.lost:
+        _show_lost(console, result)
+    if result.unchecked:
+        _show_unchecked(console, result)
     if result.out is not None:
         console.print(f"report: {result.out / 'report.html'}", soft_wrap=True, highlight=False)
 
@@ -133,6 +211,21 @@ def _show_findings(console: Console, result: Result) -> None:
     for row in TABLE:
         if row.name in named:
             console.print(f"  {row.name}: {row.meaning}", highlight=False, markup=False)
+
+
+def _show_lost(console: Console, result: Result) -> None:
+    console.print("Lost, or lost if they were rejected:")
+    for each in result.lost:
+        counts = f"{each.lost:>8,} lost, {each.may_be_lost:,} may be"
+        text = f"{counts}  in queue {each.queue}: {each.why}; first at {each.file}:{each.line}"
+        console.print(text, soft_wrap=True, highlight=False, markup=False)
+
+
+def _show_unchecked(console: Console, result: Result) -> None:
+    console.print("Not checked, most frequent first:")
+    for each in result.unchecked:
+        text = f"{each.count:>8,}  {each.what} of {each.name}: {each.why}; first at {each.file}:{each.line}"
+        console.print(text, soft_wrap=True, highlight=False, markup=False)
 
 
 def _described(finding: Finding) -> str:

@@ -46,6 +46,7 @@ def _user(value: str | tuple[str, str]) -> tuple[str, str]:
 
 
 _PORT = click.IntRange(0, 65535)
+_PORTS = ("port", "management-port", "metrics-port")
 
 
 # Systems other than RabbitMQ: the module of their HTTP application, and their usual port.
@@ -70,6 +71,11 @@ _ZAQARS = ("redis", "spec", "mongodb", "swift")
     default=15672,
     show_default=True,
     help="Port of the management API; 0 picks a free one.",
+)
+@click.option(
+    "--metrics-port",
+    type=_PORT,
+    help="Port of the metrics for Prometheus (RabbitMQ's is 15692); 0 picks a free one. [default: none]",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--release", type=RELEASE, default=DEFAULT, show_default=True, help="RabbitMQ release to simulate.")
@@ -111,6 +117,7 @@ def serve(
     profile: str,
     port: int,
     management_port: int,
+    metrics_port: int | None,
     host: str,
     release: str,
     definitions: Path | None,
@@ -120,7 +127,7 @@ def serve(
 ) -> None:
     """Run a simulated RabbitMQ for AMQP 0-9-1 clients, with its management API.
 
-    The server prints one line with both URLs when it is ready, and runs until you interrupt
+    The server prints one line with its URLs when it is ready, and runs until you interrupt
     it. It keeps nothing on disk. Name ironmq or zaqar to simulate that system instead, which
     has one URL, for its HTTP API.
     """
@@ -136,9 +143,9 @@ def serve(
     if users:
         node.loopback_users = frozenset()
     try:
-        asyncio.run(_serve(node, host, port, management_port))
+        asyncio.run(_serve(node, host, port, management_port, metrics_port))
     except OSError as error:
-        raise Unavailable(_why_not(error, host, port, management_port)) from error
+        raise Unavailable(_why_not(error, host, (port, management_port, metrics_port))) from error
 
 
 def _serve_other(ctx: click.Context, system: str, host: str, clock: Clock, own: dict[str, str]) -> None:
@@ -161,22 +168,24 @@ def _serve_other(ctx: click.Context, system: str, host: str, clock: Clock, own: 
         raise Unavailable(f"cannot listen on {host} at port {port}: {error.strerror or error}") from error
 
 
-async def _serve(node: Node, host: str, port: int, management_port: int) -> None:
+async def _serve(node: Node, host: str, port: int, management_port: int, metrics_port: int | None) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     node.run_in(loop)
-    listeners = await Listeners.start(node, host, port, management_port)
-    click.echo(f"{listeners.amqp_url} {listeners.management_url}")
+    listeners = await Listeners.start(node, host, port, management_port, metrics_port)
+    click.echo(" ".join(filter(None, (listeners.amqp_url, listeners.management_url, listeners.metrics_url))))
     await stop.wait()
     await listeners.stop()
 
 
-def _why_not(error: OSError, host: str, port: int, management_port: int) -> str:
+def _why_not(error: OSError, host: str, ports: tuple[int | None, ...]) -> str:
     if error.errno == errno.EADDRINUSE:
+        options = [f"--{name}" for name, port in zip(_PORTS, ports, strict=True) if port is not None]
+        taken = [str(port) for port in ports if port is not None]
         return (
-            f"cannot listen on {host}: port {port} or {management_port} is in use; "
-            "choose others with --port and --management-port (0 picks a free one)"
+            f"cannot listen on {host}: port {' or '.join(taken)} is in use; "
+            f"choose others with {' and '.join(options)} (0 picks a free one)"
         )
     return f"cannot listen on {host}: {error.strerror or error}"

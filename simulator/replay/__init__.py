@@ -14,19 +14,45 @@ from dlx._lazy import lazy
 from simulator.extras import importing
 
 if TYPE_CHECKING:
-    from simulator.replay.local import replay_table
+    from simulator.replay.assumptions import Assumptions
+    from simulator.replay.local import repair_table, replay_table
     from simulator.replay.plan import replay, scan, ship
     from simulator.replay.spark_sessions import spark_session
-    from simulator.replay.summary import Finding, MatchesNothingError, Summary, findings, hops, summarize
+    from simulator.replay.summary import (
+        Finding,
+        LostMessages,
+        MatchesNothingError,
+        Summary,
+        UncheckedFinding,
+        findings,
+        hops,
+        lost_messages,
+        summarize,
+        unchecked_findings,
+    )
+    from simulator.replay.unchecked import Unchecked
     from simulator.replay.verdicts import VERDICTS, Difference, Verdict
 else:
     __getattr__, __dir__ = lazy(
         __name__,
         {
-            "simulator.replay.local": ("replay_table",),
+            "simulator.replay.assumptions": ("Assumptions",),
+            "simulator.replay.local": ("repair_table", "replay_table"),
             "simulator.replay.plan": ("replay", "scan", "ship"),
             "simulator.replay.spark_sessions": ("spark_session",),
-            "simulator.replay.summary": ("Finding", "MatchesNothingError", "Summary", "findings", "hops", "summarize"),
+            "simulator.replay.summary": (
+                "Finding",
+                "LostMessages",
+                "MatchesNothingError",
+                "Summary",
+                "UncheckedFinding",
+                "findings",
+                "hops",
+                "lost_messages",
+                "summarize",
+                "unchecked_findings",
+            ),
+            "simulator.replay.unchecked": ("Unchecked",),
             "simulator.replay.verdicts": ("VERDICTS", "Difference", "Verdict"),
         },
         load=importing("replay"),
@@ -34,17 +60,24 @@ else:
 
 __all__ = [
     "VERDICTS",
+    "Assumptions",
     "Difference",
     "Finding",
+    "LostMessages",
     "MatchesNothingError",
     "Summary",
+    "Unchecked",
+    "UncheckedFinding",
     "Verdict",
     "findings",
     "hops",
+    "lost_messages",
+    "repair_table",
     "replay",
     "replay_table",
     "scan",
     "ship",
     "spark_session",
     "summarize",
+    "unchecked_findings",
 ]

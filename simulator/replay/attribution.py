@@ -19,11 +19,11 @@ from dlx.plugins import PluginError
 from dlx.releases import MESSAGE_ROWS, RELEASES, Release, all_releases, differing_behaviours, release
 from dlx.releases import Row as Behaviour
 from simulator.replay.explain import Explainer
-from simulator.replay.message_rows import Lineage
+from simulator.replay.message_rows import Fits, Lineage, Step, always
 from simulator.replay.states import Row
 from simulator.replay.verdicts import PATH, Difference, Verdict, path_text
 
-Step = tuple[Row, str, Mapping[str, Any]]
+_Taken = tuple[Row, str, Mapping[str, Any]]
 ROWS_MAX = 256
 """A message with more rows is replayed without asking for causes."""
 
@@ -34,18 +34,18 @@ class AttributingLineage(Lineage):
     def __init__(self, explainer: Explainer, captured_on: Release | None) -> None:
         super().__init__(explainer)
         self._captured_on = captured_on
-        self._steps: list[Step] = []
+        self._steps: list[_Taken] = []
         self._shadows: dict[Release, _Shadow] = {}
 
-    def step(self, row: Row, content: str, headers: Mapping[str, Any]) -> Verdict | None:
+    def step(self, row: Row, content: str, headers: Mapping[str, Any], fits: Fits = always) -> Step:
         """Take the next row, as ``Lineage.step`` does."""
-        verdict = super().step(row, content, headers)
+        step = super().step(row, content, headers, fits)
         if len(self._steps) > ROWS_MAX:
-            return verdict
+            return step
         self._steps.append((row, content, headers))
-        if verdict is None or verdict.name not in ("differ", "unexplained"):
-            return verdict
-        return self._with_causes(verdict)
+        if step.verdict is None or step.verdict.name not in ("differ", "unexplained"):
+            return step
+        return step._replace(verdict=self._with_causes(step.verdict))
 
     def _with_causes(self, verdict: Verdict) -> Verdict:
         fields = _fields(verdict)
@@ -94,10 +94,10 @@ class _Shadow:
         self._lineage = lineage
         self._taken = 0
 
-    def verdict(self, steps: Sequence[Step]) -> Verdict:
+    def verdict(self, steps: Sequence[_Taken]) -> Verdict:
         last: Verdict | None = None
         for step in steps[self._taken :]:
-            last = self._lineage.step(*step)
+            last = self._lineage.step(*step).verdict
         self._taken = len(steps)
         assert last is not None
         return last

@@ -11,29 +11,36 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from dlx.delivery_counts import COUNT_HEADERS, X_ACQUIRED_COUNT, X_DELIVERY_COUNT
+from dlx.deaths import DELIVERY_LIMIT
 from dlx.field_values import plain
 from dlx.message import Message
-from dlx.message_flow import State
+from dlx.message_flow import Hop, MessageFlow, State
 from dlx.releases import Release
 from dlx.streams import headers_kept, properties_kept
-from dlx.topology import QUORUM, STREAM, Topology
-from simulator.replay.differences import ABSENT, content_differences, visible_differences, weight
+from dlx.topology import Topology
+from simulator.replay.counts import DeliveryCounts
+from simulator.replay.dead_ends import DeadEnds
+from simulator.replay.differences import content_differences, visible_differences, weight
 from simulator.replay.graph import (
     ConsumerConstraints,
+    Effort,
     Found,
     Graph,
     Target,
+    delaying,
     headers_looked_at,
+    unknown_routing,
     with_stand_ins,
 )
+from simulator.replay.path_times import PathTimes, hop_times, last_times
 from simulator.replay.row_codec import read_content, write_content
 from simulator.replay.sources import Source
-from simulator.replay.states import X_STREAM_OFFSET, Row, Visible, message_of, publish_of
+from simulator.replay.states import Row, Visible, message_of, publish_of
+from simulator.replay.unchecked import Unchecked
 from simulator.replay.verdicts import Difference
 
 NEARBY_HOPS = 5
-COUNT_MAX = 2**31
+UNKNOWN_ROUTING = "it may use any of its bindings: its type is not known"
 CONTENTS_MAX = 10_000
 """Contents whose stream form is remembered."""
 _encode = msgspec.json.Encoder(order="deterministic", enc_hook=plain).encode
@@ -48,17 +55,28 @@ class Nearest(NamedTuple):
 
 
 class Explainer:
-    """Explains the deliveries of one virtual host by the rules of one release."""
+    """Explains the deliveries of one virtual host by the rules of one release.
 
-    def __init__(self, topology: Topology, rules: Release) -> None:
+    ``flow`` answers what can become of a message, if not just the topology under the rules does.
+    ``effort`` limits each search.
+    """
+
+    def __init__(
+        self, topology: Topology, rules: Release, flow: MessageFlow | None = None, effort: Effort | None = None
+    ) -> None:
         self.topology = with_stand_ins(topology)
         self.release = rules
         self.headers_looked_at = headers_looked_at(self.topology)
-        self._graph = Graph(self.topology, rules)
-        self._flow = self._graph.flow
+        self.flow = MessageFlow(self.topology, rules) if flow is None else flow
+        self._graph = Graph(self.flow, Effort() if effort is None else effort)
+        self.counts = DeliveryCounts(self.flow)
+        self.dead_ends = DeadEnds(self.flow)
+        self._unknown_routing = unknown_routing(topology, rules)
+        self._delaying = delaying(topology, rules)
         self._entries: dict[tuple[str, str], tuple[State, ...]] = {}
         self._read_back: dict[str, str] = {}
         self._paths: dict[Any, list[Found]] = {}
+        self._cut: set[Any] = set()
         self._nearest: dict[Any, tuple[Found, list[Difference]] | None] = {}
         self._others: dict[Release, Explainer] = {}
 
@@ -75,17 +93,17 @@ class Explainer:
         key = (row.signature, str(sorted(headers.items(), key=repr)) if headers else "")
         known = self._entries.get(key)
         if known is None:
-            known = self._flow.publish(publish_of(row, headers, self.release))
+            known = self.flow.publish(publish_of(row, headers, self.release))
             self._entries[key] = known
         return known
 
     def observed(self, row: Row, parent: Message | None, headers: Mapping[str, Any]) -> State:
         """Return the state that a delivery showed."""
-        return self._flow.state(row.queue or "", message_of(row, parent, headers, self.release))
+        return self.flow.state(row.queue or "", message_of(row, parent, headers, self.release))
 
     def is_stream(self, queue: str) -> bool:
         """Return whether the queue is a stream."""
-        return self._flow.is_stream(queue)
+        return self.flow.is_stream(queue)
 
     def visible(self, state: State) -> Visible:
         """Return what a row would show of the state's message."""
@@ -116,38 +134,42 @@ class Explainer:
         known = self._paths.get(key)
         if known is None:
             known = self._paths[key] = self._graph.paths(roots, target, constraints)
+            if self._graph.was_cut:
+                self._cut.add(key)
         return known
 
-    def count_differences(self, row: Row, state: State) -> list[Difference]:
-        """Return a difference for each delivery count shown that no number of returns explains.
+    def first_path(
+        self, roots: Sequence[State], target: Target, constraints: ConsumerConstraints | None
+    ) -> Found | None:
+        """Return the shortest of the ``paths``, without remembering it; ``None`` if there is none."""
+        return self._graph.first_path(roots, target, constraints)
 
-        A log does not tell how often a message was returned, not even by its deliveries: one
-        that was on its way to a channel that died counts, but was never traced.
-        """
-        queue = row.queue or ""
-        kind = self.topology.queues[queue].type
-        client = state.message.headers or {}
-        found = []
-        for name in (*COUNT_HEADERS, X_STREAM_OFFSET):
-            seen, own = row.of_delivery.get(name), client.get(name)
-            if seen == own or (kind == STREAM and name == X_STREAM_OFFSET):
-                continue
-            allowed = self._counts_allowed(queue, name) if kind == QUORUM and isinstance(seen, int) else ()
-            if seen not in allowed:
-                expected = f"{allowed[0]} to {allowed[-1]}" if allowed else _json(own)
-                found.append(Difference(name, expected, _json(seen)))
-        return found
+    def may_have_more(self, roots: tuple[State, ...], target: Target, constraints: ConsumerConstraints) -> bool:
+        """Tell whether the search for these ``paths`` came to a limit."""
+        return (tuple(root.number for root in roots), target, constraints) in self._cut
 
-    def _counts_allowed(self, queue: str, name: str) -> range:
-        """Return the values that a quorum queue may show; a delivered message has not passed the limit."""
-        rules = self.release
-        if name == X_ACQUIRED_COUNT and not rules.quorum_acquired_count_header:
-            return range(0)
-        limit = self._flow.settings(queue).delivery_limit
-        # A count that a dead letter brought along is checked only when it is next returned.
-        checked = name == X_DELIVERY_COUNT and rules.delivery_count_carried == "never"
-        most = limit if checked and limit is not None else COUNT_MAX
-        return range(0 if rules.quorum_count_on_first_get else 1, most + 1)
+    def path_times(self, source: Source, found: Found, row: Row, back: int) -> PathTimes:
+        """Return what a path from a source, seen ``back`` rows before ``row``, asks of the times."""
+        hops = hop_times(self.flow, self._delaying, source, found.hops, row)
+        return PathTimes(source=back, hops=hops, last=last_times(self.flow, found))
+
+    def may_delay(self, exchange: str) -> bool:
+        """Tell whether the exchange may keep messages for a while, or lead to one that does."""
+        return exchange in self._delaying
+
+    def unchecked(self, source: Source, hops: tuple[Hop, ...]) -> tuple[Unchecked, ...]:
+        """Return what the rows of a message leave unchecked of a path from a source."""
+        found: dict[Unchecked, None] = {}
+        for place, hop in enumerate(hops):
+            if hop.reason == DELIVERY_LIMIT:
+                seen = None if place or source.is_publish else source.reached
+                why = self.counts.why_unproved(hop.queue, seen)
+                found |= {} if why is None else {why: None}
+        published = [source.row.visible.exchange] if source.is_publish else []
+        for exchange in (*published, *(hop.exchange for hop in hops)):
+            if exchange in self._unknown_routing:
+                found[Unchecked("routing", exchange, UNKNOWN_ROUTING)] = None
+        return tuple(found)
 
     def nearest(
         self, sources: Sequence[Source], target: Target, content: str, constraints: ConsumerConstraints
@@ -200,14 +222,10 @@ class Explainer:
     @property
     def size(self) -> int:
         """How many states it remembers."""
-        return self._flow.size + sum(other.size for other in self._others.values())
+        return self.flow.size + sum(other.size for other in self._others.values())
 
     def under(self, other: Release) -> Explainer:
         """Return an explainer that answers the same questions for another release."""
         if other not in self._others:
             self._others[other] = Explainer(self.topology, other)
         return self._others[other]
-
-
-def _json(value: Any) -> str:
-    return ABSENT if value is None else _encode(value).decode()

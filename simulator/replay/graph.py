@@ -9,9 +9,11 @@ host under one release.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -20,6 +22,7 @@ from dlx.message_flow import Hop, MessageFlow, State
 from dlx.recorded_deaths import death_counts, deaths_in_x_death
 from dlx.releases import Release
 from dlx.routing import EXCHANGE_TYPES
+from dlx.settings import alternate_exchange
 from dlx.streams import read_from_stream
 from dlx.topology import Exchange, Topology
 from simulator.replay.states import Visible, visible
@@ -30,6 +33,23 @@ PATHS_MAX = 8
 """Different hop sequences that one search keeps."""
 HIDDEN_HOPS = 4
 """Deaths looked for behind a delivery that does not show them."""
+
+
+class Effort:
+    """Limits searches.
+
+    Attributes:
+        states_max: states that one search may look at.
+        every_way: whether a search looks for every way to a state, or for one.
+        left: states that all searches together may still look at.
+    """
+
+    __slots__ = ("every_way", "left", "states_max")
+
+    def __init__(self, states_max: int = STATES_MAX, *, every_way: bool = True, left: float = math.inf) -> None:
+        self.states_max = states_max
+        self.every_way = every_way
+        self.left = left
 
 
 class ConsumerConstraints(NamedTuple):
@@ -61,6 +81,26 @@ class Target(NamedTuple):
     def death_counts(self) -> Mapping[tuple[str, str], int]:
         """Return how often it died, by queue and reason, as ``x-death`` of the row says."""
         return {} if self.visible.x_death is None else _death_counts(self.visible.x_death)
+
+    def addresses(self) -> Mapping[tuple[str, str], Any]:
+        """Return exchange and routing keys of each first death of its kind, as ``x-death`` of the row says."""
+        return {} if self.visible.x_death is None else _addresses(self.visible.x_death)
+
+
+@lru_cache(maxsize=10_000)
+def _addresses(x_death: str) -> Mapping[tuple[str, str], Any]:
+    """Return where it died, by queue and reason; empty for a header that no broker wrote."""
+    decoded = msgspec.json.decode(x_death)
+    entries = [entry for entry in decoded if isinstance(entry, dict)] if isinstance(decoded, list) else []
+    found = dict(_addresses_in(entries))
+    return found if len(found) == len(entries) else {}
+
+
+def _addresses_in(entries: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, str], Any]]:
+    for entry in entries:
+        keys = entry.get("routing-keys")
+        address = entry.get("exchange"), tuple(keys) if isinstance(keys, list) else keys
+        yield (str(entry.get("queue")), str(entry.get("reason"))), address
 
 
 @lru_cache(maxsize=10_000)
@@ -104,10 +144,13 @@ class Graph:
 
     Attributes:
         flow: says which states there are and what leads from one to the next.
+        was_cut: whether the latest search for paths came to a limit, so that there may be more of them.
     """
 
-    def __init__(self, topology: Topology, release: Release) -> None:
-        self.flow = MessageFlow(topology, release)
+    def __init__(self, flow: MessageFlow, effort: Effort) -> None:
+        self.flow = flow
+        self.was_cut = False
+        self._effort = effort
         self._visible: dict[int, Visible] = {}
         self._read_back: dict[int, Visible] = {}
 
@@ -120,11 +163,24 @@ class Graph:
 
         ``constraints`` ``None`` looks past everything that rules deaths out.
         """
-        ways: Iterable[_Way] = self._guided(roots, target, constraints)
+        self.was_cut = False
+        kept = list(islice(self._matching(roots, target, constraints), PATHS_MAX))
+        self.was_cut |= len(kept) == PATHS_MAX
+        return kept
+
+    def first_path(
+        self, roots: Iterable[State], target: Target, constraints: ConsumerConstraints | None
+    ) -> Found | None:
+        """Return the shortest path from a root to exactly the target; ``None`` if there is none."""
+        return next(self._matching(roots, target, constraints), None)
+
+    def _matching(
+        self, roots: Iterable[State], target: Target, constraints: ConsumerConstraints | None
+    ) -> Iterator[Found]:
+        ways: Iterable[_Way] = self._guided(roots, target, constraints, target.addresses())
         if target.visible.x_death is None and self._hides_deaths(target.queue):
             ways = self._within(roots, constraints, HIDDEN_HOPS)
-        found = (_found(way) for way in ways if self.matches(way[0], target))
-        return [each for each, _ in zip(found, range(PATHS_MAX), strict=False)]
+        return (_found(way) for way in ways if self.matches(way[0], target))
 
     def _hides_deaths(self, queue: str) -> bool:
         return self.flow.is_stream(queue) and self.flow.release.headers_kept_in_stream == "scalar headers"
@@ -134,7 +190,7 @@ class Graph:
 
         Whether a stream hands out the expiration of a dead letter is not judged.
         """
-        if state.queue != target.queue:
+        if state.queue != target.queue or state.message.exchange != target.visible.exchange:
             return False
         if self.flow.is_stream(state.queue):
             return self.shown(state)._replace(expiration=None) == target.visible._replace(expiration=None)
@@ -177,7 +233,9 @@ class Graph:
             for state, trail in layer:
                 seen += 1
                 yield state, trail
-                if seen < STATES_MAX // 20:
+                if seen >= self._effort.states_max // 20:
+                    self.was_cut = True
+                else:
                     onward += self._onward(state, trail, REASONS, constraints)
             layer = onward
 
@@ -200,9 +258,16 @@ class Graph:
         return None
 
     def _guided(
-        self, roots: Iterable[State], target: Target, constraints: ConsumerConstraints | None
+        self,
+        roots: Iterable[State],
+        target: Target,
+        constraints: ConsumerConstraints | None,
+        addresses: Mapping[tuple[str, str], Any] | None = None,
     ) -> Iterator[_Way]:
-        """Yield every state on the way, following only the deaths that the target names."""
+        """Yield every state on the way, following only the deaths that the target names.
+
+        With ``addresses``, leave out the states that have died under other ones.
+        """
         wanted = target.death_counts()
         by_queue: dict[str, list[str]] = {}
         for queue, reason in wanted:
@@ -210,11 +275,18 @@ class Graph:
         layer: list[_Way] = [(root, None) for root in roots]
         hops_max = sum(wanted.values())
         seen = 0
+        passed: set[State] = set()
         for _ in range(hops_max + 1):
             onward: list[_Way] = []
             for state, trail in layer:
+                if state in passed or (addresses is not None and not _died_there(state, addresses)):
+                    continue
+                if not self._effort.every_way:
+                    passed.add(state)
                 seen += 1
-                if seen > STATES_MAX:
+                self._effort.left -= 1
+                if seen > self._effort.states_max or self._effort.left < 0:
+                    self.was_cut = True
                     return
                 yield state, trail
                 reasons = [
@@ -230,9 +302,32 @@ class Graph:
     ) -> Iterator[_Way]:
         for reason in reasons:
             if reason in REASONS and (constraints is None or self.why_not(state, reason, constraints) is None):
-                led = self.flow.hops(state, reason)
-                for hop, reached in led if constraints is not None else (*led, *self.flow.cycles(state, reason)):
+                for hop, reached in self._led(state, reason, past_cycles=constraints is None):
                     yield reached, _Trail(hop, trail)
+
+    def _led(self, state: State, reason: str, *, past_cycles: bool) -> Iterable[tuple[Hop, State]]:
+        """Return where the death leads, each once; with ``past_cycles``, also what the cycle rule keeps out."""
+        held = self.flow.as_held(state)
+        if len(held) == 1 and not past_cycles:
+            return self.flow.hops(state, reason)
+        led = [step for each in held for step in self.flow.hops(each, reason)]
+        if past_cycles:
+            led += [step for each in held for step in self.flow.cycles(each, reason)]
+        return dict.fromkeys(led)
+
+
+def _died_there(state: State, addresses: Mapping[tuple[str, str], Any]) -> bool:
+    """Tell whether the state's own deaths have these addresses: later deaths of a kind do not change them."""
+    return all(addresses.get(key, at) == at for key, at in _addresses_in(_entries(state)))
+
+
+def _entries(state: State) -> list[Mapping[str, Any]]:
+    """Return the entries of ``x-death`` that the state shows."""
+    message = state.message
+    if message.deaths is not None:
+        return [death.as_table() for death in message.deaths]
+    deaths = (message.headers or {}).get(X_DEATH)
+    return [entry for entry in deaths if isinstance(entry, Mapping)] if isinstance(deaths, list) else []
 
 
 def with_stand_ins(topology: Topology) -> Topology:
@@ -245,11 +340,45 @@ def with_stand_ins(topology: Topology) -> Topology:
     unknown = {name: Exchange(name=name, internal=True, type="?") for name in topology.bindings}
     exchanges = {**unknown, **topology.exchanges}
     for name, exchange in exchanges.items():
-        kind = exchange.arguments.get("x-delayed-type", exchange.type)
+        kind = _kind(exchange)
         if kind not in EXCHANGE_TYPES:
             kind = "fanout"
         exchanges[name] = msgspec.structs.replace(exchange, type=kind)
     return msgspec.structs.replace(topology, exchanges=exchanges)
+
+
+def unknown_routing(topology: Topology, release: Release) -> frozenset[str]:
+    """Return the exchanges of which nobody knows where they route, and those that lead to one."""
+    known = {name for name, exchange in topology.exchanges.items() if _kind(exchange) in EXCHANGE_TYPES}
+    return _leading_to({*topology.exchanges, *topology.bindings} - known, topology, release)
+
+
+def delaying(topology: Topology, release: Release) -> frozenset[str]:
+    """Return the exchanges that may keep messages for a while, as those of a plugin may, and those that lead to one."""
+    known = {name for name, exchange in topology.exchanges.items() if exchange.type in EXCHANGE_TYPES}
+    return _leading_to({*topology.exchanges, *topology.bindings} - known, topology, release)
+
+
+def _leading_to(found: set[str], topology: Topology, release: Release) -> frozenset[str]:
+    onward = {name: _onward_exchanges(name, topology, release) for name in topology.exchanges} if found else {}
+    while more := {name for name, targets in onward.items() if targets & found} - found:
+        found = found | more
+    return frozenset(found)
+
+
+def _onward_exchanges(name: str, topology: Topology, release: Release) -> set[str]:
+    """Return the exchanges that an exchange may pass messages on to."""
+    bindings = topology.bindings.get(name, ())
+    targets = {binding.destination for binding in bindings if binding.destination_type == "exchange"}
+    exchange = topology.exchanges.get(name)
+    alternate = None if exchange is None else alternate_exchange(exchange, topology, release)
+    return targets if alternate is None else {*targets, alternate}
+
+
+def _kind(exchange: Exchange) -> str:
+    """Return the type by which an exchange routes: a delayed one routes as the type it names."""
+    kind: str = exchange.arguments.get("x-delayed-type", exchange.type)
+    return kind
 
 
 def headers_looked_at(topology: Topology) -> frozenset[str]:

@@ -5,7 +5,8 @@ The rows of a message must follow each other, in order, within one partition
 signature, of which a real log has few; a message is then a short sequence of
 signature numbers, and messages with equal sequences have equal verdicts. So the
 work per message is one dictionary look-up, and the rules run once per sequence.
-Messages whose properties or user headers change on the way are stepped one by one.
+Times are no part of it: ``simulator.replay.row_times`` judges those of all rows at once,
+and where they refute a verdict, the sequence is looked up again without it.
 """
 
 from __future__ import annotations
@@ -21,170 +22,235 @@ import pyarrow.compute as pc
 
 from dlx.releases import Release
 from dlx.topology import Topology
-from simulator.events import Event
-from simulator.replay.attribution import AttributingLineage
-from simulator.replay.explain import Explainer
-from simulator.replay.message_rows import Lineage
-from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE, read_content
-from simulator.replay.schema import OUTPUT, verdict_array
-from simulator.replay.signatures import Ints, Signatures
-from simulator.replay.verdicts import Verdict
+from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
+from simulator.replay.lengths import NO_ARRIVALS, Arrivals
+from simulator.replay.memory import NO_VERDICT, REMEMBERED_MAX, Memory
+from simulator.replay.message_rows import Fits
+from simulator.replay.open_message import OpenMessage
+from simulator.replay.output import dead_end_column, verdict_columns
+from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE, looked_at
+from simulator.replay.row_times import RowTimes
+from simulator.replay.schema import OUTPUT
+from simulator.replay.signatures import Ints
+from simulator.replay.times import Facts
 
 REMEMBERED_ROWS_MAX = 256
 """Messages with more rows are stepped, not remembered."""
-REMEMBERED_MAX = 200_000
-"""How many sequences, templates and states are kept; beyond that they are worked out again."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
+_Columns = dict[str, Any]
+_Refused = Mapping[int, int]
+"""How many verdicts on a row of a message its times have refuted, by the row's place."""
 
 
 class Kernel:
     """Replays the batches of one partition, and keeps what it has worked out from batch to batch."""
 
-    def __init__(self, topologies: Mapping[str | None, Topology], rules: Release, captured_on: Release | None) -> None:
-        self._topologies = topologies
-        self._rules = rules
-        self._captured_on = captured_on
-        self._open: tuple[str, Lineage] | None = None
-        self._begin()
-
-    def _begin(self) -> None:
-        self._explainers: dict[str, Explainer] = {}
-        self._signatures = Signatures()
-        self._verdicts: list[Verdict] = []
-        self._verdict_numbers: dict[Verdict, int] = {}
-        self._remembered: dict[bytes, Ints] = {}
+    def __init__(
+        self,
+        topologies: Mapping[str | None, Topology],
+        rules: Release,
+        captured_on: Release | None,
+        assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
+        arrivals: Arrivals = NO_ARRIVALS,
+    ) -> None:
+        self._memory = Memory(topologies, rules, captured_on, assumptions, arrivals)
+        self._open: OpenMessage | None = None
 
     def replay(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield one output batch for each input batch."""
+        """Yield one output batch for each input batch, when the next one has come."""
+        before: tuple[str, _Columns] | None = None
         for batch in batches:
             if batch.num_rows:
-                self._forget()
-                yield self._batch(batch)
+                self._memory.forget()
+                replayed = _Batch(self._memory, batch, self._open)
+                self._open = replayed.open
+                if before is not None:
+                    yield _finished(before[1], goes_on=replayed.begins_with(before[0]))
+                before = batch.column(LINEAGE)[-1].as_py(), replayed.columns()
+        if before is not None:
+            yield _finished(before[1], goes_on=False)
 
-    def _forget(self) -> None:
-        """Keep memory bounded on logs in which little repeats."""
-        states = sum(explainer.size for explainer in self._explainers.values())
-        if max(states, len(self._verdicts), self._signatures.template_count) > REMEMBERED_MAX:
-            self._begin()
-        self._signatures.forget()
 
-    def _batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        numbers = self._numbers(batch.column(SIGNATURE))
-        templates = self._signatures.templates(numbers)
-        keys, contents = batch.column(LINEAGE), batch.column(CONTENT)
-        starts = _starts(keys)
-        ends = np.append(starts[1:], batch.num_rows)
-        uniform = _uniform(contents, starts)
-        varied = np.logical_or.reduceat(self._signatures.having_expirations(numbers), starts)
-        verdicts = np.full(batch.num_rows, -1, dtype=np.int32)
-        continued = self._open is not None and self._open[0] == keys[0].as_py()
-        last = len(starts) - 1
-        for group, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-            whole = group != last and not (group == 0 and continued)
+class _Batch:
+    """One batch and its verdicts. ``open`` is the message that may go on in the next one."""
+
+    def __init__(self, memory: Memory, batch: pa.RecordBatch, open_: OpenMessage | None) -> None:
+        self._memory = memory
+        self._batch = batch
+        self.open = open_
+        self._keys, self._contents = batch.column(LINEAGE), batch.column(CONTENT)
+        self._numbers = _numbers(memory, batch.column(SIGNATURE))
+        self._templates = memory.signatures.templates(self._numbers)
+        self._starts = _starts(self._keys)
+        self._ends = np.append(self._starts[1:], batch.num_rows)
+        self._uniform = _uniform(self._contents, self._starts)
+        having = memory.signatures.having_expirations(self._numbers)
+        self._varied = np.logical_or.reduceat(having, self._starts)
+        self._continued = open_ is not None and open_.key == self._keys[0].as_py()
+        self._verdicts = np.full(batch.num_rows, NO_VERDICT, dtype=np.int32)
+        self._dead_ends = np.zeros(batch.num_rows, dtype=np.int32)
+        self._times = RowTimes(memory.clock, _facts(batch, memory.signatures.expirations_us(self._numbers)))
+        self._replay()
+        self._tell_times()
+
+    def _replay(self) -> None:
+        """Find the verdict of each row, and hold it against the times."""
+        looked_up = np.zeros(len(self._verdicts), dtype=bool)
+        asked = np.zeros(len(self._verdicts), dtype=np.int64)
+        last = len(self._starts) - 1
+        for group, (start, end) in enumerate(zip(self._starts.tolist(), self._ends.tolist(), strict=True)):
+            whole = group != last and not (group == 0 and self._continued)
             if whole and end - start <= REMEMBERED_ROWS_MAX:
-                key = templates[start:end].tobytes()
-                if varied[group]:
-                    key += b"|" + self._signatures.pattern(numbers[start:end])
-                several = contents[start : (start + 1 if uniform[group] else end)].to_pylist()
-                verdicts[start:end] = self._sequence(key, numbers[start:end], several, bool(varied[group]))
+                self._verdicts[start:end], asked[start:end], self._dead_ends[start:end] = self._sequence(group, {})
+                looked_up[start:end] = True
             else:
-                verdicts[start:end] = self._stepped(numbers, keys, contents, start, end)
-        is_first = np.zeros(batch.num_rows, dtype=bool)
-        is_first[starts[1 if continued else 0 :]] = True
-        return self._output(batch, templates, verdicts, is_first)
+                self._stepped(start, end)
+        rows = np.flatnonzero(looked_up)
+        self._judge(rows, asked[rows])
+        self._look_further()
 
-    def _numbers(self, column: Any) -> Ints:
-        """Return a number for the signature of each row."""
-        encoded = pc.dictionary_encode(column)
-        known = self._signatures.numbers(encoded.dictionary.to_pylist())
-        numbers: Ints = known[encoded.indices.to_numpy(zero_copy_only=False)]
-        return numbers
+    def _judge(self, rows: npt.NDArray[np.int64], asked: npt.NDArray[np.int64]) -> None:
+        group = np.searchsorted(self._starts, rows, side="right") - 1
+        self._times.judge(rows, asked, rows - self._starts[group])
 
-    def _sequence(self, key: bytes, numbers: Ints, contents: list[str], varied: bool) -> Ints:
-        """Return the verdicts on a whole message; a single content stands for all of its rows."""
-        explainer = self._explainer(self._signatures.example_of(int(numbers[0])).vhost)
+    def _look_further(self) -> None:
+        """Take the next verdict where the times of a message refute one, until they refute no more."""
+        refused: dict[int, dict[int, int]] = {}
+        while len(rows := self._times.refuted(finally_=False)):
+            groups, first = np.unique(np.searchsorted(self._starts, rows, side="right") - 1, return_index=True)
+            again, asked = [], []
+            for group, row in zip(groups.tolist(), rows[first].tolist(), strict=True):
+                start, end = int(self._starts[group]), int(self._ends[group])
+                places = refused.setdefault(group, {})
+                places[row - start] = places.get(row - start, 0) + 1
+                self._verdicts[start:end], times, self._dead_ends[start:end] = self._sequence(group, places)
+                again.append(np.arange(start, end))
+                asked.append(times)
+            self._judge(np.concatenate(again), np.concatenate(asked).astype(np.int64))
+
+    def _sequence(self, group: int, refused: _Refused) -> Ints:
+        """Return the verdicts on a whole message by number, below them what they ask of the times, and dead ends."""
+        start, end = int(self._starts[group]), int(self._ends[group])
+        memory, numbers, varied = self._memory, self._numbers[start:end], bool(self._varied[group])
+        # A single content stands for all rows.
+        contents = self._contents[start : (start + 1 if self._uniform[group] else end)].to_pylist()
+        key = self._templates[start:end].tobytes()
+        if varied:
+            key += b"|" + memory.signatures.pattern(numbers)
+        vhost = memory.signatures.example_of(int(numbers[0])).vhost
+        names = memory.headers_looked_at(vhost)
         if len(contents) > 1:
             order: dict[str, int] = {}
             key += b"|" + bytes(order.setdefault(content, len(order)) for content in contents)
-        headers = [_looked_at(content, explainer) for content in contents]
+        headers = [looked_at(content, names) for content in contents]
         if any(headers):
             key += b"|" + _encode(headers)
-        known = self._remembered.get(key)
+        if refused:
+            key += b"|refused" + _encode(sorted(refused.items()))
+        known = memory.remembered.get(key)
         if known is not None:
             return known
-        lineage = None if explainer is None else self._lineage(explainer)
+        lineage = memory.lineage(vhost)
         steps = []
-        for index, number in enumerate(numbers.tolist()):
-            at = index if len(contents) > 1 else 0
-            steps.append(self._step(lineage, number, contents[at], headers[at]))
-        found = np.array(steps, dtype=np.int32)
-        tells_values = any(self._tells_values(n, varied, len(contents) > 1) for n in steps if n >= 0)
-        if len(self._remembered) < REMEMBERED_MAX and not tells_values:
-            self._remembered[key] = found
+        for place, number in enumerate(numbers.tolist()):
+            at = place if len(contents) > 1 else 0
+            fits = _after(refused.get(place, 0))
+            step = memory.step(lineage, number, contents[at], headers[at], fits)
+            steps.append(
+                (memory.number(step.verdict), memory.clock.number(step.times), memory.dead_ends.number(step.dead_ends))
+            )
+        found = np.array(steps, dtype=np.int32).T
+        tells_values = any(self._tells_values(n, varied, len(contents) > 1) for n, *_ in steps if n >= 0)
+        if len(memory.remembered) < REMEMBERED_MAX and not tells_values:
+            memory.remembered[key] = found
         return found
 
     def _tells_values(self, number: int, varied: bool, several: bool) -> bool:
         """Tell whether a verdict shows values that another message of the same pattern does not have."""
-        fields = [difference.field for difference in self._verdicts[number].differences]
+        verdict = self._memory.verdict(number)
+        fields = [] if verdict is None else [difference.field for difference in verdict.differences]
         shows_content = any(field.startswith(("properties.", "headers.")) for field in fields)
         return bool(varied and fields) or (several and shows_content)
 
-    def _stepped(self, numbers: Ints, keys: Any, contents: Any, start: int, end: int) -> list[int]:
-        """Return the verdicts on a message that is long, changes its content, or may go on in the next batch."""
-        key = keys[start].as_py()
-        explainer = self._explainer(self._signatures.row(int(numbers[start])).vhost)
-        if self._open is None or self._open[0] != key:
-            self._open = None if explainer is None else (key, self._lineage(explainer))
-        lineage = None if self._open is None else self._open[1]
-        found = []
-        for index in range(start, end):
-            content = contents[index].as_py()
-            headers = _looked_at(content, explainer)
-            found.append(self._step(lineage, int(numbers[index]), content, headers))
-        return found
+    def _stepped(self, start: int, end: int) -> None:
+        """Find the verdicts on a message that is long, or may go on in the next batch."""
+        key = self._keys[start].as_py()
+        vhost = self._memory.signatures.row(int(self._numbers[start])).vhost
+        if self.open is None or self.open.key != key:
+            self.open = OpenMessage(key, vhost, self._memory)
+        names = self._memory.headers_looked_at(vhost)
+        for row in range(start, end):
+            content = self._contents[row].as_py()
+            headers = looked_at(content, names)
+            step = self.open.step(self._times, row, int(self._numbers[row]), content, headers)
+            self._verdicts[row] = self._memory.number(step.verdict)
+            self._dead_ends[row] = self._memory.dead_ends.number(step.dead_ends)
 
-    def _step(self, lineage: Lineage | None, number: int, content: str, headers: Mapping[str, Any]) -> int:
-        row = self._signatures.row(number)
-        if lineage is None:
-            if row.event != Event.DELIVERED:
-                return -1
-            return self._number(Verdict("unexplained", f"virtual host '{row.vhost}' is not in the definitions"))
-        verdict = lineage.step(row, content, headers)
-        return -1 if verdict is None else self._number(verdict)
+    def _tell_times(self) -> None:
+        """Put into the verdicts what times and lengths leave unchecked or refute."""
+        memory, marks = self._memory, self._times.marks
+        for row in marks.unchecked().tolist():
+            self._verdicts[row] = memory.marked(int(self._verdicts[row]), self._vhost(row), marks.unchecked_at(row))
+        for row in self._times.refuted(finally_=True).tolist():
+            queue = memory.signatures.example(int(self._templates[row])).queue or ""
+            self._verdicts[row] = memory.refuted(int(self._verdicts[row]), self._vhost(row), queue, marks.fault_at(row))
 
-    def _number(self, verdict: Verdict) -> int:
-        number = self._verdict_numbers.get(verdict)
-        if number is None:
-            number = self._verdict_numbers[verdict] = len(self._verdicts)
-            self._verdicts.append(verdict)
-        return number
+    def _vhost(self, row: int) -> str:
+        return self._memory.signatures.example(int(self._templates[row])).vhost
 
-    def _explainer(self, vhost: str) -> Explainer | None:
-        if vhost not in self._explainers:
-            topology = self._topologies.get(vhost, self._topologies.get(None))
-            if topology is None:
-                return None
-            self._explainers[vhost] = Explainer(topology, self._rules)
-        return self._explainers[vhost]
+    def begins_with(self, key: str) -> bool:
+        """Tell whether the batch begins with rows of that message."""
+        return bool(self._keys[0].as_py() == key)
 
-    def _lineage(self, explainer: Explainer) -> Lineage:
-        return AttributingLineage(explainer, self._captured_on)
-
-    def _output(self, batch: pa.RecordBatch, templates: Ints, verdicts: Ints, is_first: Any) -> pa.RecordBatch:
-        used_verdicts, verdict_index = np.unique(verdicts, return_inverse=True)
-        used_templates, row_index = np.unique(templates, return_inverse=True)
-        rows = [self._signatures.example(template) for template in used_templates.tolist()]
+    def columns(self) -> _Columns:
+        """Return the rows with their verdicts; of the last row it is not known whether its message goes on."""
+        memory, batch = self._memory, self._batch
+        used_verdicts, verdict_index = np.unique(self._verdicts, return_inverse=True)
+        used_templates, row_index = np.unique(self._templates, return_inverse=True)
+        rows = [memory.signatures.example(template) for template in used_templates.tolist()]
         columns = {name: batch.column(name) for name in (LINEAGE, "time_us", "file", "line")}
-        columns["first"] = pa.array(is_first)
+        columns["first"] = self._marked(self._starts[1 if self._continued else 0 :])
+        columns["last"] = self._marked(self._ends[:-1] - 1)
         for name in ("event", "vhost", "queue"):
             columns[name] = pa.array([getattr(row, name) for row in rows], pa.string()).take(pa.array(row_index))
         columns["exchange"] = pa.array([row.visible.exchange for row in rows]).take(pa.array(row_index))
-        found = verdict_array([None if n < 0 else self._verdicts[n] for n in used_verdicts.tolist()])
-        taken = found.take(pa.array(verdict_index))
-        # flatten, not field: a row without a verdict has null in all of its columns.
-        columns |= dict(zip((field.name for field in found.type), taken.flatten(), strict=True))
-        return pa.RecordBatch.from_arrays([columns[field.name] for field in OUTPUT], schema=OUTPUT)
+        verdicts = [memory.verdict(number) for number in used_verdicts.tolist()]
+        columns |= verdict_columns(verdicts, verdict_index, self._times.bounds())
+        columns["dead_ends"] = dead_end_column(memory.dead_ends.values, self._dead_ends)
+        return columns
+
+    def _marked(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        marked = np.zeros(len(self._verdicts), dtype=bool)
+        marked[rows] = True
+        return marked
+
+
+def _finished(columns: _Columns, *, goes_on: bool) -> pa.RecordBatch:
+    """Return the output batch. ``goes_on``: its last message has more rows in the next one."""
+    columns["last"][-1] = not goes_on
+    columns |= {name: pa.array(columns[name]) for name in ("first", "last")}
+    return pa.RecordBatch.from_arrays([columns[field.name] for field in OUTPUT], schema=OUTPUT)
+
+
+def _after(refused: int) -> Fits:
+    """Return what takes the first explanation after so many."""
+    return lambda number, _times: number >= refused
+
+
+def _numbers(memory: Memory, column: Any) -> Ints:
+    """Return a number for the signature of each row."""
+    encoded = pc.dictionary_encode(column)
+    known = memory.signatures.numbers(encoded.dictionary.to_pylist())
+    numbers: Ints = known[encoded.indices.to_numpy(zero_copy_only=False)]
+    return numbers
+
+
+def _facts(batch: pa.RecordBatch, expirations_us: npt.NDArray[np.int64]) -> Facts:
+    times = batch.column("x_death_times")
+    offsets = times.offsets.to_numpy().astype(np.int64)
+    known = times.values.fill_null(-1).to_numpy(zero_copy_only=False)
+    return Facts(batch.column("time_us").to_numpy(), expirations_us, offsets[:-1], np.diff(offsets), known)
 
 
 def _starts(keys: Any) -> npt.NDArray[np.int64]:
@@ -201,11 +267,3 @@ def _uniform(contents: Any, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.boo
         changed[1:] = other.to_numpy(zero_copy_only=False)
     changed[starts] = False
     return ~np.logical_or.reduceat(changed, starts)
-
-
-def _looked_at(content: str, explainer: Explainer | None) -> dict[str, Any]:
-    """Return the user headers that the topology's headers exchanges compare."""
-    if explainer is None or not explainer.headers_looked_at:
-        return {}
-    headers = msgspec.json.decode(read_content(content)[1])
-    return {name: headers[name] for name in explainer.headers_looked_at if name in headers}

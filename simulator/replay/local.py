@@ -8,22 +8,53 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from dlx.deaths import MAXLEN
 from dlx.releases import DEFAULT, release
 from simulator.definitions import Definitions
+from simulator.events import Event
+from simulator.replay.arrivals import ARRIVALS, PUBLISHES, SIZE, ArrivalsCounter, collected, may_matter
+from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
 from simulator.replay.definitions import exporting_release, topologies
 from simulator.replay.kernel import Kernel
+from simulator.replay.lengths import NO_ARRIVALS, Arrivals
+from simulator.replay.repair.repairing import Repairing
+from simulator.replay.repair.told import Repairs
 from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE, write_content, write_lineage, write_signatures
 from simulator.replay.schema import INPUT, OUTPUT
 
 _ORDER = [(name, "ascending") for name in (LINEAGE, "time_us", "file", "line")]
 
 
-def replay_table(captured: Iterable[pa.RecordBatch], definitions: Definitions, rules: str = DEFAULT) -> pa.Table:
+def replay_table(
+    captured: Iterable[pa.RecordBatch],
+    definitions: Definitions,
+    rules: str = DEFAULT,
+    assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
+) -> pa.Table:
     """Replay captured batches (``simulator.capture.SCHEMA``); the columns are ``schema.OUTPUT``, sorted."""
-    rows = arranged_table(captured)
-    kernel = Kernel(topologies(definitions), release(rules), exporting_release(definitions))
+    batches = [batch for batch in captured if batch.num_rows]
+    hosts, judge = topologies(definitions), release(rules)
+    arrivals = _arrivals(batches, ArrivalsCounter(hosts, judge)) if may_matter(hosts, judge) else NO_ARRIVALS
+    kernel = Kernel(hosts, judge, exporting_release(definitions), assumptions, arrivals)
+    rows = arranged_table(batches)
     return pa.Table.from_batches(list(kernel.replay(iter(rows.to_batches()))), schema=OUTPUT)
+
+
+def repair_table(
+    captured: Iterable[pa.RecordBatch],
+    definitions: Definitions,
+    rules: str = DEFAULT,
+    assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
+) -> Repairs:
+    """Replay captured batches, and return what may be behind the deliveries that are not as predicted."""
+    batches = list(captured)
+    rows, replayed = arranged_table(batches), replay_table(batches, definitions, rules, assumptions)
+    for name in (SIGNATURE, CONTENT):
+        replayed = replayed.append_column(name, rows.column(name))
+    repairing = Repairing(definitions, rules)
+    return repairing.repaired(repairing.gather(replayed.to_batches()))
 
 
 def arranged_table(captured: Iterable[pa.RecordBatch]) -> pa.Table:
@@ -33,11 +64,31 @@ def arranged_table(captured: Iterable[pa.RecordBatch]) -> pa.Table:
 
 
 def _arranged(batch: pa.RecordBatch) -> pa.RecordBatch:
-    def written(write: Callable[[str, str], str], one: str, other: str) -> list[str]:
-        return list(map(write, batch.column(one).to_pylist(), batch.column(other).to_pylist()))
-
-    columns = {name: batch.column(name) for name in ("time_us", "file", "line")}
-    columns[LINEAGE] = written(write_lineage, "vhost", "message")
+    columns = {name: batch.column(name) for name in ("time_us", "file", "line", "x_death_times")}
+    columns[LINEAGE] = _written(batch, write_lineage, "vhost", "message")
     columns[SIGNATURE] = write_signatures(batch)
-    columns[CONTENT] = written(write_content, "properties", "headers")
+    columns[CONTENT] = _written(batch, write_content, "properties", "headers")
     return pa.RecordBatch.from_pydict({field.name: columns[field.name] for field in INPUT}, schema=INPUT)
+
+
+def _written(batch: pa.RecordBatch, write: Callable[[str, str], str], one: str, other: str) -> list[str]:
+    return list(map(write, batch.column(one).to_pylist(), batch.column(other).to_pylist()))
+
+
+def _arrivals(batches: list[pa.RecordBatch], counter: ArrivalsCounter) -> Arrivals:
+    """Return what can have come into queues with a length limit, if any message was dropped for that."""
+    if not any(pc.any(pc.match_substring(batch.column("x_death"), MAXLEN)).as_py() for batch in batches):
+        return NO_ARRIVALS
+    counted = [counter.count(_publishes(batch)) for batch in batches]
+    return collected(pa.Table.from_batches(counted, schema=ARRIVALS))
+
+
+def _publishes(batch: pa.RecordBatch) -> pa.RecordBatch:
+    batch = batch.filter(pc.equal(batch.column("event"), Event.PUBLISHED.value))
+    columns = {
+        SIGNATURE: write_signatures(batch),
+        CONTENT: _written(batch, write_content, "properties", "headers"),
+        "time_us": batch.column("time_us"),
+        SIZE: pc.binary_length(batch.column("payload")).cast(pa.int64()),
+    }
+    return pa.RecordBatch.from_pydict(columns, schema=PUBLISHES)

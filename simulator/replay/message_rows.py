@@ -11,18 +11,23 @@ comes after is predicted from what was seen, and one difference is reported once
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
+
+import msgspec
 
 from dlx.message import PublishRefusedError
 from dlx.message_flow import State
 from simulator.events import Event
+from simulator.replay.dead_ends import DeadEnd
 from simulator.replay.explain import Explainer, Nearest
 from simulator.replay.graph import ConsumerConstraints, Found, Target
+from simulator.replay.path_times import UNKNOWN, PathTimes
 from simulator.replay.sources import Source
 from simulator.replay.states import Row
-from simulator.replay.verdicts import Verdict, path_text
+from simulator.replay.unchecked import Unchecked
+from simulator.replay.verdicts import Difference, Verdict, path_text
 
 SLIGHT = 2
 """Differing fields up to which a delivery counts as altered, not as unexplained."""
@@ -31,16 +36,47 @@ SOURCES_MAX = 64
 NO_DEATH = (Event.ACKED, Event.REQUEUED)
 """What a recorded consumer said of a delivery that it did not reject."""
 
+Fits = Callable[[int, PathTimes], bool]
+"""Tells whether an explanation, by its number and what it asks of the times, fits them."""
+
 _Key = tuple[str, str, tuple[int, ...]]
 
 
-class _Explained(NamedTuple):
-    """The verdict on a delivery, the state it showed, and where it comes from."""
+def always(_number: int, _times: PathTimes) -> bool:
+    """Return true: times are not looked at."""
+    return True
+
+
+class Step(NamedTuple):
+    """What the replay says of one row: a verdict on a delivery, what its explanation asks of the times, and how the
+    message may be lost, if it is not seen again."""
+
+    verdict: Verdict | None
+    times: PathTimes
+    dead_ends: tuple[DeadEnd, ...] = ()
+
+
+class Explained(NamedTuple):
+    """The verdict on a delivery, the state it showed, where it comes from, and what that asks of the times."""
 
     verdict: Verdict
     state: State | None
     source: Source | None = None
     is_redelivery: bool = False
+    may_carry: bool = True
+    times: PathTimes = UNKNOWN
+
+
+class _Candidate(NamedTuple):
+    """One path to a delivery, and the others from the same source that come after it."""
+
+    source: Source
+    paths: list[Found]
+    counts_fit: bool = True
+
+    @property
+    def best(self) -> Found:
+        return self.paths[0]
 
 
 class Lineage:
@@ -52,27 +88,48 @@ class Lineage:
         self._by_content: dict[str, dict[_Key, Source]] = {}
         self._open: Counter[Target] = Counter()  # deliveries, less those known not to have been rejected
         self._rejectable: Counter[str] = Counter()  # of each queue, the states with an open delivery
+        self._shown: dict[Target, State] = {}
         self._publishes = 0
+        self._at = 0
 
-    def step(self, row: Row, content: str, headers: Mapping[str, Any]) -> Verdict | None:
-        """Take the next row; return the verdict if it is a delivery, else ``None``.
+    def step(self, row: Row, content: str, headers: Mapping[str, Any], fits: Fits = always) -> Step:
+        """Take the next row; return the verdict if it is a delivery, and what its explanation asks of the times.
 
         ``content`` is the row's properties and user headers, compared and never
-        parsed; ``headers`` those that headers exchanges look at.
+        parsed; ``headers`` those that headers exchanges look at. ``fits`` is asked for
+        one explanation after the other, numbered from 0, until one fits the times.
         """
+        step = Step(None, PathTimes())
         if row.event == Event.PUBLISHED:
-            self._publish(row, content, headers)
-            return None
-        if row.event != Event.DELIVERED:
-            if row.event in NO_DEATH:
-                self._count(row, -1)
-            return None
-        explained = self._explain(row, content, headers)
+            step = self._publish(row, content, headers)
+        elif row.event == Event.DELIVERED:
+            step = self._deliver(row, content, headers, fits)
+        else:
+            step = step._replace(dead_ends=self._ended(row))
+        self._at += 1
+        return step
+
+    def _ended(self, row: Row) -> tuple[DeadEnd, ...]:
+        """Take what a consumer did with a delivery; return how the message may be lost then."""
+        if row.event in NO_DEATH:
+            self._count(row, -1)
+        state, dead_ends = self._shown.get(Target(row.queue or "", row.visible)), self._explainer.dead_ends
+        if state is None or row.event == Event.ACKED:
+            return ()
+        return dead_ends.rejected(state) if row.event == Event.REJECTED else dead_ends.waiting(state)
+
+    def _deliver(self, row: Row, content: str, headers: Mapping[str, Any], fits: Fits) -> Step:
+        explained = self._explain(row, content, headers, fits)
         self._count(row, 1)
+        earlier, dead_ends = 0, tuple[DeadEnd, ...]()
         if explained.state is not None:
-            source = self._observe(row, content, headers, (explained.state,), explained.source)
+            self._shown[Target(row.queue or "", row.visible)] = explained.state
+            dead_ends = self._explainer.dead_ends.delivered(explained.state)
+            source, earlier = self._observe(row, content, headers, (explained.state,), explained.source)
             source.instances += not explained.is_redelivery
-        return explained.verdict
+            source.may_carry |= explained.may_carry
+            source.reached = max(source.reached, self._explainer.counts.reached(row, may_carry=explained.may_carry))
+        return Step(explained.verdict, explained.times._replace(earlier=earlier), dead_ends)
 
     def _count(self, row: Row, change: int) -> None:
         """Count a delivery, or take back one that was not rejected.
@@ -84,13 +141,17 @@ class Lineage:
         self._open[target] = before + change
         self._rejectable[target.queue] += (before + change > 0) - (before > 0)
 
-    def _publish(self, row: Row, content: str, headers: Mapping[str, Any]) -> None:
+    def _publish(self, row: Row, content: str, headers: Mapping[str, Any]) -> Step:
         self._publishes += 1
         try:
             roots = self._explainer.entries(row, headers)
         except PublishRefusedError:
             roots = ()
-        self._observe(row, content, headers, roots, None).instances += 1
+        source, earlier = self._observe(row, content, headers, roots, None)
+        source.instances += 1
+        dead_ends = tuple(end for root in roots for end in self._explainer.dead_ends.waiting(root))
+        times = PathTimes(earlier=earlier, held=self._explainer.may_delay(row.visible.exchange))
+        return Step(None, times, dead_ends)
 
     def _observe(
         self,
@@ -99,44 +160,79 @@ class Lineage:
         headers: Mapping[str, Any],
         roots: tuple[State, ...],
         parent: Source | None,
-    ) -> Source:
-        """Return the source for what was observed, which is now the latest."""
+    ) -> tuple[Source, int]:
+        """Return the source for what was observed, which is now the latest, and how many rows ago it last was."""
         key = (row.event, content, tuple(state.number for state in roots))
         alike = self._by_content.setdefault(content, {})
         source = alike.pop(key, None)
+        earlier = 0
         if source is None:
             source = Source(row, content, headers, roots, parent)
         else:
             del self._sources[key]
+            earlier = self._at - source.latest
+        source.latest = self._at
         self._sources[key] = alike[key] = source
-        return source
+        return source, earlier
 
-    def _explain(self, row: Row, content: str, headers: Mapping[str, Any]) -> _Explained:
+    def _explain(self, row: Row, content: str, headers: Mapping[str, Any], fits: Fits) -> Explained:
         queue = row.queue or ""
         why = self._explainer.why_unknown(row.vhost, queue)
         if why is not None:
-            return _Explained(Verdict("unexplained", why), None)
+            return Explained(Verdict("unexplained", why), None)
         target = Target(queue, row.visible)
         constraints = self._freedom()
-        exact = self._exact(target, row, content, constraints)
-        if exact is None:
+        first: tuple[_Candidate, PathTimes] | None = None
+        for number, candidate in enumerate(self._candidates(target, row, content, constraints)):
+            times = self._path_times(candidate, row)
+            if not candidate.counts_fit or fits(number, times):
+                return self._accepted(candidate, target, row, times)
+            first = first or (candidate, times)
+        if first is None:
             return self._inexact(target, row, content, headers, constraints)
-        source, paths = exact
-        best = paths[0]
+        alike = self._alike(content, queue)
+        if any(self._explainer.may_have_more(source.roots, target, constraints) for source in alike):
+            return self._unsearched(self._accepted(first[0], target, row, first[1]._replace(judged=False)), queue)
+        return self._accepted(first[0], target, row, first[1]._replace(refuted=True))
+
+    def _unsearched(self, explained: Explained, queue: str) -> Explained:
+        """Return the explanation, though no path that was looked at fits the times: there may be one that does."""
+        verdict = explained.verdict
+        unchecked = (*verdict.unchecked, Unchecked("search", queue, "no path that was looked at fits the times"))
+        return explained._replace(verdict=msgspec.structs.replace(verdict, unchecked=unchecked))
+
+    def _accepted(self, chosen: _Candidate, target: Target, row: Row, times: PathTimes) -> Explained:
+        source, best = chosen.source, chosen.best
         redelivery = not source.is_publish and not best.hops
         new = (0, 0) if redelivery else source.claim(target, best.hops)
-        verdict = self._verdict(row, paths, new)
-        return _Explained(verdict, best.state, source, redelivery)
+        verdict = self._verdict(row, chosen, new)
+        if verdict.name == "differ":
+            times = times._replace(judged=False)
+        return Explained(verdict, best.state, source, redelivery, self._may_carry(source, best), times)
 
-    def _verdict(self, row: Row, paths: list[Found], new: tuple[int, int]) -> Verdict:
-        best = paths[0]
-        counts = self._explainer.count_differences(row, best.state)
+    def _path_times(self, chosen: _Candidate, row: Row) -> PathTimes:
+        source = chosen.source
+        return self._explainer.path_times(source, chosen.best, row, self._at - source.latest)
+
+    def _verdict(self, row: Row, chosen: _Candidate, new: tuple[int, int]) -> Verdict:
+        best = chosen.best
+        counts = self._miscounted(row, chosen)
         if counts:
             return Verdict("differ", "", best.hops, *new, differences=tuple(counts))
-        sequences = list(dict.fromkeys(path_text(path.hops) for path in paths))
+        unchecked = self._explainer.unchecked(chosen.source, best.hops)
+        sequences = list(dict.fromkeys(path_text(path.hops) for path in chosen.paths))
         if len(sequences) > 1:
-            return Verdict("ambiguous", "", best.hops, *new, alternatives=tuple(sequences))
-        return Verdict("agree", "", best.hops, *new)
+            return Verdict("ambiguous", "", best.hops, *new, alternatives=tuple(sequences), unchecked=unchecked)
+        return Verdict("agree", "", best.hops, *new, unchecked=unchecked)
+
+    def _may_carry(self, source: Source, found: Found) -> bool:
+        """Tell whether a dead letter may have brought its delivery count into the queue."""
+        return self._explainer.counts.may_carry(found.hops[-1].queue) if found.hops else source.may_carry
+
+    def _miscounted(self, row: Row, chosen: _Candidate) -> list[Difference]:
+        client = chosen.best.state.message.headers or {}
+        may_carry = self._may_carry(chosen.source, chosen.best)
+        return self._explainer.counts.differences(row, client, may_carry=may_carry)
 
     def _alike(self, content: str, queue: str) -> list[Source]:
         """Return the sources with that content, the latest first; streams add a delivery mode to it."""
@@ -145,46 +241,55 @@ class Lineage:
         same_content = self._explainer.same_content
         return [s for s in reversed(self._sources.values()) if same_content(s.content, content, queue)]
 
-    def _exact(
+    def _candidates(
         self, target: Target, row: Row, content: str, constraints: ConsumerConstraints
-    ) -> tuple[Source, list[Found]] | None:
-        """Return the latest source that leads exactly to the target; prefer one whose counts fit, not used up."""
-        miscounted: tuple[Source, list[Found]] | None = None
-        used_up: tuple[Source, list[Found]] | None = None
-        again: tuple[Source, list[Found]] | None = None
+    ) -> Iterator[_Candidate]:
+        """Yield the paths that lead exactly to the target, the best first: from the latest source, one not used up.
+
+        Those whose counts do not fit come in the end, and only if there are no others.
+        """
+        again: list[_Candidate] = []
+        used_up: list[_Candidate] = []
+        miscounted: list[_Candidate] = []
+        fresh = 0
         for source in self._alike(content, target.queue):
             paths = self._explainer.paths(source.roots, target, constraints)
-            if not paths:
+            ways = [_Candidate(source, paths[place:]) for place in range(len(paths))]
+            if not ways:
                 continue
-            if self._explainer.count_differences(row, paths[0].state):
-                miscounted = miscounted or (source, paths)
+            if self._miscounted(row, ways[0]):
+                miscounted.append(ways[0]._replace(counts_fit=False))
             elif not source.is_publish and not paths[0].hops:
-                again = again or (source, paths)
+                again += ways
             elif source.is_used_up(target):
-                used_up = used_up or (source, paths)
+                used_up += ways
             else:
-                return source, paths
-        return again or used_up or miscounted
+                fresh += 1
+                yield from ways
+        yield from again + used_up
+        if not fresh and not again and not used_up:
+            yield from miscounted
 
     def _inexact(
         self, target: Target, row: Row, content: str, headers: Mapping[str, Any], constraints: ConsumerConstraints
-    ) -> _Explained:
+    ) -> Explained:
         explainer = self._explainer
         if not self._publishes and not self._sources:
             observed = explainer.observed(row, None, headers)
-            return _Explained(Verdict("unexplained", "no publish of this message in the log before it"), observed)
+            return Explained(Verdict("unexplained", "no publish of this message in the log before it"), observed)
         latest = list(islice(reversed(self._sources.values()), SOURCES_MAX))
         nearest = explainer.nearest(latest, target, content, constraints)
         ruled_out = explainer.ruled_out(latest, target, content, constraints)
         parent = nearest.found.state.message if nearest else None
         observed = explainer.observed(row, parent, headers)
         if nearest is None or self._is_far(nearest, ruled_out):
-            return _Explained(Verdict("unexplained", ruled_out or self._no_path(target)), observed)
+            return Explained(Verdict("unexplained", ruled_out or self._no_path(target)), observed)
+        chosen = _Candidate(nearest.source, [nearest.found])
         new = nearest.source.claim(Target(target.queue, explainer.visible(nearest.found.state)), nearest.found.hops)
-        counts = explainer.count_differences(row, nearest.found.state)
-        differences = (*nearest.differences, *counts)
+        differences = (*nearest.differences, *self._miscounted(row, chosen))
         verdict = Verdict("differ", "", nearest.found.hops, *new, differences=differences)
-        return _Explained(verdict, observed, nearest.source)
+        times = self._path_times(chosen, row)._replace(judged=False)
+        return Explained(verdict, observed, nearest.source, times=times)
 
     def _is_far(self, nearest: Nearest, ruled_out: str | None) -> bool:
         """Tell whether the nearest explanation explains nothing: another way fits, or its deaths are missing."""

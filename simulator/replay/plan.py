@@ -1,7 +1,7 @@
 """The Spark plan: a DataFrame of captured rows in, the same rows with verdicts out.
 
 Rows are brought together by message, sorted within their partition, and handed to
-the kernel as Arrow batches of six columns; Python compares numbers and looks at few
+the kernel as Arrow batches of seven columns; Python compares numbers and looks at few
 of the rows. Without RDDs, collects and groups per key, the plan runs locally, on a
 cluster and over Spark Connect.
 """
@@ -14,12 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import dlx
 import simulator
+from dlx.deaths import MAXLEN
 from dlx.releases import DEFAULT, release
 from simulator.definitions import Definitions
+from simulator.events import Event
+from simulator.replay.arrivals import ARRIVALS, SIZE, collected, limits_bytes, may_matter, names_looked_at
+from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
+from simulator.replay.definitions import topologies
+from simulator.replay.lengths import NO_ARRIVALS, Arrivals
 from simulator.replay.row_codec import (
     CONTENT,
     LINEAGE,
@@ -28,21 +35,50 @@ from simulator.replay.row_codec import (
     lineage_column,
     message_column,
     signature_column,
+    write_content,
 )
 from simulator.replay.schema import OUTPUT
-from simulator.replay.spark_step import ReplayStep
+from simulator.replay.spark_step import ArrivalsStep, ReplayStep
 
 
-def replay(captured: DataFrame, definitions: Definitions, rules: str = DEFAULT) -> DataFrame:
+def replay(
+    captured: DataFrame,
+    definitions: Definitions,
+    rules: str = DEFAULT,
+    assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
+) -> DataFrame:
     """Replay captured rows (``simulator.capture.SCHEMA``) under the rules of a release.
 
     The result has every row, its columns are ``simulator.replay.schema.OUTPUT``,
     plus ``message``; deliveries have a verdict, publishes have none. Raises
     ``UnknownReleaseError``.
+
+    If messages died of a length limit, a first pass over the publishes runs at once, before
+    the plan is returned: it counts what can have been in the queues.
     """
-    step = ReplayStep(definitions, release(rules).name)
+    arrivals = _arrivals(captured, definitions, rules)
+    step = ReplayStep(definitions, release(rules).name, assumptions, arrivals)
     replayed = arranged(captured).mapInArrow(step, from_arrow_schema(OUTPUT))
     return replayed.withColumn("message", message_column()).drop(LINEAGE)
+
+
+def _arrivals(captured: DataFrame, definitions: Definitions, rules: str) -> Arrivals:
+    """Return what can have come into queues with a length limit, if any message was dropped for that."""
+    hosts = topologies(definitions)
+    dropped = F.col("x_death").contains(MAXLEN)
+    if not may_matter(hosts, release(rules)) or captured.where(dropped).limit(1).count() == 0:
+        return NO_ARRIVALS
+    has_size = limits_bytes(hosts, release(rules)) and "payload" in captured.columns
+    publishes = captured.where(F.col("event") == Event.PUBLISHED).select(
+        signature_column().alias(SIGNATURE),
+        (content_column() if names_looked_at(hosts) else F.lit(write_content("{}", "{}"))).alias(CONTENT),
+        "time_us",
+        (F.octet_length("payload") if has_size else F.lit(0)).cast("long").alias(SIZE),
+    )
+    counted = publishes.mapInArrow(ArrivalsStep(definitions, rules), from_arrow_schema(ARRIVALS))
+    numbers = ("at_once", "later", "bytes_at_once", "bytes_later")
+    summed = counted.groupBy("vhost", "queue", "second").agg(*(F.sum(name).alias(name) for name in numbers))
+    return collected(summed.toArrow())
 
 
 def arranged(captured: DataFrame) -> DataFrame:
@@ -54,6 +90,7 @@ def arranged(captured: DataFrame) -> DataFrame:
         "line",
         signature_column().alias(SIGNATURE),
         content_column().alias(CONTENT),
+        "x_death_times",
     )
     return chosen.repartition(LINEAGE).sortWithinPartitions(LINEAGE, "time_us", "file", "line")
 
@@ -73,5 +110,14 @@ def ship(spark: SparkSession) -> None:
 def scan(spark: SparkSession, paths: list[str]) -> DataFrame:
     """Read captured Parquet files as a DataFrame with only the columns that a replay needs."""
     wanted: list[Any] = ["time_us", "file", "line", "event", "vhost", "exchange", "queue", "routing_keys"]
-    wanted += ["message", "expiration", "properties", "headers", "broker_headers", "x_death"]
+    wanted += [
+        "message",
+        "expiration",
+        "properties",
+        "headers",
+        "broker_headers",
+        "x_death",
+        "x_death_times",
+        "payload",
+    ]
     return spark.read.parquet(*paths).select(*wanted)

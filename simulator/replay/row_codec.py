@@ -14,6 +14,7 @@ it escapes a character; what is read back is the same.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -57,14 +58,28 @@ def read_signature(text: str) -> Signature:
     return Signature(event, *_names(names), _keys(keys), broker_headers, x_death or None)
 
 
+def write_signature(signature: Signature) -> str:
+    """Write a signature."""
+    return _written(*(getattr(signature, name) for name in Signature.__struct_fields__))
+
+
 def write_signatures(batch: pa.RecordBatch) -> list[str]:
     """Write the signature of each row of a captured batch."""
-    names = zip(*_columns(batch, "vhost", "queue", "exchange", "expiration"), strict=True)
-    rest = _columns(batch, "event", "routing_keys", "broker_headers", "x_death")
-    return [
-        f"{event}\n{_encode(named).decode()}\n{_encode(keys).decode()}\n{broker_headers}\n{x_death or ''}"
-        for named, event, keys, broker_headers, x_death in zip(names, *rest, strict=True)
-    ]
+    return list(map(_written, *_columns(batch, *Signature.__struct_fields__)))
+
+
+def _written(
+    event: str,
+    vhost: str,
+    queue: str | None,
+    exchange: str,
+    expiration: str | None,
+    routing_keys: Sequence[str],
+    broker_headers: str,
+    x_death: str | None,
+) -> str:
+    names = _encode((vhost, queue, exchange, expiration)).decode()
+    return f"{event}\n{names}\n{_encode(routing_keys).decode()}\n{broker_headers}\n{x_death or ''}"
 
 
 def signature_column() -> Column:
@@ -76,18 +91,19 @@ def signature_column() -> Column:
     return F.concat_ws("\n", "event", names, F.to_json("routing_keys"), "broker_headers", x_death)
 
 
-def without_expirations(signature: str) -> tuple[str, tuple[str, ...]]:
-    """Return the signature without the milliseconds of its expirations, and these in the order in which they stood."""
+def without_expirations(signature: str) -> tuple[str, str | None, tuple[str, ...]]:
+    """Return the signature without the milliseconds of its expirations, those of the message, and those of its deaths.
+
+    An expiration that is no positive integer stays where it is.
+    """
     own = _OWN_EXPIRATION.match(signature)
-    if own is None:
-        expirations: tuple[str, ...] = ()
-    else:
-        expirations = (own[1],)
+    if own is not None:
         signature = signature[: own.start(1)] + signature[own.end(1) :]
+    of_deaths: tuple[str, ...] = ()
     if '"original-expiration"' in signature:
-        expirations += tuple(_EXPIRATION_OF_DEATH.findall(signature))
+        of_deaths = tuple(_EXPIRATION_OF_DEATH.findall(signature))
         signature = _EXPIRATION_OF_DEATH.sub("", signature)
-    return signature, expirations
+    return signature, None if own is None else own[1], of_deaths
 
 
 def read_content(text: str) -> tuple[str, str]:
@@ -99,6 +115,14 @@ def read_content(text: str) -> tuple[str, str]:
 def write_content(properties: str, headers: str) -> str:
     """Write the content of a row from its properties and user headers as JSON."""
     return f"{properties}\n{headers}"
+
+
+def looked_at(content: str, names: frozenset[str]) -> dict[str, Any]:
+    """Return the user headers with these names, from the content of a row."""
+    if not names:
+        return {}
+    headers = msgspec.json.decode(read_content(content)[1])
+    return {name: headers[name] for name in names if name in headers}
 
 
 def content_column() -> Column:

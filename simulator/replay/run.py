@@ -11,14 +11,33 @@ from pathlib import Path
 
 import msgspec
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from dlx.releases import release
 from simulator.capture import CaptureError, FileReport, convert, read_capture
+from simulator.capture.counters import CounterReadings
 from simulator.capture.parquet import MAGIC
 from simulator.definitions import Definitions
+from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
+from simulator.replay.balance import Balance, balance
+from simulator.replay.balance_texts import as_json
+from simulator.replay.definitions import topologies
+from simulator.replay.log_counts import log_counts
 from simulator.replay.plan import replay, scan, ship
+from simulator.replay.repair.repair_plan import repair
+from simulator.replay.repair.told import NO_REPAIRS, Repairs
 from simulator.replay.spark_sessions import is_local
-from simulator.replay.summary import Finding, Summary, findings, hops, summarize
+from simulator.replay.summary import (
+    Finding,
+    LostMessages,
+    Summary,
+    UncheckedFinding,
+    findings,
+    hops,
+    lost_messages,
+    summarize,
+    unchecked_findings,
+)
 
 Progress = Callable[[str, int], None]
 SHOWN = 20
@@ -31,13 +50,40 @@ def _silent(what: str, rows: int) -> None:
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """The results of a replay, and where its files are; ``out`` is ``None`` if none were kept."""
+    """The results of a replay.
+
+    Attributes:
+        summary, findings: what came of it.
+        unchecked: what was not judged, the most frequent first.
+        files, rejected: what was in the logs.
+        out: where its files are; ``None`` if none were kept.
+        balance: what the broker counted against what was reconstructed, if its counters were given.
+        repairs: what may be behind deliveries that are not as predicted.
+    """
 
     summary: Summary
     findings: tuple[Finding, ...]
+    unchecked: tuple[UncheckedFinding, ...]
+    lost: tuple[LostMessages, ...]
     files: tuple[FileReport, ...]
     rejected: tuple[str, ...]
     out: Path | None
+    balance: Balance | None = None
+    repairs: Repairs = NO_REPAIRS
+
+    @property
+    def explained(self) -> bool:
+        """Whether the rules explain every delivery, and the log every dead letter that was counted."""
+        return self.summary.explained and (self.balance is None or not self.balance.unexplained)
+
+    def as_json(self) -> bytes:
+        """Return the totals as JSON."""
+        document = msgspec.to_builtins(self.summary)
+        if self.balance is not None:
+            document["counters"] = as_json(self.balance)
+        if not self.summary.explained:
+            document["repairs"] = self.repairs
+        return msgspec.json.encode(document)
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,11 +135,15 @@ def run_replay(
     work: Path,
     *,
     rules: str,
+    assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
     out: Path | None = None,
     master: str = "local[*]",
     progress: Progress = _silent,
+    counters: CounterReadings | None = None,
 ) -> Result:
     """Replay prepared logs under the rules of a release; with ``out``, keep verdicts, hops and report there.
+
+    ``counters``, read before and after the log, are balanced with what the replay reconstructs.
 
     ``work`` is a folder from ``workplace(out)``. Raises ``MatchesNothingError`` for
     definitions that fit nothing of the log, and ``UnknownReleaseError``.
@@ -102,20 +152,60 @@ def run_replay(
         ship(spark)
     progress("replaying", prepared.rows)
     verdicts = str(work / "verdicts.parquet")
-    replay(scan(spark, list(prepared.captures)), definitions, rules).write.parquet(verdicts)
+    replay(scan(spark, list(prepared.captures)), definitions, rules, assumptions).write.parquet(verdicts)
     replayed = spark.read.parquet(verdicts)
-    summary = summarize(replayed, definitions, prepared.broken)
+    summary = summarize(replayed, definitions, prepared.broken, assumptions)
     found = tuple(() if summary.explained else findings(replayed))
+    captured = spark.read.parquet(*prepared.captures)
+    books = None
+    if counters is not None:
+        books = balance(counters, log_counts(replayed, captured), topologies(definitions), release(rules))
+    result = Result(
+        summary=summary,
+        findings=found,
+        unchecked=tuple(unchecked_findings(replayed) if summary.unchecked else ()),
+        lost=tuple(lost_messages(replayed, assumptions) if summary.lost or summary.may_be_lost else ()),
+        files=prepared.files,
+        rejected=prepared.rejected,
+        out=out,
+        balance=books,
+        repairs=_repairs(captured, replayed, definitions, rules, summary, progress),
+    )
     if out is not None:
         progress("writing the report", summary.deliveries)
         hops(replayed).write.parquet(str(work / "hops.parquet"))
-        (work / "summary.json").write_bytes(msgspec.json.encode(summary))
+        (work / "summary.json").write_bytes(result.as_json())
         from simulator.replay.report import write_report  # plotly is only needed here
 
-        captured = spark.read.parquet(*prepared.captures)
-        write_report(work / "report.html", replayed, definitions, rules, summary, prepared.files, captured)
+        write_report(
+            work / "report.html",
+            replayed,
+            definitions,
+            rules,
+            summary,
+            prepared.files,
+            captured,
+            assumptions,
+            books,
+            result.repairs,
+        )
         _publish(work, out)
-    return Result(summary=summary, findings=found, files=prepared.files, rejected=prepared.rejected, out=out)
+    return result
+
+
+def _repairs(
+    captured: DataFrame,
+    replayed: DataFrame,
+    definitions: Definitions,
+    rules: str,
+    summary: Summary,
+    progress: Progress,
+) -> Repairs:
+    """Return what may be behind deliveries that are not as predicted."""
+    if summary.explained:
+        return NO_REPAIRS
+    progress("looking for what is behind them", summary.differ + summary.unexplained)
+    return repair(captured, replayed, definitions, rules)
 
 
 @contextmanager

@@ -5,9 +5,9 @@ That is every row of the capture, each delivery with its verdict.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE
@@ -21,12 +21,15 @@ INPUT = pa.schema(
         pa.field("line", pa.int64(), nullable=False),
         pa.field(SIGNATURE, pa.string(), nullable=False),
         pa.field(CONTENT, pa.string(), nullable=False),
+        pa.field("x_death_times", pa.list_(pa.field("element", pa.int64()))),
     ]
 )
 """The columns that go through the kernel."""
 HOP = pa.struct(
     [(name, pa.string()) for name in ("queue", "reason", "exchange", "to_queue")],
 )
+TIMED_HOP = pa.struct([*HOP, ("earliest_us", pa.int64()), ("latest_us", pa.int64())])
+"""A hop of one message, and between which moments it died there; null where nothing is known."""
 DIFFERENCE = pa.struct(
     [
         ("field", pa.string()),
@@ -34,6 +37,9 @@ DIFFERENCE = pa.struct(
         ("seen", pa.string()),
         ("behaviours", pa.list_(pa.string())),
     ]
+)
+UNCHECKED = pa.struct(
+    [(name, pa.string()) for name in ("what", "name", "why")],
 )
 VERDICT = pa.struct(
     [
@@ -44,7 +50,11 @@ VERDICT = pa.struct(
         ("new_deaths", pa.int32()),
         ("alternatives", pa.list_(pa.string())),
         ("differences", pa.list_(DIFFERENCE)),
+        ("unchecked", pa.list_(UNCHECKED)),
     ]
+)
+DEAD_END = pa.struct(
+    [("queue", pa.string()), ("why", pa.string()), ("after_ms", pa.int64()), ("certain", pa.bool_())],
 )
 OUTPUT = pa.schema(
     [
@@ -53,21 +63,21 @@ OUTPUT = pa.schema(
         ("file", pa.string()),
         ("line", pa.int64()),
         ("first", pa.bool_()),
+        ("last", pa.bool_()),
         ("event", pa.string()),
         ("vhost", pa.string()),
         ("queue", pa.string()),
         ("exchange", pa.string()),
-        *VERDICT,
+        *(pa.field("hops", pa.list_(TIMED_HOP)) if field.name == "hops" else field for field in VERDICT),
+        ("dead_ends", pa.list_(DEAD_END)),
     ]
 )
+"""The columns that come out. ``first`` and ``last`` mark the rows of a message; ``dead_ends`` say how it may be lost
+if it is not seen again."""
 
 
-def verdict_array(verdicts: Sequence[Verdict | None]) -> Any:
-    """Return a struct array of ``VERDICT``; rows without a verdict (publishes) are null."""
-    return pa.array([None if verdict is None else _struct(verdict) for verdict in verdicts], VERDICT)
-
-
-def _struct(verdict: Verdict) -> dict[str, Any]:
+def as_struct(verdict: Verdict) -> dict[str, Any]:
+    """Return a verdict as a value of ``VERDICT``."""
     return {
         "verdict": verdict.name,
         "why": verdict.why or None,
@@ -79,4 +89,5 @@ def _struct(verdict: Verdict) -> dict[str, Any]:
             {"field": d.field, "expected": d.expected, "seen": d.seen, "behaviours": list(d.behaviours)}
             for d in verdict.differences
         ],
+        "unchecked": [msgspec.structs.asdict(each) for each in verdict.unchecked],
     }

@@ -13,11 +13,14 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+from simulator.replay.path_times import NO_TTL
 from simulator.replay.row_codec import without_expirations
 from simulator.replay.states import Row, row_of
 
 SIGNATURES_MAX = 200_000
 """Signatures remembered between batches."""
+DIGITS_MAX = 12
+"""Digits of the longest expiration that RabbitMQ takes, in milliseconds."""
 
 Ints = npt.NDArray[np.int32]
 
@@ -32,6 +35,7 @@ class Signatures:
         self._template_of: list[int] = []
         self._expirations: list[tuple[str, ...]] = []
         self._has_expirations: list[bool] = []
+        self._expiration_us: list[int] = []
         self._examples: list[Row] = []
         self._rows: dict[int, Row] = {}
 
@@ -47,6 +51,11 @@ class Signatures:
     def having_expirations(self, numbers: Ints) -> npt.NDArray[np.bool_]:
         """Say which of the numbers stand for a signature with an expiration."""
         return np.array(self._has_expirations, dtype=bool)[numbers]
+
+    def expirations_us(self, numbers: Ints) -> npt.NDArray[np.int64]:
+        """Return the expiration of the message itself by number, ``NO_TTL`` where it has none."""
+        known = self._expiration_us
+        return np.array([known[number] for number in numbers.tolist()], np.int64)
 
     def pattern(self, numbers: Ints) -> bytes:
         """Say how the expirations repeat over the rows of one message."""
@@ -75,6 +84,7 @@ class Signatures:
             self._rows.clear()
             for kept in (self._texts, self._template_of, self._expirations, self._has_expirations):
                 kept.clear()
+            self._expiration_us.clear()
 
     @property
     def template_count(self) -> int:
@@ -84,11 +94,21 @@ class Signatures:
     def _add(self, text: str) -> int:
         number = self._numbers[text] = len(self._texts)
         self._texts.append(text)
-        template, expirations = without_expirations(text)
+        template, own, of_deaths = without_expirations(text)
+        expirations = of_deaths if own is None else (own, *of_deaths)
         if template not in self._templates:
             self._templates[template] = len(self._examples)
             self._examples.append(row_of(text))
         self._template_of.append(self._templates[template])
         self._expirations.append(expirations)
         self._has_expirations.append(bool(expirations))
+        example = self._examples[self._templates[template]]
+        self._expiration_us.append(_microseconds(example.visible.expiration if own is None else own))
         return number
+
+
+def _microseconds(expiration: str | None) -> int:
+    """Return an expiration in microseconds, ``NO_TTL`` if there is none that is a number."""
+    if expiration is None or len(expiration) > DIGITS_MAX or not (expiration.isascii() and expiration.isdecimal()):
+        return NO_TTL
+    return int(expiration) * 1000

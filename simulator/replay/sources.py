@@ -18,7 +18,9 @@ class Source:
     Equal observations of different copies are one source with a number of
     ``instances``. ``claims`` counts the deliveries of each target that descend from
     it, so that a copy is not used twice: what is delivered once more than there are
-    instances is a redelivery.
+    instances is a redelivery. ``latest`` is the row of the message, from 0, in which it
+    was last observed. ``may_carry``: a dead letter may have brought its delivery count
+    along; ``reached`` is the highest count seen that the delivery limit reads.
     """
 
     __slots__ = (
@@ -28,7 +30,10 @@ class Source:
         "headers",
         "instances",
         "is_publish",
+        "latest",
+        "may_carry",
         "parent",
+        "reached",
         "roots",
         "row",
         "taken",
@@ -49,6 +54,9 @@ class Source:
         self.parent = parent
         self.is_publish = row.event == Event.PUBLISHED
         self.instances = 0
+        self.latest = 0
+        self.may_carry = False
+        self.reached = 0
         self.claims: Counter[Target] = Counter()
         self.taken: dict[tuple[int, Hop], int] = {}
         self.died: set[tuple[int, str, str]] = set()

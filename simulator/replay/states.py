@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS, X_DEATH, DeathPoint, deaths_in_header, without_times
+from dlx.claimed_deaths import claimed_deaths
+from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS, X_DEATH, DeathPoint, without_times
 from dlx.delivery_counts import COUNT_HEADERS
 from dlx.delivery_headers import stored_headers
 from dlx.message import Message, published
@@ -120,7 +121,7 @@ def message_of(row: Row, parent: Message | None, user_headers: Mapping[str, Any]
     return msgspec.structs.replace(
         message,
         headers={**{name: value for name, value in headers.items() if name not in own}, **covered},
-        deaths=deaths_in_header(headers),
+        deaths=claimed_deaths(headers).deaths,
         first_death=first,
         last_death=last,
     )

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from dlx.message_flow import Hop
+from simulator.replay.unchecked import Unchecked
 
 Name = Literal["agree", "ambiguous", "differ", "unexplained"]
 PATH = "path"
@@ -41,6 +42,7 @@ class Verdict(msgspec.Struct, frozen=True):
         new_deaths: the same without a first hop that only puts another copy of a known death into another queue.
         alternatives: all sequences of hops that lead to an ambiguous delivery, as text.
         differences: the fields that are not as predicted.
+        unchecked: what the log could neither confirm nor refute.
     """
 
     name: Name
@@ -50,6 +52,7 @@ class Verdict(msgspec.Struct, frozen=True):
     new_deaths: int = 0
     alternatives: tuple[str, ...] = ()
     differences: tuple[Difference, ...] = ()
+    unchecked: tuple[Unchecked, ...] = ()
 
 
 def path_text(hops: tuple[Hop, ...]) -> str:

@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
 from pyspark.sql import DataFrame
 
 from simulator.capture import FileReport
 from simulator.definitions import Definitions
 from simulator.files import write_whole
+from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
+from simulator.replay.balance import Balance
+from simulator.replay.repair.told import NO_REPAIRS, Repairs
 from simulator.replay.report.aggregation import aggregate
 from simulator.replay.report.data import ReportData
 from simulator.replay.report.document import page
@@ -29,13 +33,19 @@ def build_report(
     summary: Summary,
     files: Iterable[FileReport],
     captured: DataFrame | None = None,
+    assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
+    balance: Balance | None = None,
+    repairs: Repairs = NO_REPAIRS,
 ) -> str:
     """Return the report on the result of ``simulator.replay.replay`` as an HTML page.
 
     ``captured`` are the rows that were replayed; where they have the column
     ``routed_queues``, the page shows where publishes went and what was lost there.
+    With ``balance`` it shows what the broker counted, with ``repairs`` what may be behind
+    deliveries that are not as predicted.
     """
-    return page(aggregate(replayed, definitions, rules, summary, files, captured))
+    data = aggregate(replayed, definitions, rules, summary, files, captured, assumptions)
+    return page(msgspec.structs.replace(data, balance=balance, repairs=repairs))
 
 
 def write_report(
@@ -46,9 +56,13 @@ def write_report(
     summary: Summary,
     files: Iterable[FileReport],
     captured: DataFrame | None = None,
+    assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
+    balance: Balance | None = None,
+    repairs: Repairs = NO_REPAIRS,
 ) -> None:
     """Write the page of ``build_report`` to ``path``, whole or not at all."""
-    write_whole(path, build_report(replayed, definitions, rules, summary, files, captured))
+    report = build_report(replayed, definitions, rules, summary, files, captured, assumptions, balance, repairs)
+    write_whole(path, report)
 
 
 __all__ = [

@@ -18,7 +18,9 @@ from dlx.releases import release
 from simulator.capture import FileReport
 from simulator.definitions import Definitions
 from simulator.events import Event
+from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
 from simulator.replay.definitions import topologies
+from simulator.replay.losses import find_losses
 from simulator.replay.report.data import (
     Ambiguous,
     Cause,
@@ -32,8 +34,7 @@ from simulator.replay.report.data import (
     ReportData,
     Unexplained,
 )
-from simulator.replay.report.losses import find_losses
-from simulator.replay.summary import Summary, hops
+from simulator.replay.summary import Summary, hops, lost_messages, unchecked_findings
 
 FLOWS_MAX = 5_000
 """Kinds of publish, dead letter and delivery that are kept."""
@@ -59,6 +60,7 @@ def aggregate(
     summary: Summary,
     files: Iterable[FileReport],
     captured: DataFrame | None = None,
+    assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
 ) -> ReportData:
     """Return the tables of a report on what ``simulator.replay.replay`` returned.
 
@@ -91,6 +93,8 @@ def aggregate(
         unexplained=tables.unexplained(deliveries) if summary.unexplained else (),
         ambiguous=tables.ambiguous(deliveries) if summary.ambiguous else (),
         losses=find_losses(topologies(definitions), release(rules)),
+        unchecked=tuple(unchecked_findings(replayed) if summary.unchecked else ()),
+        lost=tuple(lost_messages(replayed, assumptions) if summary.lost or summary.may_be_lost else ()),
         cut=frozenset(tables.cut),
     )
 
@@ -143,7 +147,7 @@ class _Tables:
 
     def paths(self, deliveries: DataFrame) -> tuple[Path, ...]:
         """Return the deaths that led to deliveries, with the numbers of deliveries and messages."""
-        deaths = F.transform("hops", lambda hop: hop.dropFields("exchange", "to_queue"))
+        deaths = F.transform("hops", lambda hop: F.struct(hop["queue"].alias("queue"), hop["reason"].alias("reason")))
         by = ["vhost", "deaths", "queue"]
         counted = (
             deliveries.where(F.size("hops") > 0)
@@ -227,7 +231,7 @@ def _deaths(
     start_us = span_us[0] - span_us[0] % bucket_us
     by = ["start_us", "vhost", "queue", "reason"]
     timed = new.where("first_copy").select(
-        (F.floor((F.col("time_us") - start_us) / bucket_us) * bucket_us + start_us).alias("start_us"),
+        (F.floor((F.coalesce("latest_us", "time_us") - start_us) / bucket_us) * bucket_us + start_us).alias("start_us"),
         F.when(named, F.col("vhost")).alias("vhost"),
         F.when(named, F.col("queue")).alias("queue"),
         "reason",

@@ -5,7 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from simulator.capture import FileReport
-from simulator.replay.summary import Summary
+from simulator.replay.balance import Balance
+from simulator.replay.losses import Loss
+from simulator.replay.repair.told import NO_REPAIRS, Repairs
+from simulator.replay.summary import LostMessages, Summary, UncheckedFinding
 
 
 class Published(msgspec.Struct, frozen=True):
@@ -106,20 +109,12 @@ class Ambiguous(msgspec.Struct, frozen=True):
     example: Example
 
 
-class Loss(msgspec.Struct, frozen=True):
-    """A queue whose settings make messages vanish when they die there for one of ``reasons``."""
-
-    vhost: str
-    queue: str
-    reasons: tuple[str, ...]
-    why: str
-
-
 class ReportData(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a report shows.
 
     ``publishes`` is ``None`` where the captured rows were not at hand. ``cut``
     names the tables that have more rows than are kept; those kept are the most frequent.
+    ``balance`` is ``None`` where the broker's counters were not given.
     """
 
     rules: str
@@ -139,4 +134,8 @@ class ReportData(msgspec.Struct, frozen=True, kw_only=True):
     unexplained: tuple[Unexplained, ...]
     ambiguous: tuple[Ambiguous, ...]
     losses: tuple[Loss, ...]
+    unchecked: tuple[UncheckedFinding, ...] = ()
+    lost: tuple[LostMessages, ...] = ()
     cut: frozenset[str] = frozenset()
+    balance: Balance | None = None
+    repairs: Repairs = NO_REPAIRS

@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 from plotly.offline import get_plotlyjs
 
+from simulator.replay.headline import headline
+from simulator.replay.report.books import books_section
 from simulator.replay.report.data import ReportData
 from simulator.replay.report.findings import findings_section, table_section
 from simulator.replay.report.grouping import ARROWS_MAX, MIXED, Group, arrows, groups, totals_by_queue
@@ -21,6 +23,8 @@ from simulator.replay.report.pictures import (
     several_vhosts,
     utc,
 )
+from simulator.replay.report.repairs import repairs_section
+from simulator.replay.report.unchecked import unchecked_section
 from simulator.replay.verdicts import VERDICTS, Name
 
 GROUPS_SHOWN = 100
@@ -41,8 +45,11 @@ def page(data: ReportData) -> str:
     body = element(
         "main",
         _headline(data),
+        books_section(data.balance),
         _flows(data, shown),
         findings_section(data),
+        repairs_section(data.repairs),
+        unchecked_section(data),
         _vanished(data),
         _times(data),
         _paths(data),
@@ -78,15 +85,7 @@ def _plain(figure: Any) -> Any:
 
 
 def _headline(data: ReportData) -> Html:
-    summary = data.summary
-    if summary.explained:
-        verdict = f"RabbitMQ delivered everything as the rules of {data.rules} predict"
-    else:
-        wrong = summary.differ + summary.unexplained
-        verdict = (
-            f"{plural(wrong, 'delivery', 'deliveries')} of {number(summary.deliveries)}"
-            f" {'is' if wrong == 1 else 'are'} not what the rules of {data.rules} predict"
-        )
+    summary, found = data.summary, headline(data.summary, data.rules, data.balance)
     counts = {name: getattr(summary, name) for name in VERDICTS}
     seen: list[Name] = [name for name in VERDICTS if counts[name]] or ["agree"]
     bar = join(element("i", style=f"flex:{counts[name]};background:var(--{name})") for name in seen)
@@ -105,8 +104,9 @@ def _headline(data: ReportData) -> Html:
             "header",
             element(
                 "div",
-                element("h1", verdict),
+                element("h1", found.text),
                 element("p", _about(data), class_="muted"),
+                element("ul", *(element("li", each) for each in found.more)) if found.more else "",
                 "" if summary.explained else element("p", _cause(data)),
             ),
             element("div", _share(data), element("small", "of deliveries agree"), class_="share"),
@@ -119,6 +119,7 @@ def _headline(data: ReportData) -> Html:
             class_="tiles",
         ),
         id="verdict",
+        class_=found.tone,
     )
 
 
@@ -137,7 +138,9 @@ def _cause(data: ReportData) -> Html:
 
 
 def _share(data: ReportData) -> str:
-    """Return the share of deliveries that agree; only if all do, it is 100 %."""
+    """Return the share of deliveries that agree; only if all do, it is 100 %, and without any there is none."""
+    if not data.summary.deliveries:
+        return "none"
     if data.summary.agree == data.summary.deliveries:
         return "100 %"
     return f"{data.summary.agreement_percent:.2f} %"
@@ -246,7 +249,7 @@ def _note_cut(kept: int, what: str) -> Html:
 def _vanished(data: ReportData) -> Html:
     """Return the losses that counts in the log suggest, and those that the settings allow."""
     several = several_vhosts(data)
-    rows = list(_seen_vanishing(data, several))
+    rows = [*_lost(data, several), *_seen_vanishing(data, several)]
     rows += [
         (
             _queue_name(loss.vhost, loss.queue, several and bool(loss.vhost)),
@@ -257,10 +260,19 @@ def _vanished(data: ReportData) -> Html:
     ]
     intro = (
         "A trace records publishes and deliveries. A dropped message leaves no line, so the log shows none of these"
-        " losses. Its counts and the definitions reveal them."
+        " losses. Its counts and the definitions reveal them: where a message was seen last, and what must have become"
+        " of it there."
     )
     found = table(["where", "what", "why"], rows) if rows else element("p", "Nothing points to a loss.")
     return section("Where messages can vanish", element("p", intro, class_="note"), found, id_="vanished")
+
+
+def _lost(data: ReportData, several: bool) -> Iterator[tuple[object, ...]]:
+    """Yield where messages were lost by the rules, though the log shows no more of it than that they were gone."""
+    for each in data.lost:
+        counts = [f"{number(each.lost)} lost"] if each.lost else []
+        counts += [f"{number(each.may_be_lost)} lost if they were rejected"] if each.may_be_lost else []
+        yield _queue_name(each.vhost, each.queue, several), ", ".join(counts), each.why
 
 
 def _seen_vanishing(data: ReportData, several: bool) -> Iterator[tuple[object, ...]]:
@@ -287,7 +299,8 @@ def _times(data: ReportData) -> Html:
     if not data.deaths:
         return section("When they died", element("p", "No dead letters in this log."), id_="times")
     note = (
-        "The time of a dead letter is that of the next delivery of the message, because the log has no other."
+        "A dead letter counts at the latest moment at which the message can have died: that of the next delivery, or"
+        " an earlier one by its TTL or x-death. hops.parquet has the earliest moment, too."
         " The upper part counts all dead letters by reason. The lower part has a row for each queue and reason,"
         " darker where there are more."
     )

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import msgspec
+
 from dlx.dead_lettering import DeadLetter
 from dlx.death_headers import QueueCrashError
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REASONS
@@ -19,8 +21,8 @@ from dlx.releases import Release
 from dlx.settings import AT_LEAST_ONCE
 from dlx.topology import Topology
 from simulator.replay.graph import with_stand_ins
-from simulator.replay.report.data import Loss
 
+NO_EXCHANGE = "no dead-letter exchange: dead messages are dropped"
 AUTOMATIC = (EXPIRED, MAXLEN, DELIVERY_LIMIT)
 """Deaths that need no consumer to reject."""
 KEYS_MAX = 5
@@ -31,6 +33,15 @@ LETTERS_MAX = 20
 """Dead letters that are followed at a time."""
 
 
+class Loss(msgspec.Struct, frozen=True):
+    """A queue whose settings make messages vanish when they die there for one of ``reasons``."""
+
+    vhost: str
+    queue: str
+    reasons: tuple[str, ...]
+    why: str
+
+
 def find_losses(topologies: Mapping[str | None, Topology], release: Release) -> tuple[Loss, ...]:
     """Return the queues that lose messages, by virtual host and name; a host without a name is ``""``."""
     found: list[Loss] = []
@@ -39,6 +50,15 @@ def find_losses(topologies: Mapping[str | None, Topology], release: Release) -> 
         for queue in sorted(topology.queues):
             found += (Loss(vhost or "", queue, reasons, why) for reasons, why in finder.of(queue))
     return tuple(found)
+
+
+def never_routed(flow: MessageFlow, queue: str) -> str | None:
+    """Say why no dead letter of the queue reaches any other, and what becomes of it; ``None`` when one may."""
+    why = flow.why_never_routed(queue)
+    if why is None:
+        return None
+    held = flow.settings(queue).dead_letter_strategy == AT_LEAST_ONCE
+    return f"{why}: {'dead letters wait in the queue' if held else 'dead letters are lost'}"
 
 
 class _Finder:
@@ -58,13 +78,11 @@ class _Finder:
         automatic = self._possible(queue, AUTOMATIC)
         if settings.dead_letter_exchange is None:
             if automatic:
-                yield automatic, "no dead-letter exchange: dead messages are dropped"
+                yield automatic, NO_EXCHANGE
             return
-        why = self._flow.why_never_routed(queue)
+        why = never_routed(self._flow, queue)
         if why is not None:
-            held = settings.dead_letter_strategy == AT_LEAST_ONCE
-            then = "dead letters wait in the queue" if held else "dead letters are lost"
-            yield self._possible(queue, REASONS), f"{why}: {then}"
+            yield self._possible(queue, REASONS), why
         elif automatic and (cycle := self._cycle(queue)) is not None:
             yield automatic, f"automatic cycle {' → '.join(cycle)}: the copy that closes it is dropped"
 

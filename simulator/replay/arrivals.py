@@ -1,0 +1,146 @@
+"""How many messages can have been in a queue with a length limit, by the publishes of the whole log.
+
+A death of ``maxlen`` needs more messages in its queue than the limit. One message does not
+tell how many others there were; so a first pass over all publishes counts, by second,
+what each can have put into such queues (``simulator.replay.entrants``). The kernel then
+asks for the number up to the moment of a death (``simulator.replay.lengths``).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dlx.message import PublishRefusedError
+from dlx.message_flow import MessageFlow
+from dlx.releases import Release
+from dlx.topology import Topology
+from simulator.replay.entrants import Entrant, Entrants
+from simulator.replay.explain import Explainer
+from simulator.replay.graph import headers_looked_at
+from simulator.replay.lengths import SECOND_US, Arrivals, QueueArrivals
+from simulator.replay.row_codec import CONTENT, SIGNATURE, looked_at
+from simulator.replay.signatures import Signatures
+
+Ints = npt.NDArray[np.int64]
+SIZE = "size_bytes"
+PUBLISHES = pa.schema([(SIGNATURE, pa.string()), (CONTENT, pa.string()), ("time_us", pa.int64()), (SIZE, pa.int64())])
+"""What the pass takes of each publish; ``SIZE`` is the length of the payload, as far as the log has it."""
+ARRIVALS = pa.schema(
+    [
+        ("vhost", pa.string()),
+        ("queue", pa.string()),
+        ("second", pa.int64()),
+        *((name, pa.float64()) for name in ("at_once", "later", "bytes_at_once", "bytes_later")),
+    ]
+)
+"""What it makes of them: the messages, and their bytes, that came into a queue in one second or may come in later."""
+
+
+class ArrivalsCounter:
+    """Counts what publishes can have put into queues with a length limit."""
+
+    def __init__(self, topologies: Mapping[str | None, Topology], rules: Release) -> None:
+        self._topologies = topologies
+        self._rules = rules
+        self._explainers: dict[str, tuple[Explainer, Entrants] | None] = {}
+        self._signatures = Signatures()
+
+    def count(self, publishes: pa.RecordBatch) -> pa.RecordBatch:
+        """Return ``ARRIVALS`` for a batch of ``PUBLISHES``."""
+        encoded = publishes.column(SIGNATURE).dictionary_encode()
+        numbers = self._signatures.numbers(encoded.dictionary.to_pylist())[
+            encoded.indices.to_numpy(zero_copy_only=False)
+        ]
+        contents = publishes.column(CONTENT).dictionary_encode()
+        kinds = np.stack([numbers, contents.indices.to_numpy(zero_copy_only=False)])
+        seconds = publishes.column("time_us").to_numpy() // SECOND_US
+        sizes = publishes.column(SIZE).fill_null(0).to_numpy(zero_copy_only=False)
+        several, kind = np.unique(kinds, axis=1, return_inverse=True)
+        texts = contents.dictionary.to_pylist()
+        found = []
+        for place, (number, content) in enumerate(several.T.tolist()):
+            vhost, entrants = self._entrants(number, texts[content])
+            if entrants:
+                rows = np.flatnonzero(kind.ravel() == place)
+                found += _by_second(vhost, entrants, seconds[rows], sizes[rows])
+        self._signatures.forget()
+        return pa.RecordBatch.from_pylist(found, schema=ARRIVALS)
+
+    def _entrants(self, number: int, content: str) -> tuple[str, tuple[Entrant, ...]]:
+        row = self._signatures.row(number)
+        both = self._of(row.vhost)
+        if both is None or not both[1].limited:
+            return row.vhost, ()
+        explainer, entrants = both
+        try:
+            roots = explainer.entries(row, looked_at(content, explainer.headers_looked_at))
+        except PublishRefusedError:
+            roots = ()
+        return row.vhost, entrants.of(roots, delayed=explainer.may_delay(row.visible.exchange))
+
+    def _of(self, vhost: str) -> tuple[Explainer, Entrants] | None:
+        if vhost not in self._explainers:
+            topology = self._topologies.get(vhost, self._topologies.get(None))
+            explainer = None if topology is None else Explainer(topology, self._rules)
+            self._explainers[vhost] = None if explainer is None else (explainer, Entrants(explainer.flow))
+        return self._explainers[vhost]
+
+
+def _by_second(vhost: str, entrants: Iterable[Entrant], seconds: Ints, sizes: Ints) -> list[dict[str, object]]:
+    several, place = np.unique(seconds, return_inverse=True)
+    counts, size = np.bincount(place), np.bincount(place, weights=sizes)
+    return [
+        {
+            "vhost": vhost,
+            "queue": entrant.queue,
+            "second": second,
+            "at_once": _times(count, entrant.at_once),
+            "later": _times(count, entrant.later),
+            "bytes_at_once": _times(total, entrant.at_once),
+            "bytes_later": _times(total, entrant.later),
+        }
+        for entrant in entrants
+        for second, count, total in zip(several.tolist(), counts.tolist(), size.tolist(), strict=True)
+    ]
+
+
+def _times(count: float, copies: float) -> float:
+    return count * copies if count and copies else 0.0
+
+
+def collected(counted: pa.Table) -> Arrivals:
+    """Return the arrivals from all rows of ``ARRIVALS``, whichever batches they come from."""
+    names = ("at_once", "later", "bytes_at_once", "bytes_later")
+    sums = counted.group_by(["vhost", "queue", "second"]).aggregate([(name, "sum") for name in names])
+    by_queue: defaultdict[tuple[str, str], list[list[float]]] = defaultdict(list)
+    for row in sums.sort_by("second").to_pylist():
+        by_queue[row["vhost"], row["queue"]].append([row["second"], *(row[f"{name}_sum"] for name in names)])
+    found: dict[tuple[str, str], QueueArrivals] = {}
+    for key, rows in by_queue.items():
+        seconds, *several = np.array(rows).T
+        found[key] = QueueArrivals(
+            seconds.astype(np.int64), *(np.concatenate(([0.0], np.cumsum(each))) for each in several)
+        )
+    return found
+
+
+def may_matter(topologies: Mapping[str | None, Topology], rules: Release) -> bool:
+    """Tell whether any queue of the definitions may drop messages because it is full."""
+    return any(Entrants(MessageFlow(topology, rules)).limited for topology in topologies.values())
+
+
+def limits_bytes(topologies: Mapping[str | None, Topology], rules: Release) -> bool:
+    """Tell whether any of these queues has a limit in bytes; if not, payloads need not be read."""
+    flows = [MessageFlow(topology, rules) for topology in topologies.values()]
+    limited = (flow.settings(queue) for flow in flows for queue in Entrants(flow).limited)
+    return any(settings.max_length_bytes is not None for settings in limited)
+
+
+def names_looked_at(topologies: Mapping[str | None, Topology]) -> bool:
+    """Tell whether routing depends on user headers in any virtual host; if not, contents need not be read."""
+    return any(headers_looked_at(topology) for topology in topologies.values())

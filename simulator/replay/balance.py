@@ -1,0 +1,293 @@
+"""Balances what the broker counted with what a replay reconstructed: each dead letter more needs a place to have died.
+
+A trace shows no death. The replay reconstructs those that a later delivery has in its
+history; the broker counts all of them. The difference, the residual, is named: by the
+queues that can do it, and by what the log shows of them. A residual beyond what the
+messages of the log can have done is unexplained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from dlx.deaths import EXPIRED, REASONS, REJECTED
+from dlx.global_counters import (
+    CONFIRMED,
+    COUNTED_AT_LEAST_ONCE,
+    COUNTED_AT_MOST_ONCE,
+    DISABLED,
+    Account,
+    account_of,
+    counted_strategy,
+)
+from dlx.message_flow import MessageFlow
+from dlx.releases import Release
+from dlx.topology import CLASSIC, QUORUM, Topology
+from simulator.capture.counters import CounterReadings
+from simulator.replay.graph import with_stand_ins
+from simulator.replay.log_counts import LogCounts, Place
+from simulator.replay.losses import NO_EXCHANGE, find_losses, never_routed
+
+UNKNOWN = "?"
+"""The type of a queue that the log names and the definitions lack."""
+
+
+class Suspect(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue in which messages may have died without a trace.
+
+    Attributes:
+        vhost, queue: its name.
+        most: how many messages of the log can have died there so, at most.
+        why: what becomes of its dead letters, in words.
+    """
+
+    vhost: str
+    queue: str
+    most: int
+    why: str
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One account of the books: the dead letters of one reason, queue type and strategy.
+
+    Attributes:
+        reason, queue_type, strategy: as in ``dlx.global_counters``.
+        counted: how many the broker counted.
+        reconstructed: how many the replay found behind the deliveries of the log.
+        residual: how many it did not find; negative: how many more it found.
+        suspects: the queues that can have done it.
+        unexplained: the part of the residual that nothing explains.
+    """
+
+    reason: str
+    queue_type: str
+    strategy: str
+    counted: int
+    reconstructed: int
+    residual: int
+    suspects: tuple[Suspect, ...] = ()
+    unexplained: int = 0
+
+    @property
+    def lost(self) -> bool:
+        """Whether what is not reconstructed is gone for certain: no dead letter was sent."""
+        return self.strategy == DISABLED
+
+
+class Balance(msgspec.Struct, frozen=True, kw_only=True):
+    """The books of one replay.
+
+    Attributes:
+        nodes: the nodes whose counters were read.
+        vhost: the virtual host that was captured.
+        entries: the accounts in which there is anything, losses first.
+        held: at-least-once dead letters that were counted, and not confirmed by the queues that they are for.
+        received, published: messages that the nodes received, and publishes that the log has.
+        cut: why the log lacks some of what was counted.
+        vhosts: other virtual hosts of the definitions, which the nodes count as well and the log does not show.
+        unexplained_deliveries: deliveries without explanation, whose deaths are not among the reconstructed.
+        ambiguous: deliveries with several explanations, of which the first one is counted.
+    """
+
+    nodes: tuple[str, ...]
+    vhost: str
+    entries: tuple[Entry, ...]
+    held: int = 0
+    received: int = 0
+    published: int = 0
+    cut: tuple[str, ...] = ()
+    vhosts: tuple[str, ...] = ()
+    unexplained_deliveries: int = 0
+    ambiguous: int = 0
+
+    @property
+    def lost(self) -> int:
+        """How many messages died without a dead letter."""
+        return sum(entry.residual - entry.unexplained for entry in self.entries if entry.lost and entry.residual > 0)
+
+    @property
+    def unexplained(self) -> int:
+        """How many dead letters nothing explains."""
+        return sum(entry.unexplained for entry in self.entries)
+
+
+def balance(
+    readings: CounterReadings, log: LogCounts, topologies: Mapping[str | None, Topology], release: Release
+) -> Balance:
+    """Return the books of a replay under the rules of ``release``.
+
+    Raises ``ValueError`` if a node was restarted between its readings.
+    """
+    risen = readings.counted()
+    counted = {account: count for series, count in risen.items() if (account := account_of(series))}
+    received = sum(count for series, count in risen.items() if series.name == "messages_received")
+    confirmed = sum(counted.pop(account) for account in list(counted) if account.reason == CONFIRMED)
+    queues = _Queues(topologies, release, log)
+    entries = _entries(counted, queues, cut=bool(readings.cut))
+    at_least_once = sum(count for account, count in counted.items() if account.strategy == COUNTED_AT_LEAST_ONCE)
+    known = {vhost for vhost in topologies if vhost is not None}
+    return Balance(
+        nodes=readings.names,
+        vhost=readings.vhost,
+        entries=tuple(sorted(entries, key=_rank)),
+        held=max(0, at_least_once - confirmed),
+        received=received,
+        published=log.published,
+        cut=readings.cut,
+        vhosts=tuple(sorted(known - log.vhosts)),
+        unexplained_deliveries=sum(log.unexplained.values()),
+        ambiguous=log.ambiguous,
+    )
+
+
+def _rank(entry: Entry) -> tuple[bool, int, int, str, str, str]:
+    """Losses first, then what was not seen again, then what balances."""
+    strategies = (DISABLED, COUNTED_AT_MOST_ONCE, COUNTED_AT_LEAST_ONCE)
+    strategy = strategies.index(entry.strategy) if entry.strategy in strategies else len(strategies)
+    return entry.residual == 0, strategy, -abs(entry.residual), entry.queue_type, entry.reason, entry.strategy
+
+
+def _entries(counted: Mapping[Account, int], queues: _Queues, *, cut: bool) -> Iterator[Entry]:
+    """Yield an entry for each account in which anything was counted or reconstructed."""
+    found = queues.reconstructed()
+    residual = {account: count - found.get(account, 0) for account, count in counted.items()}
+    residual |= {account: -count for account, count in found.items() if account not in counted}
+    unseen = {account: count for account, count in residual.items() if count > 0 and account.strategy != DISABLED}
+    for account, rest in residual.items():
+        if not counted.get(account) and not found.get(account):
+            continue
+        suspects = tuple(queues.suspects(account, unseen)) if rest > 0 else ()
+        named = rest if cut or account.queue_type not in (CLASSIC, QUORUM) else sum(each.most for each in suspects)
+        yield Entry(
+            reason=account.reason,
+            queue_type=account.queue_type,
+            strategy=account.strategy,
+            counted=counted.get(account, 0),
+            reconstructed=found.get(account, 0),
+            residual=rest,
+            suspects=suspects,
+            unexplained=max(0, rest - named) if rest > 0 else -rest,
+        )
+
+
+class _Queues:
+    """The queues of all virtual hosts, what is counted of them, and what the log shows."""
+
+    def __init__(self, topologies: Mapping[str | None, Topology], release: Release, log: LogCounts) -> None:
+        self._log = log
+        self._flows: dict[str, MessageFlow] = {}
+        vhosts = log.vhosts if None in topologies else {vhost for vhost in topologies if vhost is not None}
+        for vhost in sorted(vhosts):
+            topology = topologies.get(vhost) or topologies.get(None)
+            if topology is not None:
+                self._flows[vhost] = MessageFlow(with_stand_ins(topology), release)
+        losses = find_losses({vhost: flow.topology for vhost, flow in self._flows.items()}, release)
+        self._losses = {(each.vhost, each.queue, reason): each.why for each in losses for reason in each.reasons}
+
+    def reconstructed(self) -> dict[Account, int]:
+        """Return how many deaths the replay found, by account."""
+        found: dict[Account, int] = {}
+        for (vhost, queue, reason), count in self._log.deaths.items():
+            account = Account(reason, self._type(vhost, queue), self._strategies(vhost, queue)[-1])
+            found[account] = found.get(account, 0) + count
+        return found
+
+    def suspects(self, account: Account, unseen: Mapping[Account, int]) -> Iterator[Suspect]:
+        """Yield the queues that can have residuals in an account, those with the most messages first."""
+        places = {*self._log.arrived, *self._log.delivered}
+        places |= {(vhost, queue) for vhost, flow in self._flows.items() for queue in flow.topology.queues}
+        found = [self._suspect(place, account, unseen) for place in places]
+        yield from sorted(
+            (each for each in found if each is not None), key=lambda each: (-each.most, each.vhost, each.queue)
+        )
+
+    def _suspect(self, place: Place, account: Account, unseen: Mapping[Account, int]) -> Suspect | None:
+        vhost, queue = place
+        if not self._is_in(account, vhost, queue):
+            return None
+        most = self._most(place, account.reason, unseen)
+        why = self._why(vhost, queue, account)
+        return Suspect(vhost=vhost, queue=queue, most=most, why=why) if most > 0 else None
+
+    def _is_in(self, account: Account, vhost: str, queue: str) -> bool:
+        """Return whether deaths in the queue can be counted there; of an unknown queue nothing rules it out."""
+        kind = self._type(vhost, queue)
+        if kind == UNKNOWN:
+            return True
+        if kind != account.queue_type or account.strategy not in self._strategies(vhost, queue):
+            return False
+        expiring = bool(self._log.expiring.get((vhost, queue)))
+        return self._flows[vhost].why_impossible(queue, account.reason, has_expiration=expiring) is None
+
+    def _most(self, place: Place, reason: str, unseen: Mapping[Account, int]) -> int:
+        """Return how many messages of the log can have died in the queue without a trace, for that reason."""
+        log = self._log
+        came = log.arrived.get(place, 0) + log.unexplained.get(place, 0) + self._unseen_into(place, unseen)
+        left = came - sum(log.deaths.get((*place, each), 0) for each in REASONS)
+        if reason == REJECTED:
+            return min(left, log.delivered.get(place, 0) - log.deaths.get((*place, REJECTED), 0))
+        if reason == EXPIRED and not self._expires(place):
+            return min(left, log.expiring.get(place, 0))
+        return left
+
+    def _expires(self, place: Place) -> bool:
+        vhost, queue = place
+        return self._type(vhost, queue) == UNKNOWN or (
+            self._flows[vhost].why_impossible(queue, EXPIRED, has_expiration=False) is None
+        )
+
+    def _unseen_into(self, place: Place, unseen: Mapping[Account, int]) -> int:
+        """Return how many dead letters may have come into the queue that no delivery shows."""
+        vhost, queue = place
+        flow = self._flows.get(vhost)
+        if flow is None:
+            return 0
+        return sum(
+            count
+            for account, count in unseen.items()
+            if any(
+                self._is_in(account, vhost, source) and queue in flow.possible_targets(source)
+                for source in flow.topology.queues
+            )
+        )
+
+    def _type(self, vhost: str, queue: str) -> str:
+        flow = self._flows.get(vhost)
+        found = flow.topology.queues.get(queue) if flow is not None else None
+        return UNKNOWN if found is None else found.type
+
+    def _strategies(self, vhost: str, queue: str) -> tuple[str, ...]:
+        """Return the strategies under which deaths in the queue may be counted.
+
+        Exports may lack an internal exchange, so a dead-letter exchange that they lack may exist.
+        """
+        flow = self._flows.get(vhost)
+        if flow is None or queue not in flow.topology.queues:
+            return (UNKNOWN,)
+        settings = flow.settings(queue)
+        strategy = counted_strategy(settings, flow.topology.exchanges)
+        lacking = strategy == DISABLED and settings.dead_letter_exchange is not None
+        return (strategy, COUNTED_AT_MOST_ONCE) if lacking else (strategy,)
+
+    def _why(self, vhost: str, queue: str, account: Account) -> str:
+        """Say why the queue loses messages that die there so, or where their dead letters go."""
+        flow = self._flows.get(vhost)
+        if flow is None or queue not in flow.topology.queues:
+            return "the definitions do not have it"
+        exchange = flow.settings(queue).dead_letter_exchange
+        if exchange is None:
+            return NO_EXCHANGE
+        if exchange not in flow.topology.exchanges and account.strategy == COUNTED_AT_MOST_ONCE:
+            return f"dead-letter exchange '{exchange}' is not in the definitions, which may lack internal ones"
+        lost = never_routed(flow, queue) or self._losses.get((vhost, queue, account.reason))
+        return lost or _to(flow.possible_targets(queue), len(flow.topology.queues))
+
+
+def _to(targets: Iterable[str], queues: int) -> str:
+    names = sorted(targets)
+    if len(names) == queues and queues > 1:
+        return "its dead letters go where their routing key says"
+    shown = ", ".join(f"'{name}'" for name in names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return f"its dead letters go to {shown}" if shown else "its dead letters reach no queue"

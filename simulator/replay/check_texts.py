@@ -1,0 +1,72 @@
+"""Says in words what times and lengths refute or leave unchecked, with the queue and the setting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from dlx.message_flow import Hop
+from dlx.settings import MESSAGE_TTL, Settings
+from simulator.replay.lengths import limit_text
+from simulator.replay.times import HOPS_MARKED_MAX, TOO_EARLY, TOO_FEW, WRONG_TIME, Fault, HopMarks
+from simulator.replay.unchecked import Unchecked
+from simulator.replay.verdicts import Difference
+
+OWN_TTL = "expiration of the message"
+_MS_US = 1_000
+
+
+def difference(fault: Fault, hop: Hop | None, settings: Settings) -> Difference:
+    """Return the difference for a path that the times refute.
+
+    ``hop`` is the death that does not fit, ``None`` for the delivery; ``settings`` are those of its queue.
+    """
+    queue = settings.queue.name
+    if fault.kind == WRONG_TIME:
+        reason = "" if hop is None else f"{hop.reason} "
+        field = f"x-death time of {reason}in '{queue}'"
+        return Difference(field, f"{_moment(fault.asked)} or later", f"{_moment(fault.found)} or earlier")
+    if fault.kind == TOO_FEW:
+        what = "messages" if settings.max_length is not None else "bytes"
+        expected = f"more than {fault.asked:,} ({limit_text(settings)})"
+        return Difference(f"{what} in '{queue}'", expected, f"at most {fault.found:,}")
+    first, then = ("at least", "at most") if fault.kind == TOO_EARLY else ("at most", "at least")
+    expected = f"{first} {_ms(fault.asked)} ({_which(settings, fault.asked)})"
+    return Difference(f"time in '{queue}'", expected, f"{then} {_ms(max(fault.found, 0))}")
+
+
+def unchecked(
+    hops: tuple[Hop, ...], settings: dict[str, Settings], marks: HopMarks, tolerance_ms: float
+) -> Iterator[Unchecked]:
+    """Yield what is unchecked of a path: the deaths that have a mark, each with its setting."""
+    for place, hop in enumerate(hops):
+        bit, of_queue = 1 << min(place, HOPS_MARKED_MAX), settings[hop.queue]
+        if marks.untested & bit:
+            short = of_queue.message_ttl_ms is not None and of_queue.message_ttl_ms <= tolerance_ms
+            ttl = _ttl(of_queue) if short else OWN_TTL
+            yield Unchecked("message-ttl", hop.queue, f"{ttl}, not above the tolerance of {tolerance_ms:g} ms")
+        if marks.late & bit:
+            yield Unchecked("message-ttl", hop.queue, f"{_ttl(of_queue)}; it died later than that")
+        if marks.unfilled & bit:
+            why = f"{limit_text(of_queue)}; the log does not show so many messages there"
+            yield Unchecked("max-length", hop.queue, why)
+
+
+def _ttl(settings: Settings) -> str:
+    setting = settings.values.get(MESSAGE_TTL)
+    return OWN_TTL if setting is None else str(setting)
+
+
+def _which(settings: Settings, ttl_us: int) -> str:
+    """Return which of the two TTLs counted: that of the queue, unless the message had a smaller one."""
+    of_queue = settings.message_ttl_ms
+    return _ttl(settings) if of_queue is not None and of_queue * _MS_US == ttl_us else OWN_TTL
+
+
+def _ms(duration_us: int) -> str:
+    return f"{duration_us // _MS_US:,} ms"
+
+
+def _moment(time_us: int) -> str:
+    moment = datetime.fromtimestamp(time_us // _MS_US / 1000, UTC)
+    return moment.isoformat(sep=" ", timespec="milliseconds").replace("+00:00", " UTC")

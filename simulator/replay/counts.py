@@ -1,0 +1,108 @@
+"""Delivery counts against delivery limits, as far as a log shows them.
+
+A trace shows the counts that a quorum queue adds to a delivery, and no returns. A
+delivered message has not passed the limit; so no count is above it, except one that a
+dead letter brought along, which is held against the limit only at its next return.
+And a message that died of the limit was delivered before with the limit reached,
+unless its last delivery was lost on the way to its channel: that counts, and is not traced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from dlx.delivery_counts import COUNT_HEADERS, X_ACQUIRED_COUNT, X_DELIVERY_COUNT
+from dlx.field_values import plain
+from dlx.message_flow import MessageFlow
+from dlx.settings import DELIVERY_LIMIT
+from dlx.topology import QUORUM, STREAM
+from simulator.replay.differences import ABSENT
+from simulator.replay.states import X_STREAM_OFFSET, Row
+from simulator.replay.unchecked import Unchecked
+from simulator.replay.verdicts import Difference
+
+COUNT_MAX = 2**31
+_encode = msgspec.json.Encoder(order="deterministic", enc_hook=plain).encode
+
+
+class DeliveryCounts:
+    """Judges the delivery counts of one virtual host by the rules of one release."""
+
+    def __init__(self, flow: MessageFlow) -> None:
+        self._flow = flow
+        self._rules = flow.release
+
+    def may_carry(self, queue: str) -> bool:
+        """Tell whether a dead letter of that queue may bring its count of failed deliveries along."""
+        carried = self._rules.delivery_count_carried
+        return carried == "from all queues" or (carried == "from quorum queues" and self._is_quorum(queue))
+
+    def reached(self, row: Row, *, may_carry: bool) -> int:
+        """Return the count that the delivery limit reads, as a delivery shows it; 0 before any return.
+
+        Where the limit counts returns, a count that a dead letter may have brought along says nothing of them.
+        """
+        count = row.of_delivery.get(X_DELIVERY_COUNT)
+        unsure = may_carry and self._rules.quorum_delivery_limit_counts == "returns"
+        return count if isinstance(count, int) and not unsure else 0
+
+    def differences(self, row: Row, client: Mapping[str, Any], *, may_carry: bool) -> list[Difference]:
+        """Return a difference for each count shown that no number of returns explains.
+
+        ``client`` are the headers of the message itself. ``may_carry``: a dead letter may
+        have brought its count into this queue.
+        """
+        queue = row.queue or ""
+        is_stream = self._flow.topology.queues[queue].type == STREAM
+        found = []
+        for name in (*COUNT_HEADERS, X_STREAM_OFFSET):
+            seen, own = row.of_delivery.get(name), client.get(name)
+            if seen == own or (is_stream and name == X_STREAM_OFFSET):
+                continue
+            allowed = self._allowed(row, name, may_carry=may_carry) if isinstance(seen, int) else range(0)
+            if seen not in allowed:
+                found.append(Difference(name, self._expected(queue, name, own, allowed), _json(seen)))
+        return found
+
+    def _allowed(self, row: Row, name: str, *, may_carry: bool) -> range:
+        """Return the values that the queue may show."""
+        queue, rules = row.queue or "", self._rules
+        if not self._is_quorum(queue) or name == X_STREAM_OFFSET:
+            return range(0)
+        if name == X_ACQUIRED_COUNT and not rules.quorum_acquired_count_header:
+            return range(0)
+        most = COUNT_MAX
+        if name == X_DELIVERY_COUNT and not may_carry:
+            limit, acquired = self._flow.settings(queue).delivery_limit, row.of_delivery.get(X_ACQUIRED_COUNT)
+            most = most if limit is None else limit
+            # Failed deliveries are some of all returns.
+            most = min(most, acquired) if isinstance(acquired, int) else most
+        return range(0 if rules.quorum_count_on_first_get else 1, most + 1)
+
+    def _expected(self, queue: str, name: str, own: Any, allowed: range) -> str:
+        setting = self._flow.settings(queue).values.get(DELIVERY_LIMIT)
+        by = "" if setting is None or name != X_DELIVERY_COUNT else f" ({setting} in '{queue}')"
+        return f"{allowed[0]} to {allowed[-1]}{by}" if allowed else f"{_json(own)}{by}"
+
+    def why_unproved(self, queue: str, reached: int | None) -> Unchecked | None:
+        """Tell what is unchecked of a death by the delivery limit; ``None`` if the log shows the limit reached.
+
+        ``reached`` is the count that the last delivery before the death showed, ``None`` if none was seen.
+        """
+        settings = self._flow.settings(queue)
+        limit = settings.delivery_limit
+        if limit is None or (reached is not None and reached >= limit):
+            return None
+        shown = "no delivery of it" if reached is None else f"deliveries of it up to a count of {reached}"
+        return Unchecked("delivery-limit", queue, f"{settings.values[DELIVERY_LIMIT]}; the log shows {shown}")
+
+    def _is_quorum(self, queue: str) -> bool:
+        found = self._flow.topology.queues.get(queue)
+        return found is not None and found.type == QUORUM
+
+
+def _json(value: Any) -> str:
+    return ABSENT if value is None else _encode(value).decode()

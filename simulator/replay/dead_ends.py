@@ -1,0 +1,77 @@
+"""Finds where a message is lost: in a queue that dead-letters, but whose dead letter reaches no queue.
+
+A log cannot show a loss. It shows where a message was last seen; the rules say what must
+have become of it there. One that waits in such a queue expires and is gone. One that was
+delivered is gone if it was rejected, and only a recorded consumer tells whether it was.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dlx.deaths import EXPIRED, REJECTED
+from dlx.message_flow import MessageFlow, State
+from dlx.settings import expires_messages
+
+LOSING = ("unroutable", "dead-letter exchange missing", "cycle")
+"""Outcomes of a dead letter that lose it, where no copy of it arrives. (Held ones wait.)"""
+HOPS_MAX = 10
+"""Deaths by expiry in a row that are followed."""
+
+
+class DeadEnd(NamedTuple):
+    """A way in which a message is lost.
+
+    Attributes:
+        queue: where it dies for the last time.
+        why: the rule by which its dead letter reaches no queue.
+        after_ms: how long after it was seen, at the earliest, it is gone.
+        certain: whether it is gone then; otherwise only if it was rejected, or once it has expired.
+    """
+
+    queue: str
+    why: str
+    after_ms: int
+    certain: bool
+
+
+class DeadEnds:
+    """Finds the dead ends of one virtual host under one release."""
+
+    def __init__(self, flow: MessageFlow) -> None:
+        self._flow = flow
+        self._known: dict[tuple[int, str], tuple[DeadEnd, ...]] = {}
+
+    def waiting(self, state: State) -> tuple[DeadEnd, ...]:
+        """Return the dead ends of a message that nobody takes from its queue."""
+        return self._remembered(state, EXPIRED)
+
+    def rejected(self, state: State) -> tuple[DeadEnd, ...]:
+        """Return the dead ends of a message that a consumer rejects."""
+        return self._remembered(state, REJECTED)
+
+    def delivered(self, state: State) -> tuple[DeadEnd, ...]:
+        """Return the dead ends of a message that was delivered, if nobody knows what the consumer did."""
+        found = (*self.rejected(state), *self.waiting(state))
+        return tuple(dict.fromkeys(each._replace(certain=False) for each in found))
+
+    def _remembered(self, state: State, reason: str) -> tuple[DeadEnd, ...]:
+        key = state.number, reason
+        if key not in self._known:
+            self._known[key] = tuple(self._following(state, reason, 0, True, HOPS_MAX))
+        return self._known[key]
+
+    def _following(self, state: State, reason: str, after_ms: int, certain: bool, hops: int) -> list[DeadEnd]:
+        flow, settings = self._flow, self._flow.settings(state.queue)
+        if flow.why_not(state, reason) is not None or not settings.dead_letters:
+            return []
+        if reason == EXPIRED:
+            own = state.message.expiration is not None and expires_messages(settings.queue.type, flow.release)
+            certain &= not own and settings.message_ttl_ms is not None
+            after_ms += settings.message_ttl_ms or 0
+        led = flow.hops(state, reason)
+        if led:
+            onward = (self._following(each, EXPIRED, after_ms, certain, hops - 1) for _, each in led if hops)
+            return [end for ends in onward for end in ends]
+        copies = [copy for copy in flow.copies(state, reason) if copy.outcome in LOSING]
+        return [DeadEnd(state.queue, str(copy.rule), after_ms, certain) for copy in copies[:1]]

@@ -1,0 +1,75 @@
+"""The first thing that a replay says: whether the log and the rules agree, and how far that goes.
+
+It is one for the report and the terminal. It is good only where every delivery agrees,
+nothing is unchecked, messages died, and none was lost.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from simulator.replay.balance import Balance
+from simulator.replay.summary import Summary
+
+Tone = Literal["good", "open", "bad"]
+
+
+class Headline(NamedTuple):
+    """What a replay found, in one sentence, its tone, and what else there is to know."""
+
+    tone: Tone
+    text: str
+    more: tuple[str, ...] = ()
+
+
+def headline(summary: Summary, rules: str, balance: Balance | None = None) -> Headline:
+    """Return the headline of a replay under the rules of a release.
+
+    ``balance`` is that of the broker's own counters, where they were given.
+    """
+    if not summary.explained:
+        wrong = summary.differ + summary.unexplained
+        are = "is" if wrong == 1 else "are"
+        text = f"{_number(wrong, 'delivery', 'deliveries')} of {summary.deliveries:,} {are} not what"
+        return Headline("bad", f"{text} the rules of {rules} predict", tuple(_open(summary, balance)))
+    remarks = _open(summary, balance)
+    if balance is not None and balance.unexplained:
+        text = f"The broker counted {_number(balance.unexplained, 'dead letter', 'dead letters')}"
+        return Headline("bad", f"{text} that nothing in the log explains", tuple(remarks))
+    if not summary.deliveries or not summary.dead_letters:
+        return Headline("open", remarks[0], tuple(remarks[1:]))
+    text = f"RabbitMQ delivered everything as the rules of {rules} predict"
+    if not remarks:
+        return Headline("good", text)
+    if summary.lost or summary.may_be_lost or (balance is not None and balance.lost):
+        return Headline("open", remarks[0], (f"{text}.", *remarks[1:]))
+    return Headline("open", f"{text}, as far as it was checked", tuple(remarks))
+
+
+def _open(summary: Summary, balance: Balance | None) -> list[str]:
+    """Return what is not good or not known, the most important first."""
+    found = []
+    if not summary.deliveries:
+        found.append("The log has no delivery: it proves nothing")
+    elif not summary.dead_letters:
+        found.append("No message died in this log: it proves nothing about dead letters")
+    if summary.lost:
+        were = "was" if summary.lost == 1 else "were"
+        found.append(f"{_number(summary.lost, 'message', 'messages')} {were} lost: their dead letters reached no queue")
+    if balance is not None and balance.lost:
+        dead = _number(balance.lost, "message", "messages")
+        found.append(f"{dead} died without a dead letter, as the broker counted")
+    if summary.may_be_lost:
+        found.append(
+            f"{_number(summary.may_be_lost, 'message', 'messages')} may be lost:"
+            " if they were rejected, their dead letters reached no queue"
+        )
+    for what, count in summary.unchecked.items():
+        found.append(f"{what} was not checked in {_number(count, 'delivery', 'deliveries')}")
+    if summary.broken_lines:
+        found.append(f"{_number(summary.broken_lines, 'line', 'lines')} of the log could not be read")
+    return found
+
+
+def _number(count: int, one: str, several: str) -> str:
+    return f"{count:,} {one if count == 1 else several}"

@@ -1,0 +1,123 @@
+"""Counts, queue by queue, what a replayed log shows: copies that came in, deliveries, and deaths reconstructed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from simulator.events import Event
+from simulator.replay.summary import hops
+
+Place = tuple[str, str]
+"""A queue, by virtual host and name."""
+
+
+class LogCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a replayed log shows of each queue.
+
+    Attributes:
+        published: how many publishes the log has.
+        arrived: copies that publishes and dead letters put into a queue.
+        expiring: copies that publishes put into a queue with an expiration of their own.
+        delivered: deliveries from a queue.
+        deaths: deaths in a queue, by reason, that the replay reconstructed.
+        unexplained: deliveries from a queue that the replay does not explain.
+        ambiguous: deliveries with several explanations; ``deaths`` are those of the first.
+        vhosts: the virtual hosts that the log names.
+    """
+
+    published: int = 0
+    arrived: Mapping[Place, int] = {}
+    expiring: Mapping[Place, int] = {}
+    delivered: Mapping[Place, int] = {}
+    deaths: Mapping[tuple[str, str, str], int] = {}
+    unexplained: Mapping[Place, int] = {}
+    ambiguous: int = 0
+    vhosts: frozenset[str] = frozenset()
+
+
+def log_counts(replayed: DataFrame, captured: DataFrame) -> LogCounts:
+    """Count with Spark; ``captured`` are the rows of which ``replayed`` is the replay."""
+    publishes = captured.where(F.col("event") == Event.PUBLISHED)
+    routed = publishes.select("vhost", "expiration", F.explode("routed_queues").alias("queue"))
+    by_queue = routed.groupBy("vhost", "queue").agg(_count(), F.count("expiration").alias("expiring"))
+    by_verdict = replayed.groupBy("vhost", "queue", "event", "verdict").agg(_count())
+    by_death = (
+        hops(replayed).groupBy("vhost", "queue", "reason", "to_queue").agg(_count(), _count_if("first_copy", "deaths"))
+    )
+    return _added_up(*(each.toArrow().to_pylist() for each in (by_queue, by_verdict, by_death)))
+
+
+def log_counts_of_tables(replayed: pa.Table, captured: Iterable[pa.RecordBatch]) -> LogCounts:
+    """Count in this process, for logs that fit into memory."""
+    routed: Counter[tuple[Any, ...]] = Counter()
+    expiring: Counter[tuple[Any, ...]] = Counter()
+    for batch in captured:
+        for row in batch.select(["event", "vhost", "expiration", "routed_queues"]).to_pylist():
+            for queue in row["routed_queues"] or () if row["event"] == Event.PUBLISHED else ():
+                routed[row["vhost"], queue] += 1
+                expiring[row["vhost"], queue] += row["expiration"] is not None
+    verdicts: Counter[tuple[Any, ...]] = Counter()
+    copies: Counter[tuple[Any, ...]] = Counter()
+    deaths: Counter[tuple[Any, ...]] = Counter()
+    for row in replayed.select(["vhost", "queue", "event", "verdict", "hops", "new_hops", "new_deaths"]).to_pylist():
+        verdicts[row["vhost"], row["queue"], row["event"], row["verdict"]] += 1
+        for step, hop in enumerate((row["hops"] or [])[-row["new_hops"] :] if row["new_hops"] else ()):
+            death = row["vhost"], hop["queue"], hop["reason"], hop["to_queue"]
+            copies[death] += 1
+            deaths[death] += step > 0 or row["new_deaths"] == row["new_hops"]
+    return _added_up(
+        _rows(("vhost", "queue"), routed, expiring=expiring),
+        _rows(("vhost", "queue", "event", "verdict"), verdicts),
+        _rows(("vhost", "queue", "reason", "to_queue"), copies, deaths=deaths),
+    )
+
+
+def _rows(names: tuple[str, ...], counts: Counter[Any], **more: Counter[Any]) -> list[dict[str, Any]]:
+    """Return counts as the rows of a ``groupBy``."""
+    return [
+        dict(zip((*names, "count", *more), (*key, count, *(other[key] for other in more.values())), strict=True))
+        for key, count in counts.items()
+    ]
+
+
+def _added_up(
+    by_queue: list[dict[str, Any]], by_verdict: list[dict[str, Any]], by_death: list[dict[str, Any]]
+) -> LogCounts:
+    arrived: Counter[Place] = Counter()
+    delivered: Counter[Place] = Counter()
+    deaths: Counter[tuple[str, str, str]] = Counter()
+    unexplained: Counter[Place] = Counter()
+    for row in by_queue:
+        arrived[row["vhost"], row["queue"]] += row["count"]
+    for row in by_death:
+        arrived[row["vhost"], row["to_queue"]] += row["count"]
+        deaths[row["vhost"], row["queue"], row["reason"]] += row["deaths"]
+    deliveries = [row for row in by_verdict if row["event"] == Event.DELIVERED]
+    for row in deliveries:
+        delivered[row["vhost"], row["queue"]] += row["count"]
+        unexplained[row["vhost"], row["queue"]] += row["count"] * (row["verdict"] == "unexplained")
+    return LogCounts(
+        published=sum(row["count"] for row in by_verdict if row["event"] == Event.PUBLISHED),
+        arrived=arrived,
+        expiring={(row["vhost"], row["queue"]): row["expiring"] for row in by_queue},
+        delivered=delivered,
+        deaths=deaths,
+        unexplained=+unexplained,
+        ambiguous=sum(row["count"] for row in deliveries if row["verdict"] == "ambiguous"),
+        vhosts=frozenset(row["vhost"] for row in by_verdict),
+    )
+
+
+def _count() -> Any:
+    return F.count(F.lit(1)).alias("count")
+
+
+def _count_if(column: str, name: str) -> Any:
+    return F.count_if(column).alias(name)

@@ -1,0 +1,163 @@
+"""What a replay has worked out: signatures, verdicts and sequences by number, and the explainer of each virtual host.
+
+All of it is remembered from batch to batch, and worked out again when there is too much of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from dlx.message_flow import MessageFlow
+from dlx.releases import Release
+from dlx.topology import Topology
+from simulator.events import Event
+from simulator.replay import check_texts
+from simulator.replay.assumptions import Assumptions
+from simulator.replay.attribution import AttributingLineage
+from simulator.replay.dead_ends import DeadEnd
+from simulator.replay.explain import Explainer
+from simulator.replay.lengths import Arrivals
+from simulator.replay.message_rows import Fits, Lineage, Step, always
+from simulator.replay.path_times import UNKNOWN
+from simulator.replay.signatures import Signatures
+from simulator.replay.times import Clock, Fault, HopMarks
+from simulator.replay.verdicts import Verdict
+
+T = TypeVar("T")
+REMEMBERED_MAX = 200_000
+"""How many sequences, templates and states are kept; beyond that they are worked out again."""
+NO_VERDICT = -1
+"""The number of what is no verdict: rows that are no deliveries have none."""
+
+
+class Numbered(Generic[T]):
+    """Values by number; equal ones have the same."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[T, int] = {}
+        self.values: list[T] = []
+
+    def number(self, value: T) -> int:
+        """Return the number of a value; a new one gets the next."""
+        number = self._numbers.get(value)
+        if number is None:
+            number = self._numbers[value] = len(self.values)
+            self.values.append(value)
+        return number
+
+
+class Memory:
+    """What has been worked out for one log under the rules of one release.
+
+    Attributes:
+        signatures: the signatures and their templates.
+        clock: judges the times of rows.
+        dead_ends: the ways in which messages may be lost; 0 is none.
+        remembered: by sequence of rows the numbers of their verdicts, of what they ask of the times, and of their
+            dead ends.
+    """
+
+    def __init__(
+        self,
+        topologies: Mapping[str | None, Topology],
+        rules: Release,
+        captured_on: Release | None,
+        assumptions: Assumptions,
+        arrivals: Arrivals,
+    ) -> None:
+        self._topologies = topologies
+        self._rules = rules
+        self._captured_on = captured_on
+        self._assumptions = assumptions
+        self._arrivals = arrivals
+        self._begin()
+
+    def _begin(self) -> None:
+        self._explainers: dict[str, Explainer] = {}
+        self._verdicts: Numbered[Verdict] = Numbered()
+        self._marked: dict[tuple[int, str, HopMarks], int] = {}
+        self.dead_ends: Numbered[tuple[DeadEnd, ...]] = Numbered()
+        self.dead_ends.number(())  # 0
+        self.signatures = Signatures()
+        self.clock = Clock(self._assumptions, self._arrivals)
+        self.remembered: dict[bytes, npt.NDArray[np.int32]] = {}
+
+    def forget(self) -> None:
+        """Keep memory bounded on logs in which little repeats."""
+        states = sum(explainer.size for explainer in self._explainers.values())
+        most = max(states, len(self._verdicts.values), self.signatures.template_count, self.clock.size)
+        if most > REMEMBERED_MAX:
+            self._begin()
+        self.signatures.forget()
+
+    def explainer(self, vhost: str) -> Explainer | None:
+        """Return the explainer of a virtual host, ``None`` if the definitions do not have it."""
+        if vhost not in self._explainers:
+            topology = self._topologies.get(vhost, self._topologies.get(None))
+            if topology is None:
+                return None
+            self._explainers[vhost] = Explainer(topology, self._rules)
+        return self._explainers[vhost]
+
+    def headers_looked_at(self, vhost: str) -> frozenset[str]:
+        """Return the user headers that exchanges of the virtual host compare."""
+        explainer = self.explainer(vhost)
+        return frozenset() if explainer is None else explainer.headers_looked_at
+
+    def lineage(self, vhost: str) -> Lineage | None:
+        """Return the beginning of a message in that virtual host, ``None`` if the definitions do not have it."""
+        explainer = self.explainer(vhost)
+        return None if explainer is None else AttributingLineage(explainer, self._captured_on)
+
+    def step(
+        self, lineage: Lineage | None, number: int, content: str, headers: Mapping[str, Any], fits: Fits = always
+    ) -> Step:
+        """Take the next row of a message."""
+        row = self.signatures.row(number)
+        if lineage is not None:
+            return lineage.step(row, content, headers, fits)
+        if row.event != Event.DELIVERED:
+            return Step(None, UNKNOWN)
+        return Step(Verdict("unexplained", f"virtual host '{row.vhost}' is not in the definitions"), UNKNOWN)
+
+    # -- verdicts ----------------------------------------------------------------
+
+    def number(self, verdict: Verdict | None) -> int:
+        """Return the verdict's number; equal verdicts have the same, and none has ``NO_VERDICT``."""
+        return NO_VERDICT if verdict is None else self._verdicts.number(verdict)
+
+    def verdict(self, number: int) -> Verdict | None:
+        """Return the verdict with that number, ``None`` for ``NO_VERDICT``."""
+        return None if number < 0 else self._verdicts.values[number]
+
+    def marked(self, number: int, vhost: str, marks: HopMarks) -> int:
+        """Return the number of the verdict with what is unchecked of the hops that have marks."""
+        key = number, vhost, marks
+        if key not in self._marked:
+            verdict = self._verdicts.values[number]
+            settings = {hop.queue: self._flow(vhost).settings(hop.queue) for hop in verdict.hops}
+            found = check_texts.unchecked(verdict.hops, settings, marks, self._assumptions.tolerance_ms)
+            unchecked = tuple(dict.fromkeys((*verdict.unchecked, *found)))
+            self._marked[key] = self.number(msgspec.structs.replace(verdict, unchecked=unchecked))
+        return self._marked[key]
+
+    def refuted(self, number: int, vhost: str, queue: str, fault: Fault) -> int:
+        """Return the number of the verdict on a delivery all paths to which the times refute.
+
+        ``queue`` is where it was delivered from.
+        """
+        verdict = self._verdicts.values[number]
+        hop = verdict.hops[fault.place] if fault.place < len(verdict.hops) else None
+        settings = self._flow(vhost).settings(queue if hop is None else hop.queue)
+        found = check_texts.difference(fault, hop, settings)
+        return self.number(msgspec.structs.replace(verdict, name="differ", alternatives=(), differences=(found,)))
+
+    def _flow(self, vhost: str) -> MessageFlow:
+        explainer = self.explainer(vhost)
+        assert explainer is not None, "it has given verdicts"
+        return explainer.flow

@@ -1,0 +1,53 @@
+"""Makes the columns that a replay adds to the rows: each delivery with its verdict, and the times of its deaths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from simulator.replay.dead_ends import DeadEnd
+from simulator.replay.row_times import Bounds
+from simulator.replay.schema import DEAD_END, TIMED_HOP, VERDICT, as_struct
+from simulator.replay.verdicts import Verdict
+
+
+def verdict_columns(
+    verdicts: Sequence[Verdict | None], number: npt.NDArray[np.int64], bounds: Bounds
+) -> dict[str, Any]:
+    """Return the columns of ``schema.VERDICT``, and the hops with their bounds.
+
+    ``number`` says which of the verdicts each row has; rows without one have null in all columns.
+    """
+    found = pa.array([None if verdict is None else as_struct(verdict) for verdict in verdicts], VERDICT)
+    taken = found.take(pa.array(number))
+    # flatten, not field: a row without a verdict has null in all of its columns.
+    columns = dict(zip((field.name for field in found.type), taken.flatten(), strict=True))
+    columns["hops"] = _timed_hops(found.field("hops"), number, bounds, np.array([each is None for each in verdicts]))
+    return columns
+
+
+def _timed_hops(hops: Any, number: npt.NDArray[np.int64], bounds: Bounds, missing: npt.NDArray[np.bool_]) -> Any:
+    start = bounds.start
+    counts = np.diff(start)
+    first = hops.offsets.to_numpy()[:-1][number]
+    at = np.repeat(first - start[:-1], counts) + np.arange(start[-1])
+    names = hops.values.take(pa.array(at)).flatten()
+    moments = [_moments(bounds.earliest_us), _moments(bounds.latest_us)]
+    values = pa.StructArray.from_arrays([*names, *moments], fields=list(TIMED_HOP))
+    return pa.ListArray.from_arrays(pa.array(start, pa.int32()), values, mask=pa.array(missing[number]))
+
+
+def _moments(time_us: npt.NDArray[np.int64]) -> Any:
+    """Return times in microseconds since 1970; null where nothing is known."""
+    return pa.array(time_us, pa.int64(), mask=time_us < 0)
+
+
+def dead_end_column(values: Sequence[tuple[DeadEnd, ...]], number: npt.NDArray[np.int32]) -> Any:
+    """Return the column of dead ends. ``number`` says which of the values each row has."""
+    used, index = np.unique(number, return_inverse=True)
+    found = [[end._asdict() for end in values[each]] for each in used.tolist()]
+    return pa.array(found, pa.list_(DEAD_END)).take(pa.array(index))

@@ -1,0 +1,129 @@
+"""What a path asks of the times of a message, as data: the same for all messages with the same sequence of rows.
+
+The search finds a path once for each sequence of signatures, which have no times.
+``PathTimes`` says from which row the path starts, and for each hop which TTL must have
+passed, and which queue must have been full; ``simulator.replay.times`` holds that
+against the times of each message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from dlx.deaths import EXPIRED, MAXLEN
+from dlx.message_flow import Hop, MessageFlow
+from dlx.settings import AT_LEAST_ONCE, expires_messages
+from dlx.topology import CLASSIC, QUORUM
+from simulator.replay.graph import Found
+from simulator.replay.lengths import LengthLimit, length_limit
+from simulator.replay.sources import Source
+from simulator.replay.states import Row
+
+NO_TTL = -1
+NO_TIME = -1
+
+
+class HopTimes(NamedTuple):
+    """What one death asks of the times.
+
+    Attributes:
+        expired: whether the message died of its TTL.
+        ttl_ms: the TTL of the queue, or ``NO_TTL``.
+        own_ttl: whether the expiration of the message itself counts, too.
+        time_index: the entry of the delivered ``x-death`` that has the time of this death, or ``NO_TIME``.
+        held: whether the dead letter may have come into the next queue long after the death.
+        limit: the length limit that the queue was over, if the message was dropped for that.
+    """
+
+    expired: bool = False
+    ttl_ms: int = NO_TTL
+    own_ttl: bool = False
+    time_index: int = NO_TIME
+    held: bool = False
+    limit: LengthLimit | None = None
+
+
+class PathTimes(NamedTuple):
+    """What the explanation of one row asks of the times of its message, and what the row itself tells.
+
+    Attributes:
+        source: how many rows before this one the state was last seen from which the path starts; 0: none is known.
+        earlier: how many rows before this one the same was seen the last time; 0: never.
+        hops: the deaths on the path.
+        last: the TTL in the queue that it was delivered from. A message is not delivered after it.
+        judged: whether times can refute the path. Where it is not sure of itself, they only bound its deaths.
+        refuted: whether they have refuted this path and all others; the verdict is to say so.
+        held: whether a publish may come into its queues long after it was traced.
+    """
+
+    source: int = 0
+    earlier: int = 0
+    hops: tuple[HopTimes, ...] = ()
+    last: HopTimes = HopTimes()
+    judged: bool = True
+    refuted: bool = False
+    held: bool = False
+
+
+UNKNOWN = PathTimes(judged=False)
+"""Nothing is known of where a delivery comes from."""
+
+
+def hop_times(
+    flow: MessageFlow, delaying: frozenset[str], source: Source, hops: tuple[Hop, ...], row: Row
+) -> tuple[HopTimes, ...]:
+    """Return what the deaths of a path from that source to a delivery ask of the times.
+
+    ``delaying`` are exchanges that may keep a message.
+    """
+    x_death = row.visible.x_death
+    died = dict(source.roots[0].counts) if source.roots else {}
+    own = bool(source.roots) and source.roots[0].message.expiration is not None
+    places = {} if x_death is None else _places(x_death)
+    found = []
+    for hop in hops:
+        settings, kind = flow.settings(hop.queue), (hop.queue, hop.reason)
+        expired = hop.reason == EXPIRED
+        own_ttl = own and expires_messages(settings.queue.type, flow.release)
+        ttl_ms = settings.message_ttl_ms
+        held = settings.dead_letter_strategy == AT_LEAST_ONCE or hop.exchange in delaying
+        # x-death has the time of the first death of a kind.
+        time_index = NO_TIME if died.get(kind) else places.get(kind, NO_TIME)
+        limit = length_limit(settings, row.vhost) if hop.reason == MAXLEN else None
+        found.append(HopTimes(expired, NO_TTL if ttl_ms is None else ttl_ms, own_ttl, time_index, held, limit))
+        died[kind] = 1
+        own = False  # a dead letter has no expiration
+    return tuple(found)
+
+
+def last_times(flow: MessageFlow, found: Found) -> HopTimes:
+    """Return the TTL of the state that a path ends in, if its queue delivers nothing that is past it.
+
+    A classic queue with priorities may: a message that overtakes others does not set its timer.
+    """
+    settings = flow.settings(found.state.queue)
+    queue = settings.queue
+    if queue.type not in (CLASSIC, QUORUM) or (queue.type == CLASSIC and "x-max-priority" in queue.arguments):
+        return HopTimes()
+    own_ttl = found.state.message.expiration is not None and expires_messages(queue.type, flow.release)
+    ttl_ms = settings.message_ttl_ms
+    return HopTimes(ttl_ms=NO_TTL if ttl_ms is None else ttl_ms, own_ttl=own_ttl)
+
+
+@lru_cache(maxsize=10_000)
+def _places(x_death: str) -> Mapping[tuple[str, str], int]:
+    """Return where the entry for each kind of death stands, if there is only one."""
+    entries = msgspec.json.decode(x_death)
+    kinds = [
+        (entry.get("queue"), entry.get("reason")) if isinstance(entry, dict) else None
+        for entry in (entries if isinstance(entries, list) else ())
+    ]
+    return {
+        (str(kind[0]), str(kind[1])): place
+        for place, kind in enumerate(kinds)
+        if kind is not None and kinds.count(kind) == 1
+    }

@@ -1,0 +1,401 @@
+"""Holds what paths ask of the times against the times of the messages, for many rows at once.
+
+Every state of a message has a *stay* in its queue: it came in between two moments, and
+was seen at a third. A path carries the bounds from its source over each death to the
+delivery: a death by expiry is a TTL later than the entry, a death that ``x-death`` has
+the time of lies in that second, and all deaths lie before the delivery. Bounds that cross
+by more than the tolerance refute the path.
+
+Rows are late, never early: the broker writes a trace after the fact. All is arithmetic on
+columns; row by row only where a path is refuted.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.replay.assumptions import Assumptions
+from simulator.replay.lengths import SECOND_US, Arrivals, LengthLimit, arrived
+from simulator.replay.path_times import NO_TIME, NO_TTL, HopTimes, PathTimes
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+NEVER_US = -(2**60)
+FOREVER_US = 2**60
+"""A bound that nothing is known of."""
+_MS_US = 1_000
+NO_LIMIT = -1
+HOPS_MARKED_MAX = 62
+"""Hops of one path of which each can be marked as unchecked; those behind share the last mark."""
+
+NO_FAULT, TOO_EARLY, WRONG_TIME, TOO_LATE, TOO_FEW = range(5)
+"""What refutes a path: a death before its TTL, one at a time that does not fit, a delivery after the TTL, or a death
+by a length limit that the queue was not over."""
+
+
+class Stays(NamedTuple):
+    """When messages came into their queues, between ``from_us`` and ``by_us``, and when each was seen there first."""
+
+    from_us: Ints
+    by_us: Ints
+    seen_us: Ints
+
+    def at(self, rows: Ints) -> Stays:
+        """Return the stays of these rows."""
+        return Stays(*(each[rows] for each in self))
+
+    def put(self, rows: Ints, stays: Stays) -> None:
+        """Set the stays of these rows."""
+        for own, given in zip(self, stays, strict=True):
+            own[rows] = given
+
+
+class Facts(NamedTuple):
+    """What rows tell of times: when they were written, the expirations (``NO_TTL`` without), the times of x-death."""
+
+    time_us: Ints
+    expiration_us: Ints
+    death_start: Ints
+    death_count: Ints
+    death_times: Ints
+
+    def at(self, rows: Ints) -> Facts:
+        """Return the facts of these rows."""
+        return self._replace(
+            time_us=self.time_us[rows],
+            expiration_us=self.expiration_us[rows],
+            death_start=self.death_start[rows],
+            death_count=self.death_count[rows],
+        )
+
+    def died_us(self, index: Ints) -> Ints:
+        """Return the times of deaths by their index in ``x-death``, ``NEVER_US`` where there is none."""
+        known = (index != NO_TIME) & (index < self.death_count)
+        if not known.any():
+            return np.full(len(index), NEVER_US)
+        seconds = self.death_times[np.where(known, self.death_start + index, 0)]
+        return np.where(known & (seconds >= 0), seconds * SECOND_US, NEVER_US)
+
+
+class Hop(NamedTuple):
+    """The deaths at one place of their paths: the rows they belong to, and their bounds.
+
+    ``wait_us`` is the TTL that passed before a death by expiry, else 0.
+    """
+
+    rows: Ints
+    place: int
+    earliest_us: Ints
+    latest_us: Ints
+    wait_us: Ints
+
+
+class Fault(NamedTuple):
+    """What refutes a path: at which of its hops, or behind the last one for the delivery, and two numbers.
+
+    The one that is asked for, and the one that was found: two moments, for a TTL two durations, in
+    microseconds, and for a limit two numbers of messages or bytes.
+    """
+
+    kind: int
+    place: int
+    asked: int
+    found: int
+
+
+class HopMarks(NamedTuple):
+    """The first three of ``Marks``, of one row."""
+
+    untested: int
+    late: int
+    unfilled: int
+
+
+class Marks(NamedTuple):
+    """What the times say of paths, by row.
+
+    ``untested`` and ``late`` have a bit for each death by expiry whose TTL is not above the
+    tolerance, and for each that came later than its TTL; ``unfilled`` for each death by a
+    limit that the messages of the log do not fill. The others are those of ``Fault``.
+    """
+
+    untested: Ints
+    late: Ints
+    unfilled: Ints
+    fault: Ints
+    fault_hop: Ints
+    asked: Ints
+    found: Ints
+
+    @classmethod
+    def none(cls, rows: int) -> Marks:
+        """Return marks that say nothing of that many rows."""
+        return cls(*(np.zeros(rows, np.int64) for _ in cls._fields))
+
+    def unchecked(self) -> Ints:
+        """Return the rows of whose paths something is unchecked."""
+        return np.flatnonzero((self.untested | self.late | self.unfilled) != 0)
+
+    def unchecked_at(self, row: int) -> HopMarks:
+        """Return what is unchecked of the path of one row."""
+        return HopMarks(int(self.untested[row]), int(self.late[row]), int(self.unfilled[row]))
+
+    def fault_at(self, row: int) -> Fault:
+        """Return what refutes the path of one row."""
+        return Fault(int(self.fault[row]), int(self.fault_hop[row]), int(self.asked[row]), int(self.found[row]))
+
+    def put(self, rows: Ints, marks: Marks) -> None:
+        """Set the marks of these rows."""
+        for own, given in zip(self, marks, strict=True):
+            own[rows] = given
+
+
+class Judged(NamedTuple):
+    """What came of rows: their stays, their deaths, and what the times say of their paths."""
+
+    stays: Stays
+    hops: list[Hop]
+    marks: Marks
+
+
+class _Columns(NamedTuple):
+    """All ``PathTimes`` that have a number, as columns."""
+
+    source: Ints
+    earlier: Ints
+    judged: Flags
+    refuted: Flags
+    held: Flags
+    last_ttl_us: Ints
+    last_own: Flags
+    hops: Ints
+    first_hop: Ints
+    hop_expired: Flags
+    hop_ttl_us: Ints
+    hop_own: Flags
+    hop_time: Ints
+    hop_held: Flags
+    hop_limit: Ints
+    limits: tuple[LengthLimit, ...]
+
+
+class Clock:
+    """Judges rows by numbered ``PathTimes``.
+
+    Args:
+        assumptions: how far two times may be apart that are the same, and whether the log is complete.
+        arrivals: the messages that can have come into queues with a length limit.
+    """
+
+    def __init__(self, assumptions: Assumptions, arrivals: Arrivals) -> None:
+        self._terms = _Terms(round(assumptions.tolerance_ms * _MS_US), assumptions.complete, arrivals)
+        self._numbers: dict[PathTimes, int] = {}
+        self._known: _Columns | None = None
+
+    def number(self, times: PathTimes) -> int:
+        """Return the number of these ``PathTimes``."""
+        number = self._numbers.get(times)
+        if number is None:
+            number = self._numbers[times] = len(self._numbers)
+            self._known = None
+        return number
+
+    @property
+    def size(self) -> int:
+        """How many have a number."""
+        return len(self._numbers)
+
+    def hop_counts(self, numbers: Ints) -> Ints:
+        """Return how many deaths are on the paths with these numbers."""
+        return self._columns.hops[numbers]
+
+    def refuted(self, numbers: Ints) -> Flags:
+        """Return whether the paths with these numbers are the last ones, and refuted like the others."""
+        return self._columns.refuted[numbers]
+
+    def sources(self, numbers: Ints) -> tuple[Ints, Ints]:
+        """Return how many rows back the sources are, and the latest rows that showed the same; 0: there is none."""
+        return self._columns.source[numbers], self._columns.earlier[numbers]
+
+    @property
+    def _columns(self) -> _Columns:
+        if self._known is None:
+            self._known = _columns(list(self._numbers))
+        return self._known
+
+    def judge(
+        self, rows: Ints, numbers: Ints, facts: Facts, source: Stays, expiration_us: Ints, earlier: Stays
+    ) -> Judged:
+        """Judge rows that do not depend on each other.
+
+        ``facts`` are those of the rows; ``source`` and ``expiration_us`` belong to the rows that
+        their paths start from, ``earlier`` to those that showed the same before; where there is
+        none, they are not looked at.
+        """
+        columns = self._columns
+        first = columns.source[numbers] == 0
+        known = columns.judged[numbers]
+        start = Stays(
+            np.where(first, np.where(known, facts.time_us, NEVER_US), source.from_us),
+            np.where(first, np.where(columns.held[numbers], FOREVER_US, facts.time_us), source.by_us),
+            np.where(first, np.where(known, facts.time_us, NEVER_US), source.seen_us),
+        )
+        work = _Work(columns, self._terms, rows, numbers, facts, start)
+        for place in range(int(columns.hops[numbers].max(initial=0))):
+            work.hop(place, expiration_us)
+        work.delivery()
+        stays = _joined(work.stays(), earlier, columns.earlier[numbers] > 0)
+        return Judged(stays, work.hops, work.marks)
+
+
+class _Terms(NamedTuple):
+    """What all rows are judged by."""
+
+    tolerance_us: int
+    complete: bool
+    arrivals: Arrivals
+
+
+class _Work:
+    """Carries the bounds of rows along their paths."""
+
+    def __init__(self, columns: _Columns, terms: _Terms, rows: Ints, numbers: Ints, facts: Facts, start: Stays) -> None:
+        self._columns = columns
+        self._terms = terms
+        self._tolerance_us = terms.tolerance_us
+        self._rows = rows
+        self._numbers = numbers
+        self._facts = facts
+        self._judged = columns.judged[numbers]
+        self._came, self._until, self._seen = start
+        self.hops: list[Hop] = []
+        self.marks = Marks.none(len(rows))
+
+    def hop(self, place: int, expiration_us: Ints) -> None:
+        """Take the paths that are long enough over their next death."""
+        columns, tolerance_us = self._columns, self._tolerance_us
+        has = columns.hops[self._numbers] > place
+        hop = np.where(has, columns.first_hop[self._numbers] + place, 0)
+        expired = columns.hop_expired[hop]
+        ttl = _smaller(columns.hop_ttl_us[hop], columns.hop_own[hop], expiration_us)
+        wait = np.where(expired & (ttl != NO_TTL), ttl, 0)
+        possible = np.maximum(self._came, self._seen) if place == 0 else self._came
+        earliest, latest = np.maximum(possible, self._came + wait), self._facts.time_us
+        died = self._facts.died_us(columns.hop_time[hop])
+        known = died != NEVER_US
+        if known.any():
+            earliest = np.maximum(earliest, died)
+            latest = np.where(known, np.minimum(latest, died + SECOND_US - 1), latest)
+            late = known & (died > self._until + wait + tolerance_us)
+            self._mark(self.marks.late, expired & late, place)
+        self._mark(self.marks.untested, expired & (wait <= tolerance_us), place)
+        crossed = has & (earliest > latest + tolerance_us)
+        if crossed.any():
+            too_early = expired & (possible <= latest + tolerance_us)
+            self._blame(crossed & too_early, TOO_EARLY, place, wait, latest - self._came)
+            self._blame(crossed & ~too_early, WRONG_TIME, place, earliest, latest)
+        limits = columns.hop_limit[hop]
+        for limit in np.unique(limits).tolist() if columns.limits else ():
+            if limit != NO_LIMIT:
+                self._length(columns.limits[limit], np.flatnonzero(limits == limit), place, latest)
+        rows = np.flatnonzero(has)
+        self.hops.append(Hop(self._rows[rows], place, earliest[rows], latest[rows], wait[rows]))
+        self._came = np.where(has, earliest, self._came)
+        self._until = np.where(has, np.where(columns.hop_held[hop], FOREVER_US, latest), self._until)
+
+    def _length(self, limit: LengthLimit, rows: Ints, place: int, latest: Ints) -> None:
+        """Hold deaths by a length limit against the messages that can have been in the queue."""
+        tolerance_us = self._tolerance_us
+        came, until = self._came[rows] - tolerance_us, latest[rows] + tolerance_us
+        there = arrived(self._terms.arrivals, limit, came, until)
+        few, unknown = (np.zeros(len(self._rows), dtype=bool) for _ in range(2))
+        few[rows], unknown[rows] = ~there.fill(limit), there.endless()
+        unsized = limit.size_bytes is not None and not limit.payloads
+        if not self._terms.complete or unsized:
+            unknown |= few
+        self._mark(self.marks.unfilled, unknown, place)
+        by_length = limit.length is not None
+        found = np.zeros(len(self._rows), np.int64)
+        found[rows] = np.where(few[rows], there.messages if by_length else there.size_bytes, 0)
+        asked = np.full(len(found), limit.length if by_length else limit.size_bytes)
+        self._blame(few & ~unknown, TOO_FEW, place, asked, found)
+
+    def delivery(self) -> None:
+        """Hold the delivery itself against the TTL of its queue."""
+        columns, time_us = self._columns, self._facts.time_us
+        own = columns.last_own[self._numbers]
+        ttl = _smaller(columns.last_ttl_us[self._numbers], own, self._facts.expiration_us)
+        late = (ttl != NO_TTL) & (time_us > self._until + ttl + self._tolerance_us)
+        if late.any():
+            self._blame(late, TOO_LATE, columns.hops[self._numbers], ttl, time_us - self._until)
+
+    def stays(self) -> Stays:
+        """Return when the messages came into the queues in which the rows show them."""
+        columns, time_us = self._columns, self._facts.time_us
+        sure = self._judged & ~columns.refuted[self._numbers]
+        until = np.where(columns.held[self._numbers], self._until, np.minimum(self._until, time_us))
+        return Stays(np.where(sure, self._came, NEVER_US), np.where(sure, until, time_us), time_us)
+
+    def _mark(self, marks: Ints, rows: Flags, place: int) -> None:
+        marks |= (rows & self._judged).astype(np.int64) << min(place, HOPS_MARKED_MAX)
+
+    def _blame(self, rows: Flags, fault: int, place: int | Ints, asked: Ints, found: Ints) -> None:
+        """Note what refutes these rows, unless something else has refuted them."""
+        rows = rows & self._judged & (self.marks.fault == NO_FAULT)
+        for mark, value in zip(self.marks[3:], (fault, place, asked, found), strict=True):
+            np.copyto(mark, value, where=rows)
+
+
+def _smaller(ttl_us: Ints, own: Flags, expiration_us: Ints) -> Ints:
+    """Return the TTL that counts: that of the queue, or the expiration of the message where it is smaller."""
+    own = own & (expiration_us != NO_TTL)
+    if not own.any():
+        return ttl_us
+    smaller = np.where(ttl_us == NO_TTL, expiration_us, np.minimum(ttl_us, expiration_us))
+    return np.where(own, smaller, ttl_us)
+
+
+def _joined(stays: Stays, earlier: Stays, both: Flags) -> Stays:
+    """Return stays that hold for the rows and for those that showed the same before."""
+    if not both.any():
+        return stays
+    return Stays(
+        np.where(both, np.minimum(stays.from_us, earlier.from_us), stays.from_us),
+        np.where(both, np.maximum(stays.by_us, earlier.by_us), stays.by_us),
+        np.where(both, np.minimum(stays.seen_us, earlier.seen_us), stays.seen_us),
+    )
+
+
+def _columns(known: list[PathTimes]) -> _Columns:
+    lasts = [times.last for times in known]
+    hops = [HopTimes(), *(hop for times in known for hop in times.hops)]
+    counts = np.array([len(times.hops) for times in known], np.int64)
+    limits: dict[LengthLimit, int] = {}
+    for hop in hops:
+        if hop.limit is not None:
+            limits.setdefault(hop.limit, len(limits))
+    return _Columns(
+        source=np.array([times.source for times in known], np.int64),
+        earlier=np.array([times.earlier for times in known], np.int64),
+        judged=np.array([times.judged for times in known], bool),
+        refuted=np.array([times.refuted for times in known], bool),
+        held=np.array([times.held for times in known], bool),
+        last_ttl_us=_ttl_us(lasts),
+        last_own=np.array([last.own_ttl for last in lasts], bool),
+        hops=counts,
+        first_hop=np.cumsum(counts) - counts + 1,
+        hop_expired=np.array([hop.expired for hop in hops], bool),
+        hop_ttl_us=_ttl_us(hops),
+        hop_own=np.array([hop.own_ttl for hop in hops], bool),
+        hop_time=np.array([hop.time_index for hop in hops], np.int64),
+        hop_held=np.array([hop.held for hop in hops], bool),
+        hop_limit=np.array([NO_LIMIT if hop.limit is None else limits[hop.limit] for hop in hops], np.int64),
+        limits=tuple(limits),
+    )
+
+
+def _ttl_us(hops: list[HopTimes]) -> Ints:
+    return np.array([NO_TTL if hop.ttl_ms == NO_TTL else hop.ttl_ms * _MS_US for hop in hops], np.int64)

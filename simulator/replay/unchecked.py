@@ -1,0 +1,36 @@
+"""The words for what a replay leaves unchecked.
+
+A verdict says ``agree`` only for what was checked. Where a log can neither confirm nor
+refute a part of the explanation, the verdict carries an ``Unchecked`` beside it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+What = Literal["message-ttl", "delivery-limit", "max-length", "routing", "search"]
+
+MEANINGS: dict[What, str] = {
+    "message-ttl": "a death by expiry whose TTL the times of the log do not test, or that came long after the TTL",
+    "delivery-limit": "a death by the delivery limit before the log shows that limit reached",
+    "max-length": "a death by the length limit with fewer messages in the log than the limit",
+    "routing": "a way through an exchange whose routing is not known: of a plugin's type, or not exported",
+    "search": "a delivery with more possible paths than the search looks at, none of which fits in time",
+}
+"""What each word stands for, in the order in which reports list them."""
+
+
+class Unchecked(msgspec.Struct, frozen=True, order=True):
+    """One thing that was not checked.
+
+    Attributes:
+        what: one of the words of ``MEANINGS``.
+        name: the queue, or the exchange, that it is about.
+        why: the setting that could not be held against the log, and what the log lacks.
+    """
+
+    what: What
+    name: str
+    why: str
