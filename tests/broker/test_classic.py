@@ -1,7 +1,7 @@
 """Classic queues: order, priorities, returns, expiry, limits.
 
 What is expected here is what servers of 3.8.9, 3.10.8, 4.0.5 and 4.3.6 did with the
-same messages; where the four agree, 3.13 is held to the same.
+same messages; where two neighbours agree, the releases between them are held to the same.
 """
 
 from __future__ import annotations
@@ -264,3 +264,19 @@ def test_a_store_survives_a_snapshot():
     store = classic("4.3", max_priority=5)
     fill(store, ["a", "bp3", "cp1"])
     assert drain(saved(store)) == ["bp3", "cp1", "a"]
+
+
+# What 3.12 forgets of a message
+
+
+@pytest.mark.parametrize(("name", "forgotten"), [("3.11", ""), ("3.12", "behind, third"), ("3.13", "")])
+def test_the_expiration_of_what_arrives_behind_another_message_is_forgotten(name, forgotten):
+    """Not that of a message published with BCC, nor of one that is the only one of its priority."""
+    store = classic(name, max_priority=9)
+    store.enter(copy("first", expiration="60000"), 0)
+    store.enter(copy("behind", expiration="60000"), 0)
+    store.enter(copy("hidden", expiration="60000", bcc=("b",)), 0)
+    store.enter(copy("third", expiration="60000"), 0)
+    store.enter(copy("urgent", 9, expiration="60000"), 0)
+    store.enter(copy("lasting"), 0)
+    assert ", ".join(text(one) for one in take(store, 6) if one.expiration_forgotten) == forgotten

@@ -7,6 +7,7 @@ import pytest
 from dlx.releases import RELEASES
 from simulator.broker.commands import BindQueue, DeclareExchange
 from simulator.broker.replies import Got
+from tests import real_servers
 from tests.broker.told import CHANNEL, Told, bodies
 
 HELD = {
@@ -15,7 +16,7 @@ HELD = {
     "x_dead_letter_strategy": "at-least-once",
     "x_overflow": "reject-publish",
 }
-WITH_AT_LEAST_ONCE = RELEASES[1:]
+WITH_AT_LEAST_ONCE = real_servers.since("3.10")
 MINUTE_MS = 60_000
 
 

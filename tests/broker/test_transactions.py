@@ -1,4 +1,4 @@
-"""What a transaction does to acknowledgements. Seen on servers of 3.10.8, 4.0.5 and 4.3.6."""
+"""What a transaction does to acknowledgements and publishes. Seen on servers of 3.10.8, 3.13.7, 4.0.5 and 4.3.6."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from simulator.broker.commands import (
     CloseChannel,
     Commit,
     Consume,
+    DeleteQueue,
     Get,
     Nack,
     OpenChannel,
@@ -19,8 +20,8 @@ from simulator.broker.commands import (
     Qos,
     SelectTransactions,
 )
-from simulator.broker.replies import Done
-from tests.broker.told import Told, bodies, deliveries
+from simulator.broker.replies import ChannelClosed, ConnectionClosed, Done, Returned
+from tests.broker.told import CHANNEL, Told, bodies, deliveries
 
 OTHER = ("client", 2)
 
@@ -65,3 +66,37 @@ def test_what_a_consumer_settled_before_it_came_back_makes_room_at_the_commit(re
     assert deliveries(told(Consume(channel=OTHER, queue="q", consumer_tag="t"))) == []
     assert deliveries(told(Commit(OTHER))) == [("t", "2")]
     assert deliveries(told(Ack(OTHER, 2), Commit(OTHER))) == [("t", "3")]
+
+
+# A queue that is deleted between the publish and its commit
+
+
+def gone(release: str, kind: str) -> list[object]:
+    """What a client hears that commits a mandatory publish to a queue of that type, which was deleted before."""
+    told = transactional(release, x_queue_type=kind)
+    told(Publish(OTHER, "", "q", {}, b"m", True), DeleteQueue(CHANNEL, "q"))
+    return told(Commit(OTHER))
+
+
+@pytest.mark.parametrize("release", ["3.8", "3.10", "3.12"])
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_a_message_to_a_queue_that_is_gone_is_returned(release: str, kind: str) -> None:
+    returned, done = gone(release, kind)
+    assert isinstance(returned, Returned)
+    assert done == Done(OTHER, "tx.commit-ok")
+
+
+@pytest.mark.parametrize("release", ["3.13", "4.0", "4.1"])
+def test_the_type_of_the_queue_that_is_gone_decides(release: str) -> None:
+    text = "PRECONDITION_FAILED - partial tx completion"
+    assert gone(release, "classic") == [ChannelClosed(OTHER, 406, text, "tx.commit")]
+    assert gone(release, "quorum") == [Done(OTHER, "tx.commit-ok")]
+    text = "RESOURCE_ERROR - Stream not found for queue 'q' in vhost '/'"
+    assert gone(release, "stream") == [ConnectionClosed("client", 506, text, "tx.commit", 2)]
+
+
+@pytest.mark.parametrize("release", ["4.2", "4.3"])
+@pytest.mark.parametrize("kind", ["classic", "quorum", "stream"])
+def test_a_commit_to_a_queue_that_is_gone_ends_the_connection(release: str, kind: str) -> None:
+    text = 'RESOURCE_ERROR - failed to deliver message: {not_found,{resource,<<"/">>,queue,<<"q">>}}'
+    assert gone(release, kind) == [ConnectionClosed("client", 506, text, "tx.commit", 2)]

@@ -14,9 +14,10 @@ from simulator.capture import open_log
 from simulator.capture.amqp_values import exact_values
 from simulator.capture.firehose import observe_trace
 from simulator.capture.schema import to_batches
+from tests import real_servers
 
 SAMPLES = Path(__file__).parent / "samples"
-RELEASES = ("3.8", "3.10", "4.0", "4.3")
+RELEASES = real_servers.LIVE
 
 
 def trace_log(form: str, release: str) -> Path:

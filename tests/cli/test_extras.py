@@ -115,5 +115,5 @@ def _required(extra: str) -> set[str]:
         if name == project:
             found |= {each for more in inner.rstrip("]").split(",") for each in _required(more)}
         else:
-            found |= set(re.findall(r"^[\w-]+", line))
+            found |= {each.replace("-", "_") for each in re.findall(r"^[\w-]+", line)}
     return found

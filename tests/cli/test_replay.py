@@ -36,6 +36,9 @@ def test_the_example_agrees(capsys, tmp_path):
         "ambiguous",
         "unexplained",
         "broken_lines",
+        "unchecked",
+        "lost",
+        "may_be_lost",
     ]
     assert summary["agree"] == summary["deliveries"] > 2000
     assert summary["dead_letters"] > 1000

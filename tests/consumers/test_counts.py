@@ -14,8 +14,9 @@ import dlx
 import simulator
 from dlx.releases import RELEASES
 from simulator.server.in_process import Server
+from tests import real_servers
 
-UNTIL_3_13 = ("3.8", "3.10", "3.13")
+UNTIL_3_13 = real_servers.until("3.13")
 FAILURES = ["reject", "requeue", "requeue", "reject", "close", "reject", "reject", "close", "close", "requeue"]
 """A final reject, a reject with requeue, a channel that is lost."""
 

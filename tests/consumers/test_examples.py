@@ -21,8 +21,9 @@ import simulator
 from examples.consumers import with_aio_pika, with_kombu, with_pika
 from examples.consumers.ladder import DELAYS_MS, PARKING, TRY_QUEUES, WAIT_QUEUES
 from simulator.server.in_process import Server
+from tests import real_servers
 
-RELEASES = ("3.10", "3.13", "4.0", "4.3")
+RELEASES = real_servers.since("3.10")
 START_US = 1_790_000_000_000_000
 LOOKS_MAX = 2_000
 WAIT_S = 30

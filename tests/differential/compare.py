@@ -10,9 +10,9 @@ import sys
 
 import click
 
+from tests import real_servers
 from tests.differential import recordings
 from tests.differential.differences import difference, same, shown
-from tests.differential.operations import RELEASES
 from tests.differential.player import play
 from tests.differential.record import targets
 from tests.differential.scenarios import load
@@ -20,7 +20,7 @@ from tests.differential.simulated import simulated
 
 
 @click.command(help=(__doc__ or "").split("\n")[0])
-@click.argument("release", type=click.Choice(RELEASES))
+@click.argument("release", type=click.Choice(real_servers.RECORDED))
 @click.argument("name")
 @click.option("--server", help="AMQP_URL,HTTP_URL of a real server, instead of the recording.")
 def main(release: str, name: str, server: str | None) -> None:

@@ -8,8 +8,9 @@ import html
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 
 class RefusedError(Exception):
@@ -33,9 +34,10 @@ class Management:
             "content-type": "application/json",
         }
 
-    def call(self, method: str, *path: str, body: Any = None) -> Any:
+    def call(self, method: str, *path: str, body: Any = None, query: Mapping[str, str] | None = None) -> Any:
         """The answer to ``method`` at ``/api/`` and ``path``; raises ``RefusedError``."""
         url = "/".join([self._url, "api", *(quote(part, safe="") for part in path)])
+        url += f"?{urlencode(query)}" if query else ""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(url, data=data, method=method, headers=self._headers)
         try:

@@ -18,6 +18,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from tests import real_servers
+
 
 class Operation(msgspec.Struct, repr_omit_defaults=True):
     """The base of all operations. ``settles``: things may go on happening after its answer."""
@@ -291,6 +293,23 @@ class SetTopicPermissions(Operation):
     read: str = ""
 
 
+class SetVhostLimit(Operation):
+    """A limit of the virtual host, such as ``max-queues``."""
+
+    settles = False
+    name: str
+    value: int
+
+
+class SetUserLimit(Operation):
+    """A limit of a user, such as ``max-channels``."""
+
+    settles = False
+    user: str
+    name: str
+    value: int
+
+
 class SetTracing(Operation):
     """The firehose of the virtual host, on or off."""
 
@@ -314,6 +333,14 @@ class Count(Operation):
     connection: str = "a"
 
 
+class ShowQueue(Operation):
+    """Fields that the management API shows of a queue, by itself and in a list, once it has all of them."""
+
+    settles = False
+    queue: str
+    fields: tuple[str, ...] = ("arguments",)
+
+
 class Drain(Operation):
     """Take and acknowledge all that a queue has ready, on a channel of its own."""
 
@@ -329,15 +356,12 @@ class ReadStream(Operation):
     connection: str = "a"
 
 
-RELEASES = ("3.8", "3.10", "4.0", "4.3")
-
-
 class Scenario(msgspec.Struct):
     """A named script. ``name`` is ``subject/what it shows``; ``releases``: where it makes sense."""
 
     name: str
     operations: tuple[Operation, ...]
-    releases: tuple[str, ...] = RELEASES
+    releases: tuple[str, ...] = real_servers.RECORDED
 
 
 def flattened(operations: tuple[Operation, ...]) -> Iterator[Operation]:

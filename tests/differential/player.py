@@ -25,6 +25,7 @@ from tests.differential.transcript import Event, Names, Transcript, confirms_las
 from tests.vectors import amqp
 
 SETTLE_S = 10.0  # what has not settled by then never will
+STATISTICS_S = 20.0  # servers show statistics some seconds late
 POLICY_S = 0.08  # queues learn of policies, and channels of tracing, a little later
 LEEWAY_S = 3.0  # between two clocks
 ROUNDS = 2  # a simulator that was busy with one connection may see the end of another one after that
@@ -97,6 +98,7 @@ class Player:
 
     def __enter__(self) -> Player:
         self._http.make_vhost(self.vhost)
+        self.names.add(self._http.call("GET", "overview")["node"], "node")
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -159,6 +161,8 @@ class Player:
                 (self.target.advance or _sleep)(ms)
             case ops.Count() | ops.Drain() | ops.ReadStream():
                 self._look_at(operation)
+            case ops.ShowQueue():
+                self._show(operation)
             case _:
                 self._operate(operation)
 
@@ -248,6 +252,10 @@ class Player:
                 return "DELETE", "permissions", vhost, user, None
             case ops.SetTopicPermissions():
                 return "PUT", "topic-permissions", vhost, user, permissions
+            case ops.SetVhostLimit(name=name, value=value):
+                return "PUT", "vhost-limits", vhost, name, {"value": value}
+            case ops.SetUserLimit(name=name, value=value):
+                return "PUT", "user-limits", user, name, {"value": value}
             case ops.SetTracing(active=active):
                 return "PUT", "vhosts", vhost, {"tracing": active}
         raise TypeError(f"no such operation: {operation!r}")
@@ -263,6 +271,14 @@ class Player:
                 self._drain(operation)
             case ops.ReadStream():
                 self._read_stream(operation)
+
+    def _show(self, operation: ops.ShowQueue) -> None:
+        columns = {"columns": ",".join(("name", *operation.fields))}
+        began, found = time.monotonic(), {}
+        while not set(operation.fields) <= found.keys() and time.monotonic() - began < STATISTICS_S:
+            found = self._http.call("GET", "queues", self.vhost, operation.queue, query=columns) or {}
+        listed = self._http.call("GET", "queues", self.vhost, query=columns)
+        self._session.events.append({"event": "http", "shown": found, "listed": found in listed})
 
     def _drain(self, operation: ops.Drain) -> None:
         at, queue = f"{operation.connection}/observer", self.names.real(operation.queue)

@@ -14,9 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import click
 
+from tests import real_servers
 from tests.differential import recordings
 from tests.differential.differences import difference, same
-from tests.differential.operations import RELEASES, Scenario
+from tests.differential.operations import Scenario
 from tests.differential.player import Target, play
 from tests.differential.scenarios import load
 from tests.differential.transcript import Transcript
@@ -34,7 +35,7 @@ def targets(given: tuple[str, ...]) -> dict[str, Target]:
     for text in given:
         release, equals, urls = text.partition("=")
         amqp_url, comma, http_url = urls.partition(",")
-        if not equals or not comma or release not in RELEASES:
+        if not equals or not comma or release not in real_servers.RECORDED:
             example = "4.3=amqp://guest:guest@localhost:5672/,http://localhost:15672/"
             raise click.UsageError(f"--release {text!r}: want RELEASE=AMQP_URL,HTTP_URL, such as {example}")
         found[release] = Target(amqp_url, http_url)

@@ -11,8 +11,9 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from tests import real_servers
 from tests.differential.differences import same
-from tests.differential.operations import RELEASES, Scenario
+from tests.differential.operations import Scenario
 from tests.differential.transcript import Transcript
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -64,7 +65,7 @@ def save(scenarios: list[Scenario], new: dict[str, Recording]) -> None:
 def _grouped(recording: Recording) -> list[dict[str, Any]]:
     """Releases with the same transcript together."""
     groups: list[dict[str, Any]] = []
-    for release in sorted(recording, key=RELEASES.index):
+    for release in sorted(recording, key=real_servers.RECORDED.index):
         equal = next((group for group in groups if same(group["transcript"], recording[release])), None)
         if equal is None:
             groups.append({"releases": [release], "transcript": recording[release]})

@@ -6,8 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests import real_servers
 from tests.differential.differences import difference, same
-from tests.differential.operations import RELEASES, Scenario
+from tests.differential.operations import Scenario
 from tests.differential.player import Target, play
 from tests.differential.scenarios import load
 from tests.differential.simulated import simulated
@@ -20,7 +21,7 @@ ATTEMPTS = 2  # more, alone and with more patience, before a difference counts: 
 
 def test_the_simulator_answers_as_the_server_does(live_server: LiveServer) -> None:
     release = live_server.release
-    if release not in RELEASES:
+    if release not in real_servers.RECORDED:
         pytest.skip(f"no scenario is for {release}")
     scenarios = [scenario for scenario in load() if release in scenario.releases]
     server = Target(live_server.amqp_url, live_server.management_url)

@@ -89,6 +89,10 @@ class Names:
         self._aliases: dict[str, str] = {}  # real name -> alias
         self._counts: dict[str, int] = {}
 
+    def add(self, real: str, alias: str) -> None:
+        """Have an alias stand for a name from now on."""
+        self._aliases[real] = alias
+
     def user(self, name: str) -> str:
         """The real name of a script's user."""
         real = f"{self._vhost}-{name}"

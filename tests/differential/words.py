@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tests import real_servers
 from tests.differential import operations as ops
 
 Part = ops.Operation | Sequence["Part"]
 
 
-def scenario(name: str, *parts: Part, releases: Sequence[str] = ops.RELEASES) -> ops.Scenario:
+def scenario(name: str, *parts: Part, releases: Sequence[str] = real_servers.RECORDED) -> ops.Scenario:
     """A scenario of its parts in order; ``load`` puts the subject before its name."""
     return ops.Scenario(name, tuple(_flat(parts)), tuple(releases))
 

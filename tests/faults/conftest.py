@@ -7,8 +7,9 @@ from functools import cache
 
 import pytest
 
+from dlx.releases import RELEASES
 from tests.faults import targets
-from tests.faults.targets import RELEASES, Target
+from tests.faults.targets import Target
 from tests.live.servers import LiveServer, given
 
 

@@ -19,8 +19,6 @@ from tests.faults.cases import CASES
 from tests.faults.wire import Wire
 from tests.live.servers import LiveServer
 
-RELEASES = ("3.8", "3.10", "3.13", "4.0", "4.3")
-
 
 @dataclass(frozen=True)
 class Target:

@@ -12,7 +12,7 @@ import pytest
 from pika import spec
 
 import simulator
-from tests.faults.targets import RELEASES
+from dlx.releases import RELEASES
 from tests.faults.wire import Wire, method, publish
 
 LIMIT = 1 << 20

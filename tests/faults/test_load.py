@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 from pika import spec
 
+from simulator.server.in_process import Server
+from simulator.server.node import SEND_TIMEOUT_S
 from tests.faults.targets import Target
-from tests.faults.wire import Wire, method, publish
+from tests.faults.wire import HEARTBEAT, Wire, frame, method, publish
 
 CONNECTIONS = 1_000
 FEWER_CONNECTIONS = 100  # real servers are shared, and a release makes no difference here
@@ -51,6 +53,13 @@ def test_many_connections_each_do_their_work(target: Target, vhost: str) -> None
 @pytest.fixture
 def unread(target: Target, vhost: str) -> Iterator[Wire]:
     """A client that is owed 60 MB and reads nothing of it."""
+    with owed(target, vhost) as reader:
+        yield reader
+
+
+@contextmanager
+def owed(target: Target, vhost: str) -> Iterator[Wire]:
+    """The same, while the block runs."""
     with target.wire(vhost) as publisher, target.wire(vhost) as reader:
         publisher.channel()
         publisher.queue("heavy", durable=True)
@@ -91,3 +100,46 @@ def test_what_a_client_does_not_read_stays_in_its_queue(target: Target, vhost: s
         unread.expect("1: basic.deliver")
         unread.expect("1: header of")
         assert unread.body().startswith(b"%05d" % number)
+
+
+@contextmanager
+def send_timeout_s(target: Target, seconds: float) -> Iterator[float]:
+    """The seconds for which a client may take nothing: as few as given on the simulator, those it has on a server."""
+    if not isinstance(target.server, Server):
+        yield SEND_TIMEOUT_S
+        return
+    target.server.run(lambda node: setattr(node, "send_timeout_s", seconds))
+    yield seconds
+    target.server.run(lambda node: setattr(node, "send_timeout_s", SEND_TIMEOUT_S))
+
+
+def reset_after_s(wire: Wire, most_s: float, *, read_each_s: float = 0) -> float | None:
+    """After how many seconds a client is reset that sends heartbeats, and reads a little now and then or nothing."""
+    began = read_s = time.monotonic()
+    while (now_s := time.monotonic()) < began + most_s:
+        try:
+            wire.socket.sendall(frame(HEARTBEAT, 0, b""))
+            if read_each_s and now_s > read_s + read_each_s:
+                wire.socket.recv(1 << 20)
+                read_s = now_s
+        except ConnectionError:
+            return now_s - began
+        time.sleep(0.02)
+    return None
+
+
+def test_a_client_that_takes_nothing_is_reset(target: Target, vhost: str) -> None:
+    with send_timeout_s(target, 0.5) as most_s, owed(target, vhost) as reader:
+        assert reset_after_s(reader, 2 * most_s + 10) is not None
+    with target.wire(vhost) as other:
+        other.channel()
+        other.queue("heavy", durable=True)
+        while other.get("heavy", no_ack=True).startswith("1: basic.get-ok"):
+            other.body()  # what the client did not take it has lost, and the others are still there
+        other.close()
+
+
+@pytest.mark.slow
+def test_a_slow_client_that_takes_something_is_not(target: Target, vhost: str) -> None:
+    with send_timeout_s(target, 2) as most_s, owed(target, vhost) as reader:
+        assert reset_after_s(reader, 1.5 * most_s, read_each_s=most_s / 10) is None

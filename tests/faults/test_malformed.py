@@ -7,41 +7,42 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from dlx.releases import RELEASES
 from tests.faults.cases import CASES
-from tests.faults.record import ANSWERS
-from tests.faults.targets import RELEASES, Target, simulated
+from tests.faults.record import ANSWERS, by_release
+from tests.faults.targets import Target, simulated
 
 pytestmark = pytest.mark.slow  # RabbitMQ lets some wait for 10 seconds, and so does the simulator
 
-RECORDED: dict[str, dict[str, list[str]]] = json.loads(ANSWERS.read_text())
+_TOGETHER = 4  # more keep two cores so busy that heartbeats of one second are late
+RECORDED = {case: by_release(told) for case, told in json.loads(ANSWERS.read_text()).items()}
 
-# 3.13 has no recorded server. Where 3.10 and 4.0 differ, its source says with which of them it goes.
-LIKE_3_10 = ("port: ", "login: ANONYMOUS")
-
-# The other answer of a server whose reader may see the method before its channel has told it that it crashed.
+# The two answers of a server whose reader may see the method before its channel has told it that it crashed. The
+# simulator gives the first one.
 RACES = {
-    "channel 1: close-ok unasked, then a method": [
-        "0: connection.close 504 CHANNEL_ERROR - expected 'channel.open' (50,10)",
-        "eof",
-    ],
+    "channel 1: close-ok unasked, then a method": (
+        ["0: connection.close 503 COMMAND_INVALID - unimplemented method (20,41)", "eof"],
+        ["0: connection.close 504 CHANNEL_ERROR - expected 'channel.open' (50,10)", "eof"],
+    ),
 }
 
 
-def expected(case: str, release: str) -> list[str]:
-    if release == "3.13":
-        release = "3.10" if case.startswith(LIKE_3_10) else "4.0"
-    return next(lines for releases, lines in RECORDED[case].items() if release in releases.split())
+def accepted(case: str, target: Target) -> tuple[list[str], ...]:
+    """The right answers: the recorded one, or in a race either."""
+    if case in RACES:
+        return RACES[case] if target.is_live else RACES[case][:1]
+    return (RECORDED[case][target.release],)
 
 
 @pytest.fixture(scope="session")
 def simulated_answers() -> dict[str, dict[str, list[str]]]:
-    """The answers of all releases to all cases, asked for together: many take RabbitMQ's 3 or 10 seconds."""
+    """The answers of all releases to all cases, a few at a time: many take RabbitMQ's 3 or 10 seconds of real time."""
 
     def of(release: str) -> dict[str, list[str]]:
         with simulated(release) as target:
             return target.answers(list(CASES))
 
-    with ThreadPoolExecutor(len(RELEASES)) as pool:
+    with ThreadPoolExecutor(_TOGETHER) as pool:
         return dict(zip(RELEASES, pool.map(of, RELEASES), strict=True))
 
 
@@ -55,13 +56,13 @@ def answers(target: Target, request: pytest.FixtureRequest) -> dict[str, list[st
 
 @pytest.mark.parametrize("case", CASES)
 def test_bad_input_gets_rabbitmqs_answer(target: Target, answers: dict[str, list[str]], case: str) -> None:
-    right = expected(case, target.release)
-    if target.is_live and answers[case] != right:  # one that is busy may be late: it is asked again, this alone
+    right = accepted(case, target)
+    if target.is_live and answers[case] not in right:  # one that is busy may be late: it is asked again, this alone
         answers[case] = target.answers([case])[case]
-    if target.is_live and case in RACES and answers[case] != right:
-        right = RACES[case]
-    assert answers[case] == right
+    assert answers[case] in right
 
 
-def test_the_answers_are_those_of_the_cases_there_are() -> None:
-    assert set(RECORDED) == set(CASES)
+def test_every_release_was_asked_every_case() -> None:
+    assert {case: set(answers) for case, answers in RECORDED.items()} == {case: set(RELEASES) for case in CASES}
+    for case, answers in RACES.items():
+        assert all(recorded in answers for recorded in RECORDED[case].values())

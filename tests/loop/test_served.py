@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from dlx.releases import RELEASES
+from tests import real_servers
 from tests.clients.broker import simulator
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 600
 LIVE = ["tests/live/test_workload.py", "tests/live/test_firehose.py", "tests/live/test_replay_fuzz.py"]
-RECORDED = [name for name in RELEASES if name != "3.13"]  # of which there were real servers
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +38,7 @@ def test_captures_and_replays_agree_as_on_real_servers(release: str, tmp_path: P
     assert "skipped" not in output
 
 
-@pytest.mark.parametrize("release", RECORDED)
+@pytest.mark.parametrize("release", real_servers.RECORDED)
 def test_it_does_what_was_recorded_of_real_servers(release: str, tmp_path: Path) -> None:
     with simulator(release, tmp_path / "serve.txt") as broker:
         urls = f"{release}={broker.server.amqp_url},{broker.server.management_url}"

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import http.client
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -16,6 +17,8 @@ from simulator.server.management import application
 from simulator.server.node import Node
 
 GUEST = "guest:guest"
+Headers = Mapping[str, str | None]
+"""Headers by name; the value ``None`` takes one away that would be sent otherwise."""
 
 
 @dataclass(frozen=True)
@@ -52,18 +55,18 @@ class Caller(Protocol):
         body: object = None,
         *,
         auth: str | None = GUEST,
-        headers: dict[str, str] | None = None,
+        headers: Headers | None = None,
     ) -> Answer: ...
 
 
-def _encoded(body: object, auth: str | None, headers: dict[str, str] | None) -> tuple[bytes, dict[str, str]]:
+def _encoded(body: object, auth: str | None, headers: Headers | None) -> tuple[bytes, dict[str, str]]:
     """The body's bytes and the headers. A string or bytes go as they are, anything else as JSON."""
-    sent = dict(headers or {})
+    given = {"content-type": "application/json", **(headers or {})} if body is not None else headers or {}
+    sent = {name: value for name, value in given.items() if value is not None}
     if auth is not None:
         sent["authorization"] = "Basic " + base64.b64encode(auth.encode()).decode()
     if body is None:
         return b"", sent
-    sent.setdefault("content-type", "application/json")
     if isinstance(body, bytes):
         return body, sent
     return (body if isinstance(body, str) else json.dumps(body)).encode(), sent
@@ -91,7 +94,7 @@ class Simulated:
         body: object = None,
         *,
         auth: str | None = GUEST,
-        headers: dict[str, str] | None = None,
+        headers: Headers | None = None,
     ) -> Answer:
         """Send one request."""
         sent, named = _encoded(body, auth, headers)
@@ -140,7 +143,7 @@ class Real:
         body: object = None,
         *,
         auth: str | None = GUEST,
-        headers: dict[str, str] | None = None,
+        headers: Headers | None = None,
     ) -> Answer:
         """Send one request."""
         sent, named = _encoded(body, auth, headers)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.live.servers import LiveServer
-from tests.management.calls import SCENARIOS
 from tests.management.client import Real, Simulated
 from tests.management.compare import differences
 from tests.management.comparison import Session, run
+from tests.management.scenarios import SCENARIOS
 
 
 @pytest.fixture(scope="session")

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from dlx.operator_errors import OperatorError
+from dlx.releases import RELEASES
 from simulator.bootstrap import start_broker
 from simulator.broker import Broker
 from simulator.broker.commands import ImportDefinitions
 from simulator.definitions import DefinitionsError
 
-RELEASES = ("3.8", "3.10", "3.13", "4.0", "4.3")
 QUEUE = {"name": "q", "durable": True, "auto_delete": False, "arguments": {"x-max-length": 5}}
 
 
@@ -46,11 +46,43 @@ def test_a_server_does_not_start_with_what_rabbitmq_refuses() -> None:
         start_broker("4.3", definitions={"queues": [QUEUE | {"arguments": {"x-max-length": -1}}]})
 
 
-def test_known_users_keep_their_passwords() -> None:
-    users = [{"name": "guest", "password_hash": "AAAA", "tags": "administrator"}, {"name": "new", "tags": ["a"]}]
-    broker = imported({"users": users}, vhost=None)
+HASHES = {  # of "secret", with the salt 1, 2, 3, 4
+    "rabbit_password_hashing_sha256": "AQIDBDB9kM21iEUzN1lZ+6VReCsdNqS0sERdAQTcY6Xs3PMz",
+    "rabbit_password_hashing_sha512": (
+        "AQIDBPhTH2L5HGYB1LWOrn+YpvuQmVOXKGqgsuiJRIZTILRoEvblSJo/WAsym3IZTfuaIaK5KR2o5KwFfTv6KsxfMIE="
+    ),
+    "rabbit_password_hashing_md5": "AQIDBDgk9ci8Lfh6CKE9Y0AUfmU=",
+}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize(("algorithm", "hashed"), HASHES.items())
+def test_imported_hashes_let_users_in(release: str, algorithm: str, hashed: str) -> None:
+    user = {"name": "u", "password_hash": hashed, "hashing_algorithm": algorithm, "tags": "management"}
+    broker = imported({"users": [user]}, release, vhost=None)
+    assert broker.authenticated("u", "secret")
+    assert not broker.authenticated("u", "Secret")
+    assert not broker.authenticated("u", "")
+
+
+def test_old_exports_name_no_algorithm() -> None:
+    user = {"name": "u", "password_hash": HASHES["rabbit_password_hashing_md5"], "tags": ""}
+    assert imported({"users": [user], "rabbit_version": "3.5.7"}, vhost=None).authenticated("u", "secret")
+    assert not imported({"users": [user], "rabbit_version": "3.6.0"}, vhost=None).authenticated("u", "secret")
+
+
+def test_users_without_a_password_cannot_log_in() -> None:
+    broker = imported({"users": [{"name": "guest", "tags": ["a"]}, {"name": "new", "tags": ["a"]}]}, vhost=None)
+    assert broker.users["new"].tags == broker.users["guest"].tags == ("a",)
+    assert not any(broker.authenticated(name, password) for name in ("guest", "new") for password in (name, ""))
+
+
+def test_a_server_that_starts_with_definitions_knows_guest_by_its_password() -> None:
+    users = [{"name": name, "password_hash": next(iter(HASHES.values())), "tags": "x"} for name in ("guest", "u")]
+    broker = start_broker("4.3", definitions={"users": users, "vhosts": []})
     assert broker.authenticated("guest", "guest")
-    assert broker.users["new"].tags == ("a",)
+    assert broker.authenticated("u", "secret")
+    assert broker.users["guest"].tags == ("x",)
 
 
 def test_what_a_document_does_not_say_of_a_virtual_host_stays() -> None:
@@ -62,14 +94,16 @@ def test_what_a_document_does_not_say_of_a_virtual_host_stays() -> None:
     assert (vhost.description, vhost.default_queue_type, vhost.tracing) == ("d", "quorum", True)
 
 
-def test_operator_policies_may_be_pairs_and_plugins_have_parameters() -> None:
+@pytest.mark.parametrize("release", RELEASES)
+def test_operator_policies_may_be_pairs_only_where_a_server_starts(release: str) -> None:
     value = {"pattern": ".*", "definition": [["max-length", 3]], "priority": 0, "apply-to": "queues"}
     parameters = [
         {"component": "shovel", "name": "s", "value": {}},
         {"component": "operator_policy", "name": "op", "value": value},
     ]
-    broker = imported({"parameters": parameters, "queues": [QUEUE]})
-    assert broker.vhosts["/"].queues["q"].settings.max_length == 3
+    document = {"parameters": parameters, "queues": [QUEUE]}
+    assert start_broker(release, definitions=document).vhosts["/"].queues["q"].settings.max_length == 3
+    assert "definition must be a dictionary: [[" in refusal(document, release)
 
 
 def test_everything_else_of_a_section_is_tried_before_it_fails() -> None:

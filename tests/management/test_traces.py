@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from dlx.releases import RELEASES
 from simulator.capture import open_log
 from simulator.definitions import parse_definitions
 from simulator.replay import replay_table
 from simulator.server.management.trace_log import TraceLog
 from tests.management.client import Simulated
 
-RELEASES = ("3.8", "3.10", "3.13", "4.0", "4.3")
 MESSAGES = 5
 
 

@@ -27,8 +27,17 @@ def example_records(release: str) -> list[Record]:
         return [json.loads(line) for line in lines]
 
 
-def example_definitions(release: str) -> Definitions:
-    return read_definitions(EXAMPLES / f"captured-{release}" / "definitions.json")
+def example_definitions(release: str, **arguments: Any) -> Definitions:
+    """The definitions of a captured example; ``orders_work__x_max_length=5`` sets an argument of ``orders.work``."""
+    path = EXAMPLES / f"captured-{release}" / "definitions.json"
+    if not arguments:
+        return read_definitions(path)
+    document = json.loads(path.read_bytes())
+    for change, value in arguments.items():
+        queue, argument = change.replace("_", "-").split("--")
+        (found,) = [each for each in document["queues"] if each["name"].replace(".", "-") == queue]
+        found["arguments"][argument] = value
+    return parse_definitions(json.dumps(document).encode(), "definitions.json")
 
 
 def write_log(path: Path, records: list[Record]) -> Path:
@@ -47,10 +56,14 @@ def deliveries(path: Path, definitions: Definitions, rules: str = "4.3") -> list
 
 
 class Log:
-    """Writes a log record by record; each is one second after the one before."""
+    """Writes a log record by record; each is one second after the one before.
+
+    A death is recorded with the second before the delivery that first shows it.
+    """
 
     def __init__(self) -> None:
         self.records: list[Record] = []
+        self._died: dict[tuple[Any, ...], int] = {}
 
     def publish(self, exchange: str, key: str, **properties: Any) -> Log:
         keys = [key, *properties.get("headers", {}).get("CC", []), *properties.pop("bcc", [])]
@@ -64,6 +77,7 @@ class Log:
         if properties["message_id"] is None:
             del properties["message_id"]
         at = len(self.records)
+        self._tell_times(properties, int(START.timestamp()) + at - 1)
         self.records.append(
             {
                 "timestamp": (START + timedelta(seconds=at)).isoformat(timespec="milliseconds"),
@@ -83,18 +97,25 @@ class Log:
         )
         return self
 
+    def _tell_times(self, properties: dict[str, Any], time_s: int) -> None:
+        headers = properties.get("headers", {})
+        if isinstance(headers.get("x-death"), list):
+            kinds = [(properties.get("message_id"), entry["queue"], entry["reason"]) for entry in headers["x-death"]]
+            times = [self._died.setdefault(kind, time_s) for kind in kinds]
+            timed = [{"time": time, **entry} for time, entry in zip(times, headers["x-death"], strict=True)]
+            properties["headers"] = {**headers, "x-death": timed}
+
     def replay(self, tmp_path: Path, definitions: Definitions, rules: str = "4.3") -> list[dict[str, Any]]:
         """The verdicts on the deliveries, in order."""
         return deliveries(write_log(tmp_path / "trace.log", self.records), definitions, rules)
 
 
 def death(queue: str, reason: str, *, count: int = 1, exchange: str = "", keys: list[str]) -> Record:
-    """One entry of ``x-death`` as a JSON log shows it."""
+    """One entry of ``x-death`` as a JSON log shows it, but its time."""
     return {
         "count": count,
         "reason": reason,
         "queue": queue,
-        "time": 1_790_000_000,
         "exchange": exchange,
         "routing-keys": keys,
     }

@@ -27,8 +27,9 @@ def exported_by(version: Any) -> Definitions:
     [
         ("4.0.5", "4.0", None),
         ("4.0.9", "4.0", "the rules of RabbitMQ 4.0.5 stand in for those of 4.0.9"),
-        ("4.1.2", "4.0", "RabbitMQ 4.1.2 exported the definitions; the rules are those of 4.0"),
-        ("3.12.14", "3.10", "RabbitMQ 3.12.14 exported the definitions; the rules are those of 4.0"),
+        ("4.1.2", "4.1", "RabbitMQ 4.1.2 exported the definitions; the rules are those of 4.0"),
+        ("3.12.14", "3.12", "RabbitMQ 3.12.14 exported the definitions; the rules are those of 4.0"),
+        ("4.4.0", "4.3", "RabbitMQ 4.4.0 exported the definitions; the rules are those of 4.0"),
         ("5.0.0", "4.3", "RabbitMQ 5.0.0 exported the definitions; the rules are those of 4.0"),
         ("3.7.28", None, "RabbitMQ 3.7.28 exported the definitions; the rules are those of 4.0"),
         ("unknown", None, "RabbitMQ unknown exported the definitions; the rules are those of 4.0"),

@@ -73,6 +73,21 @@ def test_an_expiration_of_the_message_is_a_ttl(tmp_path):
     assert reasons(row) == [("inbox", "expired")]
 
 
+HEADERS_OF_3_12 = ("x-death", "x-first-death-reason", "x-first-death-queue", "x-first-death-exchange")
+
+
+def test_3_12_may_have_forgotten_the_expiration_of_what_it_dead_letters(tmp_path):
+    """A classic queue does so with what arrived behind another message, which a log need not show."""
+    plain = definitions_of({"inbox": {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "late"}, "late": {}})
+    expired = death("inbox", "expired", keys=["inbox"])
+    log = Log()
+    for entry in (expired, {**expired, "original-expiration": "50"}):
+        headers = {name: value for name, value in died(entry).items() if name in HEADERS_OF_3_12}
+        log.publish("", "inbox", expiration="50").deliver("late", "", ["late"], headers=headers)
+    assert verdicts(log.replay(tmp_path, plain, "3.12")) == ["agree", "agree"]
+    assert verdicts(log.replay(tmp_path, plain, "3.11")) == ["differ", "agree"]
+
+
 def test_no_length_drop_without_a_limit(tmp_path):
     queues = {"inbox": {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "late"}, "late": {}}
     headers = died(death("inbox", "maxlen", keys=["inbox"]))

@@ -13,6 +13,7 @@ import pytest
 from dlx.releases import release
 from dlx.topology import Binding, Exchange, Queue, Topology
 from simulator.capture import FileReport, convert
+from simulator.replay.losses import Loss, find_losses
 from simulator.replay.report import ReportData, groups, page
 from simulator.replay.report.aggregation import BUCKETS_MAX, bucket
 from simulator.replay.report.curves import label_place, overlap, segments
@@ -24,16 +25,14 @@ from simulator.replay.report.data import (
     Delivered,
     Example,
     FieldDiffers,
-    Loss,
     Path,
     Published,
     Unexplained,
 )
 from simulator.replay.report.grouping import arrows
 from simulator.replay.report.layout import layered
-from simulator.replay.report.losses import find_losses
 from simulator.replay.report.pictures import deaths_picture, flow_picture, paths_picture
-from simulator.replay.summary import Summary, summarize
+from simulator.replay.summary import LostMessages, Summary, UncheckedFinding, summarize
 from tests.replay.logs import EXAMPLES, example_definitions
 
 SUMMARY = Summary(
@@ -95,6 +94,19 @@ def test_headline_says_that_everything_agrees() -> None:
     assert "100 %" in text
     for count in ("1,234 messages", "5,000 deliveries observed", "321 dead letters reconstructed"):
         assert count in text
+
+
+def test_what_is_unchecked_or_lost_is_told_and_the_headline_is_not_green() -> None:
+    assert '<section id="verdict" class="good">' in page(report_data())
+    unchecked = UncheckedFinding(what="max-length", name="shop.work", why="max-length 9", count=4, file="t.log", line=7)
+    lost = LostMessages(vhost="/", queue="shop.dead", why="no such exchange", lost=3, may_be_lost=2, file="", line=1)
+    summary = msgspec.structs.replace(SUMMARY, unchecked={"max-length": 4}, lost=3, may_be_lost=2)
+    html = page(report_data(summary=summary, unchecked=(unchecked,), lost=(lost,)))
+    assert '<section id="verdict" class="open">' in html
+    text = visible_text(html)
+    assert "3 messages were lost: their dead letters reached no queue" in text
+    assert "shop.dead 3 lost, 2 lost if they were rejected no such exchange" in text
+    assert "max-length shop.work max-length 9 t.log:7 4" in text
 
 
 def test_share_is_never_rounded_up_to_all() -> None:
@@ -179,11 +191,14 @@ def test_same_data_makes_the_same_page() -> None:
 
 
 def test_empty_log_makes_a_page() -> None:
-    nothing = Summary(**dict.fromkeys(Summary.__struct_fields__, 0))
+    counts: dict[str, Any] = dict.fromkeys(Summary.__struct_fields__, 0)
+    nothing = Summary(**counts | {"unchecked": {}})
     empty = report_data(
         summary=nothing, span_us=None, publishes=(), dead_letters=(), deliveries=(), deaths=(), paths=()
     )
     assert "No dead letters in this log." in visible_text(page(empty))
+    assert "The log has no delivery: it proves nothing" in visible_text(page(empty))
+    assert "100 %" not in visible_text(page(empty))
 
 
 # -- groups and pictures ----------------------------------------------------------
@@ -393,9 +408,16 @@ def test_report_of_a_captured_log(captured: Callable[[str, bool], Replayed]) -> 
     gone = {name: each.unseen for group in groups(data) for name, each in group.queues.items() if each.unseen}
     assert gone == {"cycles.silent.a": 19, "feeds.plain": 25}
 
+    # As many as the picture has left over where a loop of expiries is cut: 19 messages.
+    assert (summary.lost, summary.may_be_lost) == (19, 55)
+    lost = {each.queue: (each.lost, each.may_be_lost) for each in data.lost}
+    assert (lost["cycles.silent.b"], lost["feeds.missing"]) == ((19, 0), (0, 25))
+    assert set(summary.unchecked) == {"message-ttl", "routing"}
+
     html = page(data)
     assert html == page(again)
     text = visible_text(html)
+    assert "19 messages were lost: their dead letters reached no queue" in text
     assert "2,928 deliveries observed" in text
     assert "trace.log.gz against definitions.json of RabbitMQ 4.3.6" in text
 

@@ -57,8 +57,8 @@ def test_an_expiration_is_left_out_and_nothing_else(row: dict[str, Any]) -> None
     """Also where routing keys, names and headers look like one."""
     row |= {"expiration": "1500", "x_death": canonical_json([{"original-expiration": "70", "queue": "5"}])}
     (text,) = write_signatures(captured([row]))
-    template, expirations = without_expirations(text)
-    assert expirations == ("1500", "70")
+    template, own, of_deaths = without_expirations(text)
+    assert (own, of_deaths) == ("1500", ("70",))
     row |= {"expiration": "", "x_death": canonical_json([{"original-expiration": "", "queue": "5"}])}
     assert read_signature(template) == signature_of(row)
 
@@ -67,7 +67,7 @@ def test_an_expiration_is_left_out_and_nothing_else(row: dict[str, Any]) -> None
 def test_what_no_broker_writes_is_no_expiration(expiration: str | None) -> None:
     row = odd_rows()[0] | {"expiration": expiration, "routing_keys": ["5"]}
     (text,) = write_signatures(captured([row]))
-    assert without_expirations(text) == (text, ())
+    assert without_expirations(text) == (text, None, ())
 
 
 def test_messages_of_two_virtual_hosts_are_kept_apart() -> None:

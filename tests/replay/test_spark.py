@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from simulator.capture import convert, open_log
-from simulator.replay import findings, hops, replay, replay_table, scan, spark_session, summarize
+from simulator.replay import Assumptions, findings, hops, replay, replay_table, scan, spark_session, summarize
 from simulator.replay.plan import arranged
 from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE, read_content, read_signature, write_lineage
 from tests.replay.logs import EXAMPLES, Log, definitions_of, example_definitions, write_log
@@ -18,7 +18,18 @@ pytestmark = pytest.mark.spark
 
 LOG = EXAMPLES / "captured-4.3" / "trace.log.gz"
 DEFINITIONS = example_definitions("4.3")
-COMPARED = ("file", "line", "verdict", "why", "hops", "new_hops", "new_deaths", "differences", "alternatives")
+COMPARED = (
+    "file",
+    "line",
+    "verdict",
+    "why",
+    "hops",
+    "new_hops",
+    "new_deaths",
+    "differences",
+    "alternatives",
+    "unchecked",
+)
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +56,22 @@ def test_spark_and_local_replay_agree(captured, rules):
     on_spark = replay(captured, DEFINITIONS, rules).toArrow().to_pylist()
     here = replay_table(open_log(LOG), DEFINITIONS, rules).to_pylist()
     assert comparable(on_spark) == comparable(here)
+
+
+@pytest.mark.parametrize("complete", [False, True])
+def test_spark_and_local_replay_refute_and_leave_unchecked_the_same(captured, complete):
+    wrong = example_definitions(
+        "4.3",
+        events_recent__x_max_length=9_000,
+        orders_wait__x_message_ttl=9_000,
+        emails_send__x_delivery_limit=9,
+    )
+    assumptions = Assumptions(tolerance_ms=60, complete=complete)
+    on_spark = replay(captured, wrong, "4.3", assumptions).toArrow().to_pylist()
+    here = replay_table(open_log(LOG), wrong, "4.3", assumptions).to_pylist()
+    assert comparable(on_spark) == comparable(here)
+    found = {each["what"] for row in here for each in row["unchecked"] or ()}
+    assert found == {"message-ttl", "delivery-limit", "routing"} | (set() if complete else {"max-length"})
 
 
 @pytest.mark.parametrize("partitions", [1, 13])

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 
 import dlx
 from dlx.deaths import REASONS, Death, DeathPoint
+from tests import real_servers
 from tests.rules.vector_values import plain_table
 
 TESTS = Path(__file__).parent.parent
-RELEASES = ("3.8", "3.10", "4.0", "4.3")
 DIED = datetime(2026, 11, 21, 2, 37, 52, tzinfo=UTC)
 
 
@@ -349,7 +349,7 @@ def traced(release: str) -> list[dict[str, Any]]:
     return [headers for headers in found if isinstance(headers.get("x-death"), list)]
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", real_servers.LIVE)
 def test_real_deliveries_of_every_release(release: str) -> None:
     all_headers = traced(release)
     assert len(all_headers) >= 3
@@ -379,7 +379,7 @@ def recorded(release: str) -> Iterator[dict[str, Any]]:
                         yield headers
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", real_servers.RECORDED)
 def test_recorded_deliveries_of_every_release(release: str) -> None:
     """``x-death`` alone tells what the broker's other headers say, and nothing in it is malformed."""
     checked = 0

@@ -1,4 +1,4 @@
-"""What becomes of a message that dies, in words a user reads; and 3.13, which no server here judges.
+"""What becomes of a message that dies, in words a user reads; and what 3.13 does with a claimed history.
 
 The exact headers are in ``test_vectors.py``, as real servers wrote them.
 """

@@ -12,7 +12,7 @@ import pytest
 from dlx import amqp_errors
 from dlx.amqp_errors import Refusal
 from dlx.bindings import check_binding
-from dlx.consumer_arguments import check_consumer_arguments
+from dlx.consumer_arguments import check_consumer_arguments, check_credit
 from dlx.declarations import (
     augmented_arguments,
     check_queue_equivalence,
@@ -306,6 +306,21 @@ def test_consumer_arguments_that_are_refused(kind: str, arguments: dict[str, Any
     with pytest.raises(Refusal) as refused:
         check_consumer_arguments(Queue(name="q", type=kind), arguments, vhost="/", release=release(name))
     assert refused.value.text == f"{PRECONDITION_FAILED}invalid arg '{key}' for queue 'q' in vhost '/'{text}"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("3.8", "classic"), ("3.9", "quorum"), ("3.13", "classic"), ("3.13", "quorum")]
+)
+def test_a_credit_that_is_no_table_crashes_a_queue_that_reads_it(name: str, kind: str) -> None:
+    check_credit(Queue(name="q", type=kind), {"x-credit": {"credit": 1}}, release(name))
+    with pytest.raises(Refusal) as refused:
+        check_credit(Queue(name="q", type=kind), {"x-credit": 5}, release(name))
+    assert (refused.value.code, refused.value.ends_connection) == (541, True)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("3.8", "quorum"), ("3.10", "stream"), ("4.0", "classic")])
+def test_no_other_queue_looks_at_a_credit(name: str, kind: str) -> None:
+    check_credit(Queue(name="q", type=kind), {"x-credit": 5}, release(name))
 
 
 def test_consumer_arguments_that_pass() -> None:

@@ -43,9 +43,9 @@ def test_an_expression_is_found_in_the_name(pattern: str, name: str, allowed: bo
     assert (refused(Granted(read=pattern), "read", "queue", name) is None) is allowed
 
 
-def test_the_refusal_names_the_permission_from_3_13_on() -> None:
+def test_the_refusal_names_the_permission_from_3_12_on() -> None:
     for name in RELEASES:
-        verb = "access" if name in ("3.8", "3.10") else "write access"
+        verb = "access" if name in ("3.8", "3.9", "3.10", "3.11") else "write access"
         text = f"ACCESS_REFUSED - {verb} to queue 'q' in vhost '/' refused for user 'bob'"
         assert refused(Granted(configure=".*", read=".*"), "write", "queue", "q", name) == text
         assert refused(None, "write", "queue", "q", name) == text

@@ -1,6 +1,6 @@
-"""What 3.13 does where its neighbours do otherwise; more of it is in ``test_dead_lettering.py``.
+"""What 3.13 does where its neighbours do otherwise, rule by rule; more of it is in ``test_dead_lettering.py``.
 
-No server here judges it: each is as its row in ``dlx.releases`` says, whose evidence is the source of 3.13.7.
+The recordings of 3.13.7 judge the broker as a whole (``tests/vectors``, ``tests/differential``).
 """
 
 from __future__ import annotations

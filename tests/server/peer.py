@@ -60,7 +60,7 @@ class Peer:
         broker = self.node.broker
         settings = ServerSettings(
             release=broker.release,
-            cluster_name="rabbit@test",
+            cluster_name=lambda: "rabbit@test",
             message_max_bytes=message_max_bytes or broker.max_message_size,
             contents=Contents(broker.release),
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dlx.releases import RELEASES
 from simulator.cli.main import main
 
 QUEUES = [
@@ -70,7 +71,7 @@ def test_a_version_is_taken_and_a_note_tells_which_stands_in_for_it(
         ({"step": []}, "step: unknown; expected definitions, release, steps"),
         (
             {**SCENARIO, "release": "5"},
-            "release: no release '5': known are 3.8, 3.10, 3.13, 4.0, 4.3; the nearest is 4.3\n",
+            f"release: no release '5': known are {', '.join(RELEASES)}; the nearest is 4.3\n",
         ),
         ({**SCENARIO, "release": 4.3}, "release: 4.3; expected a name or a version, such as '4.3'\n"),
         ({**SCENARIO, "definitions": 1}, "definitions: expected an export"),

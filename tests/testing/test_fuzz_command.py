@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from dlx.releases import RELEASES
 from simulator.cli.main import main
 
 BROKEN = Path("examples/topologies/broken")
@@ -127,7 +128,7 @@ def test_a_topology_without_queues_is_said_to_have_none(capsys: pytest.CaptureFi
         (["missing.json"], 65, "missing.json"),
         ([LIMIT, "--property", "lossles"], 64, "'lossless', 'settles'"),
         ([LIMIT, "--steps", "0"], 64, "--steps"),
-        ([LIMIT, "--release", "5"], 64, "known are 3.8, 3.10, 3.13, 4.0, 4.3; the nearest is 4.3"),
+        ([LIMIT, "--release", "5"], 64, f"known are {', '.join(RELEASES)}; the nearest is 4.3"),
         ([LIMIT, "--history", "[{"], 65, "expected a list of steps"),
         ([LIMIT, "--history", '[{"do": "crash"}]'], 65, "missing required field `queue`"),
         ([LIMIT, "--history", "gone.json"], 65, "gone.json"),

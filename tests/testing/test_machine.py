@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import initialize, invariant, rule, run_state_machine_as_test
 
+from dlx.releases import RELEASES
 from simulator.broker.copies import Copy
 from simulator.broker.operations import queues
 from simulator.broker.state import NodeState, QueueState
@@ -40,7 +41,7 @@ def run(machine: type[TopologyMachine], **other: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("release", ["3.8", "3.10", "3.13", "4.0", "4.3"])
+@pytest.mark.parametrize("release", RELEASES)
 def test_the_invariants_hold_in_topologies_that_it_draws(release: str) -> None:
     class Drawn(TopologyMachine):
         pass

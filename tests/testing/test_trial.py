@@ -9,9 +9,11 @@ import pytest
 
 from dlx import Policy
 from dlx.operator_errors import OperatorError
+from dlx.releases import RELEASES
 from simulator.events import Event
 from simulator.scenario import steps
 from simulator.testing import Property, PropertyBroken, Trial, replay
+from tests.real_servers import since, until
 
 
 def definitions(*queues: dict[str, Any]) -> dict[str, Any]:
@@ -51,7 +53,7 @@ def test_a_message_goes_round_a_ladder_as_time_passes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("release", "lost"), [("3.8", False), ("3.10", False), ("3.13", False), ("4.0", True), ("4.3", True)]
+    ("release", "lost"), [*((name, False) for name in until("3.13")), *((name, True) for name in since("4.0"))]
 )
 def test_from_4_0_the_21st_crash_discards_a_message_of_a_quorum_queue(release: str, lost: bool) -> None:
     trial = Trial(QUORUM, release=release, properties=["lossless"])
@@ -228,7 +230,7 @@ def test_a_pause_on_the_way_makes_a_retry_settle_and_none_does_not() -> None:
         trial.reject("orders", times=50)
 
 
-@pytest.mark.parametrize("release", ["3.8", "3.10", "3.13", "4.0", "4.3"])
+@pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("missing", [(), ("time",), ("count",), ("exchange", "routing-keys")])
 @pytest.mark.parametrize("claimed", ["orders", "elsewhere"])
 def test_a_loop_is_seen_whatever_the_publisher_claims(release: str, missing: tuple[str, ...], claimed: str) -> None:
@@ -295,6 +297,10 @@ def test_what_is_no_property_is_an_error(properties: Any, error: type[Exception]
         ({"do": "crash", "queue": "orders", "count": 2}, "unknown field `count` - at `$[0]`"),
         ({"do": "crash", "queue": "orders", "times": 0}, "times is 0; expected 1 to 1,000,000,000 - at `$[0]`"),
         ({"do": "wait", "ms": -1}, "ms is -1; time only goes forward - at `$[0]`"),
+        (
+            {"do": "repeat", "times": 10**6, "steps": [{"do": "ack", "queue": "orders", "times": 10**6}]},
+            "repeated steps make 1,000,000,000,000 actions; expected 1,000,000,000 at most - at `$[0]`",
+        ),
     ],
 )
 def test_a_wrong_step_is_named(wrong: dict[str, Any], why: str) -> None:

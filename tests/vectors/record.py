@@ -20,13 +20,13 @@ from typing import Any
 import click
 import msgspec
 
+from tests import real_servers
 from tests.vectors import cases
 from tests.vectors.build import Case
 from tests.vectors.outcomes import Outcome, Settings, run
 from tests.vectors.server import Server
 
 RECORDED = Path(__file__).parent / "recorded"
-RELEASES = ("3.8", "3.10", "3.13", "4.0", "4.3")
 ATTEMPTS = 3  # a drift counts only if it is seen this often: a loaded machine can miss a deadline
 WIDTH = 110
 
@@ -99,7 +99,7 @@ def merged(case: Case, old: Vector | None, new: dict[str, Outcome]) -> Vector:
         by_release.update(dict.fromkeys(seen["releases"], seen["outcome"]))
     by_release.update(new)
     seen = []
-    for release in RELEASES:
+    for release in real_servers.RECORDED:
         if release not in by_release:
             continue
         outcome = by_release[release]
@@ -183,7 +183,7 @@ def servers(given: tuple[str, ...]) -> list[Server]:
     for text in given:
         release, equals, urls = text.partition("=")
         amqp_url, comma, http_url = urls.partition(",")
-        if not equals or not comma or release not in RELEASES:
+        if not equals or not comma or release not in real_servers.RECORDED:
             example = "4.3=amqp://guest:guest@localhost:5672/,http://localhost:15672/"
             raise click.UsageError(f"--release {text!r}: want RELEASE=AMQP_URL,HTTP_URL, such as {example}")
         found.append(Server(release, amqp_url, http_url))

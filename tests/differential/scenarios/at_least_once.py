@@ -28,8 +28,9 @@ from tests.differential.words import (
     returned,
     scenario,
 )
+from tests.real_servers import since
 
-FROM_310 = ("3.10", "4.0", "4.3")
+FROM_39 = since("3.9")
 CONFIRMED = SelectConfirms()
 HELD: dict[str, Any] = {"overflow": "reject-publish", "dead_letter_strategy": "at-least-once"}
 TOUCH = [SetPolicy("touch", "^q$", {"max-length": 1000}), Wait(300)]  # a change of policy makes the worker try again
@@ -37,7 +38,7 @@ TOUCH = [SetPolicy("touch", "^q$", {"max-length": 1000}), Wait(300)]  # a change
 
 def at_least_once(name: str, *parts: Part) -> Scenario:
     """A scenario of the releases that know it."""
-    return scenario(name, CONFIRMED, *parts, releases=FROM_310)
+    return scenario(name, CONFIRMED, *parts, releases=FROM_39)
 
 
 SCENARIOS = [
@@ -75,6 +76,11 @@ SCENARIOS = [
         "rejected onto itself is no cycle",
         quorum("q", dlx="", dlrk="q", **HELD), publish("q"), rejected("q"), Wait(100), rejected("q"), Wait(100),
         Get("q"),
+    ),
+    at_least_once(
+        "rejected onto itself, while it is full",
+        quorum("q", dlx="", dlrk="q", length=2, **HELD), publish("q", "1", "2"), nacked("q"), Wait(100), nacked("q"),
+        Wait(100), Count("q"),
     ),
     at_least_once(
         "a full target that rejects",

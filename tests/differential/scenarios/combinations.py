@@ -35,10 +35,11 @@ from tests.differential.words import (
     returned,
     scenario,
 )
+from tests.real_servers import since
 
 CONFIRMED = SelectConfirms()
-FROM_310 = ("3.10", "4.0", "4.3")
-FROM_40 = ("4.0", "4.3")
+FROM_39 = since("3.9")
+FROM_40 = since("4.0")
 
 SCENARIOS = [
     scenario(
@@ -78,7 +79,7 @@ SCENARIOS = [
         "the head goes and those behind it expire, quorum",
         CONFIRMED, queue("d"), quorum("q", dlx="", dlrk="d"), publish("q", "head"),
         publish("q", "1", "2", expiration="200"), publish("q", "tail"), Wait(500), Get("q"), Wait(100), Count("q"),
-        Nack(requeue=True), Count("q"), Get("q"), Get("q"), releases=FROM_310,
+        Nack(requeue=True), Count("q"), Get("q"), Get("q"), releases=FROM_39,
     ),
     scenario(
         "purge takes those that wait, not those that are out",
@@ -98,7 +99,7 @@ SCENARIOS = [
     scenario(
         "delivery limit and expiry",
         CONFIRMED, queue("d"), quorum("q", limit=1, ttl=1000, dlx="", dlrk="d"), publish("q", "returned"),
-        returned("q", 2), publish("q", "expires"), returned("q"), Wait(1300), Count("q"), releases=FROM_310,
+        returned("q", 2), publish("q", "expires"), returned("q"), Wait(1300), Count("q"), releases=FROM_39,
     ),
     scenario(
         "delivery limit and length limit",
@@ -277,13 +278,13 @@ SCENARIOS = [
     scenario(
         "quorum, many expire at once",
         CONFIRMED, queue("d"), quorum("q", ttl=2500, dlx="", dlrk="d"), publish("q", *"1234"), gets("q", 4), Wait(2800),
-        Nack(multiple=True), Count("d"), Drain("d"), releases=FROM_310,
+        Nack(multiple=True), Count("d"), Drain("d"), releases=FROM_39,
     ),
     scenario(
         "quorum, many expire behind the head",
         CONFIRMED, queue("d"), quorum("q", dlx="", dlrk="d"), publish("q", "head"),
         publish("q", *"1234", expiration="100"), Wait(300), Get("q", no_ack=True), Wait(100), Drain("d"),
-        releases=FROM_310,
+        releases=FROM_39,
     ),
     scenario(
         "classic, many over the limit at once",

@@ -15,6 +15,7 @@ from tests.differential.operations import (
     Recover,
     Reject,
     SelectConfirms,
+    Wait,
 )
 from tests.differential.words import burst, publish, queue, quorum, scenario
 
@@ -52,6 +53,24 @@ SCENARIOS = [
         "prefetch raised",
         CONFIRMED, queue("q"), Qos(1, global_=True), Consume("q", "c"), publish("q", *"1234"), Qos(3, global_=True),
         Qos(0, global_=True),
+    ),
+    scenario(
+        "a timeout cancels for each delivery that it finds late",
+        CONFIRMED, quorum("q", consumer_timeout=1500), Qos(3), Consume("q", "c"), publish("q", "1"), Wait(150),
+        publish("q", "2"), Wait(2200), Count("q"), Ack(delivery=0), Count("q"), Ack(delivery=1), Wait(100),
+        releases=["4.3"],
+    ),
+    scenario(
+        "a timeout cancels once for deliveries that are late together",
+        CONFIRMED, quorum("q", consumer_timeout=600), publish("q", "1", "2"), Qos(2), Consume("q", "c"), Wait(1000),
+        Count("q"), Ack(delivery=0), Count("q"), Ack(delivery=1), Wait(100), releases=["4.3"],
+    ),
+    scenario(
+        "x-credit that is no table",
+        queue("q"), quorum("r"), [Consume(each, "c", arguments={"x-credit": 5}) for each in "qr"],
+        Count("q"), Count("r"), [Consume(each, "d", arguments={"x-credit": {}}, exclusive=True) for each in "qr"],
+        Consume("q", "e", arguments={"x-credit": "x"}),
+        Consume("r", "e", arguments={"x-credit": None, "x-priority": "x"}),
     ),
     scenario("prefetch by size", Qos(0, prefetch_size=10)),
     scenario(

@@ -17,9 +17,10 @@ from tests.differential.operations import (
     Wait,
 )
 from tests.differential.words import exchange, fan, policy, publish, queue, quorum, rejected, scenario
+from tests.real_servers import since
 from tests.vectors.amqp import Field
 
-FROM_310 = ("3.10", "4.0", "4.3")
+FROM_39 = since("3.9")
 CONFIRMED = SelectConfirms()
 EVERY_TYPE: dict[str, Any] = {
     "text": "text", "empty": "", "long text": "x" * 300, "bool": True, "byte": Field("b", -5), "ubyte": Field("B", 200),
@@ -174,7 +175,7 @@ SCENARIOS = [
         Bind("x", "expired", arguments={"x-match": "any-with-x", "x-first-death-reason": "expired"}),
         Bind("x", "queue", arguments={"x-match": "all-with-x", "x-first-death-queue": "q", "a": 1}),
         Bind("x", "any", arguments={"x-match": "any-with-x", "x-death": None}), queue("q", dlx="x"),
-        publish("q", headers={"a": 1}), rejected("q"), publish("q", expiration="0"), releases=FROM_310,
+        publish("q", headers={"a": 1}), rejected("q"), publish("q", expiration="0"), releases=FROM_39,
     ),
     scenario(
         "a headers exchange does not see x- headers",

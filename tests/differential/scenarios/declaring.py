@@ -1,10 +1,34 @@
 """Declarations that are refused, and those that must be equivalent to what is there."""
 
-from tests.differential.operations import Bind, BindExchange, DeclareExchange, DeclareQueue, DeleteQueue, Unbind
+from tests.differential.operations import (
+    Bind,
+    BindExchange,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteQueue,
+    ShowQueue,
+    Unbind,
+)
 from tests.differential.words import exchange, queue, quorum, scenario, stream
+from tests.real_servers import since
 from tests.vectors.amqp import Field
 
+WIDTHS = "bBsuIil"  # tags of integers of 8 to 64 bits
+
 SCENARIOS = [
+    scenario(
+        "integers of every width are shown",
+        *([quorum(f"q{tag}", limit=Field(tag, 7), length=Field(tag, 9)), ShowQueue(f"q{tag}")] for tag in WIDTHS),
+        *([queue(f"c{tag}", ttl=Field(tag, 100), note=Field(tag, 3)), ShowQueue(f"c{tag}")] for tag in WIDTHS),
+    ),
+    scenario(
+        "delivery limits of every width are shown",
+        *(
+            [quorum(f"q{tag}", limit=Field(tag, 7)), ShowQueue(f"q{tag}", ("arguments", "delivery_limit"))]
+            for tag in WIDTHS
+        ),
+        releases=since("4.0"),
+    ),
     scenario(
         "types of dead-letter arguments",
         queue("q", dlx=5), queue("q", dlx=True), queue("q", dlx="x", dlrk=5), queue("q", dlrk="k"),
@@ -25,6 +49,11 @@ SCENARIOS = [
     scenario(
         "queue types",
         queue("q", type="foo"), queue("q", type=5), queue("q", type="classic"), queue("q"), quorum("q"), stream("q"),
+    ),
+    scenario(
+        "queue types and modes beyond ASCII",
+        [queue("q", type=name) for name in ("é", "€", "é€", Field("S", b"\xff"))],
+        [queue("q", queue_mode=name) for name in ("é", "€", Field("S", b"\xff"))],
     ),
     scenario(
         "arguments of other types",

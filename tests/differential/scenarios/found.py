@@ -17,9 +17,10 @@ from tests.differential.operations import (
     Wait,
 )
 from tests.differential.words import publish, queue, quorum, scenario, stream
+from tests.real_servers import since
 from tests.vectors.amqp import Field
 
-FROM_310 = ("3.10", "4.0", "4.3")
+FROM_39 = since("3.9")
 CONFIRMED = SelectConfirms(channel="p")
 BYTES = b"\x00\xff"
 NOT_UTF8 = Field("S", BYTES)
@@ -29,7 +30,7 @@ SCENARIOS = [
         "basic.get counts what is left after expiry, if it needs no acknowledgement",
         CONFIRMED, quorum("q"), publish("q", "1", on="p"), publish("q", "2", on="p", expiration="150"), Wait(400),
         Get("q", no_ack=True), publish("q", "1", on="p"), publish("q", "2", on="p", expiration="150"), Wait(400),
-        Get("q"), Get("q"), releases=FROM_310,
+        Get("q"), Get("q"), releases=FROM_39,
     ),
     scenario(
         "a delivery limit widens the prefetch of who returns",
@@ -45,18 +46,18 @@ SCENARIOS = [
         "a stream gives byte arrays back as text",
         CONFIRMED, stream("s"), publish("s", on="p", headers={"a": BYTES, "b": b"ab", "c": "text", "d": NOT_UTF8}),
         publish("s", on="p", headers={"a": BYTES, "x-list": [BYTES, {"k": BYTES}, None], "n": [1], "CC": ["k"]}),
-        ReadStream("s"), releases=FROM_310,
+        ReadStream("s"), releases=FROM_39,
     ),
     scenario(
         "a stream gives dead letters their expiration back",
         CONFIRMED, stream("s"), quorum("q", dlx="", dlrk="s", length=0), queue("r", dlx="", dlrk="s", length=0),
         publish("q", on="p", expiration="60000"), publish("r", on="p", expiration="+060000"), ReadStream("s"),
-        releases=FROM_310,
+        releases=FROM_39,
     ),
     scenario(
         "what comes to the head of a full quorum queue expires",
         CONFIRMED, queue("d"), quorum("q", length=1, dlx="", dlrk="d"), publish("q", "1", on="p"),
-        publish("q", "2", on="p", expiration="200"), Wait(500), Count("q"), Count("d"), releases=FROM_310,
+        publish("q", "2", on="p", expiration="200"), Wait(500), Count("q"), Count("d"), releases=FROM_39,
     ),
     scenario(
         "a quorum queue hands out consumer by consumer",
@@ -67,7 +68,7 @@ SCENARIOS = [
         "a consumer that comes back goes on with what it had",
         CONFIRMED, quorum("q"), Qos(2), Consume("q", "c"), publish("q", *"123456", on="p"), Cancel("c"), Qos(1),
         Consume("q", "c"), Wait(100), Count("q"), Ack(delivery=0), Wait(100), Ack(delivery=1), Wait(100), Count("q"),
-        Ack(multiple=True), Wait(100), CloseChannel(), releases=("4.0", "4.3"),
+        Ack(multiple=True), Wait(100), CloseChannel(), releases=since("4.0"),
     ),
     scenario(
         "a consumer of a classic queue that comes back begins anew",

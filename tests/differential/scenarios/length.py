@@ -15,9 +15,10 @@ from tests.differential.operations import (
     SetPolicy,
     Wait,
 )
-from tests.differential.words import burst, fan, gets, publish, queue, quorum, rejected, scenario
+from tests.differential.words import burst, fan, gets, policy, publish, queue, quorum, rejected, scenario
+from tests.real_servers import since
 
-NOT_38 = ("3.10", "4.0", "4.3")
+FROM_39 = since("3.9")
 CONFIRMED = SelectConfirms()
 
 SCENARIOS = [
@@ -113,13 +114,23 @@ SCENARIOS = [
     scenario(
         "quorum, reject-publish is soft",
         CONFIRMED, quorum("q", length=1, overflow="reject-publish"), publish("q", "1", "2", "3", "4"), Count("q"),
-        Get("q", no_ack=True), publish("q", "5"), Get("q", no_ack=True), publish("q", "6", "7", "8"), releases=NOT_38,
+        Get("q", no_ack=True), publish("q", "5"), Get("q", no_ack=True), publish("q", "6", "7", "8"), releases=FROM_39,
     ),
     scenario(
         "quorum, reject-publish opens at four fifths",
         CONFIRMED, quorum("q", length=5, overflow="reject-publish"), publish("q", *"1234567"), Count("q"),
         Get("q", no_ack=True), publish("q", "8"), Get("q", no_ack=True), publish("q", "9"), Count("q"),
-        releases=NOT_38,
+        releases=FROM_39,
+    ),
+    scenario(
+        "quorum, reject-publish opens when a get empties it, though all comes back",
+        CONFIRMED, quorum("q", length=2, overflow="reject-publish"), publish("q", *"1234"), gets("q", 2),
+        Nack(multiple=True), publish("q", "5", "6"), Count("q"), releases=FROM_39,
+    ),
+    scenario(
+        "quorum, who may publish again stays so under another overflow",
+        CONFIRMED, quorum("q", length=1, overflow="reject-publish"), publish("q", *"123"), gets("q", 2),
+        policy("p", "^q$", overflow="drop-head"), Wait(200), publish("q", "4", "5"), Count("q"), releases=FROM_39,
     ),
     scenario(
         "quorum, reject-publish-dlx is drop-head",
@@ -149,7 +160,7 @@ SCENARIOS = [
     scenario(
         "dead letters into a full quorum queue, reject-publish",
         CONFIRMED, quorum("d", length=1, overflow="reject-publish"), queue("q", dlx="", dlrk="d"),
-        publish("q", "1", "2", "3", "4"), rejected("q", 4), Count("d"), publish("d", "5"), releases=NOT_38,
+        publish("q", "1", "2", "3", "4"), rejected("q", 4), Count("d"), publish("d", "5"), releases=FROM_39,
     ),
     scenario(
         "the limit shrinks by policy",
@@ -176,7 +187,7 @@ SCENARIOS = [
     scenario(
         "overflow of argument and policy, quorum",
         CONFIRMED, quorum("q", length=1, overflow="drop-head"), SetPolicy("p", "^q$", {"overflow": "reject-publish"}),
-        Wait(100), publish("q", "1", "2", "3"), releases=NOT_38,
+        Wait(100), publish("q", "1", "2", "3"), releases=FROM_39,
     ),
     scenario(
         "overflow by policy",

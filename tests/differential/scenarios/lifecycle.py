@@ -18,6 +18,7 @@ from tests.differential.operations import (
     KillConnection,
     Nack,
     PurgeQueue,
+    Qos,
     SelectConfirms,
     Unbind,
     UnbindExchange,
@@ -28,6 +29,13 @@ from tests.differential.words import exchange, policy, publish, queue, quorum, s
 CONFIRMED = SelectConfirms()
 
 SCENARIOS = [
+    scenario(
+        "delete if unused and empty, a queue that is neither",
+        CONFIRMED, queue("q"), publish("q", "1", "2"), Qos(1), Consume("q", "c"),
+        DeleteQueue("q", if_unused=True, if_empty=True, channel="b"), Ack(), Ack(),
+        DeleteQueue("q", if_unused=True, if_empty=True, channel="b"), quorum("r"), publish("r"),
+        Consume("r", "d"), DeleteQueue("r", if_unused=True, if_empty=True, channel="b"),
+    ),
     scenario(
         "purge",
         CONFIRMED, queue("q"), publish("q", "1", "2", "3"), Get("q"), PurgeQueue("q"), Nack(), PurgeQueue("q"),

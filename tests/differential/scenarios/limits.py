@@ -21,8 +21,9 @@ from tests.differential.operations import (
     Wait,
 )
 from tests.differential.words import gets, nacked, publish, queue, quorum, rejected, returned, scenario
+from tests.real_servers import since
 
-FROM_40 = ("4.0", "4.3")
+FROM_40 = since("4.0")
 CONFIRMED = SelectConfirms()
 DELAYED_2500: dict[str, Any] = {"delayed_retry_type": "all", "delayed_retry_min": 2500, "delayed_retry_max": 2500}
 
@@ -192,36 +193,43 @@ SCENARIOS = [
         "delayed retry",
         CONFIRMED, quorum("q", delayed_retry_type="all", delayed_retry_min=600, delayed_retry_max=1500), publish("q"),
         Get("q"), Nack(), Count("q"), Get("q"), Wait(800), Get("q"), Reject(), Count("q"), Wait(800), Get("q"),
-        Reject(), Wait(800), Count("q"), Wait(700), Get("q"), releases=["4.3"],
+        Reject(), Wait(800), Count("q"), Wait(700), Get("q"), releases=since("4.3"),
     ),
     scenario(
         "delayed retry of failed ones only",
         CONFIRMED, quorum("q", delayed_retry_type="failed", delayed_retry_min=400, delayed_retry_max=400),
         publish("q", "1", "2"), gets("q", 2), Nack(delivery=0), Reject(delivery=1), Count("q"), Wait(600), Count("q"),
-        releases=["4.3"],
+        releases=since("4.3"),
     ),
     scenario(
         "delayed retry of returned ones only",
         CONFIRMED, quorum("q", delayed_retry_type="returned", delayed_retry_min=400, delayed_retry_max=400),
         publish("q", "1", "2"), gets("q", 2), Nack(delivery=0), Reject(delivery=1), Count("q"), Wait(600), Count("q"),
-        releases=["4.3"],
+        releases=since("4.3"),
+    ),
+    scenario(
+        "delayed retries that end together",
+        CONFIRMED, quorum("q", delayed_retry_type="all", delayed_retry_min=600, delayed_retry_max=600),
+        publish("q", *"123"), gets("q", 2), Reject(delivery=1), Get("q", channel="b"), Wait(150), Reject(delivery=0),
+        Wait(600), Get("q", channel="b"), Wait(300), Get("q", channel="b"), KillConnection("b"), Count("q"), Wait(900),
+        Count("q"), releases=["4.3"],
     ),
     scenario(
         "delayed retry, length limit and ttl",
         CONFIRMED, queue("d"), quorum("q", dlx="", dlrk="d", length=2, **DELAYED_2500),
         publish("q", "1", "2", expiration="700"), gets("q", 2), Nack(multiple=True), publish("q", "3"), Count("q"),
-        Count("d"), Wait(800), Count("d"), Wait(2500), Count("q"), Count("d"), releases=["4.3"],
+        Count("d"), Wait(800), Count("d"), Wait(2500), Count("q"), Count("d"), releases=since("4.3"),
     ),
     scenario(
         "delayed retry by policy",
         CONFIRMED, quorum("q"),
         SetPolicy("p", "^q$", {"delayed-retry-type": "all", "delayed-retry-min": 400, "delayed-retry-max": 400}),
-        Wait(100), publish("q"), returned("q", 1, by=Nack), Count("q"), Wait(600), Count("q"), releases=["4.3"],
+        Wait(100), publish("q"), returned("q", 1, by=Nack), Count("q"), Wait(600), Count("q"), releases=since("4.3"),
     ),
     scenario(
         "delayed retry reaches the delivery limit",
         CONFIRMED, queue("d"),
         quorum("q", delayed_retry_type="all", delayed_retry_min=300, delayed_retry_max=300, limit=1, dlx="", dlrk="d"),
-        publish("q"), returned("q"), Wait(450), returned("q"), Count("d"), releases=["4.3"],
+        publish("q"), returned("q"), Wait(450), returned("q"), Count("d"), releases=since("4.3"),
     ),
 ]  # fmt: skip

@@ -2,9 +2,10 @@
 
 from tests.differential.operations import Bind, ClearPolicy, Count, Get, SelectConfirms, SetPolicy, Wait
 from tests.differential.words import exchange, policy, publish, queue, quorum, rejected, scenario
+from tests.real_servers import since, until
 
 CONFIRMED = SelectConfirms()
-FROM_310 = ("3.10", "4.0", "4.3")
+FROM_39 = since("3.9")
 
 SCENARIOS = [
     scenario(
@@ -54,12 +55,12 @@ SCENARIOS = [
     scenario(
         "a policy with an unsupported key is skipped",
         CONFIRMED, queue("d"), queue("q"), policy("p", "^q$", priority=1, dlx="", dlrk="d", delivery_limit=5),
-        policy("r", "^q$", max_length=1), publish("q", "1", "2"), rejected("q"), releases=FROM_310,
+        policy("r", "^q$", max_length=1), publish("q", "1", "2"), rejected("q"), releases=FROM_39,
     ),
     scenario(
         "a policy with an unsupported key, 3.8",
         CONFIRMED, queue("d"), queue("q"), policy("p", "^q$", priority=1, dlx="", dlrk="d", delivery_limit=5),
-        policy("r", "^q$", max_length=1), publish("q", "1", "2"), rejected("q"), releases=["3.8"],
+        policy("r", "^q$", max_length=1), publish("q", "1", "2"), rejected("q"), releases=until("3.9"),
     ),
     scenario(
         "a policy with an unsupported key, quorum",

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tests.differential.operations import Ack, Consume, Count, Qos, SelectConfirms
-from tests.differential.words import Part, gets, publish, queue, quorum, rejected, scenario
+from tests.differential.operations import Ack, Consume, Count, Qos, SelectConfirms, Wait
+from tests.differential.words import Part, gets, policy, publish, queue, quorum, rejected, scenario
 
 CONFIRMED = SelectConfirms()
 
@@ -41,6 +41,16 @@ SCENARIOS = [
     scenario(
         "dead letters by priority",
         CONFIRMED, quorum("d"), queue("q", dlx="", dlrk="d"), prioritised("q", 1, 9, None), rejected("q", 3),
+    ),
+    scenario(
+        "expired unnoticed, until a policy of the queue's own",
+        CONFIRMED, queue("q", max_priority=5), queue("r"), prioritised("q", 1),
+        publish("q", priority=3, expiration="300"), Wait(600), Count("q"),
+        policy("p", "^r$", max_length=9), Wait(200), Count("q"),
+        policy("p", "^q$", max_length=9), Wait(200), Count("q"),
+        prioritised("q", 1), publish("q", priority=3, expiration="300"), Wait(600),
+        policy("p", "^q$", max_length=9), Wait(200), Count("q"),
+        policy("z", "^(q|r)$", max_length=8, priority=-1), Wait(200), Count("q"),
     ),
     scenario(
         "length limit of a priority queue",

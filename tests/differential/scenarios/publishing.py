@@ -1,5 +1,8 @@
 """Publishes that are refused or returned, confirms, and transactions."""
 
+from itertools import combinations
+from typing import Any
+
 from tests.differential.operations import (
     Ack,
     AddUser,
@@ -17,14 +20,55 @@ from tests.differential.operations import (
     SelectConfirms,
     SelectTransactions,
     SetPermissions,
+    SetTopicPermissions,
 )
-from tests.differential.words import burst, exchange, fan, gets, publish, queue, quorum, scenario
+from tests.differential.words import Part, burst, exchange, fan, gets, publish, queue, quorum, scenario
+from tests.real_servers import since
+from tests.vectors.amqp import Field
 
 CONFIRMED = SelectConfirms()
 TRANSACTIONS = SelectTransactions()
-NOT_38 = ("3.10", "4.0", "4.3")
+FROM_39 = since("3.9")
+
+NO_ARRAYS = [
+    True, None, "k", b"k", {}, 5, 2**40, 0.5, Field("f", 0.5), Field("D", (1, 5)), Field("T", 1700000000),
+    *(Field(tag, 5) for tag in "bBsuil"),
+]  # fmt: skip
+REPLIES = "amq.rabbitmq.reply-to"
+WRONG: dict[str, dict[str, Any]] = {
+    "user_id": {"user_id": "carol"},
+    "expiration": {"expiration": "soon"},
+    "CC": {"headers": {"CC": 5}},
+    "BCC": {"headers": {"BCC": "k"}},
+    "delivery_mode": {"delivery_mode": 3},
+    "reply_to": {"reply_to": REPLIES},
+}
+
+
+def wrong_twice(key: str) -> list[Part]:
+    """A publish to the exchange ``t`` for each two things that may be wrong with it."""
+    return [publish(key, exchange="t", on="b", **_both(*pair)) for pair in combinations(WRONG, 2)]
+
+
+def _both(one: str, other: str) -> dict[str, Any]:
+    found = WRONG[one] | WRONG[other]
+    if "headers" in found:
+        found["headers"] = WRONG[one].get("headers", {}) | WRONG[other].get("headers", {})
+    return found
+
 
 SCENARIOS = [
+    *[
+        scenario(f"{name} of another type", [publish("k", headers={name: value}) for value in NO_ARRAYS])
+        for name in ("CC", "BCC")
+    ],
+    scenario("wrong in two ways", exchange("t", "topic"), wrong_twice("a")),
+    scenario(
+        "wrong in two ways and not permitted",
+        exchange("t", "topic"), AddUser("bob"), SetPermissions("bob", ".*", ".*", ".*"),
+        SetTopicPermissions("bob", "t", "^a", ""), OpenConnection("b", "bob"),
+        [publish("b", exchange="t", on="b", **fault) for fault in WRONG.values()], wrong_twice("b"),
+    ),
     scenario("a missing exchange", publish("k", exchange="missing"), CONFIRMED, publish("k", exchange="missing")),
     scenario("an internal exchange", exchange("x", internal=True), publish("", exchange="x")),
     scenario(
@@ -145,7 +189,7 @@ SCENARIOS = [
     scenario(
         "transaction into a full quorum queue",
         TRANSACTIONS, quorum("q", length=1, overflow="reject-publish"), publish("q", *"1234"), Commit(), Count("q"),
-        releases=NOT_38,
+        releases=FROM_39,
     ),
     scenario(
         "transaction, quorum",

@@ -17,10 +17,11 @@ from tests.differential.operations import (
     Wait,
 )
 from tests.differential.words import Part, fan, publish, queue, quorum, rejected, scenario, stream
+from tests.real_servers import since
 from tests.vectors.amqp import Field
 
-FROM_310 = ("3.10", "4.0", "4.3")
-FROM_40 = ("4.0", "4.3")
+FROM_39 = since("3.9")
+FROM_40 = since("4.0")
 CONFIRMED = SelectConfirms()
 PROPERTIES: dict[str, Any] = {
     "content_type": "t", "message_id": "m", "correlation_id": "c", "delivery_mode": 2, "priority": 3,
@@ -28,7 +29,7 @@ PROPERTIES: dict[str, Any] = {
 }  # fmt: skip
 
 
-def of_streams(name: str, *parts: Part, releases: Sequence[str] = FROM_310) -> Scenario:
+def of_streams(name: str, *parts: Part, releases: Sequence[str] = FROM_39) -> Scenario:
     """A scenario of the releases that have streams."""
     return scenario(name, CONFIRMED, *parts, releases=releases)
 

@@ -17,8 +17,9 @@ from tests.differential.operations import (
     Wait,
 )
 from tests.differential.words import burst, gets, publish, queue, quorum, scenario
+from tests.real_servers import since, until
 
-NOT_38 = ("3.10", "4.0", "4.3")
+FROM_39 = since("3.9")
 CONFIRMED = SelectConfirms()
 
 SCENARIOS = [
@@ -55,18 +56,18 @@ SCENARIOS = [
         "quorum, only the head expires",
         CONFIRMED, queue("d"), quorum("q", dlx="", dlrk="d"), publish("q", "forever"),
         publish("q", "short", expiration="100"), Wait(250), Count("q"), Get("q"), Count("q"), Wait(100), Count("d"),
-        Ack(), releases=NOT_38,
+        Ack(), releases=FROM_39,
     ),
     scenario(
         "quorum, queue ttl",
         CONFIRMED, queue("d"), quorum("q", ttl=400, dlx="", dlrk="d"), publish("q", "1", "2", headers={"a": 1}),
-        Wait(600), Count("q"), releases=NOT_38,
+        Wait(600), Count("q"), releases=FROM_39,
     ),
-    scenario("quorum, queue ttl is not supported", quorum("q", ttl=350), releases=["3.8"]),
+    scenario("quorum, queue ttl is not supported", quorum("q", ttl=350), releases=until("3.9")),
     scenario(
         "quorum, message ttl is ignored",
         CONFIRMED, queue("d"), quorum("q", dlx="", dlrk="d"), publish("q", expiration="50"), Wait(200), Count("q"),
-        releases=["3.8"],
+        releases=until("3.9"),
     ),
     scenario(
         "ttl 0 without a consumer",
@@ -94,7 +95,7 @@ SCENARIOS = [
     scenario(
         "quorum, ttl 0 without a consumer",
         CONFIRMED, queue("d"), quorum("q", dlx="", dlrk="d"), publish("q", expiration="0"), Wait(150), Count("q"),
-        releases=NOT_38,
+        releases=FROM_39,
     ),
     scenario(
         "requeued past its deadline",
@@ -109,7 +110,7 @@ SCENARIOS = [
     scenario(
         "quorum, requeued past its deadline",
         CONFIRMED, queue("d"), quorum("q", dlx="", dlrk="d"), publish("q", expiration="400"), Get("q"), Wait(600),
-        Nack(requeue=True), Wait(100), Count("q"), releases=NOT_38,
+        Nack(requeue=True), Wait(100), Count("q"), releases=FROM_39,
     ),
     scenario(
         "requeued before its deadline",
@@ -146,7 +147,7 @@ SCENARIOS = [
         "quorum with priorities: expiry",
         CONFIRMED, queue("d"), quorum("q", dlx="", dlrk="d"), publish("q", "low", expiration="700", priority=1),
         publish("q", "high", priority=9), Wait(900), Count("q"), Get("q"), Wait(150), Count("q"), Count("d"),
-        releases=("4.0", "4.3"),
+        releases=since("4.0"),
     ),
     scenario(
         "policy ttl is for new messages only",

@@ -1,0 +1,75 @@
+"""What policies add to an import of definitions: seconds of processor time, and the ratio.
+
+    python benchmarks/import_speed.py [--queues 10000] [--policies 50] [--runs 3] [--release 4.3]
+
+One document of queues, each with a binding, is imported into new brokers in turn: without policies, with policies
+whose patterns are found in some names each, and once more into a broker that has all of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from typing import Any
+
+from simulator.broker import Broker
+from simulator.broker.commands import ImportDefinitions
+
+TEAMS = 60
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--queues", type=int, default=10_000)
+    parser.add_argument("--policies", type=int, default=50)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--release", default="4.3")
+    options = parser.parse_args()
+    taken: dict[str, list[float]] = {}
+    for _ in range(options.runs):
+        for name, seconds in once(options.release, options.queues, options.policies).items():
+            taken.setdefault(name, []).append(seconds)
+    base = statistics.median(taken["without policies"])
+    for name, several in taken.items():
+        seconds = statistics.median(several)
+        print(f"{name:<24}{seconds:8.2f} s  {seconds / base:6.2f} times the import without policies")
+
+
+def once(release: str, queues: int, policies: int) -> dict[str, float]:
+    """Seconds of processor time for each kind of import."""
+    plain, full = document(queues, 0), document(queues, policies)
+    broker = Broker(release)
+    return {
+        "without policies": import_s(Broker(release), plain),
+        f"with {policies} policies": import_s(broker, full),
+        "all of it once more": import_s(broker, full),
+    }
+
+
+def import_s(broker: Broker, given: dict[str, Any]) -> float:
+    """Seconds of processor time that an import takes."""
+    before = time.process_time()
+    broker.handle(ImportDefinitions(given), 0)
+    return time.process_time() - before
+
+
+def document(queues: int, policies: int) -> dict[str, Any]:
+    """Queues of both types in teams, each bound to one exchange, and policies for some teams."""
+    names = [f"team{number % TEAMS}.orders{number}" for number in range(queues)]
+    types: list[dict[str, str]] = [{}, {"x-queue-type": "quorum"}]
+    return {
+        "vhosts": [{"name": "/"}],
+        "policies": [
+            {"vhost": "/", "name": f"p{n}", "pattern": rf"^team{n}\.", "priority": n, "definition": {"max-length": n}}
+            for n in range(policies)
+        ],
+        "exchanges": [{"vhost": "/", "name": "orders", "type": "topic"}],
+        "queues": [{"vhost": "/", "name": name, "arguments": types[n % 2]} for n, name in enumerate(names)],
+        "bindings": [{"vhost": "/", "source": "orders", "destination": name, "routing_key": name} for name in names],
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Bindings: two that differ in anything are two, and a queue or exchange that goes takes its own along."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simulator.broker import Broker
+from simulator.broker.commands import (
+    BindExchange,
+    BindQueue,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    DeleteQueue,
+    Publish,
+    UnbindQueue,
+)
+from tests.broker.test_machine import CHANNEL, START_US, opened
+
+RED, BLUE = {"x-match": "any", "colour": "red"}, {"x-match": "any", "colour": "blue"}
+
+
+def bound() -> Broker:
+    """A headers exchange with three bindings to ``a`` and one to ``b``."""
+    broker = opened()
+    broker.handle(DeclareExchange(channel=CHANNEL, exchange="x", type="headers"), START_US)
+    for queue in ("a", "b"):
+        broker.handle(DeclareQueue(channel=CHANNEL, queue=queue), START_US)
+    for queue, arguments in (("a", RED), ("b", RED), ("a", BLUE), ("a", RED)):
+        broker.handle(bind(queue, arguments), START_US)
+    broker.handle(bind("a", RED, "key"), START_US)
+    return broker
+
+
+def bind(queue: str, arguments: dict[str, Any], key: str = "") -> BindQueue:
+    return BindQueue(channel=CHANNEL, queue=queue, exchange="x", routing_key=key, arguments=arguments)
+
+
+def kept(broker: Broker) -> list[tuple[str, str, Any]]:
+    bindings = broker.vhosts["/"].bindings.get("x", ())
+    return [(each.destination, each.routing_key, each.arguments["colour"]) for each in bindings]
+
+
+def ready(broker: Broker) -> dict[str, int]:
+    return {name: queue.messages_ready for name, queue in broker.vhosts["/"].queues.items()}
+
+
+def test_bindings_with_other_arguments_or_keys_are_others_and_keep_their_order() -> None:
+    broker = bound()
+    assert kept(broker) == [("a", "", "red"), ("b", "", "red"), ("a", "", "blue"), ("a", "key", "red")]
+    unbind = UnbindQueue(channel=CHANNEL, queue="a", exchange="x", arguments=RED)
+    broker.handle(unbind, START_US)
+    assert kept(broker) == [("b", "", "red"), ("a", "", "blue"), ("a", "key", "red")]
+
+
+def test_a_restored_broker_finds_its_bindings() -> None:
+    broker = Broker.restore(bound().snapshot())
+    broker.handle(bind("a", RED), START_US)
+    broker.handle(UnbindQueue(channel=CHANNEL, queue="a", exchange="x", routing_key="key", arguments=RED), START_US)
+    broker.handle(DeleteQueue(channel=CHANNEL, queue="b"), START_US)
+    assert kept(broker) == [("a", "", "red"), ("a", "", "blue")]
+    broker.handle(Publish(CHANNEL, "x", "", {"headers": {"colour": "blue"}}), START_US)
+    assert ready(broker) == {"a": 1}
+
+
+def test_an_exchange_that_goes_takes_the_bindings_on_both_sides() -> None:
+    broker = bound()
+    broker.handle(DeclareExchange(channel=CHANNEL, exchange="up", type="fanout", auto_delete=True), START_US)
+    broker.handle(BindExchange(channel=CHANNEL, source="up", destination="x"), START_US)
+    broker.handle(DeleteExchange(channel=CHANNEL, exchange="x"), START_US)
+    vhost = broker.vhosts["/"]
+    assert (vhost.bindings, vhost.bound_to) == ({}, {})
+    assert "up" not in vhost.exchanges, "an exchange that deletes itself goes with its last binding"
+    broker.handle(DeclareExchange(channel=CHANNEL, exchange="x", type="headers"), START_US)
+    broker.handle(Publish(CHANNEL, "x", "", {"headers": {"colour": "red"}}), START_US)
+    assert ready(broker) == {"a": 0, "b": 0}

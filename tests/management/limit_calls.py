@@ -1,0 +1,243 @@
+"""Calls about limits of virtual hosts and users, and about the passwords of users."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.management.calls import (
+    ALL_RIGHTS,
+    LOOK,
+    PUBLISH,
+    USER,
+    Call,
+    delete,
+    get,
+    import_,
+    import_all,
+    look,
+    post,
+    publish,
+    put,
+    queue,
+)
+
+LIMITS = {"component": "vhost-limits", "name": "limits"}
+# Of the password "secret", with the salt 1, 2, 3, 4.
+SHA256 = "AQIDBDB9kM21iEUzN1lZ+6VReCsdNqS0sERdAQTcY6Xs3PMz"
+SHA512 = "AQIDBPhTH2L5HGYB1LWOrn+YpvuQmVOXKGqgsuiJRIZTILRoEvblSJo/WAsym3IZTfuaIaK5KR2o5KwFfTv6KsxfMIE="
+MD5 = "AQIDBDgk9ci8Lfh6CKE9Y0AUfmU="
+
+
+def limit(name: str, value: Any, vhost: str = "{v}") -> Call:
+    """Set a limit of a virtual host."""
+    return put(f"/api/vhost-limits/{vhost}/{name}", {"value": value})
+
+
+def user_limit(name: str, value: Any) -> Call:
+    """Set a limit of the user."""
+    return put(f"/api/user-limits/{{u}}/{name}", {"value": value})
+
+
+def user(**given: Any) -> Call:
+    """Create or change the user."""
+    return put("/api/users/{u}", {"tags": "management"} | given)
+
+
+def import_user(**given: Any) -> Call:
+    """Import the user."""
+    return post("/api/definitions", {"users": [{"name": "{u}", "tags": "management"} | given]})
+
+
+def shown() -> Call:
+    """Show the user with its password hash."""
+    return Call("GET", "/api/users/{u}", keys=("name", "password_hash", "hashing_algorithm", "tags"), hashes=True)
+
+
+SCENARIOS: dict[str, list[Call]] = {
+    "limits of virtual hosts": [
+        user(password="secret"),
+        put("/api/permissions/{v}/{u}", ALL_RIGHTS),
+        get("/api/vhost-limits", auth=USER),
+        delete("/api/vhost-limits/{v}/max-queues"),
+        get("/api/vhost-limits/{v}"),
+        get("/api/vhost-limits", auth=USER),
+        limit("max-queues", 1),
+        limit("max-queues", 1),
+        *(limit("max-connections", value) for value in (-1, "5", 1.5, None, [1], {"a": 1}, True)),
+        limit("max-zz", 5),
+        limit("max-channels", 5),
+        limit("max-queues", 1, "{v}-no"),
+        put("/api/vhost-limits/{v}/max-queues", {}),
+        put("/api/vhost-limits/{v}/max-queues", "not json"),
+        get("/api/vhost-limits/{v}"),
+        get("/api/vhost-limits/{v}", auth=USER),
+        get("/api/vhost-limits", auth=USER),
+        get("/api/parameters/vhost-limits/{v}"),
+        get("/api/parameters/vhost-limits/{v}/limits"),
+        get("/api/definitions/{v}", "limits", "parameters"),
+        put("/api/queues/{v}/a", {}),
+        put("/api/queues/{v}/a", {}),
+        put("/api/queues/{v}/b", {}),
+        put("/api/queues/{v}/b", {"arguments": {"x-max-length": -1}}),
+        put("/api/queues/{v}/b", {"arguments": {"x-queue-type": "quorum"}}),
+        import_(queues=[queue("a"), queue("b")]),
+        import_all(queues=[queue("b"), queue("c")]),
+        import_(queues=[queue("a")]),
+        limit("max-queues", 0),
+        import_(queues=[queue("b")]),
+        put("/api/queues/{v}/b", {}),
+        import_(parameters=[LIMITS | {"value": {"max-queues": 2}}]),
+        import_(queues=[queue("b")]),
+        import_(parameters=[LIMITS | {"value": {"max-queues": 3}}], queues=[queue("c"), queue("d")]),
+        import_(queues=[queue("c")]),
+        get("/api/queues/{v}?columns=name"),
+        get("/api/vhost-limits/{v}"),
+        import_(parameters=[LIMITS | {"value": {"max-zz": 2}}]),
+        import_(parameters=[LIMITS | {"value": {"max-queues": "2", "max-connections": "3", "zz": 1}}]),
+        import_(parameters=[LIMITS | {"value": 5}]),
+        import_(parameters=[LIMITS | {"value": []}]),
+        get("/api/vhost-limits/{v}"),
+        import_all(parameters=[LIMITS | {"value": {"max-queues": "x"}}]),
+        import_all(parameters=[LIMITS | {"value": {"max-queues": 9}}]),
+        get("/api/vhost-limits/{v}"),
+        put("/api/parameters/vhost-limits/{v}/limits", {"value": {"max-queues": 8, "max-connections": 7}}),
+        put("/api/parameters/vhost-limits/{v}/limits", {"value": {"zz": 8}}),
+        put("/api/parameters/vhost-limits/{v}/limits", {"value": 8}),
+        get("/api/vhost-limits/{v}"),
+        delete("/api/vhost-limits/{v}/max-queues"),
+        delete("/api/vhost-limits/{v}/nope"),
+        delete("/api/vhost-limits/{v}-no/max-queues"),
+        get("/api/vhost-limits/{v}"),
+        limit("max-connections", 0),
+        publish(),
+        look(),
+        put("/api/exchanges/{v}/x", {}),
+        delete("/api/queues/{v}/a"),
+        delete("/api/parameters/vhost-limits/{v}/limits"),
+        delete("/api/parameters/vhost-limits/{v}/limits"),
+        get("/api/vhost-limits/{v}"),
+        get("/api/vhost-limits", auth=USER),
+        get("/api/definitions/{v}", "limits", "parameters"),
+        publish(),
+    ],
+    "limits of users": [
+        user_limit("max-channels", 5),
+        delete("/api/user-limits/{u}/max-channels"),
+        get("/api/user-limits/{u}"),
+        user(password="secret"),
+        put("/api/permissions/{v}/{u}", ALL_RIGHTS),
+        get("/api/user-limits/{u}"),
+        user_limit("max-channels", 5),
+        *(user_limit("max-connections", value) for value in (-1, "5", 1.5, None, [1], {"a": 1}, True)),
+        user_limit("max-zz", 5),
+        user_limit("max-queues", 5),
+        put("/api/user-limits/{u}/max-channels", {}),
+        get("/api/user-limits/{u}"),
+        get("/api/users/{u}", "limits"),
+        get("/api/user-limits/{u}", auth=USER),
+        get("/api/user-limits", auth=USER),
+        get("/api/user-limits/guest", auth=USER),
+        put("/api/user-limits/{u}/max-channels", {"value": 1}, auth=USER),
+        delete("/api/user-limits/{u}/max-channels"),
+        delete("/api/user-limits/{u}/nope"),
+        get("/api/user-limits/{u}"),
+        user_limit("max-channels", 5),
+        delete("/api/user-limits/{u}/all"),
+        get("/api/user-limits/{u}"),
+        user(password="secret", limits={"max-channels": 3}),
+        get("/api/users/{u}", "limits"),
+        user(password="secret", limits={"max-connections": 2}),
+        user(password="secret", limits={"max-zz": 2}),
+        user(password="secret", limits={"max-channels": "2"}),
+        user(password="secret", limits=5),
+        user(password="secret", limits=[]),
+        get("/api/users/{u}", "limits"),
+        import_user(password="secret", limits={"max-channels": 4}),
+        get("/api/users/{u}", "limits"),
+        user_limit("max-connections", 0),
+        get("/api/whoami", auth=USER),
+        post("/api/exchanges/{v}/amq.default/publish", PUBLISH, auth=USER),
+        put("/api/queues/{v}/q", {}, auth=USER),
+        post("/api/queues/{v}/q/get", LOOK, auth=USER),
+        user_limit("max-connections", -1),
+        post("/api/exchanges/{v}/amq.default/publish", PUBLISH, auth=USER),
+    ],
+    "password hashes": [
+        user(password_hash=SHA256),
+        get("/api/whoami", auth=USER),
+        get("/api/whoami", auth="{u}:Secret"),
+        get("/api/whoami", auth="{u}:"),
+        shown(),
+        user(password_hash=SHA512, hashing_algorithm="rabbit_password_hashing_sha512"),
+        get("/api/whoami", auth=USER),
+        shown(),
+        user(password_hash=MD5, hashing_algorithm="rabbit_password_hashing_md5"),
+        get("/api/whoami", auth=USER),
+        shown(),
+        user(password_hash=SHA256, hashing_algorithm="rabbit_password_hashing_md5"),
+        get("/api/whoami", auth=USER),
+        shown(),
+        user(password="secret", hashing_algorithm="rabbit_password_hashing_md5"),
+        get("/api/users/{u}", "hashing_algorithm"),
+        get("/api/whoami", auth=USER),
+        user(password="secret", password_hash=SHA256),
+        user(password_hash=""),
+        shown(),
+        get("/api/whoami", auth="{u}:"),
+        user(password_hash=None),
+        user(password_hash=5),
+        user(password_hash="AQID\nBDB9kM21iEUzN1lZ+6VReCsdNqS0sERdAQTcY6Xs3PMz "),
+        get("/api/whoami", auth=USER),
+        user(password_hash="AQIDBDB9"),
+        user(password_hash="AQIDBDB9k"),
+        shown(),
+        user(password=""),
+        get("/api/whoami", auth="{u}:"),
+        user(password=None),
+        user(password=5),
+        user(),
+        shown(),
+        user(password_hash=SHA256, tags=5),
+        user(password_hash=SHA256, tags=None),
+        user(password_hash=SHA256, tags=["monitoring", 5]),
+        user(password_hash=SHA256, tags=" a , b,,"),
+        shown(),
+        delete("/api/users/{u}"),
+        user(),
+        get("/api/whoami", auth="{u}:"),
+        delete("/api/users/{u}"),
+        user(password_hash=SHA256, permissions={"{v}": ALL_RIGHTS}),
+        get("/api/users/{u}/permissions"),
+        user(password_hash=SHA256, permissions={"{v}": ALL_RIGHTS | {"read": ""}}),
+        get("/api/users/{u}/permissions"),
+        delete("/api/users/{u}"),
+        user(password_hash=SHA256, permissions={"{v}-no": ALL_RIGHTS}),
+        delete("/api/users/{u}"),
+        user(password_hash=SHA256, permissions=[]),
+        delete("/api/users/{u}"),
+        import_user(password_hash=SHA256, hashing_algorithm="rabbit_password_hashing_sha256"),
+        get("/api/whoami", auth=USER),
+        shown(),
+        import_user(password_hash=MD5, hashing_algorithm="rabbit_password_hashing_md5"),
+        get("/api/whoami", auth=USER),
+        post(
+            "/api/definitions",
+            {"rabbit_version": "3.5.7", "users": [{"name": "{u}", "password_hash": MD5, "tags": "management"}]},
+        ),
+        get("/api/whoami", auth=USER),
+        shown(),
+        import_user(password="secret"),
+        get("/api/whoami", auth=USER),
+        import_user(password="secret", password_hash=SHA256),
+        import_user(password_hash="zz"),
+        import_user(password_hash=None),
+        import_user(password=5),
+        import_user(tags=5),
+        import_user(tags=["management"], password_hash=SHA256),
+        get("/api/whoami", auth=USER),
+        import_user(),
+        get("/api/whoami", auth=USER),
+        shown(),
+        post("/api/definitions", {"users": [{"tags": "", "password_hash": SHA256}]}),
+    ],
+}  # fmt: skip

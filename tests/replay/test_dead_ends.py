@@ -1,0 +1,86 @@
+"""Where a message is lost that is not seen again, by the rules: told from where it was last seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from simulator.capture import open_log
+from simulator.capture.schema import to_batches
+from simulator.capture.trace_json import read_trace_json
+from simulator.definitions import Definitions
+from simulator.replay import replay_table
+from tests.replay.logs import Log, definitions_of, write_log
+
+MISSPELT = "dead-letter exchange 'ordres.dlx' of queue '{}' does not exist"
+
+
+def shop(**wait: Any) -> Definitions:
+    """``work`` dead-letters to ``wait``, and that to an exchange that is misspelt."""
+    work = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "wait"}
+    return definitions_of({"work": work, "wait": {"x-dead-letter-exchange": "ordres.dlx", **wait}, "late": {}})
+
+
+def ends(tmp_path: Path, log: Log, definitions: Definitions) -> list[Any]:
+    """The dead ends of the last row of each message, with its line."""
+    rows = replay_table(open_log(write_log(tmp_path / "trace.log", log.records)), definitions).to_pylist()
+    told = [(row["line"], row["dead_ends"]) for row in rows if row["last"]]
+    return [(line, [(end["queue"], end["after_ms"], end["certain"]) for end in found]) for line, found in sorted(told)]
+
+
+def test_a_message_that_waits_where_no_exchange_takes_it_is_lost(tmp_path: Path) -> None:
+    log = Log().publish("", "wait", message_id="one").publish("", "late", message_id="two")
+    assert ends(tmp_path, log, shop(**{"x-message-ttl": 500})) == [(1, [("wait", 500, True)]), (2, [])]
+
+
+def test_without_a_ttl_it_only_waits(tmp_path: Path) -> None:
+    assert ends(tmp_path, Log().publish("", "wait"), shop()) == [(1, [])]
+
+
+def test_the_rule_is_named(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "trace.log", Log().publish("", "wait").records)
+    (row,) = replay_table(open_log(log), shop(**{"x-message-ttl": 500})).to_pylist()
+    assert row["dead_ends"][0]["why"].startswith(MISSPELT.format("wait"))
+
+
+def test_a_delivery_may_have_been_rejected_on_its_way_to_a_dead_end(tmp_path: Path) -> None:
+    log = Log().publish("", "work").deliver("work", "", ["work"])
+    assert ends(tmp_path, log, shop(**{"x-message-ttl": 500})) == [(2, [("wait", 500, False)])]
+    assert ends(tmp_path, log, shop()) == [(2, [])]
+
+
+def test_a_consumer_that_was_recorded_tells_what_became_of_it(tmp_path: Path) -> None:
+    log = Log()
+    for name in ("acked", "rejected", "requeued"):
+        log.publish("", "wait", message_id=name).deliver("wait", "", ["wait"], message_id=name)
+    with write_log(tmp_path / "trace.log", log.records).open("rb") as stream:
+        rows = list(read_trace_json(stream, "trace.log"))
+    delivered = [row for row in rows if row.event == "delivered"]
+    rows += [
+        msgspec.structs.replace(row, event=row.message_id, time_us=row.time_us + 1, line=10 + number)
+        for number, row in enumerate(delivered)
+    ]
+    found = replay_table(to_batches(rows), shop(**{"x-message-ttl": 9_000})).to_pylist()
+    told = {row["event"]: row["dead_ends"] for row in found if row["last"]}
+    assert told["acked"] == []
+    assert [(end["after_ms"], end["certain"]) for end in told["rejected"]] == [(0, True)]
+    assert [(end["after_ms"], end["certain"]) for end in told["requeued"]] == [(9_000, True)]
+
+
+def test_a_message_that_went_on_is_at_no_dead_end(tmp_path: Path) -> None:
+    log = Log().publish("", "work").deliver("work", "", ["work"]).publish("", "late").deliver("late", "", ["late"])
+    assert ends(tmp_path, log, shop(**{"x-message-ttl": 500})) == [(4, [])]
+
+
+def test_an_automatic_cycle_is_a_dead_end(tmp_path: Path) -> None:
+    loop = {"x-message-ttl": 100, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "b"}
+    definitions = definitions_of({"a": loop, "b": {**loop, "x-dead-letter-routing-key": "a"}})
+    assert ends(tmp_path, Log().publish("", "a"), definitions) == [(1, [("b", 200, True)])]
+
+
+def test_what_a_consumer_drops_on_purpose_is_no_dead_end(tmp_path: Path) -> None:
+    """A queue without a dead-letter exchange."""
+    log = Log().publish("", "late").deliver("late", "", ["late"])
+    assert ends(tmp_path, log, shop()) == [(2, [])]

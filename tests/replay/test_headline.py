@@ -1,0 +1,75 @@
+"""The headline is good only where nothing is open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from dlx.global_counters import DISABLED
+from simulator.replay.balance import Balance, Entry
+from simulator.replay.headline import headline
+from simulator.replay.summary import Summary
+
+GOOD = Summary(
+    messages=9, deliveries=9, dead_letters=4, agree=9, differ=0, ambiguous=0, unexplained=0, broken_lines=0,
+)  # fmt: skip
+
+
+def told(**changes: Any) -> tuple[str, str, tuple[str, ...]]:
+    found = headline(msgspec.structs.replace(GOOD, **changes), "4.3")
+    return found.tone, found.text, found.more
+
+
+def test_everything_agrees_and_was_checked() -> None:
+    assert told() == ("good", "RabbitMQ delivered everything as the rules of 4.3 predict", ())
+
+
+@pytest.mark.parametrize(
+    ("changes", "begins"),
+    [
+        ({"dead_letters": 0}, "No message died in this log: it proves nothing"),
+        ({"deliveries": 0, "agree": 0, "dead_letters": 0}, "The log has no delivery: it proves nothing"),
+        ({"lost": 3}, "3 messages were lost: their dead letters reached no queue"),
+        ({"lost": 1}, "1 message was lost"),
+        ({"may_be_lost": 3}, "3 messages may be lost"),
+        ({"unchecked": {"max-length": 2}}, "RabbitMQ delivered everything as the rules of 4.3 predict, as far as"),
+        ({"broken_lines": 1}, "RabbitMQ delivered everything as the rules of 4.3 predict, as far as"),
+    ],
+)
+def test_what_is_open_is_said_first(changes: dict[str, Any], begins: str) -> None:
+    tone, text, _ = told(**changes)
+    assert tone == "open"
+    assert text.startswith(begins)
+
+
+def test_what_was_not_checked_is_named() -> None:
+    assert told(unchecked={"max-length": 2, "routing": 1})[2] == (
+        "max-length was not checked in 2 deliveries",
+        "routing was not checked in 1 delivery",
+    )
+
+
+def test_a_difference_comes_before_all_else() -> None:
+    tone, text, more = told(agree=8, differ=1, lost=2)
+    assert (tone, text) == ("bad", "1 delivery of 9 is not what the rules of 4.3 predict")
+    assert more == ("2 messages were lost: their dead letters reached no queue",)
+
+
+@pytest.mark.parametrize(
+    ("residual", "unexplained", "tone", "begins"),
+    [
+        (0, 0, "good", "RabbitMQ delivered everything"),
+        (3, 0, "open", "3 messages died without a dead letter"),
+        (3, 3, "bad", "The broker counted 3 dead letters that nothing in the log explains"),
+    ],
+)
+def test_the_counters_of_the_broker_have_their_say(residual: int, unexplained: int, tone: str, begins: str) -> None:
+    entry = Entry(
+        reason="expired", queue_type="classic", strategy=DISABLED, counted=residual, reconstructed=0,
+        residual=residual, unexplained=unexplained,
+    )  # fmt: skip
+    found = headline(GOOD, "4.3", Balance(nodes=("rabbit@a",), vhost="/", entries=(entry,)))
+    assert found.tone == tone
+    assert found.text.startswith(begins)

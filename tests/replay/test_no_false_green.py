@@ -1,0 +1,76 @@
+"""``dlx replay`` from a log to its exit code: what it says of lost messages, and of logs that prove nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simulator.cli.main import main
+from simulator.definitions import Definitions
+from tests.replay.logs import Log, death, definitions_of, died, write_log
+
+pytestmark = pytest.mark.spark
+
+Run = tuple[int, str]
+
+
+def run(folder: Path, log: Log, definitions: Definitions, *options: str) -> list[str]:
+    (folder / "definitions.json").write_bytes(definitions.to_json())
+    trace = write_log(folder / "trace.log", log.records)
+    return ["replay", str(trace), "--definitions", str(folder / "definitions.json"), *options]
+
+
+def shop(exchange: str, ttl_ms: int | None = None) -> Definitions:
+    wait = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "late", "x-message-ttl": 500}
+    own = {} if ttl_ms is None else {"x-message-ttl": ttl_ms}
+    queues = {"orders": {"x-dead-letter-exchange": exchange, **own}, "dead": {}, "wait": wait, "late": {}}
+    return definitions_of(queues, {"orders.dlx": "fanout"}, [("orders.dlx", "dead", "")])
+
+
+def and_one_that_is_seen_again(log: Log) -> Log:
+    expired = died(death("wait", "expired", keys=["wait"]))
+    log.publish("", "wait", message_id="other")
+    return log.deliver("late", "", ["late"], message_id="other", headers=expired)
+
+
+def test_three_messages_that_a_misspelt_exchange_may_have_lost(tmp_path: Path, capsys: Any) -> None:
+    log = Log()
+    for number in range(3):
+        name = f"order {number}"
+        log.publish("", "orders", message_id=name).deliver("orders", "", ["orders"], message_id=name)
+    arguments = run(tmp_path, and_one_that_is_seen_again(log), shop("ordres.dlx"), "--out", str(tmp_path / "out"))
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("3 messages may be lost: if they were rejected, their dead letters reached no queue.")
+    assert "dead-letter exchange 'ordres.dlx' of queue 'orders' does not exist" in out
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert re.search(r'<section[^>]*class="open"', page)
+    assert "<h1>3 messages may be lost" in page
+    assert "3 lost if they were rejected" in page
+    summary = json.loads((tmp_path / "out" / "summary.json").read_bytes())
+    assert (summary["lost"], summary["may_be_lost"], summary["unchecked"]) == (0, 3, {})
+
+
+def test_three_messages_that_expired_into_nothing(tmp_path: Path, capsys: Any) -> None:
+    log = Log()
+    for number in range(3):
+        log.publish("", "orders", message_id=f"order {number}")
+    for number in range(6):
+        log.publish("", "dead", message_id=f"later {number}")
+    and_one_that_is_seen_again(log)
+    assert main(run(tmp_path, log, shop("ordres.dlx", ttl_ms=5000), "--json")) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["agree"] == summary["deliveries"] == summary["dead_letters"] == 1
+    assert (summary["lost"], summary["may_be_lost"]) == (3, 0)
+
+
+def test_a_log_in_which_nothing_died_proves_nothing(tmp_path: Path, capsys: Any) -> None:
+    log = Log().publish("", "orders").deliver("orders", "", ["orders"])
+    assert main(run(tmp_path, log, shop("orders.dlx"), "--require-deaths")) == 1
+    told = capsys.readouterr()
+    assert told.out.startswith("No message died in this log: it proves nothing about dead letters.")
+    assert "--require-deaths" in told.err
