@@ -1,4 +1,5 @@
-"""The parts of the documents that come from the code: the columns of a capture, and what differs between releases.
+"""The parts of the documents that come from the code: the columns of a capture, what explanations
+cost in a replay, and what differs between releases.
 
     python docs/generate.py           write them
     python docs/generate.py --check   exit with 1 when one is stale, naming it
@@ -19,16 +20,30 @@ from dlx.releases import RELEASES, SUBJECTS, VERSIONS, Row
 from dlx.releases.rows import rows_of, subjects_of
 from simulator.capture.schema import COLUMNS, SCHEMA_VERSION
 from simulator.files import write_whole
+from simulator.replay.repair.costs import COSTS, REMARKS
 from simulator.server.management.management_releases import Api
 
 DOCS = Path(__file__).parent
 _SUBJECTS = (*SUBJECTS, *subjects_of(Api))
+_UNDECIDED = " (?)"
 
 
 def columns() -> str:
     """The columns of a capture."""
     rows = [(f"`{name}`", f"`{_type(kind)}`", "yes" if nullable else "", doc) for name, kind, nullable, doc in COLUMNS]
     return f"Version {SCHEMA_VERSION} of the schema.\n\n" + _table(("Column", "Type", "Null?", "Holds"), rows)
+
+
+def repair_costs() -> str:
+    """What the explanations of a repair cost."""
+    kinds = [(kind, _number(cost.once), _number(cost.each), cost.why) for kind, cost in COSTS.items()]
+    remarks = [(remark, _number(cost.once), _number(cost.each), cost.why) for remark, cost in REMARKS.items()]
+    head = ("Once", "Each message", "Because")
+    return _table(("Explanation", *head), kinds) + "\n\n" + _table(("More, or less", *head), remarks)
+
+
+def _number(cost: float) -> str:
+    return f"{cost:g}"
 
 
 def changes() -> str:
@@ -73,7 +88,7 @@ def _subject(subject: type) -> str:
     file = subject.__module__.replace(".", "/") + ".py"
     rows = rows_of(subject)
     head = ("Behaviour", *(f"{name} ({VERSIONS[name]})" for name in RELEASES))
-    values = [(f"`{row.name}`", *map(_value, row.values)) for row in rows if not _of_sets(row)]
+    values = [(f"`{row.name}`", *_values(row)) for row in rows if not _of_sets(row)]
     known = [(f"`{row.name}`", row.meaning, row.evidence) for row in rows]
     parts = [
         f"### {(subject.__doc__ or '').strip().rstrip('.')}",
@@ -85,17 +100,25 @@ def _subject(subject: type) -> str:
     return "\n\n".join(filter(None, parts))
 
 
+def _values(row: Row) -> list[str]:
+    """The value in each release, with a mark where nothing decides that it is the right one."""
+    pairs = zip(RELEASES, row.values, strict=True)
+    return [_value(value) + (_UNDECIDED if name in row.undecided else "") for name, value in pairs]
+
+
 def _set(row: Row) -> str:
     """What a behaviour whose value is a set holds, and in which releases."""
     members = sorted(frozenset().union(*row.values))
     rows = [
         (_members(frozenset({member})), *("×" if member in held else "" for held in row.values)) for member in members
     ]
-    return _table((f"`{row.name}`", *RELEASES), rows)
+    heads = (name + (_UNDECIDED if name in row.undecided else "") for name in RELEASES)
+    return _table((f"`{row.name}`", *heads), rows)
 
 
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "capture.md": {"columns": columns},
+    "replay.md": {"repair-costs": repair_costs},
     "releases.md": {"changes": changes, "subjects": subjects},
 }
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 
-_SERVER = ("pika", "starlette", "uvicorn")
+_SERVER = ("pika", "prometheus_client", "starlette", "uvicorn")
 
 EXTRAS: dict[str, tuple[str, ...]] = {
-    "capture": ("pika", "pyarrow"),
-    "replay": ("pika", "pyarrow", "pyspark", "py4j", "numpy", "pandas", "plotly"),
+    "capture": ("pika", "prometheus_client", "pyarrow"),
+    "replay": ("pika", "prometheus_client", "pyarrow", "pyspark", "py4j", "numpy", "pandas", "plotly"),
     "server": _SERVER,
     "activemq": ("defusedxml",),
     "testing": (*_SERVER, "defusedxml", "pytest", "hypothesis", "pamqp", "testcontainers"),
