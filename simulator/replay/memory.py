@@ -19,6 +19,8 @@ from simulator.events import Event
 from simulator.replay import check_texts
 from simulator.replay.assumptions import Assumptions
 from simulator.replay.attribution import AttributingLineage
+from simulator.replay.coverage.paths import Shown
+from simulator.replay.coverage.shown import ShownRules
 from simulator.replay.dead_ends import DeadEnd
 from simulator.replay.explain import Explainer
 from simulator.replay.lengths import Arrivals
@@ -58,8 +60,10 @@ class Memory:
         signatures: the signatures and their templates.
         clock: judges the times of rows.
         dead_ends: the ways in which messages may be lost; 0 is none.
-        remembered: by sequence of rows the numbers of their verdicts, of what they ask of the times, and of their
-            dead ends.
+        shown: the rules that deliveries show; 0 is none.
+        told: those that a batch has told of already, by virtual host.
+        remembered: by sequence of rows the numbers of their verdicts, of what they ask of the times, of their
+            dead ends, and of the rules that they show.
     """
 
     def __init__(
@@ -79,10 +83,14 @@ class Memory:
 
     def _begin(self) -> None:
         self._explainers: dict[str, Explainer] = {}
+        self._shown_rules: dict[str, ShownRules] = {}
         self._verdicts: Numbered[Verdict] = Numbered()
         self._marked: dict[tuple[int, str, HopMarks], int] = {}
         self.dead_ends: Numbered[tuple[DeadEnd, ...]] = Numbered()
         self.dead_ends.number(())  # 0
+        self.shown: Numbered[tuple[Shown, ...]] = Numbered()
+        self.shown.number(())  # 0
+        self.told: set[tuple[str, Shown]] = set()
         self.signatures = Signatures()
         self.clock = Clock(self._assumptions, self._arrivals)
         self.remembered: dict[bytes, npt.NDArray[np.int32]] = {}
@@ -102,6 +110,7 @@ class Memory:
             if topology is None:
                 return None
             self._explainers[vhost] = Explainer(topology, self._rules)
+            self._shown_rules[vhost] = ShownRules(self._explainers[vhost])
         return self._explainers[vhost]
 
     def headers_looked_at(self, vhost: str) -> frozenset[str]:
@@ -112,7 +121,9 @@ class Memory:
     def lineage(self, vhost: str) -> Lineage | None:
         """Return the beginning of a message in that virtual host, ``None`` if the definitions do not have it."""
         explainer = self.explainer(vhost)
-        return None if explainer is None else AttributingLineage(explainer, self._captured_on)
+        if explainer is None:
+            return None
+        return AttributingLineage(explainer, self._captured_on, self._shown_rules[vhost])
 
     def step(
         self, lineage: Lineage | None, number: int, content: str, headers: Mapping[str, Any], fits: Fits = always
