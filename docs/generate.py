@@ -60,7 +60,12 @@ def exercised_rules() -> str:
 
 
 def _captures(rule: str, shown: Mapping[str, Sequence[str]]) -> str:
-    return ", ".join(folder.rpartition("/")[2] for folder, rules in shown.items() if rule in rules) or "none"
+    return ", ".join(_short(folder) for folder, rules in shown.items() if rule in rules) or "none"
+
+
+def _short(folder: str) -> str:
+    """The folder of a capture, by its kind and release."""
+    return folder.removeprefix("examples/captured-").replace("tests/replay/captures/", "corners ")
 
 
 def never_shown() -> str:

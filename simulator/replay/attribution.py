@@ -18,7 +18,6 @@ import msgspec
 from dlx.plugins import PluginError
 from dlx.releases import MESSAGE_ROWS, RELEASES, Release, all_releases, differing_behaviours, release
 from dlx.releases import Row as Behaviour
-from simulator.replay.coverage.shown import ShownRules
 from simulator.replay.explain import Explainer
 from simulator.replay.message_rows import Fits, Lineage, Step, always
 from simulator.replay.states import Row
@@ -32,8 +31,8 @@ ROWS_MAX = 256
 class AttributingLineage(Lineage):
     """Replays one message, and names the behaviours that cause each difference."""
 
-    def __init__(self, explainer: Explainer, captured_on: Release | None, shown: ShownRules | None = None) -> None:
-        super().__init__(explainer, shown)
+    def __init__(self, explainer: Explainer, captured_on: Release | None) -> None:
+        super().__init__(explainer)
         self._captured_on = captured_on
         self._steps: list[_Taken] = []
         self._shadows: dict[Release, _Shadow] = {}

@@ -91,7 +91,7 @@ class _Batch:
         self._continued = open_ is not None and open_.key == self._keys[0].as_py()
         self._verdicts = np.full(batch.num_rows, NO_VERDICT, dtype=np.int32)
         self._dead_ends = np.zeros(batch.num_rows, dtype=np.int32)
-        self._shown = np.zeros(batch.num_rows, dtype=np.int32)
+        self._deliveries = np.zeros(batch.num_rows, dtype=np.int32)
         self._times = RowTimes(memory.clock, _facts(batch, memory.signatures.expirations_us(self._numbers)))
         self._replay()
         self._tell_times()
@@ -115,7 +115,7 @@ class _Batch:
     def _take(self, start: int, end: int, found: Ints) -> Ints:
         """Take what was found out about the rows of a message, and return what their verdicts ask of the times."""
         times: Ints
-        self._verdicts[start:end], times, self._dead_ends[start:end], self._shown[start:end] = found
+        self._verdicts[start:end], times, self._dead_ends[start:end], self._deliveries[start:end] = found
         return times
 
     def _judge(self, rows: npt.NDArray[np.int64], asked: npt.NDArray[np.int64]) -> None:
@@ -137,8 +137,8 @@ class _Batch:
             self._judge(np.concatenate(again), np.concatenate(asked).astype(np.int64))
 
     def _sequence(self, group: int, refused: _Refused) -> Ints:
-        """Return the verdicts on a whole message by number; below them what they ask of the times, dead ends, and the
-        rules that they show."""
+        """Return the verdicts on a whole message by number; below them what they ask of the times, dead ends, and
+        deliveries."""
         start, end = int(self._starts[group]), int(self._ends[group])
         memory, numbers, varied = self._memory, self._numbers[start:end], bool(self._varied[group])
         # A single content stands for all rows.
@@ -170,7 +170,7 @@ class _Batch:
                     memory.number(step.verdict),
                     memory.clock.number(step.times),
                     memory.dead_ends.number(step.dead_ends),
-                    memory.shown.number(step.shown),
+                    memory.delivery_number(step.delivery),
                 )
             )
         found = np.array(steps, dtype=np.int32).T
@@ -199,7 +199,7 @@ class _Batch:
             step = self.open.step(self._times, row, int(self._numbers[row]), content, headers)
             self._verdicts[row] = self._memory.number(step.verdict)
             self._dead_ends[row] = self._memory.dead_ends.number(step.dead_ends)
-            self._shown[row] = self._memory.shown.number(step.shown)
+            self._deliveries[row] = self._memory.delivery_number(step.delivery)
 
     def _tell_times(self) -> None:
         """Put into the verdicts what times and lengths leave unchecked or refute."""
@@ -237,16 +237,12 @@ class _Batch:
 
     def _newly_shown(self) -> dict[int, list[Shown]]:
         """Return by row the rules that a delivery which agrees is the first to show."""
-        memory, found = self._memory, dict[int, list[Shown]]()
-        both = self._verdicts.astype(np.int64) << 32 | self._shown
+        both = self._verdicts.astype(np.int64) << 32 | self._deliveries
+        found: dict[int, list[Shown]] = {}
         for row in np.sort(np.unique(both, return_index=True)[1]).tolist():
-            verdict, vhost = memory.verdict(int(self._verdicts[row])), self._vhost(row)
-            if verdict is None or verdict.name != "agree":
-                continue
-            told = [(vhost, each) for each in memory.shown.values[self._shown[row]] if (vhost, each) not in memory.told]
-            memory.told.update(told)
-            if told:
-                found[row] = [each for _, each in told]
+            verdict = self._memory.verdict(int(self._verdicts[row]))
+            if verdict is not None and verdict.name == "agree":
+                found[row] = self._memory.newly_shown(int(self._deliveries[row]))
         return found
 
     def _marked(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

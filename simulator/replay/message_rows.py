@@ -20,8 +20,7 @@ import msgspec
 from dlx.message import PublishRefusedError
 from dlx.message_flow import State
 from simulator.events import Event
-from simulator.replay.coverage.paths import Shown
-from simulator.replay.coverage.shown import Delivery, ShownRules
+from simulator.replay.coverage.shown import Delivery
 from simulator.replay.dead_ends import DeadEnd
 from simulator.replay.explain import Explainer, Nearest
 from simulator.replay.graph import ConsumerConstraints, Found, Target
@@ -51,12 +50,12 @@ def always(_number: int, _times: PathTimes) -> bool:
 
 class Step(NamedTuple):
     """What the replay says of one row: a verdict on a delivery, what its explanation asks of the times, how the
-    message may be lost, if it is not seen again, and which rules it shows."""
+    message may be lost, if it is not seen again, and the delivery whose rules count if the times do not refute it."""
 
     verdict: Verdict | None
     times: PathTimes
     dead_ends: tuple[DeadEnd, ...] = ()
-    shown: tuple[Shown, ...] = ()
+    delivery: Delivery | None = None
 
 
 class Explained(NamedTuple):
@@ -68,7 +67,7 @@ class Explained(NamedTuple):
     is_redelivery: bool = False
     may_carry: bool = True
     times: PathTimes = UNKNOWN
-    shown: tuple[Shown, ...] = ()
+    delivery: Delivery | None = None
 
 
 class _Candidate(NamedTuple):
@@ -84,14 +83,10 @@ class _Candidate(NamedTuple):
 
 
 class Lineage:
-    """One message's observations so far.
+    """One message's observations so far."""
 
-    ``shown`` tells the rules that its deliveries show; they are not asked for if it is ``None``.
-    """
-
-    def __init__(self, explainer: Explainer, shown: ShownRules | None = None) -> None:
+    def __init__(self, explainer: Explainer) -> None:
         self._explainer = explainer
-        self._shown_rules = shown
         self._sources: dict[_Key, Source] = {}  # the latest last
         self._by_content: dict[str, dict[_Key, Source]] = {}
         self._open: Counter[Target] = Counter()  # deliveries, less those known not to have been rejected
@@ -137,7 +132,7 @@ class Lineage:
             source.instances += not explained.is_redelivery
             source.may_carry |= explained.may_carry
             source.reached = max(source.reached, self._explainer.counts.reached(row, may_carry=explained.may_carry))
-        return Step(explained.verdict, explained.times._replace(earlier=earlier), dead_ends, explained.shown)
+        return Step(explained.verdict, explained.times._replace(earlier=earlier), dead_ends, explained.delivery)
 
     def _count(self, row: Row, change: int) -> None:
         """Count a delivery, or take back one that was not rejected.
@@ -195,7 +190,11 @@ class Lineage:
             times = self._path_times(candidate, row)
             if not candidate.counts_fit or fits(number, times):
                 explained = self._accepted(candidate, target, row, times)
-                return explained._replace(shown=self._rules_shown(candidate, target, row, content, constraints))
+                if not candidate.counts_fit:
+                    return explained
+                sources = self._alike(content, queue)
+                delivery = Delivery(row, target, candidate.source, candidate.best, sources, constraints)
+                return explained._replace(delivery=delivery)
             first = first or (candidate, times)
         if first is None:
             return self._inexact(target, row, content, headers, constraints)
@@ -203,15 +202,6 @@ class Lineage:
         if any(self._explainer.may_have_more(source.roots, target, constraints) for source in alike):
             return self._unsearched(self._accepted(first[0], target, row, first[1]._replace(judged=False)), queue)
         return self._accepted(first[0], target, row, first[1]._replace(refuted=True))
-
-    def _rules_shown(
-        self, chosen: _Candidate, target: Target, row: Row, content: str, constraints: ConsumerConstraints
-    ) -> tuple[Shown, ...]:
-        """Return the rules that a delivery shows which is as predicted."""
-        if self._shown_rules is None or not chosen.counts_fit:
-            return ()
-        sources = self._alike(content, target.queue)
-        return self._shown_rules.of(Delivery(row, target, chosen.source, chosen.best, sources, constraints))
 
     def _unsearched(self, explained: Explained, queue: str) -> Explained:
         """Return the explanation, though no path that was looked at fits the times: there may be one that does."""

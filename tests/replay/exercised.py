@@ -11,8 +11,10 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from simulator.capture import open_log
-from simulator.definitions import read_definitions
+from simulator.definitions import Definitions, read_definitions
 from simulator.replay import replay_table
 from simulator.replay.coverage.totals import Coverage, table_coverage
 
@@ -30,9 +32,15 @@ class Capture(NamedTuple):
     def log(self) -> Path:
         return ROOT / self.folder / "trace.log.gz"
 
+    @property
+    def definitions(self) -> Definitions:
+        return read_definitions(ROOT / self.folder / "definitions.json")
+
+    def replayed(self) -> pa.Table:
+        return replay_table(open_log(self.log), self.definitions, self.release)
+
     def coverage(self) -> Coverage:
-        definitions = read_definitions(ROOT / self.folder / "definitions.json")
-        return table_coverage(replay_table(open_log(self.log), definitions, self.release), definitions, self.release)
+        return table_coverage(self.replayed(), self.definitions, self.release)
 
 
 CAPTURES = (

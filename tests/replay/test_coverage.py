@@ -39,6 +39,12 @@ def test_a_capture_exercises_what_it_did(capture):
     assert not found.rows_untried
 
 
+@pytest.mark.parametrize("capture", CAPTURES, ids=lambda each: each.folder)
+def test_every_delivery_of_a_capture_agrees(capture):
+    rows = capture.replayed().to_pylist()
+    assert {row["verdict"] for row in rows if row["event"] == "delivered"} == {"agree"}
+
+
 def test_what_no_trace_can_show_is_named_as_it_is_in_the_release_table():
     assert {*NEVER_SHOWN} <= {row.name for row in MESSAGE_ROWS}
 
