@@ -43,7 +43,9 @@ def enter(
     """
     store = queue.store
     copy = Copy(uid, message, body)
-    if store.limited and store.refuses(copy, internal=publisher is None, publisher=publisher):
+    if not store.limited:
+        store.know(publisher)
+    elif store.refuses(copy, internal=publisher is None, publisher=publisher):
         _refused(node, queue, copy, Event.DEFERRED if held else Event.NACKED, dead=publisher is None)
         return False
     store.enter(copy, node.now_us)
