@@ -141,8 +141,8 @@ SCENARIOS = [
     scenario(
         "quorum, reject-publish comes later to a queue with a limit",
         CONFIRMED, quorum("q", length=5), publish("q", *"12345"),
-        policy("p", "^q$", max_length=3, overflow="reject-publish"), Wait(300), gets("q", 2), publish("q", "6"), Get("q"),
-        publish("q", "7", "8", "9"), Count("q"), releases=FROM_39,
+        policy("p", "^q$", max_length=3, overflow="reject-publish"), Wait(300), gets("q", 2), publish("q", "6"),
+        Get("q"), publish("q", "7", "8", "9"), Count("q"), releases=FROM_39,
     ),
     scenario(
         "quorum, a limit with reject-publish comes later, and there is room",
@@ -153,7 +153,8 @@ SCENARIOS = [
         "quorum, a limit with reject-publish comes after a dead letter",
         CONFIRMED, quorum("q"), queue("s", dlx="", dlrk="q"), publish("q", *"12345"), publish("s", "6"), rejected("s"),
         policy("p", "^q$", max_length=4, overflow="reject-publish"), Wait(300), publish("q", "7"),
-        Get("q", no_ack=True), Get("q", no_ack=True), publish("q", "8"), publish("s", "9"), rejected("s"), Count("q"), releases=FROM_39,
+        Get("q", no_ack=True),
+        Get("q", no_ack=True), publish("q", "8"), publish("s", "9"), rejected("s"), Count("q"), releases=FROM_39,
     ),
     scenario(
         "quorum, a limit with reject-publish comes while another channel has published",
