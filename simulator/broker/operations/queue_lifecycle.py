@@ -41,6 +41,8 @@ def delete(node: NodeState, queue: QueueState) -> None:
     vhost = queue.vhost
     if queue.deleted:
         return
+    if node.agenda:
+        queues.finish_leaving(node, queue)
     queue.deleted = True
     del vhost.queues[queue.name], vhost.definitions[queue.name]
     if queue.owner is not None:
