@@ -46,6 +46,9 @@ class Capture(NamedTuple):
 CAPTURES = (
     Capture("examples/captured-3.10", "3.10"),
     Capture("examples/captured-4.3", "4.3"),
+    Capture("tests/replay/captures/3.8", "3.8"),
+    Capture("tests/replay/captures/3.10", "3.10"),
+    Capture("tests/replay/captures/4.3", "4.3"),
 )
 
 

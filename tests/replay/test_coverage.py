@@ -39,6 +39,11 @@ def test_a_capture_exercises_what_it_did(capture):
     assert not found.rows_untried
 
 
+def test_together_the_captures_exercise_every_rule_that_a_trace_can_show():
+    exercised = {name for rules in listed().values() for name in rules}
+    assert [name for name in RULES if name not in exercised] == []
+
+
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda each: each.folder)
 def test_every_delivery_of_a_capture_agrees(capture):
     rows = capture.replayed().to_pylist()
