@@ -15,6 +15,8 @@ HERE := not live and not cluster and not clients
 SEED ?= 1
 SAMPLE ?= 25
 RELEASE ?= 4.3
+CASES ?= 100
+MINUTES ?= 60
 
 .PHONY: help
 help:
@@ -84,6 +86,10 @@ test-live: install java  ## against real servers, started and stopped here
 test-container: install  ## the harness on a RabbitMQ in a container, whose image is made here (RELEASE=4.3)
 	TESTCONTAINERS_RYUK_DISABLED=true tests/live/broker image $(RELEASE) \
 	  $(PYTEST) tests/testing/test_same_file.py --dlx-broker container:dlx-rabbitmq:$(RELEASE)
+
+.PHONY: fuzz
+fuzz: install  ## random scripts on real servers and the simulator (CASES=100 on each, SEED, MINUTES=60)
+	tests/live/broker run $(BIN)/python -m tests.differential.fuzz --cases $(CASES) --seed $(SEED) --minutes $(MINUTES)
 
 .PHONY: mutants
 mutants: install  ## put deliberate faults into copies of the tree, and see that the tests catch them

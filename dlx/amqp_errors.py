@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from dlx.erlang_printing import LINE, Atom, printed
+from dlx.erlang_printing import LINE, Atom, as_octets, printed
 from dlx.releases import Release
 
 NAMES = {
@@ -88,7 +88,7 @@ def as_told(refusal: Refusal, release: Release) -> Refusal:
 
 def explained(before: str, term: Any, release: Release, line: int = LINE) -> str:
     """Return the text ``before`` followed by a term that may hold what a client sent, as ``~p`` prints it there."""
-    shown = printed(term, len(before), line)
+    shown = printed(as_octets(term), len(before), line)
     if release.error_text_encoding == "bytes":
         shown = shown.encode("latin-1").decode(errors="surrogateescape")
     return before + shown

@@ -41,9 +41,13 @@ def check_consumer_arguments(queue: Queue, arguments: Arguments, *, vhost: str, 
         if key in known - own:
             named = resource("queue", queue.name, vhost)
             raise Refusal(406, f"invalid arg '{key}' for {named} of queue type rabbit_{queue.type}_queue")
+
+
+def check_stream_offset(arguments: Arguments) -> None:
+    """Raise ``Refusal`` for a type of offset that nothing looks at before the stream does."""
     offset = "x-stream-offset"
-    if queue.type == STREAM and offset in arguments and not values.is_stream_offset(arguments[offset]):
-        raise internal_error()  # nothing looks at it before the stream does
+    if offset in arguments and not values.is_stream_offset(arguments[offset]):
+        raise internal_error()
 
 
 def check_credit(queue: Queue, arguments: Arguments, release: Release) -> None:

@@ -290,8 +290,16 @@ def _check_declarable(queue: Queue, vhost: str, release: Release) -> None:
         raise Refusal(406, f"invalid property 'exclusive-owner' for {named}")
     if not queue.durable:
         raise Refusal(406, f"invalid property 'non-durable' for {named}")
+    if queue.type == QUORUM:
+        _check_quorum_name(queue.name, vhost, release)
     if queue.type == STREAM:
         _check_stream(queue, release)
+
+
+def _check_quorum_name(name: str, vhost: str, release: Release) -> None:
+    together = ("%2F" if vhost == "/" else vhost) + "_" + name
+    if release.quorum_name_most is not None and len(together) > release.quorum_name_most:
+        raise internal_error()
 
 
 def _check_stream(queue: Queue, release: Release) -> None:

@@ -31,6 +31,24 @@ class Atom(str):
     """An Erlang atom."""
 
 
+class Octets(bytes):
+    """A binary that is printed octet by octet, as ``~p`` does, and not by its characters, as ``~tp`` does."""
+
+
+def as_octets(term: Any) -> Any:
+    """Return the term with binaries that are printed octet by octet."""
+    match term:
+        case bytes():
+            return Octets(term)
+        case tuple():
+            return tuple(map(as_octets, term))
+        case list():
+            return [as_octets(item) for item in term]
+        case dict():
+            return {as_octets(key): as_octets(item) for key, item in term.items()}
+    return term
+
+
 def field_term(value: Any) -> Any:
     """Return the term in which RabbitMQ holds an AMQP field value, without its type."""
     match value:
@@ -122,12 +140,12 @@ def _flat_binary(data: bytes) -> str:
     if not data:
         return "<<>>"
     try:
-        text = data.decode()
+        text = data.decode("latin-1" if isinstance(data, Octets) else "utf-8")
     except UnicodeDecodeError:
         text = data.decode("latin-1")
     if _UNPRINTABLE.search(text):
         return "<<" + ",".join(map(str, data)) + ">>"
-    suffix = "" if text.isascii() or text.encode() != data else "/utf8"
+    suffix = "/utf8" if not text.isascii() and text.encode() == data else ""
     return '<<"' + _escaped(text, '"') + f'"{suffix}>>'
 
 

@@ -54,6 +54,15 @@ class Declarations:
         ),
         evidence="live; rabbit_amqqueue.erl augment_declare_args",
     )
+    quorum_name_most: int | None = since(
+        "3.10", None, before=255,
+        meaning=(
+            "How many characters the names of a virtual host and of a quorum queue may have together, with one between"
+            " them; a longer declaration ends the connection with 541."
+        ),
+        evidence="live; rabbit_quorum_queue.erl qname_to_internal_name, which makes an atom of both until then",
+        undecided=("3.9",),
+    )
     server_named_queues: Literal["all types", "classic or internal error", "classic"] = changed(
         {"3.9": "classic or internal error", "4.3": "classic"}, before="all types",
         meaning=(

@@ -279,7 +279,7 @@ class Graph:
         for _ in range(hops_max + 1):
             onward: list[_Way] = []
             for state, trail in layer:
-                if state in passed or (addresses is not None and not _died_there(state, addresses)):
+                if state in passed or (addresses is not None and not self._died_there(state, addresses)):
                     continue
                 if not self._effort.every_way:
                     passed.add(state)
@@ -305,6 +305,21 @@ class Graph:
                 for hop, reached in self._led(state, reason, past_cycles=constraints is None):
                     yield reached, _Trail(hop, trail)
 
+    def _died_there(self, state: State, addresses: Mapping[tuple[str, str], Any]) -> bool:
+        """Tell whether the deaths of the state have these addresses: later deaths of a kind do not change them."""
+        return all(addresses.get(key, at) == at for key, at in _addresses_in(self._entries_kept(state)))
+
+    @staticmethod
+    def _entries_kept(state: State) -> list[Mapping[str, Any]]:
+        """Return the entries of ``x-death`` that the next death keeps."""
+        message = state.message
+        if message.deaths is not None:
+            return [death.as_table() for death in message.deaths]
+        if not state.counts:  # what a client wrote there is not taken over
+            return []
+        deaths = (message.headers or {}).get(X_DEATH)
+        return [entry for entry in deaths if isinstance(entry, Mapping)] if isinstance(deaths, list) else []
+
     def _led(self, state: State, reason: str, *, past_cycles: bool) -> Iterable[tuple[Hop, State]]:
         """Return where the death leads, each once; with ``past_cycles``, also what the cycle rule keeps out."""
         held = self.flow.as_held(state)
@@ -314,20 +329,6 @@ class Graph:
         if past_cycles:
             led += [step for each in held for step in self.flow.cycles(each, reason)]
         return dict.fromkeys(led)
-
-
-def _died_there(state: State, addresses: Mapping[tuple[str, str], Any]) -> bool:
-    """Tell whether the state's own deaths have these addresses: later deaths of a kind do not change them."""
-    return all(addresses.get(key, at) == at for key, at in _addresses_in(_entries(state)))
-
-
-def _entries(state: State) -> list[Mapping[str, Any]]:
-    """Return the entries of ``x-death`` that the state shows."""
-    message = state.message
-    if message.deaths is not None:
-        return [death.as_table() for death in message.deaths]
-    deaths = (message.headers or {}).get(X_DEATH)
-    return [entry for entry in deaths if isinstance(entry, Mapping)] if isinstance(deaths, list) else []
 
 
 def with_stand_ins(topology: Topology) -> Topology:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from tests.clients import results
-from tests.clients.broker import Broker, given_broker, simulator
+from tests.clients.broker import Broker, Named, given_broker, simulator
 from tests.clients.cache import UnobtainableError
 from tests.clients.suites import OUT, SUITES, Run
 from tests.live.servers import NoSuchServerError
@@ -24,6 +24,8 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--url", metavar="AMQP_URL", help="a running server on this machine, guest with all rights; "
                         "the suites work in its virtual host / (default: a simulator of their own)")  # fmt: skip
     parser.add_argument("--management-url", default="", help="its management (default: at its port + 10000)")
+    parser.add_argument("--clean", action="store_true", help="delete, after each suite, the queues and exchanges that "
+                        "were not in the virtual host / before it; only where nobody else uses it")  # fmt: skip
     parser.add_argument("--release", default="4.3", help="of the simulator (default: 4.3)")
     parser.add_argument("--only", default="", metavar="TEXT", help="tests, as the suite's runner picks them")
     given = parser.parse_args(words)
@@ -35,8 +37,11 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
 def run_suite(suite: str, given: argparse.Namespace, known: Sequence[results.Expected]) -> Counter[str]:
     """Run one; print its counts and every failure that is not expected; the counts."""
     start = time.monotonic()
-    with _broker(suite, given) as broker, broker.left_as_found():
+    with _broker(suite, given) as broker:
+        before = broker.named()
         outcomes = SUITES[suite](Run(suite, broker, given.only))
+        if given.url:
+            _leave(broker, sorted(broker.named() - before), given.clean)
     outcomes = results.judged(suite, broker.server.release, outcomes, known)
     counts = Counter(outcome.status for outcome in outcomes)
     print(f"{suite} on {broker.server.version}: {_counted(counts)}  ({time.monotonic() - start:.0f} s)", flush=True)
@@ -45,6 +50,16 @@ def run_suite(suite: str, given: argparse.Namespace, known: Sequence[results.Exp
             lines = outcome.why.strip().splitlines()
             print(f"  {outcome.test}", *(f"    {line[:300]}" for line in lines[-12:]), sep="\n")
     return counts
+
+
+def _leave(broker: Broker, appeared: Sequence[Named], clean: bool) -> None:
+    """Delete what appeared during a suite, or say what stays: a broker does not tell who made a queue."""
+    if clean:
+        broker.delete(appeared)
+    elif appeared:
+        shown = ", ".join(f"{kind.removesuffix('s')} '{name}'" for kind, name in appeared[:5])
+        more = f" and {len(appeared) - 5} more" if len(appeared) > 5 else ""
+        print(f"  new in the virtual host / since then: {shown}{more}; --clean deletes them", file=sys.stderr)
 
 
 def _broker(suite: str, given: argparse.Namespace) -> AbstractContextManager[Broker]:

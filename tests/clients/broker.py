@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 from simulator.testing.brokers.servers import ManagementError
 from tests.live.servers import LiveServer, NoSuchServerError, given
 
+Named = tuple[str, str]  # ``queues`` or ``exchanges``, and a name
 READY_SECONDS = 20
 STOP_SECONDS = 10
 
@@ -38,26 +39,22 @@ class Broker:
     def management(self) -> str:
         """The management URL with user and password in it."""
         parts = urlsplit(self.server.management_url)
-        return f"{parts.scheme}://{self._login}@{parts.netloc}"
+        login = parts.netloc.rpartition("@")[0] or self._login
+        return f"{parts.scheme}://{login}@{parts.netloc.rpartition('@')[2]}"
 
     @property
     def _login(self) -> str:
         return f"{self.amqp.username or 'guest'}:{self.amqp.password or 'guest'}"
 
-    @contextmanager
-    def left_as_found(self) -> Iterator[None]:
-        """Delete, at the end, the queues and exchanges of the virtual host ``/`` that were not there before."""
-        before = self._named()
-        try:
-            yield
-        finally:
-            for kind, name in self._named() - before:
-                with suppress(ManagementError):  # gone by itself meanwhile
-                    self.server.api("DELETE", f"{kind}/%2F/{quote(name, safe='')}")
-
-    def _named(self) -> set[tuple[str, str]]:
+    def named(self) -> set[Named]:
+        """The queues and exchanges of the virtual host ``/``."""
         kinds = ("queues", "exchanges")
         return {(kind, row["name"]) for kind in kinds for row in self.server.api("GET", f"{kind}/%2F")}
+
+    def delete(self, named: Iterable[Named]) -> None:
+        for kind, name in named:
+            with suppress(ManagementError):  # gone by itself meanwhile
+                self.server.api("DELETE", f"{kind}/%2F/{quote(name, safe='')}")
 
 
 def given_broker(amqp_url: str, management_url: str = "") -> Broker:

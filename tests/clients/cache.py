@@ -67,7 +67,7 @@ def virtualenv(requirements: Sequence[str]) -> Path:
         command([sys.executable, "-m", "venv", folder])
         command([folder / "bin/python", *PIP, "install", *QUIET, *requirements])
 
-    return made_once("python", requirements, make) / "bin/python"
+    return made_once(f"python-{requirements[0].partition('=')[0]}", requirements, make) / "bin/python"
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,10 @@ def python_source(source: Source) -> Path:
     """The source package of a Python project, unpacked."""
 
     def download(folder: Path) -> Path:
-        exactly = ("--no-deps", "--no-binary", ":all:", f"{source.name}=={source.version}")
+        # Of this package alone: what pip builds it with may come as a wheel.
+        exactly = ("--no-deps", "--no-binary", source.name, f"{source.name}=={source.version}")
         command([sys.executable, *PIP, "download", *QUIET, *exactly], cwd=folder)
-        return folder / f"{source.name}-{source.version}.tar.gz"
+        return folder / f"{source.name.replace('-', '_')}-{source.version}.tar.gz"
 
     return _unpacked(source, download)
 

@@ -90,11 +90,20 @@ class Run:
         return found
 
 
-def _pytest(run: Run, cwd: Path, files: Sequence[str], options: Sequence[str] = ()) -> list[Outcome]:
-    """Run pytest of the suites' own virtual environment."""
+# pytest-timeout stays out of the event loop that aiomisc gives each test.
+ASYNC_PYTHON = (
+    "aio-pika==9.6.2", "aiormq==6.9.4", "aiomisc==18.0.37", "aiomisc-pytest==2.0.0", "shortuuid==1.0.13",
+    "timeout-decorator==0.5.0", "pytest==8.4.2", "pytest-timeout==2.4.0",
+)  # fmt: skip
+
+
+def _pytest(
+    run: Run, cwd: Path, files: Sequence[str], options: Sequence[str] = (), python: Sequence[str] = PYTHON
+) -> list[Outcome]:
+    """Run pytest of the suites' own virtual environment, which holds the packages ``python``."""
     general = ("-q", "-p", "no:cacheprovider", f"--timeout={TEST_SECONDS}", f"--junitxml={run.report}")
     chosen = ["-k", run.only] if run.only else []
-    ended = run([cache.virtualenv(PYTHON), "-m", "pytest", *general, *options, *chosen, *files], cwd)
+    ended = run([cache.virtualenv(python), "-m", "pytest", *general, *options, *chosen, *files], cwd)
     return run.outcomes(ended, results.junit_xml)
 
 
@@ -104,6 +113,12 @@ PIKA = Source("python-pika", "1.3.2-1", "5eb71b9a0047c77d99378e525a2041fc50aae4a
     ("tests/base/async_test_base.py", "port=5672", "port=int(os.environ['AMQP_PORT'])"),
     ("tests/acceptance/blocking_adapter_test.py", "{'port': 5672}", "{'port': __import__('os').environ['AMQP_PORT']}"),
 ))  # fmt: skip
+AIO_PIKA = Source("aio-pika", "9.6.2", "c49e9246080dc8ffa1bb0e4aca407bf3d8ad78c3ee3a93df88b68fe65d7a49b9", (
+    ("tests/conftest.py", "_docker_host_info = check_docker_available()", "_docker_host_info = None"),
+    ("tests/conftest.py", 'docker("mosquito/aiormq-rabbitmq", ["5672/tcp", "5671/tcp"])',
+     'ContainerInfo("", {"5672/tcp": int(__import__("os").environ["AMQP_PORT"]), "5671/tcp": 1}, "127.0.0.1")'),
+))  # fmt: skip
+AIORMQ = Source("aiormq", "6.9.4", "0e7c01b662804e1cc7ace9a17794e8c1192a27fc2afa96162362a6e61ae8e8ef")
 AMQPLIB = Source("amqplib", "1.1.1", "28f8a03d0b579b9a01e65e56dc0c32e85e73d27757502e5eb0949c607a3752fa", (
     ("test/callback_api.test.js", "connect((", "connect(process.env.URL, {}, ("),
     ("test/callback_api.test.js", "connect(dom", "connect(process.env.URL, {}, dom"),
@@ -139,6 +154,15 @@ def kombu(run: Run) -> list[Outcome]:
 def pika(run: Run) -> list[Outcome]:
     source = cache.debian_source(PIKA)
     return _pytest(run, source, ["tests/acceptance"], ["-o", "python_files=*_test.py *_tests.py"])
+
+
+def aio_pika(run: Run) -> list[Outcome]:
+    return _pytest(run, cache.python_source(AIO_PIKA), ["tests"], python=ASYNC_PYTHON)
+
+
+def aiormq(run: Run) -> list[Outcome]:
+    """It finds the broker at ``$AMQP_URL``."""
+    return _pytest(run, cache.python_source(AIORMQ), ["tests"], python=ASYNC_PYTHON)
 
 
 def celery(run: Run) -> list[Outcome]:
@@ -235,5 +259,6 @@ def _java_tests(sources: Path) -> list[str]:
 
 
 SUITES: dict[str, Callable[[Run], list[Outcome]]] = {
-    "py-amqp": py_amqp, "kombu": kombu, "pika": pika, "celery": celery, "amqplib": amqplib, "go": go, "java": java,
+    "py-amqp": py_amqp, "kombu": kombu, "pika": pika, "aio-pika": aio_pika, "aiormq": aiormq, "celery": celery,
+    "amqplib": amqplib, "go": go, "java": java,
 }  # fmt: skip

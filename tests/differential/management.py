@@ -35,17 +35,23 @@ class Management:
         }
 
     def call(self, method: str, *path: str, body: Any = None, query: Mapping[str, str] | None = None) -> Any:
-        """The answer to ``method`` at ``/api/`` and ``path``; raises ``RefusedError``."""
+        """The content of the answer to ``method`` at ``/api/`` and ``path``; raises ``RefusedError``."""
+        return self.answer(method, *path, body=body, query=query)[1]
+
+    def answer(
+        self, method: str, *path: str, body: Any = None, query: Mapping[str, str] | None = None
+    ) -> tuple[int, Any]:
+        """Status and content of an answer; raises ``RefusedError``."""
         url = "/".join([self._url, "api", *(quote(part, safe="") for part in path)])
         url += f"?{urlencode(query)}" if query else ""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(url, data=data, method=method, headers=self._headers)
         try:
             with urllib.request.urlopen(request, timeout=30) as answer:
-                content = answer.read()
+                status, content = answer.status, answer.read()
         except urllib.error.HTTPError as error:
             raise RefusedError(error.code, _reason(error.read())) from None
-        return json.loads(content) if content else None
+        return status, json.loads(content) if content else None
 
     def delete(self, *path: str) -> None:
         """Delete something if it is there."""

@@ -20,6 +20,8 @@ import msgspec
 
 from tests import real_servers
 
+VHOST = "{vhost}"
+
 
 class Operation(msgspec.Struct, repr_omit_defaults=True):
     """The base of all operations. ``settles``: things may go on happening after its answer."""
@@ -308,6 +310,17 @@ class SetUserLimit(Operation):
     user: str
     name: str
     value: int
+
+
+class Http(Operation):
+    """Any request to the management API, below ``/api/``; ``VHOST`` in the path is the script's virtual host.
+
+    The answer is noted: its status, and its body if it has one.
+    """
+
+    method: str
+    path: tuple[str, ...]
+    body: Any = None
 
 
 class SetTracing(Operation):

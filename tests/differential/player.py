@@ -56,7 +56,7 @@ _METHODS = {
     ops.Reject: "basic.reject",
 }
 
-_LATE = (ops.SetPolicy, ops.ClearPolicy, ops.SetTracing)
+_LATE = (ops.SetPolicy, ops.ClearPolicy, ops.SetTracing, ops.Http)
 
 
 class Target(NamedTuple):
@@ -163,6 +163,8 @@ class Player:
                 self._look_at(operation)
             case ops.ShowQueue():
                 self._show(operation)
+            case ops.Http():
+                self._request_as_it_is(operation)
             case _:
                 self._operate(operation)
 
@@ -230,6 +232,17 @@ class Player:
         except RefusedError as error:
             self._session.events.append({"event": "http", "status": error.status, "reason": error.reason})
 
+    def _request_as_it_is(self, operation: ops.Http) -> None:
+        """A request whose answer is noted whatever it is."""
+        path = [self.vhost if part == ops.VHOST else self.names.real(part) for part in operation.path]
+        seen: Event = {"event": "http"}
+        try:
+            seen["status"], content = self._http.answer(operation.method, *path, body=self.names.real(operation.body))
+            seen |= {} if content is None else {"body": content}
+        except RefusedError as error:
+            seen |= {"status": error.status, "reason": error.reason}
+        self._session.events.append(seen)
+
     def _request(self, operation: ops.Operation) -> tuple[Any, ...]:
         """Method, parts of the path, and body."""
         vhost, given = self.vhost, getattr(operation, "user", None)
@@ -274,7 +287,7 @@ class Player:
 
     def _show(self, operation: ops.ShowQueue) -> None:
         columns = {"columns": ",".join(("name", *operation.fields))}
-        began, found = time.monotonic(), {}
+        began, found = time.monotonic(), dict[str, Any]()
         while not set(operation.fields) <= found.keys() and time.monotonic() - began < STATISTICS_S:
             found = self._http.call("GET", "queues", self.vhost, operation.queue, query=columns) or {}
         listed = self._http.call("GET", "queues", self.vhost, query=columns)
@@ -353,7 +366,9 @@ class Observer:
         if not answer.is_close:
             return answer.values["messages"], answer.values["consumers"]
         self._channel_open = False
-        if answer.values["code"] == 405:  # exclusive to its connection
+        if answer.method != "channel.close":  # a server of 4.0 cannot say a text that is cut within a character
+            self._connection = None
+        if answer.values.get("code") != 404:  # such as 405: exclusive to its connection
             self._queues.discard(queue)
         return None
 

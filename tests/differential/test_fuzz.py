@@ -20,7 +20,7 @@ def test_random_scripts(live_server: LiveServer) -> None:
     """None diverges; and hardly any is such that the server itself cannot say what happens."""
     cases = [Case.drawn(number, live_server) for number in range(SEED, SEED + CASES)]
     with ThreadPoolExecutor(WORKERS) as pool:
-        others = [judged for judged in pool.map(judge, cases) if judged.outcome is not Outcome.SAME]
+        others = [judged for judged in pool.map(judge, cases) if judged.outcome not in (Outcome.SAME, Outcome.KNOWN)]
     bad = [judged for judged in others if judged.outcome is not Outcome.UNDETERMINED]
     assert not bad, "\n".join(map(report, bad))
     assert len(others) <= UNDETERMINED_MOST, "\n".join(map(report, others))

@@ -74,6 +74,8 @@ def timeless(value: Any, since: float, until: float) -> Any:
     match value:
         case {"F": {"reason": _, "queue": _, "time": {"T": seconds}} as death} if since <= seconds <= until:
             return {"F": {name: {"T": 0} if name == "time" else item for name, item in death.items()}}
+        case {"reason": _, "queue": _, "time": int(seconds)} as death if since <= seconds <= until:  # as JSON
+            return {name: 0 if name == "time" else item for name, item in death.items()}
         case dict():
             return {name: timeless(item, since, until) for name, item in value.items()}
         case list():

@@ -1,7 +1,8 @@
 """AMQP 0-9-1 on the wire, with the type of every field value kept.
 
 A codec of the tests' own: client libraries lose the width of integers and the order of tables, and the server under
-test must not be judged by its own codec. Field values are ``tests.vectors.amqp.Field``.
+test must not be judged by its own codec. Field values are ``tests.vectors.amqp.Field``. A table that has a field twice
+is a dict whose second name ends with ``AGAIN``.
 
 Source: amqp-rabbitmq-0.9.1.json; rabbit_binary_parser.erl for the tags of field values.
 """
@@ -95,6 +96,7 @@ PROPERTIES = {  # name -> type, in the order of their flags from bit 15 down
 }
 _NUMBERS = {"octet": ">B", "short": ">H", "long": ">I", "longlong": ">Q"}
 _TAGGED = {"b": ">b", "B": ">B", "s": ">h", "u": ">H", "I": ">i", "i": ">I", "l": ">q", "T": ">Q", "f": ">f", "d": ">d"}
+AGAIN = " (again)"
 _EMPTY = {"bit": False, "shortstr": "", "longstr": "", "table": {}}
 
 
@@ -223,7 +225,7 @@ def _decode_plain(kind: str, data: bytes, at: int) -> tuple[Any, int]:
 
 
 def _encode_table(values: dict[str, Any]) -> bytes:
-    return b"".join(_short(name) + _encode(field(value)) for name, value in values.items())
+    return b"".join(_short(name.removesuffix(AGAIN)) + _encode(field(value)) for name, value in values.items())
 
 
 def _encode(value: Field) -> bytes:
@@ -282,10 +284,11 @@ def _decode_table(data: bytes, at: int) -> tuple[dict[str, Field], int]:
     at += 4
     fields = {}
     while at < end:
-        name = _text(data[at + 1 : at + 1 + data[at]])
-        if name in fields:
-            raise ValueError(f"field {name!r} stands in a table twice")
-        fields[name], at = _decode(data, at + 1 + data[at])
+        start = at + 1 + data[at]
+        name = _text(data[at + 1 : start])
+        while name in fields:
+            name += AGAIN
+        fields[name], at = _decode(data, start)
     return fields, end
 
 

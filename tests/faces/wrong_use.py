@@ -56,7 +56,7 @@ simulator.replay.Summary().loss  # attr-defined
 simulator.capture.open_log(7)  # arg-type
 simulator.capture.captures  # attr-defined
 dlx.release(4.3)  # arg-type
-name: dlx.ReleaseName = "4.1"  # assignment
+name: dlx.ReleaseName = "4.4"  # assignment
 dlx.release("4.3").death_histories  # attr-defined
 dlx.published("", "orders", expiration=100, release=dlx.release())  # arg-type
 dlx.route("orders", dlx.Topology(), dlx.release())  # arg-type

@@ -85,14 +85,17 @@ def test_a_flood_of_half_open_connections_lets_others_in(target: Target, vhost: 
 
 @pytest.mark.slow
 def test_a_client_that_asks_and_never_reads_the_answers_is_held_up() -> None:
-    """Its own questions go unread in the end, so that memory stays bounded; nobody else's do. (RabbitMQ reads on.)"""
+    """Its own questions go unread in the end, so that memory stays bounded; nobody else's do. (RabbitMQ reads on.)
+
+    Who reads nothing for 30 s is thrown out, which a busy machine may come to before the test has sent enough.
+    """
     with simulated("4.3") as target, target.vhosts(1) as (vhost,), target.wire(vhost) as wire:
         wire.channel()
         wire.queue("q", durable=True)
         ask = method(1, spec.Queue.Declare(queue="q", passive=True)) * 1_000
         wire.socket.settimeout(0.5)
         sent = 0
-        with contextlib.suppress(TimeoutError):
+        with contextlib.suppress(TimeoutError, ConnectionResetError, BrokenPipeError):
             while sent < MOST_OCTETS:
                 sent += wire.socket.send(ask)
         assert sent < MOST_OCTETS

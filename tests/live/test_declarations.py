@@ -20,7 +20,7 @@ from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 
 from dlx import bindings, declarations, exchange_declarations
 from dlx.amqp_errors import Refusal
-from dlx.consumer_arguments import check_consumer_arguments
+from dlx.consumer_arguments import check_consumer_arguments, check_stream_offset
 from dlx.policy_validation import PolicyRefusedError, check_policy
 from dlx.releases import release as release_of
 from dlx.topology import Exchange, Queue
@@ -166,9 +166,14 @@ class Asking:
         if not targets:
             return self._declare_queue(random)
         queue, arguments = random.choice(targets), draws.consumer(random)
-        ours = _ours(lambda: check_consumer_arguments(queue, arguments, vhost=self._vhost, release=self._release))
+        ours = _ours(lambda: self._check_consumer(queue, arguments))
         theirs = self._theirs(lambda channel: _consume(channel, queue.name, arguments))
         return Case(("basic.consume", queue, arguments), ours, theirs)
+
+    def _check_consumer(self, queue: Queue, arguments: dict[str, Any]) -> None:
+        check_consumer_arguments(queue, arguments, vhost=self._vhost, release=self._release)
+        if queue.type == "stream":
+            check_stream_offset(arguments)
 
     def _set_policy(self, random: Random) -> Case:
         fields, operator = draws.policy(random), random.random() < 0.3

@@ -73,6 +73,17 @@ def test_an_expiration_of_the_message_is_a_ttl(tmp_path):
     assert reasons(row) == [("inbox", "expired")]
 
 
+def test_a_forged_death_that_the_broker_forgets_rules_no_path_out(tmp_path):
+    """From 4.0 on, what a client wrote into ``x-death`` goes with the first death, and the same key may die again."""
+    plain = definitions_of({"inbox": {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "late"}, "late": {}})
+    forged = {"x-death": [death("inbox", "expired", keys=["elsewhere"])]}
+    entry = {"original-expiration": "50", **death("inbox", "expired", keys=["inbox"])}
+    log = Log().publish("", "inbox", expiration="50", headers=forged)
+    (row,) = log.deliver("late", "", ["late"], headers=died(entry)).replay(tmp_path, plain)
+    assert row["verdict"] == "agree"
+    assert reasons(row) == [("inbox", "expired")]
+
+
 HEADERS_OF_3_12 = ("x-death", "x-first-death-reason", "x-first-death-queue", "x-first-death-exchange")
 
 

@@ -12,7 +12,7 @@ import pytest
 from dlx import amqp_errors
 from dlx.amqp_errors import Refusal
 from dlx.bindings import check_binding
-from dlx.consumer_arguments import check_consumer_arguments, check_credit
+from dlx.consumer_arguments import check_consumer_arguments, check_credit, check_stream_offset
 from dlx.declarations import (
     augmented_arguments,
     check_queue_equivalence,
@@ -331,10 +331,12 @@ def test_consumer_arguments_that_pass() -> None:
     ):
         check_consumer_arguments(Queue(name="q", type=kind), arguments, vhost="/", release=release("4.3"))
     check_consumer_arguments(Queue(name="q"), {"x-stream-offset": "odd"}, vhost="/", release=release("3.8"))
+
+
+def test_an_offset_of_another_type_fails_in_the_stream() -> None:
+    check_stream_offset({"x-stream-offset": 5})
     with pytest.raises(Refusal, match=r"^$"):
-        check_consumer_arguments(
-            Queue(name="q", type="stream"), {"x-stream-offset": True}, vhost="/", release=release("4.3")
-        )
+        check_stream_offset({"x-stream-offset": True})
 
 
 # Refusals of the channel

@@ -276,13 +276,14 @@ def _check_binding(node: NodeState, channel: Channel, binding: Binding) -> None:
         access.check_topic(node, channel, "read", source, (binding.routing_key,))
 
 
-def _ends(node: NodeState, channel: Channel, binding: Binding) -> Exchange:
-    vhost = channel.connection.vhost
+def _source(vhost: VirtualHost, binding: Binding) -> Exchange:
+    """Return the exchange of a binding both of whose ends exist."""
     source = vhost.exchanges.get(binding.source)
     if source is None:
         raise amqp_errors.no_exchange(binding.source, vhost.name)
     if binding.destination_type == "queue":
-        access.queue(channel, binding.destination)
+        if binding.destination not in vhost.queues:
+            raise amqp_errors.no_queue(binding.destination, vhost.name)
     elif binding.destination not in vhost.exchanges:
         raise amqp_errors.no_exchange(binding.destination, vhost.name)
     return source
@@ -291,7 +292,7 @@ def _ends(node: NodeState, channel: Channel, binding: Binding) -> Exchange:
 def _bind(node: NodeState, channel: Channel, binding: Binding) -> None:
     vhost = channel.connection.vhost
     _check_binding(node, channel, binding)
-    source = _ends(node, channel, binding)
+    source = _source(vhost, binding)
     destination: Queue | Exchange = (
         vhost.definitions[binding.destination]
         if binding.destination_type == "queue"
@@ -300,6 +301,8 @@ def _bind(node: NodeState, channel: Channel, binding: Binding) -> None:
     bindings.check_binding(
         source, binding.routing_key, binding.arguments, destination=destination, release=node.release
     )
+    if binding.destination_type == "queue":  # only now, on all releases: rabbit_binding.erl add
+        access.check_exclusive(vhost.queues[binding.destination], channel.connection)
     exchanges.add_binding(vhost, binding)
 
 

@@ -6,6 +6,7 @@ Source: rabbit_stream_queue.erl consume, stream_entries, settle.
 from __future__ import annotations
 
 from dlx import amqp_errors
+from dlx.consumer_arguments import check_stream_offset
 from dlx.field_values import Long
 from simulator.broker.commands import Consume
 from simulator.broker.copies import Copy
@@ -33,6 +34,7 @@ def check(node: NodeState, channel: Channel, queue: QueueState, command: Consume
         raise amqp_errors.stream_without_acknowledgements(name, vhost, node.release)
     if channel.global_prefetch:
         raise amqp_errors.global_qos(name, vhost)
+    check_stream_offset(command.arguments)
     wanted(command.arguments, node.release)
 
 

@@ -110,12 +110,15 @@ def get(request: Request) -> list[dict[str, Any]]:
     _check_queue(request)
     document = request.json("ackmode", "count", "encoding")
     ackmode, encoding = document["ackmode"], document["encoding"]
-    _check_ackmode(request, ackmode)
+    if request.api.unknown_ackmode == "refused":
+        _check_ackmode(ackmode)
     with getting_channel(request) as channel:
         count = _integer(document["count"])
         if encoding not in ("auto", "base64"):
             raise bad_request("Unsupported encoding. Please use auto or base64.")
         truncate = _integer(document["truncate"]) if "truncate" in document else None
+        if count and ackmode not in _ACKMODES:
+            raise Crash
         got = _got(channel, request, min(count, _GOT_MAX), no_ack=ackmode == "ack_requeue_false")
         _give_back(channel, request, ackmode, got)
     return [_message_json(message, request, encoding, truncate) for message in got]
@@ -127,12 +130,9 @@ def _check_queue(request: Request) -> None:
         raise not_found("queue_not_found")
 
 
-def _check_ackmode(request: Request, ackmode: Any) -> None:
-    if ackmode in _ACKMODES:
-        return
-    if request.api.unknown_ackmode == "crashes":
-        raise Crash
-    raise bad_request(f"Invalid ackmode value: {ackmode}. Valid values are: {', '.join(_ACKMODES)}")
+def _check_ackmode(ackmode: Any) -> None:
+    if ackmode not in _ACKMODES:
+        raise bad_request(f"Invalid ackmode value: {ackmode}. Valid values are: {', '.join(_ACKMODES)}")
 
 
 def _integer(value: Any) -> int:

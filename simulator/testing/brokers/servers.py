@@ -71,22 +71,27 @@ def ask(urls: str) -> Server:
         version = call(amqp_url, management_url, "GET", "overview")["rabbitmq_version"]
     except (OSError, ManagementError, ValueError, LookupError, TypeError) as error:
         if isinstance(error, ManagementError) and error.status == 401:
-            user = _credentials(amqp_url)[0]
+            user = _credentials(management_url if urlsplit(management_url).username else amqp_url)[0]
             raise NoSuchServerError(
-                f"the management API at {management_url} refuses the user {user!r}: {error.reason}; "
+                f"the management API at {hidden(management_url)} refuses the user {user!r}: {error.reason}; "
                 "is the password right, and has the user the tag 'management'?"
             ) from error
         raise NoSuchServerError(
-            f"no RabbitMQ management API answers at {management_url} ({error}); give it as '{hidden(amqp_url)}|http://...'"
+            f"no RabbitMQ management API answers at {hidden(management_url)} ({error}); give it as '{hidden(amqp_url)}|http://...'"
         ) from error
     return Server(".".join(version.split(".")[:2]), version, amqp_url, management_url)
 
 
 def call(amqp_url: str, management_url: str, method: str, path: str, body: object = None) -> Any:
-    """Call a management API as the user of the AMQP URL. Raises ``ManagementError`` or ``OSError``."""
-    credentials = ":".join(_credentials(amqp_url)).encode()
+    """Call a management API as the user in its URL, or else in the AMQP URL.
+
+    Raises ``ManagementError`` or ``OSError``.
+    """
+    parts = urlsplit(management_url)
+    credentials = ":".join(_credentials(management_url if parts.username else amqp_url)).encode()
+    server = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
     request = urllib.request.Request(
-        f"{management_url.rstrip('/')}/api/{path}",
+        f"{server.rstrip('/')}/api/{path}",
         method=method,
         data=None if body is None else json.dumps(body).encode(),
         headers={
@@ -103,15 +108,15 @@ def call(amqp_url: str, management_url: str, method: str, path: str, body: objec
     return json.loads(text) if text else None
 
 
-def _credentials(amqp_url: str) -> tuple[str, str]:
-    parts = urlsplit(amqp_url)
+def _credentials(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
     return unquote(parts.username or "guest"), unquote(parts.password or "guest")
 
 
-def hidden(amqp_url: str) -> str:
+def hidden(url: str) -> str:
     """Return the URL without its password."""
-    parts = urlsplit(amqp_url)
-    return amqp_url.replace(f":{parts.password}@", ":...@") if parts.password else amqp_url
+    parts = urlsplit(url)
+    return url.replace(f":{parts.password}@", ":...@") if parts.password else url
 
 
 def _reason(text: bytes) -> str:

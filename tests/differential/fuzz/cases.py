@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from dlx.releases import release
 from simulator.server import serve
 from tests.differential.differences import same
+from tests.differential.fuzz.known import known_difference
 from tests.differential.fuzz.scripts import scripts
 from tests.differential.operations import Operation, Wait
 from tests.differential.player import Player, Target
@@ -33,6 +34,7 @@ class Outcome(Enum):
     """What came of a case."""
 
     SAME = "same"
+    KNOWN = "known"  # differs only in what ``known`` lists
     UNDETERMINED = "undetermined"  # the server itself answers differently from run to run
     DIVERGES = "diverges"
     FAILED = "failed"  # one of the two did not answer at all
@@ -58,13 +60,17 @@ class Case(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """A case with its outcome: the server's last transcript, the simulator's answer to it, or the error."""
+    """A case with its outcome: the server's last transcript, the simulator's answer to it, or the error.
+
+    ``known`` names the known differences of such a case.
+    """
 
     case: Case
     outcome: Outcome
     live: Sequence[list[Event]] = ()
     simulated: Sequence[list[Event]] = ()
     error: str = ""
+    known: str = ""
 
 
 def script_of(number: int, name: str) -> Script:
@@ -135,6 +141,8 @@ def _judged(case: Case, attempts: int) -> Judged:
             simulated.append(play_simulated(case.script, case.release, [ms * pace for ms in took_ms]))
             if same(live, simulated[-1]):
                 return Judged(case, Outcome.SAME, live, simulated[-1])
+            if known := known_difference(live, simulated[-1]):
+                return Judged(case, Outcome.KNOWN, live, simulated[-1], known=known)
         runs.append(live)
     steady = all(same(run, runs[0]) for run in runs)
     return Judged(case, Outcome.DIVERGES if steady else Outcome.UNDETERMINED, live, simulated[0])

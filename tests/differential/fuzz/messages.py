@@ -6,57 +6,25 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tests.differential.fuzz import claimed_deaths
+from tests.differential.fuzz.values import tables
 from tests.vectors.amqp import Field
 
-REASONS = ["expired", "maxlen", "delivery_limit"]
-NAMES = ["a", "n", "x-kind", "z", "Ö"]
 EXPIRATIONS = ["0", "150", "400", "900", "60000", "+060000"]
 
 
-def sometimes(strategy: st.SearchStrategy[Any], percent: int, otherwise: Any = None) -> st.SearchStrategy[Any]:
+@st.composite
+def sometimes(draw: st.DrawFn, strategy: st.SearchStrategy[Any], percent: int, otherwise: Any = None) -> Any:
     """Values of the strategy, so often out of a hundred."""
-    return st.integers(1, 100).flatmap(lambda n: strategy if n > 100 - percent else st.just(otherwise))
+    return draw(strategy) if draw(st.integers(1, 100)) > 100 - percent else otherwise
 
 
-SCALARS: list[Any] = [
-    "red", "", "1", 0, 1, -7, 2**40, 2.5, 1.0, True, False, None, b"\x00\xff", Field("S", b"\xff"),
-    Field("b", -5), Field("B", 200), Field("s", 300), Field("u", 60000), Field("i", 4_000_000_000),
-    Field("l", 5), Field("f", 0.5), Field("T", 1_700_000_000),
-]  # fmt: skip
-
-COMMON = ["red", 1]  # what bindings to headers exchanges mostly ask for
-
-
-def scalars() -> st.SearchStrategy[Any]:
-    """Header values of every type but decimals, tables and arrays."""
-    return st.sampled_from(SCALARS)
-
-
-def values() -> st.SearchStrategy[Any]:
-    """Header values, nested ones among them."""
-    nested = st.lists(scalars(), max_size=3) | st.dictionaries(st.sampled_from(NAMES), scalars(), max_size=3)
-    return st.one_of(st.sampled_from(COMMON), scalars(), nested, st.lists(nested, max_size=2))
-
-
-def deaths(queues: list[str], rejections: bool) -> st.SearchStrategy[dict[str, Any]]:
-    """An entry of an x-death header that a client made up."""
-    reasons = [*REASONS, "rejected"] if rejections else REASONS
-    return st.fixed_dictionaries(
-        {
-            "count": st.sampled_from([Field("l", 1), Field("l", 7)]),
-            "exchange": st.sampled_from(["", "x1"]),
-            "queue": st.sampled_from(queues),
-            "reason": st.sampled_from(reasons),
-            "routing-keys": st.lists(st.sampled_from(queues), min_size=1, max_size=2),
-            "time": st.just(Field("T", 1_600_000_000)),
-        }
-    )
-
-
-def hostile(queues: list[str], rejections: bool) -> st.SearchStrategy[dict[str, Any]]:
+def hostile(queues: list[str], rejections: bool, repeated: bool, harmless: bool) -> st.SearchStrategy[dict[str, Any]]:
     """Headers that mean something to the server."""
+    claims = claimed_deaths.claims(queues, rejections, repeated=repeated, other_than_tables=harmless)
     return st.one_of(
-        st.lists(deaths(queues, rejections), max_size=2).map(lambda entries: {"x-death": entries}),
+        claims.map(lambda claim: {"x-death": claim}),
+        claims.map(lambda claim: {"x-death": claim}),
         st.sampled_from([3, -1, "many", Field("l", 50)]).map(lambda count: {"x-delivery-count": count}),
         st.just({"x-acquired-count": 9}),
         st.sampled_from(queues).map(lambda queue: {"x-first-death-queue": queue, "x-first-death-reason": "rejected"}),
@@ -72,16 +40,21 @@ def copies(queues: list[str]) -> st.SearchStrategy[dict[str, Any]]:
 
 
 @st.composite
-def headers(draw: st.DrawFn, queues: list[str], rejections: bool) -> dict[str, Any] | None:
-    """Headers, or none at all."""
+def headers(
+    draw: st.DrawFn, queues: list[str], rejections: bool, repeated: bool, harmless: bool
+) -> dict[str, Any] | None:
+    """Headers, or none at all.
+
+    ``repeated``: a field may stand in a table twice; ``harmless``: nothing in x-death can harm what other tests do.
+    """
     kind = draw(st.integers(0, 9))
     if kind < 4:
         return None
-    found = draw(st.dictionaries(st.sampled_from(NAMES), values(), max_size=3))
+    found = draw(tables(repeated))
     if kind >= 7:
         found |= draw(copies(queues))
     if kind == 9 or kind == 6:
-        found |= draw(hostile(queues, rejections))
+        found |= draw(hostile(queues, rejections, repeated, harmless))
     return found
 
 
@@ -90,10 +63,15 @@ def properties(draw: st.DrawFn, expirations: list[str]) -> dict[str, Any]:
     """Properties; most messages have none."""
     found = {
         "expiration": draw(sometimes(st.sampled_from(expirations), 15)),
-        "priority": draw(sometimes(st.sampled_from([0, 1, 3, 4, 5, 9, 200]), 25)),
-        "delivery_mode": draw(sometimes(st.sampled_from([1, 2]), 20)),
+        "priority": draw(sometimes(st.sampled_from([0, 1, 3, 4, 5, 9, 10, 200, 255]), 25)),
+        "delivery_mode": draw(sometimes(st.sampled_from([1, 2, 2, *range(10)]), 25)),
         "message_id": draw(sometimes(st.just("id"), 10)),
         "content_type": draw(sometimes(st.just("text/plain"), 5)),
+        "user_id": draw(sometimes(st.just("guest"), 5)),
+        "type": draw(sometimes(st.sampled_from(["t", "ö", ""]), 5)),
+        "correlation_id": draw(sometimes(st.just("c" * 255), 3)),
+        "reply_to": draw(sometimes(st.just("q1"), 3)),
+        "app_id": draw(sometimes(st.just(""), 3)),
         "timestamp": draw(sometimes(st.just(1_700_000_000), 5)),
     }
     return {name: value for name, value in found.items() if value is not None}

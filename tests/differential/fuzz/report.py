@@ -6,6 +6,7 @@ import json
 
 from tests.differential.differences import same
 from tests.differential.fuzz.cases import Judged
+from tests.differential.fuzz.known import without_known
 from tests.differential.transcript import Event
 
 
@@ -20,7 +21,7 @@ def report(judged: Judged) -> str:
 
 
 def _shown(judged: Judged) -> str:
-    live, simulated = judged.live, judged.simulated
+    live, simulated = without_known(judged.live), without_known(judged.simulated)
     steps = [*map(repr, judged.case.script), "what the queues hold in the end"]
     at = next((i for i, both in enumerate(zip(live, simulated, strict=True)) if not same(*([b] for b in both))), 0)
     lines = [f"step {at}"]

@@ -15,17 +15,19 @@ from hypothesis import strategies as st
 
 from dlx.releases import Release
 from tests.differential import operations as ops
+from tests.differential.fuzz import faults, management, users
+from tests.differential.fuzz.management import EFFECT
 from tests.differential.fuzz.messages import EXPIRATIONS, headers, properties, sometimes
+from tests.differential.fuzz.names import ODD_TAGS, TAGS
 from tests.differential.fuzz.topologies import LENGTH_LIMITS, Topology, bindings, keys, policies, topologies
+from tests.differential.fuzz.values import DECIMAL, plain, retyped
 from tests.vectors.amqp import Field
 
 GETTERS = ["a", "b"]  # connections that take messages by basic.get
 PUBLISHER = "p"  # a channel with confirms
 TRANSACTIONS = "t"
 STEPS = 34
-DECIMAL = Field("D", [2, 314])
 OFFSETS = ["first", "last", "next", 0, 2, Field("T", 1_700_000_000)]
-EFFECT = ops.Wait(150)  # what an operator does needs a moment on a real server
 
 Steps = list[ops.Operation]
 
@@ -42,6 +44,7 @@ class Drawing:
         self.holders = {f"a/{topology.names[0]}"}  # channels that may have deliveries
         self.policies: list[ops.SetPolicy] = []
         self.published = 0
+        self.users = False  # whether the one with limited permissions is there
         self.filled: list[str] = []  # where messages probably are
 
     def fill(self, queue: str) -> None:
@@ -94,8 +97,8 @@ class Drawing:
     def bound_keys(self, exchange: str) -> st.SearchStrategy[str]:
         """Routing keys that mean something to the exchange, and others."""
         bound = [binding.routing_key for binding in self.bindings if _source(binding) == exchange]
-        plain = [key.replace("#", "k").replace("*", "k") for key in bound]
-        return st.sampled_from(plain * 3) | keys(self.queues) if plain else keys(self.queues)
+        matching = [key.replace("#", "k").replace("*", "k") for key in bound]
+        return st.sampled_from(matching * 3) | keys(self.queues) if matching else keys(self.queues)
 
     def overtakes_itself(self, exchange: str, key: str, headers: dict[str, Any] | None, expires: bool) -> bool:
         """Whether a message may reach a quorum queue both directly and as a dead letter of another queue."""
@@ -104,6 +107,14 @@ class Drawing:
         queues = [queue for queue in self.topology.queues if queue.queue in reached]
         deadly = any(_kills_at_once(queue, expires, self.policies) for queue in queues)
         return deadly and len(queues) > 1 and "quorum" in map(_kind, queues)
+
+    @property
+    def harmless(self) -> bool:
+        """Whether an x-death may hold other things than tables.
+
+        A worker for at-least-once of 3.10 dies of it, and takes those of all other queues along.
+        """
+        return self.release.name != "3.10" or not self.topology.at_least_once
 
     @property
     def unhurried(self) -> list[str]:
@@ -130,9 +141,9 @@ def _kind(queue: ops.DeclareQueue) -> str:
 def _kills_at_once(queue: ops.DeclareQueue, expires: bool, policies: list[ops.SetPolicy]) -> bool:
     """Whether a queue may let a message die when it comes."""
     arguments = queue.arguments
-    limited = expires or arguments.get("x-message-ttl") == 0 or bool(LENGTH_LIMITS & {name[2:] for name in arguments})
+    short = plain(arguments.get("x-message-ttl")) == 0 or bool(LENGTH_LIMITS & {name[2:] for name in arguments})
     by_policy = any({"message-ttl", *LENGTH_LIMITS} & set(policy.definition) for policy in policies)
-    return _kind(queue) != "stream" and (limited or by_policy)
+    return _kind(queue) != "stream" and (expires or short or by_policy)
 
 
 def _single_active_quorum(queue: ops.DeclareQueue) -> bool:
@@ -154,7 +165,8 @@ def publishes(draw: st.DrawFn, drawing: Drawing, queue: str = "") -> Steps:
     drawing.published += 1
     body = f"{drawing.published}" + "." * draw(st.sampled_from([0, 0, 0, 7, 40]))
     having = draw(properties(EXPIRATIONS if drawing.deadly else EXPIRATIONS[-2:]))
-    saying = draw(headers(drawing.queues, drawing.rejections))
+    repeated = not drawing.topology.streams  # a stream may leave out the first of two equal fields
+    saying = draw(headers(drawing.queues, drawing.rejections, repeated, drawing.harmless))
     if drawing.overtakes_itself(exchange, key, saying, having.get("expiration") == "0"):
         exchange, key = "", draw(st.sampled_from(drawing.queues))
         saying = {name: value for name, value in (saying or {}).items() if name not in ("CC", "BCC")}
@@ -184,7 +196,7 @@ def consumes(draw: st.DrawFn, drawing: Drawing) -> Steps:
     """
     queue = draw(st.sampled_from(drawing.queues))
     channel = f"{draw(st.sampled_from('cd'))}/{queue}"
-    tag = draw(st.sampled_from(["k1", "k2", "k3"])) if drawing.modern else f"k{len(drawing.consumers)}"
+    tag = draw(st.sampled_from(TAGS * 5 + ODD_TAGS)) if drawing.modern else f"k{len(drawing.consumers)}"
     flags = {"no_ack": draw(st.integers(0, 7)) == 0, "exclusive": draw(st.integers(0, 19)) == 0}
     prefetch = 0 if flags["no_ack"] else draw(st.sampled_from([None, 1, 1, 2, 3]))
     priority = draw(sometimes(st.sampled_from([-1, 0, 2, 10]), 25))
@@ -194,6 +206,7 @@ def consumes(draw: st.DrawFn, drawing: Drawing) -> Steps:
     if queue in drawing.topology.streams:
         prefetch = prefetch or 10
         arguments |= draw(sometimes(st.sampled_from(OFFSETS).map(lambda offset: {"x-stream-offset": offset}), 50, {}))
+    arguments = draw(retyped(arguments))
     qos = [] if prefetch is None else [ops.Qos(prefetch, draw(st.integers(0, 11)) == 0, channel=channel)]
     return [*qos, ops.Consume(queue, tag, arguments=arguments, channel=channel, **flags)]
 
@@ -311,7 +324,6 @@ def declarations(draw: st.DrawFn, drawing: Drawing) -> Steps:
     queue = draw(st.sampled_from(drawing.topology.queues))
     on_other: dict[str, Any] = {"queue": queue.queue, "channel": "z"}
     binding = draw(bindings(drawing.topology.exchanges, drawing.queues))
-    drawing.bindings.append(binding)
     kinds: list[Steps] = [
         [ops.PurgeQueue(**on_other)],
         [ops.DeleteQueue(**on_other), EFFECT],
@@ -329,6 +341,39 @@ def declarations(draw: st.DrawFn, drawing: Drawing) -> Steps:
     return draw(st.sampled_from(kinds))
 
 
+@st.composite
+def refusals(draw: st.DrawFn, drawing: Drawing) -> Steps:
+    """A client asks for what it may not get."""
+    return draw(faults.steps(drawing.queues, drawing.topology.queues))
+
+
+@st.composite
+def limited(draw: st.DrawFn, drawing: Drawing) -> Steps:
+    """The user with limited permissions tries something, or gets other permissions."""
+    if not drawing.users:
+        drawing.users = True
+        return draw(users.arrives())
+    tries = users.tries(drawing.queues, keys(drawing.queues), drawing.stores)
+    return draw(st.one_of(tries, tries, tries, tries, users.changes()))
+
+
+@st.composite
+def requests(draw: st.DrawFn, drawing: Drawing) -> Steps:
+    """Something through the management API."""
+    expirations = EXPIRATIONS if drawing.deadly else EXPIRATIONS[-2:]
+    binding = draw(bindings(drawing.topology.exchanges, drawing.queues))
+    drawing.bindings.append(binding)
+    kinds = [
+        management.publishes(drawing.queues, expirations),
+        management.gets(drawing.stores, drawing.rejections),
+        management.declarations(drawing.topology.queues, drawing.topology.exchanges),
+        management.bindings(binding),
+        management.definitions(drawing.topology.queues),
+        management.limits(),
+    ]
+    return draw(st.one_of(kinds[:2] + kinds))
+
+
 def waits() -> st.SearchStrategy[Steps]:
     return st.sampled_from([100, 200, 300, 500, 700]).map(lambda ms: [ops.Wait(ms)])
 
@@ -336,7 +381,7 @@ def waits() -> st.SearchStrategy[Steps]:
 def steps(drawing: Drawing) -> st.SearchStrategy[Steps]:
     """One thing that happens, the frequent things more often."""
     weights = [(publishes, 12), (bursts, 3), (gets, 4), (consumes, 2), (settlements, 6), (returns, 6), (endings, 2)]
-    weights += [(transactions, 1), (operators, 1), (declarations, 1)]
+    weights += [(transactions, 1), (operators, 1), (declarations, 1), (refusals, 2), (limited, 2), (requests, 2)]
     choices = [make(drawing) for make, weight in weights for _ in range(weight)]
     return st.sampled_from([*choices, *[waits()] * 4]).flatmap(lambda chosen: chosen)
 
@@ -351,6 +396,7 @@ def scripts(draw: st.DrawFn, release: Release) -> tuple[ops.Operation, ...]:
     drawing = Drawing(release, topology, deadly, rejections)
     found: Steps = [ops.SelectConfirms(channel=PUBLISHER), *topology.exchanges, *topology.queues, *topology.bindings]
     for _ in range(draw(st.integers(8, STEPS))):
-        found += draw(steps(drawing))
+        found += (step := draw(steps(drawing)))
+        drawing.bindings += [each for each in step if isinstance(each, ops.Bind | ops.BindExchange)]
     stores = [name for name in topology.names if name not in topology.streams]
     return (*found, *map(ops.ReadStream, topology.streams), *map(ops.Drain, stores))

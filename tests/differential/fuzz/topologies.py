@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from dlx.releases import Release
-from tests.differential.fuzz.messages import COMMON, scalars, sometimes
+from tests.differential.fuzz import names as named
+from tests.differential.fuzz.messages import sometimes
+from tests.differential.fuzz.values import COMMON, retyped, scalars
 from tests.differential.operations import Bind, BindExchange, DeclareExchange, DeclareQueue, SetPolicy
 
-QUEUES = ["q1", "q2", "q3", "q4", "q5"]
-EXCHANGES = ["x1", "x2", "x3"]
 MISSING = "missing"
 TTLS = [0, 150, 150, 400, 900, 60_000]
 KINDS = ["direct", "fanout", "topic", "headers"]
@@ -32,9 +32,14 @@ class Topology(NamedTuple):
         return [queue.queue for queue in self.queues]
 
     @property
-    def delays(self) -> bool:
-        """Whether a queue has delayed retry."""
-        return any("x-delayed-retry-type" in queue.arguments for queue in self.queues)
+    def endless(self) -> bool:
+        """Whether a limit of length by policy would let a queue loop for ever."""
+        return any(endless(queue.arguments) for queue in self.queues)
+
+    @property
+    def at_least_once(self) -> bool:
+        """Whether a queue dead-letters at least once."""
+        return any("x-dead-letter-strategy" in queue.arguments for queue in self.queues)
 
     @property
     def streams(self) -> list[str]:
@@ -44,7 +49,8 @@ class Topology(NamedTuple):
 
 def keys(queues: list[str]) -> st.SearchStrategy[str]:
     """Routing keys: mostly names of queues."""
-    return st.sampled_from([*queues * 3, "k", "k.k", ""])
+    usual = st.sampled_from([*queues * 3, "k", "k.k", ""])
+    return st.one_of(*[usual] * 15, st.sampled_from(named.ODD_KEYS))
 
 
 @st.composite
@@ -52,7 +58,7 @@ def dead_lettering(draw: st.DrawFn, queues: list[str], percent: int = 80) -> dic
     """Where dead letters go, as keys of a policy."""
     if draw(st.integers(1, 100)) > percent:
         return {}
-    found = {"dead-letter-exchange": draw(st.sampled_from([""] * 6 + [*EXCHANGES, MISSING]))}
+    found = {"dead-letter-exchange": draw(st.sampled_from([""] * 6 + [*named.EXCHANGES, MISSING]))}
     routing_key = draw(sometimes(keys(queues), 80))
     return found if routing_key is None else found | {"dead-letter-routing-key": routing_key}
 
@@ -98,7 +104,8 @@ def quorum_arguments(draw: st.DrawFn, release: Release) -> dict[str, Any]:
     found = {"x-queue-type": "quorum"} | {name: value for name, value in found.items() if value is not None}
     if release.quorum_at_least_once and draw(st.integers(0, 3)) == 0:
         found |= {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
-    if release.quorum_delayed_retry and draw(st.integers(0, 6)) == 0:
+    if release.quorum_delayed_retry and draw(st.integers(0, 4)) == 0:
+        found |= draw(st.sampled_from([{}, {"x-overflow": "reject-publish"}]))
         delay = draw(st.sampled_from([150, 400]))
         kind = draw(st.sampled_from(["all", "failed", "returned"]))
         found |= {"x-delayed-retry-type": kind, "x-delayed-retry-min": delay, "x-delayed-retry-max": 2 * delay}
@@ -117,18 +124,23 @@ def queue_arguments(
         general = {name: value for name, value in general.items() if name not in ("message-ttl", "overflow")}
     special = draw(classic_arguments() if kind == "classic" else quorum_arguments(release))
     found = {f"x-{name}": value for name, value in general.items()} | special
-    return without_lengths(found) if "x-delayed-retry-type" in found else found
+    return draw(retyped(without_lengths(found) if endless(found) else found))
+
+
+def endless(arguments: dict[str, Any]) -> bool:
+    """Whether a length limit makes a 4.3 server loop for ever: it drops the head of a queue with delayed retry."""
+    return "x-delayed-retry-type" in arguments and arguments.get("x-overflow") != "reject-publish"
 
 
 def without_lengths(values: dict[str, Any]) -> dict[str, Any]:
-    """Arguments or a policy without what makes a 4.3 server with delayed retry loop for ever: dropping the head."""
+    """Arguments or a policy without limits of length."""
     return {name: value for name, value in values.items() if name.removeprefix("x-") not in LENGTH_LIMITS}
 
 
 @st.composite
 def exchanges(draw: st.DrawFn, name: str) -> DeclareExchange:
     """An exchange of any type, sometimes with an alternate one."""
-    alternate = draw(sometimes(st.sampled_from(EXCHANGES), 25))
+    alternate = draw(sometimes(st.sampled_from(named.EXCHANGES), 25))
     arguments = {} if alternate is None else {"alternate-exchange": alternate}
     return DeclareExchange(name, draw(st.sampled_from(KINDS)), arguments=arguments)
 
@@ -143,7 +155,7 @@ def conditions(draw: st.DrawFn, kind: str, queues: list[str]) -> dict[str, Any]:
     match = draw(st.sampled_from(["all", "any", "any-with-x"]))
     named = st.sampled_from(["a", "n", "x-kind", "x-first-death-reason"])
     wanted = draw(st.dictionaries(named, st.sampled_from(COMMON) | scalars(), max_size=2))
-    return {"arguments": {"x-match": match, **wanted}}
+    return {"arguments": draw(retyped({"x-match": match, **wanted}))}
 
 
 @st.composite
@@ -163,9 +175,9 @@ def policies(draw: st.DrawFn, topology: Topology, release: Release, deadly: bool
     definition = draw(limits(deadly))
     if not operator:
         definition |= draw(dead_lettering(topology.names, 50)) | draw(overflows(rejections))
-        if release.quorum_at_least_once and draw(st.integers(0, 6)) == 0:
+        if topology.at_least_once and draw(st.integers(0, 3)) == 0:
             definition |= {"dead-letter-strategy": "at-least-once", "overflow": "reject-publish"}
-    if topology.delays:
+    if topology.endless:
         definition = without_lengths(definition)
     if not definition or draw(st.integers(0, 3)) == 0:
         definition["delivery-limit"] = draw(st.sampled_from([0, 1, 3]))
@@ -178,12 +190,14 @@ def policies(draw: st.DrawFn, topology: Topology, release: Release, deadly: bool
 @st.composite
 def topologies(draw: st.DrawFn, release: Release, deadly: bool, rejections: bool) -> Topology:
     """One to five queues and what leads to them."""
-    names = QUEUES[: draw(st.sampled_from([1, 2, 2, 3, 3, 4, 5]))]
+    names = draw(named.some(named.QUEUES, named.ODD_QUEUES, draw(st.sampled_from([1, 2, 2, 3, 3, 4, 5]))))
     kinds = ["classic"] * 4 + ["quorum"] * 4 + ["stream"] * ("stream" in release.queue_types)
-    declared = [draw(exchanges(name)) for name in EXCHANGES[: draw(st.integers(1, 3))]]
+    exchange_names = draw(named.some(named.EXCHANGES, named.ODD_EXCHANGES, draw(st.integers(1, 3))))
+    declared = [draw(exchanges(name)) for name in exchange_names]
     queues = []
     for name in names:
-        arguments = draw(queue_arguments(draw(st.sampled_from(kinds)), names, release, deadly, rejections))
+        kind = draw(st.sampled_from(kinds if len(name.encode()) < named.LONGEST else kinds[:8]))  # no file has it
+        arguments = draw(queue_arguments(kind, names, release, deadly, rejections))
         goes = draw(st.integers(0, 15)) if arguments.get("x-queue-type", "classic") == "classic" else 15
         queues.append(DeclareQueue(name, arguments=arguments, auto_delete=goes == 0, exclusive=goes == 1))
     bound = draw(st.lists(bindings(declared, names), min_size=2, max_size=7))

@@ -1,13 +1,16 @@
 """What random scripts found: where the simulator once differed from a real server (``tests.differential.fuzz``)."""
 
 from tests.differential.operations import (
+    VHOST,
     Ack,
+    Bind,
     Cancel,
     CloseChannel,
     Consume,
     Count,
     DeleteQueue,
     Get,
+    Http,
     Nack,
     Qos,
     ReadStream,
@@ -16,14 +19,27 @@ from tests.differential.operations import (
     SelectConfirms,
     Wait,
 )
-from tests.differential.words import publish, queue, quorum, scenario, stream
-from tests.real_servers import since
+from tests.differential.words import Part, exchange, publish, queue, quorum, scenario, stream
+from tests.real_servers import LIVE, since
 from tests.vectors.amqp import Field
 
 FROM_39 = since("3.9")
 CONFIRMED = SelectConfirms(channel="p")
 BYTES = b"\x00\xff"
 NOT_UTF8 = Field("S", BYTES)
+STREAMING = tuple(release for release in LIVE if release != "3.8")
+
+
+def getting(ackmode: str, encoding: str, count: int) -> Part:
+    """basic.get through the management API."""
+    return Http("POST", ("queues", VHOST, "q", "get"), {"ackmode": ackmode, "encoding": encoding, "count": count})
+
+
+def offset(value: object) -> Part:
+    """A consumer that starts there."""
+    return Consume("s", "c", arguments={"x-stream-offset": value})
+
+
 
 SCENARIOS = [
     scenario(
@@ -80,5 +96,27 @@ SCENARIOS = [
         queue("q"), Consume("q", "c"), Consume("q", "a", arguments={"x-priority": -1}), Consume("q", "b"),
         Consume("q", "aa"), DeleteQueue("q", channel="b"), quorum("r"), Consume("r", "c"), Consume("r", "a"),
         Consume("r", "b"), DeleteQueue("r", channel="b"),
+    ),
+    scenario(
+        "a binding is checked before the lock on its queue",
+        queue("q", exclusive=True), exchange("h", "headers"), Bind("h", "q", arguments={"x-match": 5}, channel="b"),
+        Bind("h", "q", arguments={"x-match": "all"}, channel="b"), Bind("missing", "q", channel="b"),
+        releases=LIVE,
+    ),
+    scenario(
+        "the name of a quorum queue may be too long for an atom",
+        [quorum("w" * length, on="b") for length in (233, 234, 255)], quorum("é" * 127, on="b"), releases=LIVE,
+    ),
+    scenario(
+        "an offset is looked at after the prefetch",
+        stream("s"), offset(b"x"), Qos(1), offset(b"x"), Qos(1, True), offset(b"x"), releases=STREAMING,
+    ),
+    scenario(
+        "an offset that is no ASCII", stream("s"), Qos(1), offset("5ö"), offset("€"), releases=STREAMING,
+    ),
+    scenario(
+        "the management API opens a channel before it looks at the ackmode",
+        queue("q"), getting("other", "other", 1), getting("other", "auto", 0), getting("other", "auto", 1),
+        releases=LIVE,
     ),
 ]  # fmt: skip

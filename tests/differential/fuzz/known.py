@@ -1,0 +1,78 @@
+"""Differences from real servers that are known and stay: each with its reason, and what it is that differs.
+
+An entry hides what differs and nothing more. So a case counts as known only if its transcripts are equal without
+that; the end of a run says how often each was met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tests.differential.differences import same
+from tests.differential.transcript import Transcript
+from tests.differential.wire import AGAIN
+
+
+class Known(NamedTuple):
+    """A difference: its name, why it stays, and what a transcript says without it."""
+
+    name: str
+    reason: str
+    without: Callable[[Any], Any]
+
+
+def _repeated_fields(value: Any) -> Any:
+    match value:
+        case dict():
+            return {name: _repeated_fields(item) for name, item in value.items() if not name.endswith(AGAIN)}
+        case list():
+            return [_repeated_fields(item) for item in value]
+    return value
+
+
+def _failures_of_commands(value: Any) -> Any:
+    match value:
+        case {"event": "http", "status": 500, "reason": ""}:
+            return value | {"status": 400}
+        case {"event": "http", "status": 400, "reason": str(reason)} if "{'EXIT'," in reason:
+            return value | {"reason": ""}
+        case list():
+            return [_failures_of_commands(item) for item in value]
+    return value
+
+
+KNOWN = (
+    Known(
+        "a field twice in a table",
+        "The simulator's tables are dictionaries: the first of two equal fields counts, as where RabbitMQ looks one "
+        "up, and the second is not given back.",
+        _repeated_fields,
+    ),
+    Known(
+        "a command that fails",
+        "Where the management API hands on what no command expects, such as a number for the type of an exchange, the "
+        "server answers 400 and shows where in its code it failed; the simulator answers 500.",
+        _failures_of_commands,
+    ),
+)
+
+
+def without_known(transcript: Any) -> Any:
+    """A transcript, or a part of one, without anything that is known to differ."""
+    for known in KNOWN:
+        transcript = known.without(transcript)
+    return transcript
+
+
+def known_difference(one: Transcript, other: Transcript) -> str:
+    """The names of what differs, if that is all; otherwise the empty text."""
+    met = []
+    for known in KNOWN:
+        fewer_one, fewer_other = known.without(one), known.without(other)
+        if not same(fewer_one, one) or not same(fewer_other, other):
+            met.append(known.name)
+        one, other = fewer_one, fewer_other
+        if same(one, other):
+            return ", ".join(met)
+    return ""
