@@ -108,7 +108,7 @@ class Explainer:
         Nothing is said of queues that the definitions lack, nor of an exchange of which nobody knows where it routes.
         """
         exchange = row.visible.exchange
-        if row.routed_queues is None or exchange in self._unknown_routing:
+        if row.routed_queues is None or exchange in self.unknown_routing:
             return ()
         expected = sorted({root.queue for root in roots})
         seen = sorted({queue for queue in row.routed_queues if queue in self.topology.queues})
