@@ -7,6 +7,7 @@ found, since the same states come up again and again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any, NamedTuple
 
 import msgspec
@@ -65,14 +66,17 @@ class Explainer:
         self, topology: Topology, rules: Release, flow: MessageFlow | None = None, effort: Effort | None = None
     ) -> None:
         self.topology = with_stand_ins(topology)
-        self.release = rules
         self.headers_looked_at = headers_looked_at(self.topology)
-        self.flow = MessageFlow(self.topology, rules) if flow is None else flow
-        self._graph = Graph(self.flow, Effort() if effort is None else effort)
-        self.counts = DeliveryCounts(self.flow)
-        self.dead_ends = DeadEnds(self.flow)
-        self._unknown_routing = unknown_routing(topology, rules)
+        self.unknown_routing = unknown_routing(topology, rules)
         self._delaying = delaying(topology, rules)
+        self._begin(MessageFlow(self.topology, rules) if flow is None else flow, effort)
+
+    def _begin(self, flow: MessageFlow, effort: Effort | None) -> None:
+        self.release = flow.release
+        self.flow = flow
+        self._graph = Graph(flow, Effort() if effort is None else effort)
+        self.counts = DeliveryCounts(flow)
+        self.dead_ends = DeadEnds(flow)
         self._entries: dict[tuple[str, str], tuple[State, ...]] = {}
         self._read_back: dict[str, str] = {}
         self._paths: dict[Any, list[Found]] = {}
@@ -167,7 +171,7 @@ class Explainer:
                 found |= {} if why is None else {why: None}
         published = [source.row.visible.exchange] if source.is_publish else []
         for exchange in (*published, *(hop.exchange for hop in hops)):
-            if exchange in self._unknown_routing:
+            if exchange in self.unknown_routing:
                 found[Unchecked("routing", exchange, UNKNOWN_ROUTING)] = None
         return tuple(found)
 
@@ -229,3 +233,9 @@ class Explainer:
         if other not in self._others:
             self._others[other] = Explainer(self.topology, other)
         return self._others[other]
+
+    def afresh(self, rules: Release, effort: Effort) -> Explainer:
+        """Return an explainer for other rules that has found nothing yet, and costs little to make."""
+        other = copy(self)
+        other._begin(MessageFlow(self.topology, rules), effort)
+        return other

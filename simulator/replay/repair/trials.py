@@ -78,8 +78,8 @@ def replay_rows(
         if verdict is None:
             found.append(None)
         else:
-            _, state, _, _, may_carry, _ = lineage.explained
-            found.append(Replayed(verdict.name in BAD, state, may_carry, lineage.constraints))
+            known = lineage.explained
+            found.append(Replayed(verdict.name in BAD, known.state, known.may_carry, lineage.constraints))
     return found
 
 
