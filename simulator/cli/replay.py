@@ -101,8 +101,9 @@ def replay(
 
     LOG is a JSON or text log of RabbitMQ's tracing plugin, plain or gzip-compressed, or a
     capture in Parquet. The command exits with 1 if a delivery differs from the prediction
-    or cannot be explained. With --counters, also if the broker counted dead letters that
-    nothing in the log explains. What it could not check, it names; that is no reason to exit with 1.
+    or cannot be explained, or if a publish was routed to other queues. With --counters, also
+    if the broker counted dead letters that nothing in the log explains. What it could not
+    check, it names; that is no reason to exit with 1.
     """
     assumptions = Assumptions(tolerance_ms, complete)
     result = _replayed(logs, definitions_path, rules, counters_path, assumptions, master, out)
@@ -250,7 +251,8 @@ def _described(finding: Finding) -> str:
     what = f"{finding.count:>8,}  {finding.what}"
     if finding.verdict == "differ":
         what += f": expected {_short(finding.expected)}, seen {_short(finding.seen)}"
-    where = f"queue {finding.queue}" + (f" and {finding.queues - 1} more" if finding.queues > 1 else "")
+    where = f"queue {finding.queue}" if finding.queue else "publishes"
+    where += f" and {finding.queues - 1} more" if finding.queues > 1 else ""
     cause = f" [{', '.join(finding.behaviours)}]" if finding.behaviours else ""
     return f"{what}{cause}; {where}, first at {finding.file}:{finding.line}"
 

@@ -42,6 +42,7 @@ from simulator.replay.verdicts import Difference
 
 NEARBY_HOPS = 5
 UNKNOWN_ROUTING = "it may use any of its bindings: its type is not known"
+ROUTED_QUEUES = "routed_queues"
 CONTENTS_MAX = 10_000
 """Contents whose stream form is remembered."""
 _encode = msgspec.json.Encoder(order="deterministic", enc_hook=plain).encode
@@ -100,6 +101,21 @@ class Explainer:
             known = self.flow.publish(publish_of(row, headers, self.release))
             self._entries[key] = known
         return known
+
+    def misrouted(self, row: Row, roots: tuple[State, ...]) -> tuple[Difference, ...]:
+        """Return how the queues to which the broker routed the publish in ``row`` differ from those of ``roots``.
+
+        Nothing is said of queues that the definitions lack, nor of an exchange of which nobody knows where it routes.
+        """
+        exchange = row.visible.exchange
+        if row.routed_queues is None or exchange in self.unknown_routing:
+            return ()
+        expected = sorted({root.queue for root in roots})
+        seen = sorted({queue for queue in row.routed_queues if queue in self.topology.queues})
+        if expected == seen:
+            return ()
+        named = f"exchange '{exchange}'" if exchange else "the default exchange"
+        return (Difference(f"{ROUTED_QUEUES} of {named}", _encode(expected).decode(), _encode(seen).decode()),)
 
     def observed(self, row: Row, parent: Message | None, headers: Mapping[str, Any]) -> State:
         """Return the state that a delivery showed."""

@@ -49,8 +49,9 @@ def always(_number: int, _times: PathTimes) -> bool:
 
 
 class Step(NamedTuple):
-    """What the replay says of one row: a verdict on a delivery, what its explanation asks of the times, how the
-    message may be lost, if it is not seen again, and the delivery whose rules count if the times do not refute it."""
+    """What the replay says of one row: a verdict on a delivery or on a publish that was routed elsewhere, what its
+    explanation asks of the times, how the message may be lost, if it is not seen again, and the delivery whose rules
+    count if the times do not refute it."""
 
     verdict: Verdict | None
     times: PathTimes
@@ -96,7 +97,7 @@ class Lineage:
         self._at = 0
 
     def step(self, row: Row, content: str, headers: Mapping[str, Any], fits: Fits = always) -> Step:
-        """Take the next row; return the verdict if it is a delivery, and what its explanation asks of the times.
+        """Take the next row; return the verdict if there is one, and what its explanation asks of the times.
 
         ``content`` is the row's properties and user headers, compared and never
         parsed; ``headers`` those that headers exchanges look at. ``fits`` is asked for
@@ -154,7 +155,8 @@ class Lineage:
         source.instances += 1
         dead_ends = tuple(end for root in roots for end in self._explainer.dead_ends.waiting(root))
         times = PathTimes(earlier=earlier, held=self._explainer.may_delay(row.visible.exchange))
-        return Step(None, times, dead_ends)
+        differences = self._explainer.misrouted(row, roots)
+        return Step(Verdict("differ", differences=differences) if differences else None, times, dead_ends)
 
     def _observe(
         self,

@@ -1,6 +1,6 @@
 """The columns of a replay: what goes through the kernel, and what comes out.
 
-That is every row of the capture, each delivery with its verdict.
+That is every row of the capture, each delivery with its verdict, and each publish that was routed elsewhere.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def replay_rows(
     for at, each in enumerate(seen):
         lineage.is_known_bad = at in bad
         verdict = lineage.step(*each).verdict
-        if verdict is None:
+        if verdict is None or each.row.event != Event.DELIVERED:
             found.append(None)
         else:
             known = lineage.explained
