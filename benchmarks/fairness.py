@@ -38,12 +38,12 @@ def main() -> None:
     parser.add_argument("--release", default="4.3")
     options = parser.parse_args()
     print(f"{'':<45}{'took':>8}   longest wait: publish and overview, and the same afterwards")
-    with Served(options.release) as served:
+    with Served(options.release, "virtual") as served:
         Bench(served).measure("nothing", lambda: time.sleep(1))
         importing(Bench(served), options.queues)
-    with Served(options.release) as served:
+    with Served(options.release, "virtual") as served:
         passing_time(Bench(served), options.timers)
-    with Served(options.release) as served:
+    with Served(options.release, "virtual") as served:
         bench = Bench(served)
         purging(bench, options.messages)
         expiring(bench, options.messages)

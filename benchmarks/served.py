@@ -13,7 +13,7 @@ READY = re.compile(r"(amqp://\S+) (http://\S+)")
 
 
 class Served:
-    """A simulator of ``release`` on a free port, while the block runs.
+    """A simulator of ``release`` on a free port, on wall or virtual time, while the block runs.
 
     Attributes:
         amqp_url, management_url: where it listens.
@@ -21,9 +21,9 @@ class Served:
         pid: its process.
     """
 
-    def __init__(self, release: str) -> None:
+    def __init__(self, release: str, clock: str = "wall") -> None:
         dlx = str(Path(sys.executable).with_name("dlx"))
-        command = [dlx, "serve", "--release", release, "--port", "0", "--management-port", "0"]
+        command = [dlx, "serve", "--release", release, "--port", "0", "--management-port", "0", "--clock", clock]
         started = time.perf_counter()
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self.pid = self._process.pid
