@@ -1,10 +1,11 @@
-"""What a message that waits in a queue costs, in bytes of memory.
+"""What a message that waits in a queue costs, in bytes of memory, and what of that stays when it is purged.
 
     python benchmarks/idle_memory.py [--messages 200000] [--release 4.3]
 
 Bodies of 100 octets, each its own, in a classic queue: in a fresh process by the
 broker's commands, and in ``dlx serve`` by a pika client. Measured is what the process
-grew by, once with properties that all messages share and once with headers of their own.
+grew by, once with properties that all messages share and once with headers of their own,
+and what it is still larger by after a purge.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import pika
 from served import Served
 
 WARM_UP = 2_000
+SETTLED_S = 3
 QUEUE = "idle"
 NO_PROPERTIES: dict[str, Any] = {}
 
@@ -34,24 +36,33 @@ def main() -> None:
     parser.add_argument("--in-process", choices=("shared", "own"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.in_process:
-        print(broker_growth(options.release, options.messages, own=options.in_process == "own"))
+        print(*broker_growth(options.release, options.messages, own=options.in_process == "own"))
         return
-    print(f"{options.messages:,} messages of 100 octets in a classic queue: bytes of memory for each\n")
-    for kind, what in {"shared": "no properties", "own": "headers of their own"}.items():
-        print(f"in process, {what:<24}{in_fresh_process(kind, options) / options.messages:8,.0f}")
-    for kind, what in {"shared": "no properties", "own": "headers of their own"}.items():
-        grown = server_growth(options.release, options.messages, own=kind == "own")
-        print(f"dlx serve,  {what:<24}{grown / options.messages:8,.0f}")
+    print(f"{options.messages:,} messages of 100 octets in a classic queue: bytes for each, and what a purge leaves\n")
+    kinds = {"shared": "no properties", "own": "headers of their own"}
+    for kind, what in kinds.items():
+        show(f"in process, {what}", in_fresh_process(kind, options), options.messages)
+    for kind, what in kinds.items():
+        growth = server_growth(options.release, options.messages, own=kind == "own")
+        show(f"dlx serve,  {what}", growth, options.messages)
 
 
-def in_fresh_process(kind: str, options: argparse.Namespace) -> int:
+def show(what: str, growth: tuple[int, int], messages: int) -> None:
+    """Print what the messages took, and what stays."""
+    grown, kept = growth
+    print(f"{what:<36}{grown / messages:8,.0f}{kept / 1e6:8,.0f} MB", flush=True)
+
+
+def in_fresh_process(kind: str, options: argparse.Namespace) -> tuple[int, int]:
     """``broker_growth`` where nothing was freed before that could be used again."""
     given = ["--messages", str(options.messages), "--release", options.release, "--in-process", kind]
-    return int(subprocess.run([sys.executable, __file__, *given], check=True, capture_output=True).stdout)
+    said = subprocess.run([sys.executable, __file__, *given], check=True, capture_output=True).stdout
+    grown, kept = map(int, said.split())
+    return grown, kept
 
 
-def broker_growth(release: str, messages: int, *, own: bool) -> int:
-    """Bytes by which this process grows as the broker takes the messages."""
+def broker_growth(release: str, messages: int, *, own: bool) -> tuple[int, int]:
+    """Bytes by which this process grows as the broker takes the messages, and which stay after a purge."""
     from simulator.broker import Broker, commands
 
     broker, channel = Broker(release), ("benchmark", 1)
@@ -73,11 +84,13 @@ def broker_growth(release: str, messages: int, *, own: bool) -> int:
     before = resident_bytes("self")
     publish(WARM_UP, WARM_UP + messages)
     gc.collect()
-    return resident_bytes("self") - before
+    grown = resident_bytes("self") - before
+    broker.handle(commands.PurgeQueue(channel, QUEUE), 1)
+    return grown, resident_bytes("self") - before
 
 
-def server_growth(release: str, messages: int, *, own: bool) -> int:
-    """Bytes by which ``dlx serve`` grows as a client publishes the messages."""
+def server_growth(release: str, messages: int, *, own: bool) -> tuple[int, int]:
+    """Bytes by which ``dlx serve`` grows as a client publishes the messages, and which stay after a purge."""
     with Served(release) as served:
         connection = pika.BlockingConnection(pika.URLParameters(served.amqp_url))
         channel = connection.channel()
@@ -94,8 +107,10 @@ def server_growth(release: str, messages: int, *, own: bool) -> int:
         before = resident_bytes(served.pid)
         publish(WARM_UP, WARM_UP + messages)
         grown = resident_bytes(served.pid) - before
+        channel.queue_purge(QUEUE)
         connection.close()
-    return grown
+        time.sleep(SETTLED_S)
+        return grown, resident_bytes(served.pid) - before
 
 
 def bodies(start: int, stop: int) -> Iterator[tuple[int, bytes]]:

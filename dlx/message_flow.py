@@ -32,7 +32,7 @@ from dlx.message import Message, PublishRefusedError, without_expiration
 from dlx.possible_deaths import PossibleDeath, possible_death, why_impossible
 from dlx.recorded_deaths import death_counts, recorded_deaths
 from dlx.releases import Release
-from dlx.routing import route
+from dlx.routing import Visit, route, visits
 from dlx.settings import Settings, alternate_exchange, effective_settings
 from dlx.topology import CLASSIC, STREAM, Topology
 
@@ -196,6 +196,10 @@ class MessageFlow:
     def entries(self, message: Message) -> tuple[str, ...]:
         """Return the queues that a message enters: a publish, or a dead letter under its new address."""
         return route(message, self.topology, self.release)
+
+    def visits(self, message: Message) -> tuple[Visit, ...]:
+        """Return the exchanges that a message comes to on its way to the queues that it enters."""
+        return tuple(visits(message, self.topology, self.release))
 
     def sent_on(self, queue: str, message: Message) -> SentOn | None:
         """Return the address under which the message leaves the queue after a death, and the queues it enters then.

@@ -73,11 +73,9 @@ class PolicyChoice(msgspec.Struct, frozen=True):
 
 def choose_policy(target: Queue | Exchange, policies: Iterable[Policy], release: Release) -> PolicyChoice:
     """Return the policy of ``policies`` that applies to ``target``."""
-    best, policies = None, tuple(policies)
-    for policy in policies:
-        wins = best is None or _precedence(policy) < _precedence(best)  # asked first: patterns cost more
-        if wins and why_not(policy, target, release) is None:
-            best = policy
+    policies = tuple(policies)
+    by_precedence = sorted(policies, key=_precedence)  # patterns cost more than that
+    best = next((policy for policy in by_precedence if why_not(policy, target, release) is None), None)
     return PolicyChoice(best, target, policies, release)
 
 

@@ -11,9 +11,9 @@ Source: rabbit_exchange.erl route, process_alternate; rabbit_exchange_type_*.erl
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from dlx.death_annotations import annotated_headers
 from dlx.deaths import X_DEATH, seconds
@@ -46,39 +46,64 @@ def route(message: Message, topology: Topology, release: Release, choose: Choose
     picks one of n destinations at random, ``choose(n)`` does.
     """
     queues: dict[str, None] = {}
+    for visit in visits(message, topology, release, choose):
+        queues.update(dict.fromkeys(visit.queues))
+    return tuple(name for name in queues if name in topology.queues)
+
+
+class Visit(NamedTuple):
+    """An exchange that a message comes to.
+
+    Attributes:
+        exchange: which one.
+        before: the visit from which it was handed on; ``None`` for the exchange that it was published to.
+        is_alternate: whether it was handed on to the alternate exchange, and not by a binding.
+        bindings: those that the message meets here. The default exchange has none, and routes by name.
+        queues: the names of the queues that it is put into from here; the default exchange names also missing ones.
+    """
+
+    exchange: Exchange
+    before: Visit | None
+    is_alternate: bool
+    bindings: tuple[Binding, ...]
+    queues: tuple[str, ...]
+
+
+def visits(message: Message, topology: Topology, release: Release, choose: Choose = _first) -> Iterator[Visit]:
+    """Yield the exchanges that the message comes to, in their order: ``route`` tells the queues behind them."""
     first = topology.exchanges.get(message.exchange)
-    waiting = deque([first] if first is not None else [])
+    waiting: deque[tuple[Exchange, Visit | None, bool]] = deque([] if first is None else [(first, None, False)])
     seen = {message.exchange}
     while waiting:
-        exchange = waiting.popleft()
-        bound_queues, bound_exchanges = _destinations(exchange, message, topology, release, choose)
-        queues.update(dict.fromkeys(bound_queues))
-        onward = list(bound_exchanges)
-        if not bound_queues and not bound_exchanges:
+        exchange, before, is_alternate = waiting.popleft()
+        bindings = _bindings(exchange, message, topology, release, choose)
+        queues = tuple(b.destination for b in bindings if b.destination_type == "queue")
+        if exchange.name == DEFAULT_EXCHANGE:
+            queues = tuple(dict.fromkeys(message.routing_keys))
+        visit = Visit(exchange, before, is_alternate, bindings, queues)
+        yield visit
+        onward = [b.destination for b in bindings if b.destination_type == "exchange"]
+        leads_nowhere = not queues and not onward
+        if leads_nowhere:
             onward = [name for name in [alternate_exchange(exchange, topology, release)] if name]
         for name in onward:
             target = topology.exchanges.get(name)
             if name not in seen and target is not None:
                 seen.add(name)
-                waiting.append(target)
-    return tuple(name for name in queues if name in topology.queues)
+                waiting.append((target, visit, leads_nowhere))
 
 
-def _destinations(
+def _bindings(
     exchange: Exchange, message: Message, topology: Topology, release: Release, choose: Choose
-) -> tuple[list[str], list[str]]:
+) -> tuple[Binding, ...]:
+    """Return the bindings of the exchange that the message meets."""
     if exchange.name == DEFAULT_EXCHANGE:
-        return list(dict.fromkeys(message.routing_keys)), []
+        return ()
     bound: Collection[Binding] = topology.bindings.get(exchange.name, ())
     if exchange.type in (LOCAL_RANDOM, MODULUS_HASH):
-        bound = _one_of(tuple(bound), exchange.type, message, choose)
-    else:
-        matches = _matcher(exchange, message, release)
-        bound = [b for b in bound if matches(b)]
-    return (
-        [b.destination for b in bound if b.destination_type == "queue"],
-        [b.destination for b in bound if b.destination_type == "exchange"],
-    )
+        return tuple(_one_of(tuple(bound), exchange.type, message, choose))
+    matches = _matcher(exchange, message, release)
+    return tuple(binding for binding in bound if matches(binding))
 
 
 def _one_of(bound: Sequence[Binding], kind: str, message: Message, choose: Choose) -> Sequence[Binding]:

@@ -1,5 +1,5 @@
 """The parts of the documents that come from the code: the columns of a capture, what explanations
-cost in a replay, and what differs between releases.
+cost in a replay, the rules that a trace can show, and what differs between releases.
 
     python docs/generate.py           write them
     python docs/generate.py --check   exit with 1 when one is stale, naming it
@@ -12,18 +12,23 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+import simulator
 from dlx.releases import RELEASES, SUBJECTS, VERSIONS, Row
 from dlx.releases.rows import rows_of, subjects_of
 from simulator.capture.schema import COLUMNS, SCHEMA_VERSION
 from simulator.files import write_whole
+from simulator.replay.coverage.catalogue import ALSO_NEVER_SHOWN, NEVER_SHOWN, PATH_RULES, RELEASE_ROWS, RULES
 from simulator.replay.repair.costs import COSTS, REMARKS
 from simulator.server.management.management_releases import Api
 
 DOCS = Path(__file__).parent
+EXERCISED = Path(simulator.__file__).parents[1] / "tests" / "replay" / "exercised.json"
 _SUBJECTS = (*SUBJECTS, *subjects_of(Api))
 _UNDECIDED = " (?)"
 
@@ -40,6 +45,33 @@ def repair_costs() -> str:
     remarks = [(remark, _number(cost.once), _number(cost.each), cost.why) for remark, cost in REMARKS.items()]
     head = ("Once", "Each message", "Because")
     return _table(("Explanation", *head), kinds) + "\n\n" + _table(("More, or less", *head), remarks)
+
+
+def exercised_rules() -> str:
+    """The rules that a trace can show, each with the captures that exercise it."""
+    shown = msgspec.json.decode(EXERCISED.read_bytes(), type=dict[str, list[str]])
+    subjects = {**PATH_RULES, "Release rows": {row.name: row.meaning for row in RELEASE_ROWS}}
+    found = {name for rules in shown.values() for name in rules}
+    parts = [f"Together the captures exercise {len(found)} of {len(RULES)} rules."]
+    for subject, rules in subjects.items():
+        rows = [(f"`{name}`", meaning, _captures(name, shown)) for name, meaning in rules.items()]
+        parts += [f"### {subject}", _table(("Rule", "What it says", "Exercised in"), rows)]
+    return "\n\n".join(parts)
+
+
+def _captures(rule: str, shown: Mapping[str, Sequence[str]]) -> str:
+    return ", ".join(_short(folder) for folder, rules in shown.items() if rule in rules) or "none"
+
+
+def _short(folder: str) -> str:
+    """The folder of a capture, by its kind and release."""
+    return folder.removeprefix("examples/captured-").replace("tests/replay/captures/", "corners ")
+
+
+def never_shown() -> str:
+    """What no trace can show, with the reason."""
+    rows = [(f"`{name}`", why) for name, why in NEVER_SHOWN.items()]
+    return _table(("Rule", "No trace can show it, because"), [*rows, *ALSO_NEVER_SHOWN.items()])
 
 
 def _number(cost: float) -> str:
@@ -118,6 +150,7 @@ def _set(row: Row) -> str:
 
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "capture.md": {"columns": columns},
+    "coverage.md": {"rules": exercised_rules, "never-shown": never_shown},
     "replay.md": {"repair-costs": repair_costs},
     "releases.md": {"changes": changes, "subjects": subjects},
 }

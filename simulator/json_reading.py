@@ -5,14 +5,12 @@ Python's limit differs by its version and by how deeply the reader itself was ca
 
 from __future__ import annotations
 
-import re
 from itertools import accumulate
 from typing import Any
 
 import msgspec
 
 DEPTH_MAX = 400
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
@@ -41,5 +39,7 @@ def is_too_deep(data: bytes, depth_max: int = DEPTH_MAX) -> bool:
     """Return whether lists and objects in JSON, which may be broken, are nested more than ``depth_max`` deep."""
     if data.count(b"[") + data.count(b"{") <= depth_max:
         return False
-    brackets = _STRING.sub(b"", data).translate(None, _NO_BRACKETS)
+    unescaped = data.replace(rb"\\", b"").replace(rb"\"", b"")
+    outside_strings = b"".join(unescaped.split(b'"')[::2])
+    brackets = outside_strings.translate(None, _NO_BRACKETS)
     return max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > depth_max

@@ -257,13 +257,14 @@ def test_circles_are_found(graph: dict[str, set[str]], found: list[str]) -> None
 # Where a dead letter goes is asked of ``dlx.message_flow``, never composed by hand.
 COMPOSED = {
     "route": "dlx.routing",
+    "visits": "dlx.routing",
     "is_cycle": "dlx.cycles",
     "readdressed": "dlx.dead_lettering",
     "forwarded": "dlx.dead_lettering",
     "dead_letter": "dlx.dead_lettering",
 }
 # What others may call on a flow: it answers whole questions.
-ANSWERED = {"dead_letter", "forwarded"}
+ANSWERED = {"dead_letter", "forwarded", "visits"}
 COMPOSERS = {
     "dlx": "names what others import",
     "dlx.dead_lettering": "one death of one message",

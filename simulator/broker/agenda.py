@@ -1,14 +1,15 @@
 """Carries out what happens by itself: effects as soon as the step that set them off is done, deadlines when due.
 
-Two tables say which operation carries out which effect and which deadline.
+Two tables say which operation carries out which effect and which deadline. Both functions pause after each step:
+the broker goes on at once, a server lets other clients have their turn in between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from simulator.broker.effects import DeadLettered, DeliveryFailed, Effect, Held, PoliciesChanged, Traced
+from simulator.broker.effects import DeadLettered, DeliveryFailed, Effect, Held, Leaving, PoliciesChanged, Traced
 from simulator.broker.operations import (
     ack_timeouts,
     administration,
@@ -31,23 +32,25 @@ _EFFECTS: dict[type[Effect], Callable[[NodeState, Any], None]] = {
     DeadLettered: queues.arrive,
     DeliveryFailed: connections.delivery_failed,
     Held: dead_letter_worker.held,
+    Leaving: queues.leave,
     PoliciesChanged: administration.reconfigure,
     Traced: publishing.publish_trace,
 }
 
 
-def work_off(node: NodeState) -> None:
+def work_off(node: NodeState) -> Iterator[None]:
     """Carry out what is on the agenda, first come, first served, until it is empty or there is too much of it."""
     agenda = node.agenda
     if node.resting:
         return
-    enough = 0 if node.overruns else STEPS_FOR_EACH * len(agenda)  # a loop that multiplies must not set it
+    enough = 0 if node.overruns else STEPS_FOR_EACH * _size(agenda)  # a loop that multiplies must not set it
     for _ in range(max(STEPS_IN_ONE_INSTANT, enough)):
         if not agenda:
             node.overruns = 0
             return
         effect = agenda.popleft()
         _EFFECTS[type(effect)](node, effect)
+        yield
     node.cut_short = True
     node.overruns += 1
     since_us = node.now_us if node.overruns < INSTANTS_IN_ONE_CALL else max(node.now_us, node.until_us)
@@ -55,7 +58,11 @@ def work_off(node: NodeState) -> None:
     node.timers.set(since_us + 1_000, "agenda", None)
 
 
-def catch_up(node: NodeState) -> None:
+def _size(agenda: Iterable[Effect]) -> int:
+    return sum(len(effect.copies) if isinstance(effect, Leaving) else 1 for effect in agenda)
+
+
+def catch_up(node: NodeState) -> Iterator[None]:
     """Do all that is due until ``node.until_us``, each thing at its own time."""
     timers, until_us = node.timers, node.until_us
     while node.handed_out < node.hand_out_max and (deadline := timers.pop(until_us)) is not None:
@@ -63,8 +70,9 @@ def catch_up(node: NodeState) -> None:
         if due_us > node.now_us:
             node.now_us = due_us
         _DEADLINES[kind](node, due_us, subject)
+        yield
         if node.agenda:
-            work_off(node)
+            yield from work_off(node)
 
 
 def _rested(node: NodeState, _due_us: int, _subject: None) -> None:

@@ -19,7 +19,7 @@ from dlx.amqp_errors import Refusal
 from dlx.global_counters import Series
 from dlx.releases import DEFAULT, Release, release
 from simulator.broker import agenda, commands
-from simulator.broker.dispatch import OPERATIONS, refuse
+from simulator.broker.dispatch import OPERATIONS, Steps, refuse
 from simulator.broker.global_counters import global_counters
 from simulator.broker.operations import administration, users
 from simulator.broker.replies import Reply
@@ -81,27 +81,68 @@ class Broker:
         by the next call, due at once. Time never goes back: an earlier ``now_us`` counts as the latest.
         """
         state = self.state
-        state.until_us = now_us
-        state.handed_out = 0
         due = state.timers.next_due()
-        if due is not None and due <= now_us:
-            agenda.catch_up(state)
-        if now_us > state.now_us:
-            state.now_us = now_us
+        if (due is not None and due <= now_us) or state.agenda:
+            _whole(self.catching_up(now_us))
         try:
-            OPERATIONS[type(command)](state, command)
-        except Refusal as refusal:
-            refuse(state, command, refusal)
+            rest = self.start(command, now_us)
+            if rest is not None:
+                _whole(rest)
         finally:
             if state.agenda:
-                agenda.work_off(state)
-        out, state.out = state.out, []
-        return out
+                _whole(agenda.work_off(state))
+        return self.taken()
 
     def next_due(self) -> int | None:
         """Return when something will happen by itself, microseconds since 1970; ``None``: never."""
         state = self.state
-        return state.now_us if state.out else state.timers.next_due()
+        return state.now_us if state.out or self._unfinished else state.timers.next_due()
+
+    # The same in steps, for a driver that does other things between them
+
+    def overdue(self, now_us: int) -> bool:
+        """Return whether ``catching_up`` has anything to do."""
+        due = self.state.timers.next_due()
+        return self._unfinished or (due is not None and due <= now_us)
+
+    def catching_up(self, now_us: int) -> Steps:
+        """Do what is due by ``now_us`` and what that and commands have set off; pause after each step.
+
+        Commands that ``start`` between two steps come between them in the broker's time, too.
+        """
+        state = self.state
+        state.until_us = max(state.until_us, now_us)
+        state.handed_out = 0
+        if state.agenda:
+            yield from agenda.work_off(state)
+        yield from agenda.catch_up(state)
+
+    def start(self, command: commands.Command, now_us: int) -> Steps | None:
+        """Do a command, and nothing of what is due before it or set off by it.
+
+        Returns what is left to do of a long one: it is done once that is iterated over.
+        Raises ``OperatorError`` as ``handle`` does, and so does the iteration.
+        """
+        state = self.state
+        state.until_us = max(state.until_us, now_us)
+        state.handed_out = 0
+        if now_us > state.now_us:
+            state.now_us = now_us
+        try:
+            return OPERATIONS[type(command)](state, command)
+        except Refusal as refusal:
+            refuse(state, command, refusal)
+        return None
+
+    def taken(self) -> list[Reply | Happened]:
+        """Return the replies and events since the last call."""
+        out, self.state.out = self.state.out, []
+        return out
+
+    @property
+    def _unfinished(self) -> bool:
+        """Whether the agenda waits for nothing but its turn."""
+        return bool(self.state.agenda) and not self.state.resting
 
     # Snapshots
 
@@ -233,3 +274,9 @@ class Broker:
     @hand_out_max.setter
     def hand_out_max(self, count: float) -> None:
         self.state.hand_out_max = count
+
+
+def _whole(steps: Steps) -> None:
+    """Take all steps."""
+    for _ in steps:
+        pass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from dlx import amqp_errors
@@ -53,7 +53,10 @@ def _pass_time(_node: NodeState, _command: commands.PassTime) -> None:
     """Do nothing: what was due has happened before any command."""
 
 
-OPERATIONS: dict[type, Callable[[NodeState, Any], None]] = {
+Steps = Iterator[None]
+"""What is left to do of a long operation, to be iterated over: it pauses after each step."""
+
+OPERATIONS: dict[type, Callable[[NodeState, Any], Steps | None]] = {
     commands.Publish: publishing.publish,
     commands.Ack: acknowledgements.ack,
     commands.Nack: acknowledgements.nack,

@@ -8,10 +8,18 @@ them, for a queue may be gone by then. ``simulator.broker.agenda`` carries them 
 
 from __future__ import annotations
 
+from collections import deque
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from dlx.message import Message
 from simulator.broker.commands import ChannelId
+from simulator.broker.copies import Copy
+from simulator.events import Event
+
+if TYPE_CHECKING:
+    from simulator.broker.state.queues import QueueState
 
 
 class Effect(msgspec.Struct, gc=False):
@@ -33,6 +41,19 @@ class Held(Effect, gc=False):
     """A queue holds a dead message that its at-least-once worker has not taken in hand."""
 
     queue: str
+
+
+class Leaving(Effect, gc=False):
+    """Many messages left a queue at once, which no longer counts them: they die or are told of one after another.
+
+    ``reason`` is what they die of; ``None``: they are removed. The queue itself may be gone.
+    """
+
+    queue: QueueState
+    copies: deque[Copy]
+    event: Event
+    reason: str | None = None
+    detail: str = ""
 
 
 class PoliciesChanged(Effect, gc=False):

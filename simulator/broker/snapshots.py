@@ -46,7 +46,7 @@ from simulator.deadlines import Deadlines
 from simulator.events import Happened
 
 FORMAT = "dlx broker snapshot"
-VERSION = 5
+VERSION = 6
 _PICKLE = b"\x80"  # what versions 1 and 2 began with
 
 # Names are for good: another name, like another field, makes another version.
@@ -85,6 +85,7 @@ KINDS = (
     Kind.keeping("dead-lettered", effects.DeadLettered),
     Kind.keeping("delivery failed", effects.DeliveryFailed),
     Kind.keeping("held", effects.Held),
+    Kind.keeping("leaving", effects.Leaving),
     Kind.keeping("policies changed", effects.PoliciesChanged),
     Kind.keeping("traced", effects.Traced),
     Kind.keeping("happened", Happened),

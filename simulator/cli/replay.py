@@ -20,6 +20,7 @@ from simulator.cli.spark_job import run_on_spark
 from simulator.replay.assumptions import TOLERANCE_MS, Assumptions
 
 if TYPE_CHECKING:
+    from simulator.replay.coverage.totals import Coverage
     from simulator.replay.run import Result
     from simulator.replay.summary import Finding
 
@@ -80,6 +81,7 @@ SHORT = 90
     help="Exit with 1 if no message died in the log, since it proves nothing about dead letters then.",
 )
 @click.option("--explain", is_flag=True, help="Show the rows around each explanation of what is not as predicted.")
+@click.option("--coverage", is_flag=True, help="List the rules, and by queue the deaths, that the log did not show.")
 @click.option("--json", "as_json", is_flag=True, help="Print the totals and the explanations as JSON.")
 def replay(
     logs: tuple[Path, ...],
@@ -92,21 +94,23 @@ def replay(
     out: Path | None,
     require_deaths: bool,
     explain: bool,
+    coverage: bool,
     as_json: bool,
 ) -> None:
     """Replay captured logs through the dead-letter rules, and compare with what the broker delivered.
 
     LOG is a JSON or text log of RabbitMQ's tracing plugin, plain or gzip-compressed, or a
     capture in Parquet. The command exits with 1 if a delivery differs from the prediction
-    or cannot be explained. With --counters, also if the broker counted dead letters that
-    nothing in the log explains. What it could not check, it names; that is no reason to exit with 1.
+    or cannot be explained, or if a publish was routed to other queues. With --counters, also
+    if the broker counted dead letters that nothing in the log explains. What it could not
+    check, it names; that is no reason to exit with 1.
     """
     assumptions = Assumptions(tolerance_ms, complete)
     result = _replayed(logs, definitions_path, rules, counters_path, assumptions, master, out)
     if as_json:
         click.echo(result.as_json().decode())
     else:
-        _show(result, rules, explain=explain)
+        _show(result, rules, explain=explain, coverage=coverage)
     if require_deaths and not result.summary.dead_letters:
         click.echo("dlx replay: no message died in this log, and --require-deaths asks for one", err=True)
         raise click.exceptions.Exit(EXIT_FINDINGS)
@@ -165,7 +169,7 @@ def _replayed(
         raise DataError(str(error)) from error
 
 
-def _show(result: Result, rules: str, *, explain: bool) -> None:
+def _show(result: Result, rules: str, *, explain: bool, coverage: bool) -> None:
     from simulator.replay.headline import headline
 
     console = Console()
@@ -197,6 +201,7 @@ def _show(result: Result, rules: str, *, explain: bool) -> None:
         _show_lost(console, result)
     if result.unchecked:
         _show_unchecked(console, result)
+    _show_coverage(console, result.coverage, every=coverage)
     if result.out is not None:
         console.print(f"report: {result.out / 'report.html'}", soft_wrap=True, highlight=False)
 
@@ -228,11 +233,26 @@ def _show_unchecked(console: Console, result: Result) -> None:
         console.print(text, soft_wrap=True, highlight=False, markup=False)
 
 
+def _show_coverage(console: Console, found: Coverage, *, every: bool) -> None:
+    from simulator.replay.coverage.catalogue import MEANINGS
+    from simulator.replay.coverage.words import headline, queue_line, unchecked
+
+    more = "" if every or not found.missing else " (--coverage lists the others)"
+    lines = [f"{headline(found)}{more}.{unchecked(found)}"]
+    if every:
+        lines += [f"  not exercised: {name}: {MEANINGS[name]}" for name in found.missing]
+        told = ((each, queue_line(each)[1]) for each in found.by_queue)
+        lines += [f"  not seen in queue {each.queue}: {missing}" for each, missing in told if missing]
+    for line in lines:
+        console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+
 def _described(finding: Finding) -> str:
     what = f"{finding.count:>8,}  {finding.what}"
     if finding.verdict == "differ":
         what += f": expected {_short(finding.expected)}, seen {_short(finding.seen)}"
-    where = f"queue {finding.queue}" + (f" and {finding.queues - 1} more" if finding.queues > 1 else "")
+    where = f"queue {finding.queue}" if finding.queue else "publishes"
+    where += f" and {finding.queues - 1} more" if finding.queues > 1 else ""
     cause = f" [{', '.join(finding.behaviours)}]" if finding.behaviours else ""
     return f"{what}{cause}; {where}, first at {finding.file}:{finding.line}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import importlib
 import signal
 from pathlib import Path
@@ -52,6 +53,8 @@ _PORTS = ("port", "management-port", "metrics-port")
 # Systems other than RabbitMQ: the module of their HTTP application, and their usual port.
 _OTHERS = {"ironmq": ("simulator.ironmq.http", 8080), "zaqar": ("simulator.zaqar.http", 8888)}
 
+# All clients wait while Python looks for garbage among thousands of queues: it seldom looks at what has lived long.
+_GC_THRESHOLDS = (700, 10, 1_000)
 _OF_ALL = {"system", "host", "port", "clock"}
 _ZAQARS = ("redis", "spec", "mongodb", "swift")
 
@@ -142,6 +145,7 @@ def serve(
     node = Node(RecordingBroker.taking_over(broker), time, memory_limit_bytes=memory_limit)
     if users:
         node.loopback_users = frozenset()
+    gc.set_threshold(*_GC_THRESHOLDS)
     try:
         asyncio.run(_serve(node, host, port, management_port, metrics_port))
     except OSError as error:

@@ -7,6 +7,7 @@ found, since the same states come up again and again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any, NamedTuple
 
 import msgspec
@@ -41,6 +42,7 @@ from simulator.replay.verdicts import Difference
 
 NEARBY_HOPS = 5
 UNKNOWN_ROUTING = "it may use any of its bindings: its type is not known"
+ROUTED_QUEUES = "routed_queues"
 CONTENTS_MAX = 10_000
 """Contents whose stream form is remembered."""
 _encode = msgspec.json.Encoder(order="deterministic", enc_hook=plain).encode
@@ -65,14 +67,17 @@ class Explainer:
         self, topology: Topology, rules: Release, flow: MessageFlow | None = None, effort: Effort | None = None
     ) -> None:
         self.topology = with_stand_ins(topology)
-        self.release = rules
         self.headers_looked_at = headers_looked_at(self.topology)
-        self.flow = MessageFlow(self.topology, rules) if flow is None else flow
-        self._graph = Graph(self.flow, Effort() if effort is None else effort)
-        self.counts = DeliveryCounts(self.flow)
-        self.dead_ends = DeadEnds(self.flow)
-        self._unknown_routing = unknown_routing(topology, rules)
+        self.unknown_routing = unknown_routing(topology, rules)
         self._delaying = delaying(topology, rules)
+        self._begin(MessageFlow(self.topology, rules) if flow is None else flow, effort)
+
+    def _begin(self, flow: MessageFlow, effort: Effort | None) -> None:
+        self.release = flow.release
+        self.flow = flow
+        self._graph = Graph(flow, Effort() if effort is None else effort)
+        self.counts = DeliveryCounts(flow)
+        self.dead_ends = DeadEnds(flow)
         self._entries: dict[tuple[str, str], tuple[State, ...]] = {}
         self._read_back: dict[str, str] = {}
         self._paths: dict[Any, list[Found]] = {}
@@ -96,6 +101,21 @@ class Explainer:
             known = self.flow.publish(publish_of(row, headers, self.release))
             self._entries[key] = known
         return known
+
+    def misrouted(self, row: Row, roots: tuple[State, ...]) -> tuple[Difference, ...]:
+        """Return how the queues to which the broker routed the publish in ``row`` differ from those of ``roots``.
+
+        Nothing is said of queues that the definitions lack, nor of an exchange of which nobody knows where it routes.
+        """
+        exchange = row.visible.exchange
+        if row.routed_queues is None or exchange in self.unknown_routing:
+            return ()
+        expected = sorted({root.queue for root in roots})
+        seen = sorted({queue for queue in row.routed_queues if queue in self.topology.queues})
+        if expected == seen:
+            return ()
+        named = f"exchange '{exchange}'" if exchange else "the default exchange"
+        return (Difference(f"{ROUTED_QUEUES} of {named}", _encode(expected).decode(), _encode(seen).decode()),)
 
     def observed(self, row: Row, parent: Message | None, headers: Mapping[str, Any]) -> State:
         """Return the state that a delivery showed."""
@@ -167,7 +187,7 @@ class Explainer:
                 found |= {} if why is None else {why: None}
         published = [source.row.visible.exchange] if source.is_publish else []
         for exchange in (*published, *(hop.exchange for hop in hops)):
-            if exchange in self._unknown_routing:
+            if exchange in self.unknown_routing:
                 found[Unchecked("routing", exchange, UNKNOWN_ROUTING)] = None
         return tuple(found)
 
@@ -229,3 +249,9 @@ class Explainer:
         if other not in self._others:
             self._others[other] = Explainer(self.topology, other)
         return self._others[other]
+
+    def afresh(self, rules: Release, effort: Effort) -> Explainer:
+        """Return an explainer for other rules that has found nothing yet, and costs little to make."""
+        other = copy(self)
+        other._begin(MessageFlow(self.topology, rules), effort)
+        return other

@@ -109,23 +109,25 @@ def _death_counts(x_death: str) -> Mapping[tuple[str, str], int]:
 
 
 class Found(NamedTuple):
-    """A state that a search reached, and the hops that led there."""
+    """A state that a search reached, the hops that led there, and the states in which it died on each of them."""
 
     state: State
     hops: tuple[Hop, ...]
+    died: tuple[State, ...]
 
 
 class _Trail(NamedTuple):
-    """The hops so far, newest first, sharing their tails."""
+    """The hops so far and the state before each, newest first, sharing their tails."""
 
     hop: Hop
+    died: State
     before: _Trail | None
 
-    def hops(self) -> tuple[Hop, ...]:
-        found: list[Hop] = []
+    def steps(self) -> tuple[tuple[Hop, State], ...]:
+        found: list[tuple[Hop, State]] = []
         trail: _Trail | None = self
         while trail is not None:
-            found.append(trail.hop)
+            found.append((trail.hop, trail.died))
             trail = trail.before
         return tuple(reversed(found))
 
@@ -136,7 +138,8 @@ _Way = tuple[State, "_Trail | None"]
 
 def _found(way: _Way) -> Found:
     state, trail = way
-    return Found(state, trail.hops() if trail else ())
+    steps = trail.steps() if trail else ()
+    return Found(state, tuple(hop for hop, _ in steps), tuple(died for _, died in steps))
 
 
 class Graph:
@@ -303,7 +306,7 @@ class Graph:
         for reason in reasons:
             if reason in REASONS and (constraints is None or self.why_not(state, reason, constraints) is None):
                 for hop, reached in self._led(state, reason, past_cycles=constraints is None):
-                    yield reached, _Trail(hop, trail)
+                    yield reached, _Trail(hop, state, trail)
 
     def _died_there(self, state: State, addresses: Mapping[tuple[str, str], Any]) -> bool:
         """Tell whether the deaths of the state have these addresses: later deaths of a kind do not change them."""

@@ -27,8 +27,11 @@ def headline(summary: Summary, rules: str, balance: Balance | None = None) -> He
 
     ``balance`` is that of the broker's own counters, where they were given.
     """
-    if not summary.explained:
-        wrong = summary.differ + summary.unexplained
+    wrong = summary.differ + summary.unexplained
+    if summary.misrouted and not wrong:
+        text = f"{_number(summary.misrouted, 'publish', 'publishes')} went to other queues than the rules of {rules}"
+        return Headline("bad", f"{text} and the definitions predict", tuple(_open(summary, balance)))
+    if wrong:
         are = "is" if wrong == 1 else "are"
         text = f"{_number(wrong, 'delivery', 'deliveries')} of {summary.deliveries:,} {are} not what"
         return Headline("bad", f"{text} the rules of {rules} predict", tuple(_open(summary, balance)))
@@ -49,6 +52,9 @@ def headline(summary: Summary, rules: str, balance: Balance | None = None) -> He
 def _open(summary: Summary, balance: Balance | None) -> list[str]:
     """Return what is not good or not known, the most important first."""
     found = []
+    if summary.misrouted and summary.differ + summary.unexplained:
+        went = _number(summary.misrouted, "publish", "publishes")
+        found.append(f"{went} went to other queues than rules and definitions predict")
     if not summary.deliveries:
         found.append("The log has no delivery: it proves nothing")
     elif not summary.dead_letters:

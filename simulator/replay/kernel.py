@@ -23,11 +23,12 @@ import pyarrow.compute as pc
 from dlx.releases import Release
 from dlx.topology import Topology
 from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
+from simulator.replay.coverage.paths import Shown
 from simulator.replay.lengths import NO_ARRIVALS, Arrivals
 from simulator.replay.memory import NO_VERDICT, REMEMBERED_MAX, Memory
 from simulator.replay.message_rows import Fits
 from simulator.replay.open_message import OpenMessage
-from simulator.replay.output import dead_end_column, verdict_columns
+from simulator.replay.output import dead_end_column, shown_column, verdict_columns
 from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE, looked_at
 from simulator.replay.row_times import RowTimes
 from simulator.replay.schema import OUTPUT
@@ -90,6 +91,7 @@ class _Batch:
         self._continued = open_ is not None and open_.key == self._keys[0].as_py()
         self._verdicts = np.full(batch.num_rows, NO_VERDICT, dtype=np.int32)
         self._dead_ends = np.zeros(batch.num_rows, dtype=np.int32)
+        self._deliveries = np.zeros(batch.num_rows, dtype=np.int32)
         self._times = RowTimes(memory.clock, _facts(batch, memory.signatures.expirations_us(self._numbers)))
         self._replay()
         self._tell_times()
@@ -102,13 +104,19 @@ class _Batch:
         for group, (start, end) in enumerate(zip(self._starts.tolist(), self._ends.tolist(), strict=True)):
             whole = group != last and not (group == 0 and self._continued)
             if whole and end - start <= REMEMBERED_ROWS_MAX:
-                self._verdicts[start:end], asked[start:end], self._dead_ends[start:end] = self._sequence(group, {})
+                asked[start:end] = self._take(start, end, self._sequence(group, {}))
                 looked_up[start:end] = True
             else:
                 self._stepped(start, end)
         rows = np.flatnonzero(looked_up)
         self._judge(rows, asked[rows])
         self._look_further()
+
+    def _take(self, start: int, end: int, found: Ints) -> Ints:
+        """Take what was found out about the rows of a message, and return what their verdicts ask of the times."""
+        times: Ints
+        self._verdicts[start:end], times, self._dead_ends[start:end], self._deliveries[start:end] = found
+        return times
 
     def _judge(self, rows: npt.NDArray[np.int64], asked: npt.NDArray[np.int64]) -> None:
         group = np.searchsorted(self._starts, rows, side="right") - 1
@@ -124,13 +132,13 @@ class _Batch:
                 start, end = int(self._starts[group]), int(self._ends[group])
                 places = refused.setdefault(group, {})
                 places[row - start] = places.get(row - start, 0) + 1
-                self._verdicts[start:end], times, self._dead_ends[start:end] = self._sequence(group, places)
+                asked.append(self._take(start, end, self._sequence(group, places)))
                 again.append(np.arange(start, end))
-                asked.append(times)
             self._judge(np.concatenate(again), np.concatenate(asked).astype(np.int64))
 
     def _sequence(self, group: int, refused: _Refused) -> Ints:
-        """Return the verdicts on a whole message by number, below them what they ask of the times, and dead ends."""
+        """Return the verdicts on a whole message by number; below them what they ask of the times, dead ends, and
+        deliveries."""
         start, end = int(self._starts[group]), int(self._ends[group])
         memory, numbers, varied = self._memory, self._numbers[start:end], bool(self._varied[group])
         # A single content stands for all rows.
@@ -158,7 +166,12 @@ class _Batch:
             fits = _after(refused.get(place, 0))
             step = memory.step(lineage, number, contents[at], headers[at], fits)
             steps.append(
-                (memory.number(step.verdict), memory.clock.number(step.times), memory.dead_ends.number(step.dead_ends))
+                (
+                    memory.number(step.verdict),
+                    memory.clock.number(step.times),
+                    memory.dead_ends.number(step.dead_ends),
+                    memory.delivery_number(step.delivery),
+                )
             )
         found = np.array(steps, dtype=np.int32).T
         tells_values = any(self._tells_values(n, varied, len(contents) > 1) for n, *_ in steps if n >= 0)
@@ -186,6 +199,7 @@ class _Batch:
             step = self.open.step(self._times, row, int(self._numbers[row]), content, headers)
             self._verdicts[row] = self._memory.number(step.verdict)
             self._dead_ends[row] = self._memory.dead_ends.number(step.dead_ends)
+            self._deliveries[row] = self._memory.delivery_number(step.delivery)
 
     def _tell_times(self) -> None:
         """Put into the verdicts what times and lengths leave unchecked or refute."""
@@ -218,7 +232,18 @@ class _Batch:
         verdicts = [memory.verdict(number) for number in used_verdicts.tolist()]
         columns |= verdict_columns(verdicts, verdict_index, self._times.bounds())
         columns["dead_ends"] = dead_end_column(memory.dead_ends.values, self._dead_ends)
+        columns["shown"] = shown_column(self._newly_shown(), batch.num_rows)
         return columns
+
+    def _newly_shown(self) -> dict[int, list[Shown]]:
+        """Return by row the rules that a delivery which agrees is the first to show."""
+        both = self._verdicts.astype(np.int64) << 32 | self._deliveries
+        found: dict[int, list[Shown]] = {}
+        for row in np.sort(np.unique(both, return_index=True)[1]).tolist():
+            verdict = self._memory.verdict(int(self._verdicts[row]))
+            if verdict is not None and verdict.name == "agree":
+                found[row] = self._memory.newly_shown(int(self._deliveries[row]))
+        return found
 
     def _marked(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         marked = np.zeros(len(self._verdicts), dtype=bool)

@@ -19,6 +19,8 @@ from simulator.events import Event
 from simulator.replay import check_texts
 from simulator.replay.assumptions import Assumptions
 from simulator.replay.attribution import AttributingLineage
+from simulator.replay.coverage.paths import Shown
+from simulator.replay.coverage.shown import Delivery, ShownRules
 from simulator.replay.dead_ends import DeadEnd
 from simulator.replay.explain import Explainer
 from simulator.replay.lengths import Arrivals
@@ -58,8 +60,8 @@ class Memory:
         signatures: the signatures and their templates.
         clock: judges the times of rows.
         dead_ends: the ways in which messages may be lost; 0 is none.
-        remembered: by sequence of rows the numbers of their verdicts, of what they ask of the times, and of their
-            dead ends.
+        remembered: by sequence of rows the numbers of their verdicts, of what they ask of the times, of their
+            dead ends, and of the deliveries whose rules they may show.
     """
 
     def __init__(
@@ -79,10 +81,13 @@ class Memory:
 
     def _begin(self) -> None:
         self._explainers: dict[str, Explainer] = {}
+        self._shown_rules: dict[str, ShownRules] = {}
         self._verdicts: Numbered[Verdict] = Numbered()
         self._marked: dict[tuple[int, str, HopMarks], int] = {}
         self.dead_ends: Numbered[tuple[DeadEnd, ...]] = Numbered()
         self.dead_ends.number(())  # 0
+        self._deliveries: dict[Any, int] = {}
+        self._waiting: dict[int, tuple[str, Delivery]] = {}
         self.signatures = Signatures()
         self.clock = Clock(self._assumptions, self._arrivals)
         self.remembered: dict[bytes, npt.NDArray[np.int32]] = {}
@@ -91,6 +96,7 @@ class Memory:
         """Keep memory bounded on logs in which little repeats."""
         states = sum(explainer.size for explainer in self._explainers.values())
         most = max(states, len(self._verdicts.values), self.signatures.template_count, self.clock.size)
+        most = max(most, len(self._deliveries))
         if most > REMEMBERED_MAX:
             self._begin()
         self.signatures.forget()
@@ -102,6 +108,7 @@ class Memory:
             if topology is None:
                 return None
             self._explainers[vhost] = Explainer(topology, self._rules)
+            self._shown_rules[vhost] = ShownRules(self._explainers[vhost])
         return self._explainers[vhost]
 
     def headers_looked_at(self, vhost: str) -> frozenset[str]:
@@ -124,6 +131,26 @@ class Memory:
         if row.event != Event.DELIVERED:
             return Step(None, UNKNOWN)
         return Step(Verdict("unexplained", f"virtual host '{row.vhost}' is not in the definitions"), UNKNOWN)
+
+    # -- coverage ----------------------------------------------------------------
+
+    def delivery_number(self, delivery: Delivery | None) -> int:
+        """Return the number of an explained delivery; those that show the same rules have the same, none has 0."""
+        if delivery is None:
+            return 0
+        key = delivery.row.vhost, delivery.key
+        number = self._deliveries.get(key)
+        if number is None:
+            number = self._deliveries[key] = len(self._deliveries) + 1
+            self._waiting[number] = delivery.row.vhost, delivery
+        return number
+
+    def newly_shown(self, number: int) -> list[Shown]:
+        """Return the rules that the delivery with that number is the first to show; nothing if it was asked before."""
+        if number not in self._waiting:
+            return []
+        vhost, delivery = self._waiting.pop(number)
+        return self._shown_rules[vhost].new(delivery)
 
     # -- verdicts ----------------------------------------------------------------
 

@@ -20,6 +20,7 @@ import msgspec
 from dlx.message import PublishRefusedError
 from dlx.message_flow import State
 from simulator.events import Event
+from simulator.replay.coverage.shown import Delivery
 from simulator.replay.dead_ends import DeadEnd
 from simulator.replay.explain import Explainer, Nearest
 from simulator.replay.graph import ConsumerConstraints, Found, Target
@@ -48,12 +49,14 @@ def always(_number: int, _times: PathTimes) -> bool:
 
 
 class Step(NamedTuple):
-    """What the replay says of one row: a verdict on a delivery, what its explanation asks of the times, and how the
-    message may be lost, if it is not seen again."""
+    """What the replay says of one row: a verdict on a delivery or on a publish that was routed elsewhere, what its
+    explanation asks of the times, how the message may be lost, if it is not seen again, and the delivery whose rules
+    count if the times do not refute it."""
 
     verdict: Verdict | None
     times: PathTimes
     dead_ends: tuple[DeadEnd, ...] = ()
+    delivery: Delivery | None = None
 
 
 class Explained(NamedTuple):
@@ -65,6 +68,7 @@ class Explained(NamedTuple):
     is_redelivery: bool = False
     may_carry: bool = True
     times: PathTimes = UNKNOWN
+    delivery: Delivery | None = None
 
 
 class _Candidate(NamedTuple):
@@ -93,7 +97,7 @@ class Lineage:
         self._at = 0
 
     def step(self, row: Row, content: str, headers: Mapping[str, Any], fits: Fits = always) -> Step:
-        """Take the next row; return the verdict if it is a delivery, and what its explanation asks of the times.
+        """Take the next row; return the verdict if there is one, and what its explanation asks of the times.
 
         ``content`` is the row's properties and user headers, compared and never
         parsed; ``headers`` those that headers exchanges look at. ``fits`` is asked for
@@ -129,7 +133,7 @@ class Lineage:
             source.instances += not explained.is_redelivery
             source.may_carry |= explained.may_carry
             source.reached = max(source.reached, self._explainer.counts.reached(row, may_carry=explained.may_carry))
-        return Step(explained.verdict, explained.times._replace(earlier=earlier), dead_ends)
+        return Step(explained.verdict, explained.times._replace(earlier=earlier), dead_ends, explained.delivery)
 
     def _count(self, row: Row, change: int) -> None:
         """Count a delivery, or take back one that was not rejected.
@@ -151,7 +155,8 @@ class Lineage:
         source.instances += 1
         dead_ends = tuple(end for root in roots for end in self._explainer.dead_ends.waiting(root))
         times = PathTimes(earlier=earlier, held=self._explainer.may_delay(row.visible.exchange))
-        return Step(None, times, dead_ends)
+        differences = self._explainer.misrouted(row, roots)
+        return Step(Verdict("differ", differences=differences) if differences else None, times, dead_ends)
 
     def _observe(
         self,
@@ -186,7 +191,12 @@ class Lineage:
         for number, candidate in enumerate(self._candidates(target, row, content, constraints)):
             times = self._path_times(candidate, row)
             if not candidate.counts_fit or fits(number, times):
-                return self._accepted(candidate, target, row, times)
+                explained = self._accepted(candidate, target, row, times)
+                if not candidate.counts_fit:
+                    return explained
+                sources = self._alike(content, queue)
+                delivery = Delivery(row, target, candidate.source, candidate.best, sources, constraints)
+                return explained._replace(delivery=delivery)
             first = first or (candidate, times)
         if first is None:
             return self._inexact(target, row, content, headers, constraints)

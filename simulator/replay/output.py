@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from simulator.replay.coverage.paths import Shown
 from simulator.replay.dead_ends import DeadEnd
 from simulator.replay.row_times import Bounds
-from simulator.replay.schema import DEAD_END, TIMED_HOP, VERDICT, as_struct
+from simulator.replay.schema import DEAD_END, SHOWN, TIMED_HOP, VERDICT, as_struct
 from simulator.replay.verdicts import Verdict
 
 
@@ -51,3 +52,12 @@ def dead_end_column(values: Sequence[tuple[DeadEnd, ...]], number: npt.NDArray[n
     used, index = np.unique(number, return_inverse=True)
     found = [[end._asdict() for end in values[each]] for each in used.tolist()]
     return pa.array(found, pa.list_(DEAD_END)).take(pa.array(index))
+
+
+def shown_column(found: Mapping[int, Sequence[Shown]], rows: int) -> Any:
+    """Return the column of the rules shown, which few rows have."""
+    counts = np.zeros(rows + 1, dtype=np.int32)
+    for row, shown in found.items():
+        counts[row + 1] = len(shown)
+    values = pa.array([each._asdict() for row in sorted(found) for each in found[row]], SHOWN)
+    return pa.ListArray.from_arrays(pa.array(np.cumsum(counts, dtype=np.int32)), values).cast(pa.list_(SHOWN))

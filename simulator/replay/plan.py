@@ -50,8 +50,8 @@ def replay(
     """Replay captured rows (``simulator.capture.SCHEMA``) under the rules of a release.
 
     The result has every row, its columns are ``simulator.replay.schema.OUTPUT``,
-    plus ``message``; deliveries have a verdict, publishes have none. Raises
-    ``UnknownReleaseError``.
+    plus ``message``; deliveries have a verdict, publishes only where the broker routed
+    them elsewhere. Raises ``UnknownReleaseError``.
 
     If messages died of a length limit, a first pass over the publishes runs at once, before
     the plan is returned: it counts what can have been in the queues.
@@ -118,6 +118,7 @@ def scan(spark: SparkSession, paths: list[str]) -> DataFrame:
         "broker_headers",
         "x_death",
         "x_death_times",
+        "routed_queues",
         "payload",
     ]
     return spark.read.parquet(*paths).select(*wanted)

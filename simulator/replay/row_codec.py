@@ -2,9 +2,10 @@
 
 - The *lineage* says whose row it is: the virtual host and the message's identity, a line
   each. Either may hold line breaks; so it is taken apart by the length of the virtual host.
-- The *signature* is what the rules look at, on five lines: the event; virtual host, queue,
+- The *signature* is what the rules look at, on six lines: the event; virtual host, queue,
   exchange and expiration as a JSON array; the routing keys as one; the broker's headers;
-  ``x-death``, or nothing. JSON escapes line breaks, so no line holds one.
+  ``x-death``, or nothing; the queues that a publish was routed to, in order, or nothing.
+  JSON escapes line breaks, so no line holds one.
 - The *content* is what no rule changes, on two lines: properties and user headers as JSON.
 
 Spark writes them in the JVM and ``replay.local`` in Python. Their JSON may differ in how
@@ -30,7 +31,7 @@ CONTENT = "content"
 
 _encode = msgspec.json.Encoder().encode
 _names = msgspec.json.Decoder(tuple[str, str | None, str, str | None]).decode
-_keys = msgspec.json.Decoder(tuple[str, ...]).decode
+_strings = msgspec.json.Decoder(tuple[str, ...]).decode
 # A number as brokers write it: the expiration of the message itself, which ends the second line, or of a death.
 _OWN_EXPIRATION = re.compile(r'[^\n]*\n[^\n]*,"([1-9][0-9]{0,10})"\]\n')
 _EXPIRATION_OF_DEATH = re.compile(r'(?<="original-expiration":")[1-9][0-9]{0,10}(?=")')
@@ -39,7 +40,8 @@ _EXPIRATION_OF_DEATH = re.compile(r'(?<="original-expiration":")[1-9][0-9]{0,10}
 class Signature(msgspec.Struct, frozen=True):
     """The part of a row that the rules look at, by the names of the capture's columns.
 
-    ``broker_headers`` and ``x_death`` are the capture's canonical JSON.
+    ``broker_headers`` and ``x_death`` are the capture's canonical JSON. ``routed_queues`` are in
+    order: brokers write them in any.
     """
 
     event: str
@@ -50,12 +52,14 @@ class Signature(msgspec.Struct, frozen=True):
     routing_keys: tuple[str, ...]
     broker_headers: str
     x_death: str | None
+    routed_queues: tuple[str, ...] | None = None
 
 
 def read_signature(text: str) -> Signature:
     """Read a signature back."""
-    event, names, keys, broker_headers, x_death = text.split("\n")
-    return Signature(event, *_names(names), _keys(keys), broker_headers, x_death or None)
+    event, names, keys, broker_headers, x_death, routed = text.split("\n")
+    routed_queues = _strings(routed) if routed else None
+    return Signature(event, *_names(names), _strings(keys), broker_headers, x_death or None, routed_queues)
 
 
 def write_signature(signature: Signature) -> str:
@@ -77,9 +81,11 @@ def _written(
     routing_keys: Sequence[str],
     broker_headers: str,
     x_death: str | None,
+    routed_queues: Sequence[str] | None,
 ) -> str:
     names = _encode((vhost, queue, exchange, expiration)).decode()
-    return f"{event}\n{names}\n{_encode(routing_keys).decode()}\n{broker_headers}\n{x_death or ''}"
+    routed = "" if routed_queues is None else _encode(sorted(routed_queues)).decode()
+    return f"{event}\n{names}\n{_encode(routing_keys).decode()}\n{broker_headers}\n{x_death or ''}\n{routed}"
 
 
 def signature_column() -> Column:
@@ -88,7 +94,8 @@ def signature_column() -> Column:
 
     names = F.to_json(F.array("vhost", "queue", "exchange", "expiration"))
     x_death = F.coalesce("x_death", F.lit(""))
-    return F.concat_ws("\n", "event", names, F.to_json("routing_keys"), "broker_headers", x_death)
+    routed = F.coalesce(F.to_json(F.array_sort("routed_queues")), F.lit(""))
+    return F.concat_ws("\n", "event", names, F.to_json("routing_keys"), "broker_headers", x_death, routed)
 
 
 def without_expirations(signature: str) -> tuple[str, str | None, tuple[str, ...]]:

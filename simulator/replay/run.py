@@ -21,6 +21,7 @@ from simulator.definitions import Definitions
 from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
 from simulator.replay.balance import Balance, balance
 from simulator.replay.balance_texts import as_json
+from simulator.replay.coverage.totals import Coverage, coverage
 from simulator.replay.definitions import topologies
 from simulator.replay.log_counts import log_counts
 from simulator.replay.plan import replay, scan, ship
@@ -59,9 +60,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         out: where its files are; ``None`` if none were kept.
         balance: what the broker counted against what was reconstructed, if its counters were given.
         repairs: what may be behind deliveries that are not as predicted.
+        coverage: the rules that the log has exercised.
     """
 
     summary: Summary
+    coverage: Coverage
     findings: tuple[Finding, ...]
     unchecked: tuple[UncheckedFinding, ...]
     lost: tuple[LostMessages, ...]
@@ -79,6 +82,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     def as_json(self) -> bytes:
         """Return the totals as JSON."""
         document = msgspec.to_builtins(self.summary)
+        document["coverage"] = self.coverage
         if self.balance is not None:
             document["counters"] = as_json(self.balance)
         if not self.summary.explained:
@@ -162,6 +166,7 @@ def run_replay(
         books = balance(counters, log_counts(replayed, captured), topologies(definitions), release(rules))
     result = Result(
         summary=summary,
+        coverage=coverage(replayed, definitions, rules),
         findings=found,
         unchecked=tuple(unchecked_findings(replayed) if summary.unchecked else ()),
         lost=tuple(lost_messages(replayed, assumptions) if summary.lost or summary.may_be_lost else ()),
@@ -188,6 +193,7 @@ def run_replay(
             assumptions,
             books,
             result.repairs,
+            result.coverage,
         )
         _publish(work, out)
     return result

@@ -1,6 +1,6 @@
 """The columns of a replay: what goes through the kernel, and what comes out.
 
-That is every row of the capture, each delivery with its verdict.
+That is every row of the capture, each delivery with its verdict, and each publish that was routed elsewhere.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ VERDICT = pa.struct(
 DEAD_END = pa.struct(
     [("queue", pa.string()), ("why", pa.string()), ("after_ms", pa.int64()), ("certain", pa.bool_())],
 )
+SHOWN = pa.struct([("rule", pa.string()), ("queue", pa.string())])
 OUTPUT = pa.schema(
     [
         (LINEAGE, pa.string()),
@@ -70,10 +71,11 @@ OUTPUT = pa.schema(
         ("exchange", pa.string()),
         *(pa.field("hops", pa.list_(TIMED_HOP)) if field.name == "hops" else field for field in VERDICT),
         ("dead_ends", pa.list_(DEAD_END)),
+        ("shown", pa.list_(SHOWN)),
     ]
 )
 """The columns that come out. ``first`` and ``last`` mark the rows of a message; ``dead_ends`` say how it may be lost
-if it is not seen again."""
+if it is not seen again; ``shown`` are the rules that no row before it in its partition has shown."""
 
 
 def as_struct(verdict: Verdict) -> dict[str, Any]:

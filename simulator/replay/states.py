@@ -41,7 +41,11 @@ class Visible(NamedTuple):
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One row of a capture, decoded from its signature. ``of_delivery`` are the counts it shows."""
+    """One row of a capture, decoded from its signature.
+
+    ``of_delivery`` are the counts it shows; ``routed_queues`` where the broker routed a publish,
+    ``None`` where the log does not say so.
+    """
 
     signature: str
     event: str
@@ -50,6 +54,7 @@ class Row(msgspec.Struct, frozen=True):
     visible: Visible
     headers: Mapping[str, Any]
     of_delivery: Mapping[str, Any]
+    routed_queues: tuple[str, ...] | None = None
 
 
 def row_of(signature: str) -> Row:
@@ -68,6 +73,7 @@ def row_of(signature: str) -> Row:
         visible=Visible(read.exchange, read.routing_keys, read.expiration, read.x_death, _encode(shown).decode()),
         headers=headers,
         of_delivery=of_delivery,
+        routed_queues=read.routed_queues,
     )
 
 

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from simulator.definitions import Definitions
+from simulator.events import Event
 from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
 from simulator.replay.unchecked import MEANINGS, What
 from simulator.replay.verdicts import VERDICTS
@@ -29,6 +30,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         unchecked: how many deliveries leave something unchecked, by the words of ``simulator.replay.unchecked``.
         lost: how many messages died, by the rules, where no dead letter reaches a queue, and were not seen again.
         may_be_lost: how many were delivered last where they are lost like that if they were rejected.
+        misrouted: how many publishes the broker routed to other queues than the rules and definitions do.
     """
 
     messages: int
@@ -42,11 +44,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     unchecked: dict[What, int] = {}
     lost: int = 0
     may_be_lost: int = 0
+    misrouted: int = 0
 
     @property
     def explained(self) -> bool:
-        """Whether the rules explain every delivery."""
-        return self.differ + self.unexplained == 0
+        """Whether the rules explain every delivery, and where every publish went."""
+        return self.differ + self.unexplained + self.misrouted == 0
 
     @property
     def agreement_percent(self) -> float:
@@ -55,13 +58,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Deliveries that differ, or are unexplained, in the same way.
+    """Deliveries that differ, or are unexplained, in the same way, or publishes that were routed elsewhere.
 
     Attributes:
         verdict: ``differ`` or ``unexplained``.
         what: the field that differs, or why the delivery is unexplained.
         behaviours: the rows of the release table that cause it.
-        count, queues: how many such differences there are, in how many queues.
+        count, queues: how many such differences there are, in how many queues; publishes are in none.
         queue, message, file, line, expected, seen: the first of them.
     """
 
@@ -131,7 +134,7 @@ def summarize(
     """
     parts = (
         replayed.withColumn("unchecked", F.array_distinct(F.col("unchecked.what")))
-        .groupBy("vhost", "queue", "verdict", "unchecked")
+        .groupBy("event", "vhost", "queue", "verdict", "unchecked")
         .agg(
             F.count(F.lit(1)).alias("rows"),
             F.sum(F.col("first").cast("long")).alias("messages"),
@@ -146,7 +149,7 @@ def summarize(
     verdicts: Counter[str] = Counter()
     unchecked: Counter[What] = Counter()
     for part in parts:
-        if part["verdict"] is not None:
+        if part["event"] == Event.DELIVERED:
             verdicts[part["verdict"]] += part["rows"]
             unchecked.update(dict.fromkeys(part["unchecked"], part["rows"]))
     lost, may_be_lost = 0, 0
@@ -160,6 +163,7 @@ def summarize(
         broken_lines=broken_lines,
         lost=lost,
         may_be_lost=may_be_lost,
+        misrouted=sum(part["rows"] for part in parts if part["event"] == Event.PUBLISHED and part["verdict"]),
         unchecked={what: unchecked[what] for what in MEANINGS if unchecked[what]},
         **{name: verdicts[name] for name in VERDICTS},
     )
@@ -277,7 +281,7 @@ def _finding(row: dict[str, Any]) -> Finding:
         behaviours=tuple(row["behaviours"] or ()),
         count=row["count"],
         queues=row["queues"],
-        queue=example["queue"],
+        queue=example["queue"] or "",
         message=example["message"],
         file=example["file"],
         line=example["line"],

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from simulator.broker import Broker
 from simulator.broker.commands import Command
@@ -47,11 +47,11 @@ class ServerClock:
         ``TypeError`` on wall time.
         """
         us = duration_us(days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds)
-        return self._server.run(lambda node: node.advance(us))
+        return self._server.wait(lambda node: node.pass_time(us), lambda node: node.advance(us))
 
     def jump(self) -> bool:
         """Move the time to the next thing that happens by itself; return whether there was one."""
-        return self._server.run(lambda node: node.jump())
+        return self._server.wait(lambda node: node.pass_to_next(), lambda node: node.jump())
 
 
 class Server:
@@ -93,15 +93,26 @@ class Server:
         self.clock = ServerClock(self)
 
     def run(self, act: Callable[[Node], Result]) -> Result:
-        """Return ``act`` of the node, called in the server's thread. Raises ``RuntimeError`` when stopped."""
+        """Return ``act`` of the node, called in the server's thread. Raises ``RuntimeError`` when stopped.
+
+        It is called when long work that was begun before is done.
+        """
+
+        async def acting(node: Node) -> Result:
+            await node.caught_up()
+            return act(node)
+
+        return self.wait(acting, act)
+
+    def wait(self, act: Callable[[Node], Coroutine[Any, Any, Result]], at_once: Callable[[Node], Result]) -> Result:
+        """Wait for ``act`` of the node, which lets clients have their turn; in the server's thread, do ``at_once``.
+
+        Raises ``RuntimeError`` when stopped.
+        """
         self.check_running()
         if threading.current_thread() is self._thread:
-            return act(self._node)
-
-        async def acting() -> Result:
-            return act(self._node)
-
-        acted = acting()
+            return at_once(self._node)
+        acted = act(self._node)
         try:
             return asyncio.run_coroutine_threadsafe(acted, self._loop).result()
         except RuntimeError:
@@ -114,7 +125,7 @@ class Server:
         Returns the replies and events that belong to no client. Raises ``OperatorError``
         for an operator's command that RabbitMQ refuses.
         """
-        return self.run(lambda node: node.handle(command))
+        return self.wait(lambda node: node.carry_out(command), lambda node: node.handle(command))
 
     def snapshot(self) -> bytes:
         """Return the broker's whole state, for ``simulator.broker.Broker.restore``."""

@@ -3,12 +3,19 @@
 The AMQP server and the management API both drive the broker through ``Node.handle``,
 so the effects of a command reach the right client, whoever gave it. Call nothing here
 from another thread; ``simulator.server.in_process.Server`` is for that.
+
+Long work is done in slices: what is due and what commands set off goes on from slice to
+slice in the event loop, and ``carry_out`` and ``pass_time`` wait for its end without
+holding up anybody. Between two slices clients' commands are carried out, as on a server
+whose queues are busy; what was set off first is done first.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Mapping
+import time
+from collections.abc import Hashable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Protocol
 
 from simulator.broker import Broker, replies
@@ -21,6 +28,8 @@ from simulator.server.alarm import MemoryAlarm
 MEMORY_LIMIT_BYTES = 1 << 30
 SEND_TIMEOUT_S: float = 30  # tcp_listen_options.send_timeout, as ranch sets it for RabbitMQ
 HAND_OUT_MAX = 1_000  # then other clients have their turn
+SLICE_S = 0.01  # of wall time; the answer to a request takes a few turns of the event loop
+STEPS_WITH_A_COMMAND_MAX = 100
 YEAR_10000_US = 253_402_300_800_000_000
 _SHUTDOWN = "broker forced connection closure with reason 'shutdown'"
 
@@ -113,6 +122,7 @@ class Node:
         alarm: the memory alarm.
         loopback_users: the users who may log in from this machine only.
         send_timeout_s: how long, in seconds of wall time, a client may take none of the bytes sent to it.
+        slice_s: how long, in seconds of wall time, work goes on before others have their turn.
 
     Args:
         loop: runs what becomes due by itself; without it, that waits for the next ``handle``.
@@ -139,6 +149,9 @@ class Node:
         self.alarm = MemoryAlarm(broker, memory_limit_bytes)
         self.loopback_users: frozenset[str] = frozenset({"guest"})
         self.send_timeout_s = send_timeout_s
+        self.slice_s = SLICE_S
+        self._work: Iterator[None] | None = None
+        self._time_passes = asyncio.Lock()
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
         self._due_us: int | None = None
@@ -158,9 +171,72 @@ class Node:
 
     def execute(self, command: Command) -> list[Reply | Happened]:
         """Do as ``handle``, but send nothing yet: call ``settle`` after the last of several commands."""
+        agenda = self.broker.state.agenda
+        if not self.busy:
+            self._go_on()
+        before = len(agenda)
+        try:
+            rest = self.broker.start(command, self.clock.now_us())
+            if rest is not None:
+                for _ in rest:
+                    pass
+        finally:
+            if self._work is None:
+                self._go_on()
+            else:  # the more a client sets off, the more of what waits is done: it must not pile up
+                for _ in islice(self._work, min(max(len(agenda) - before, 0), STEPS_WITH_A_COMMAND_MAX)):
+                    pass
+        return self._hand_out()
+
+    async def carry_out(self, command: Command) -> list[Reply | Happened]:
+        """Do as ``handle``, in slices: return when the command and all that it set off is done."""
+        others: list[Reply | Happened] = []
+        self._go_on()
+        try:
+            rest = self.broker.start(command, self.clock.now_us())
+            while rest is not None and self._is_cut_short(rest):
+                others += self._hand_out()
+                self.settle()
+                await asyncio.sleep(0)
+        finally:
+            self._go_on()
+            others += self._hand_out()
+            self.settle()
+        await self.caught_up()
+        return others
+
+    @property
+    def busy(self) -> bool:
+        """Whether work that was begun waits for its next slice."""
+        return self._work is not None
+
+    async def caught_up(self) -> None:
+        """Return when nothing waits for its next slice."""
+        while self.busy:
+            await asyncio.sleep(0)
+
+    def _go_on(self, *, whole: bool = False) -> None:
+        """Do what is due and what commands set off, for one slice, or the whole of it."""
+        if self._work is None:
+            now_us = self.clock.now_us()
+            if not self.broker.overdue(now_us):
+                return
+            self._work = self.broker.catching_up(now_us)
+        if not self._is_cut_short(self._work, whole=whole or self._loop is None):
+            self._work = None
+        if isinstance(self.clock, VirtualClock):
+            self.clock.jump(self.broker.now_us)  # while time is made to pass, the broker is ahead
+
+    def _is_cut_short(self, steps: Iterator[None], *, whole: bool = False) -> bool:
+        """Take steps for a slice, or all; return whether any may be left."""
+        until_s = time.perf_counter() + self.slice_s
+        return any(not whole and time.perf_counter() >= until_s for _ in steps)
+
+    def _hand_out(self) -> list[Reply | Happened]:
+        """Give the broker's replies to the clients, and return the others."""
         connections, dirty = self.connections, self._dirty
         others: list[Reply | Happened] = []
-        for event in self.broker.handle(command, self.clock.now_us()):
+        for event in self.broker.taken():
             kind = type(event)
             if kind in _OF_CHANNELS:
                 client = connections.get(event.channel[0])  # type: ignore[union-attr]
@@ -205,16 +281,33 @@ class Node:
         self._catch_up()
         return self.clock.now_us()
 
+    async def pass_time(self, us: int) -> int:
+        """Do as ``advance``, in slices: meanwhile it is as late for everybody as what was due has been done."""
+        async with self._time_passes:
+            await self._pass_until(self.later_us(us))
+        return self.clock.now_us()
+
+    async def _pass_until(self, until_us: int) -> None:
+        await self.caught_up()
+        while (due_us := self.broker.next_due()) is not None and due_us <= until_us:
+            self._work = self.broker.catching_up(until_us)
+            self._wake()
+            await self.caught_up()
+        self._virtual().jump(until_us)
+        self._wake()
+        await self.caught_up()
+
     def advance_to_output(self, until_us: int) -> bool:
         """Advance from deadline to deadline, until something is sent to clients or it is ``until_us``.
 
-        Returns whether something was sent; then call this again.
+        Returns whether something was sent, or other clients shall have their turn; then call this again.
         """
         clock, sent = self._virtual(), self._sent_packets()
+        until_s = time.perf_counter() + self.slice_s
         while (due_us := self.broker.next_due()) is not None and due_us <= until_us:
             clock.jump(due_us)
             self._catch_up()
-            if self._sent_packets() != sent:
+            if self._sent_packets() != sent or time.perf_counter() >= until_s:
                 return True
         clock.jump(until_us)
         self._catch_up()
@@ -236,11 +329,21 @@ class Node:
         self._catch_up()
         return jumped
 
+    async def pass_to_next(self) -> bool:
+        """Do as ``jump``, in slices."""
+        async with self._time_passes:
+            clock, due_us = self._virtual(), self.broker.next_due()
+            ahead = due_us is not None and due_us > clock.now_us()
+            await self._pass_until(clock.now_us() if due_us is None else due_us)
+        return ahead
+
     def _catch_up(self) -> None:
         """Do everything that is due."""
         self._disarm()  # a running clock is nearer to its deadline than the timer knows
+        self._go_on(whole=True)
         self.handle(PassTime())
         while (due_us := self.broker.next_due()) is not None and due_us <= self.clock.now_us():
+            self._go_on(whole=True)
             self.handle(PassTime())
 
     def run_in(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -264,7 +367,7 @@ class Node:
         return self.clock
 
     def _arm(self) -> None:
-        due_us = self.broker.next_due()
+        due_us = self.broker.now_us if self.busy else self.broker.next_due()
         if due_us == self._due_us:
             return
         self._disarm()
@@ -279,8 +382,12 @@ class Node:
         self._timer = self._due_us = None
 
     def _wake(self) -> None:
+        """Do what is due, for one slice."""
         self._disarm()
-        self.handle(PassTime())
+        self._go_on()
+        self.broker.start(PassTime(), self.clock.now_us())
+        self._hand_out()
+        self.settle()
 
 
 _OF_CONNECTIONS = frozenset({replies.ConnectionClosed})

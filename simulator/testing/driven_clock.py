@@ -22,7 +22,7 @@ def hear_clients(server: Server) -> None:
     def heard(node: Node) -> tuple[int, bool]:
         clients = list(node.connections.values())
         # A client that sends much is served in turns.
-        busy = any(client.busy for client in clients)
+        busy = node.busy or any(client.busy for client in clients)
         return sum(client.received_bytes for client in clients), busy
 
     before, now = (-1, True), server.run(heard)

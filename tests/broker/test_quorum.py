@@ -360,6 +360,20 @@ def test_each_channel_learns_for_itself(name):
     assert publish(store) == "ack"
 
 
+@pytest.mark.parametrize("name", SINCE_310)
+def test_a_later_limit_with_reject_publish_stops_who_published_before(name):
+    store = quorum(name)
+    store.know("before")
+    fill(store, "1234567")
+    store.configure(settings(name, "quorum", {"max-length": 5, "overflow": "reject-publish"}))
+    store.overflowing()
+    for _ in range(2):
+        store.take()
+    store.overflowing()
+    assert store.refuses(copy("8"), internal=False, publisher="before")
+    assert not store.refuses(copy("9"), internal=False, publisher="new")
+
+
 @pytest.mark.parametrize("name", ["3.10", "4.0"])
 def test_reject_publish_by_bytes(name):
     store = quorum(name, max_length_bytes=100, overflow="reject-publish")

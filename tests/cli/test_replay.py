@@ -39,11 +39,29 @@ def test_the_example_agrees(capsys, tmp_path):
         "unchecked",
         "lost",
         "may_be_lost",
+        "coverage",
     ]
+    assert summary["coverage"]["exercised"] == sum(summary["coverage"]["by_rule"].values()) > 60
     assert summary["agree"] == summary["deliveries"] > 2000
     assert summary["dead_letters"] > 1000
     made = {path.name for path in (tmp_path / "out").iterdir()}
     assert made == {"verdicts.parquet", "hops.parquet", "summary.json", "report.html"}
+
+
+@pytest.mark.spark
+def test_what_the_log_did_not_exercise_is_listed(capsys, tmp_path):
+    code, out, _ = run(capsys, LOG, "--definitions", DEFINITIONS, "--coverage", "--out", tmp_path / "out")
+    assert code == 0
+    lines = [line.strip() for line in out.splitlines()]
+    (counted,) = [line for line in lines if line.startswith("This log exercised ")]
+    missing = [line for line in lines if line.startswith("not exercised: ")]
+    exercised, of = (int(counted.split()[place]) for place in (3, 5))
+    assert len(missing) == of - exercised > 0
+    assert "not exercised: into_stream: It enters a stream." in missing
+    assert "not seen in queue orders.wait: rejected" in lines
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert counted.removesuffix(".") in page
+    assert "into_stream" in page
 
 
 @pytest.mark.spark

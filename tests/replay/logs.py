@@ -65,14 +65,23 @@ class Log:
         self.records: list[Record] = []
         self._died: dict[tuple[Any, ...], int] = {}
 
-    def publish(self, exchange: str, key: str, **properties: Any) -> Log:
+    def publish(self, exchange: str, key: str, *, routed: list[str] | None = None, **properties: Any) -> Log:
+        """``routed``: the queues it came into; those that its keys name, unless it says so."""
         keys = [key, *properties.get("headers", {}).get("CC", []), *properties.pop("bcc", [])]
-        return self._add("published", exchange, "none", keys, properties)
+        return self._add("published", exchange, "none", keys, properties, keys if routed is None else routed)
 
     def deliver(self, queue: str, exchange: str, keys: list[str], **properties: Any) -> Log:
         return self._add("received", exchange, queue, keys, properties)
 
-    def _add(self, kind: str, exchange: str, queue: str, keys: list[str], properties: dict[str, Any]) -> Log:
+    def _add(
+        self,
+        kind: str,
+        exchange: str,
+        queue: str,
+        keys: list[str],
+        properties: dict[str, Any],
+        routed: list[str] | str = "none",
+    ) -> Log:
         properties.setdefault("message_id", "m1")
         if properties["message_id"] is None:
             del properties["message_id"]
@@ -89,7 +98,7 @@ class Log:
                 "channel": 1,
                 "exchange": exchange,
                 "queue": queue,
-                "routed_queues": "none" if kind == "received" else [],
+                "routed_queues": routed,
                 "routing_keys": keys,
                 "properties": properties,
                 "payload": base64.b64encode(b"body").decode(),

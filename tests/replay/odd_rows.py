@@ -33,12 +33,14 @@ def odd_rows() -> list[Row]:
         "headers": "{}",
         "broker_headers": "{}",
         "x_death": None,
+        "routed_queues": None,
     }
     rows = [plain | {name: odd} for name in ("vhost", "message", "queue", "exchange", "expiration") for odd in ODD]
     rows += [plain | {"routing_keys": [odd, "key", odd]} for odd in ODD]
     tables = [canonical_json({odd: [odd, {"original-expiration": odd}, None]}) for odd in ODD]
     rows += [plain | {name: table} for name in ("properties", "headers", "broker_headers") for table in tables]
     rows += [plain | {"x_death": f"[{table}]"} for table in tables]
+    rows += [plain | {"routed_queues": ["q", odd]} for odd in ODD] + [plain | {"routed_queues": []}]
     return [*rows, plain | {"queue": None, "expiration": None, "routing_keys": []}]
 
 
@@ -52,4 +54,9 @@ def captured(rows: list[Row]) -> pa.RecordBatch:
 def signature_of(row: Row) -> Signature:
     """What is to be read back of the row's signature."""
     looked_at = {name: row[name] for name in Signature.__struct_fields__}
-    return Signature(**looked_at | {"routing_keys": tuple(row["routing_keys"])})
+    routed = row["routed_queues"]
+    lists = {
+        "routing_keys": tuple(row["routing_keys"]),
+        "routed_queues": None if routed is None else tuple(sorted(routed)),
+    }
+    return Signature(**looked_at | lists)

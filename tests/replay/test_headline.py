@@ -57,6 +57,14 @@ def test_a_difference_comes_before_all_else() -> None:
     assert more == ("2 messages were lost: their dead letters reached no queue",)
 
 
+def test_publishes_that_went_elsewhere_are_no_agreement() -> None:
+    text = "2 publishes went to other queues than the rules of 4.3 and the definitions predict"
+    assert told(misrouted=2)[:2] == ("bad", text)
+    assert told(misrouted=2, agree=8, differ=1)[2] == (
+        "2 publishes went to other queues than rules and definitions predict",
+    )
+
+
 @pytest.mark.parametrize(
     ("residual", "unexplained", "tone", "begins"),
     [

@@ -79,15 +79,16 @@ def test_routing_keys_that_are_numbers_are_no_expirations(tmp_path):
     """The key of the second message leads elsewhere than where it was delivered."""
     topology = definitions_of({"one": {}, "two": {}}, {"x": "direct"}, [("x", "one", "1"), ("x", "two", "2")])
     log = Log()
+    leads_to = {"1": ["one"], "2": ["two"]}
     for identity, key in (("m1", "1"), ("m2", "2"), ("m3", "1")):  # the last one of a batch is not compared
-        log.publish("x", key, message_id=identity).deliver("one", "x", [key], message_id=identity)
+        log.publish("x", key, message_id=identity, routed=leads_to[key]).deliver("one", "x", [key], message_id=identity)
     out = replay_table(open_log(write_log(tmp_path / "trace.log", log.records)), topology).to_pylist()
     assert [row["verdict"] for row in out] == [None, "agree", None, "unexplained", None, "agree"]
 
 
 def test_random_expirations_share_a_template():
     signatures = Signatures()
-    texts = [f'published\n["/",null,"","{n}"]\n["q"]\n{{}}\n' for n in range(1, 200)]
+    texts = [f'published\n["/",null,"","{n}"]\n["q"]\n{{}}\n\n' for n in range(1, 200)]
     numbers = signatures.numbers(texts)
     assert len(set(signatures.templates(numbers).tolist())) == 1
     assert signatures.row(int(numbers[41])).visible.expiration == "42"

@@ -68,6 +68,21 @@ def test_three_messages_that_expired_into_nothing(tmp_path: Path, capsys: Any) -
     assert (summary["lost"], summary["may_be_lost"]) == (3, 0)
 
 
+def test_a_publish_that_went_elsewhere_is_told(tmp_path: Path, capsys: Any) -> None:
+    """Every delivery is as predicted, and one publish came into no queue."""
+    log = and_one_that_is_seen_again(Log()).publish("", "dead", message_id="last", routed=[])
+    assert main(run(tmp_path, log, shop("orders.dlx"), "--out", str(tmp_path / "out"))) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("1 publish went to other queues than the rules of 4.3 and the definitions predict.")
+    told = '1  routed_queues of the default exchange: expected ["dead"], seen []; publishes, first at trace.log:3'
+    assert told in out
+    summary = json.loads((tmp_path / "out" / "summary.json").read_bytes())
+    assert (summary["misrouted"], summary["agree"], summary["deliveries"]) == (1, 1, 1)
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert re.search(r'<section[^>]*class="bad"', page)
+    assert "routed_queues of the default exchange" in page
+
+
 def test_a_log_in_which_nothing_died_proves_nothing(tmp_path: Path, capsys: Any) -> None:
     log = Log().publish("", "orders").deliver("orders", "", ["orders"])
     assert main(run(tmp_path, log, shop("orders.dlx"), "--require-deaths")) == 1

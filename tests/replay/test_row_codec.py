@@ -33,6 +33,7 @@ ROW = st.fixed_dictionaries({
     "headers": HEADERS.map(canonical_json),
     "broker_headers": HEADERS.map(canonical_json),
     "x_death": st.lists(HEADERS, max_size=2).map(canonical_json) | st.none(),
+    "routed_queues": st.lists(TEXT, max_size=3) | st.none(),
 })  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from simulator.capture import convert, open_log
 from simulator.replay import Assumptions, findings, hops, replay, replay_table, scan, spark_session, summarize
+from simulator.replay.coverage.totals import coverage, table_coverage
 from simulator.replay.plan import arranged
 from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE, read_content, read_signature, write_lineage
 from tests.replay.logs import EXAMPLES, Log, definitions_of, example_definitions, write_log
@@ -56,6 +57,12 @@ def test_spark_and_local_replay_agree(captured, rules):
     on_spark = replay(captured, DEFINITIONS, rules).toArrow().to_pylist()
     here = replay_table(open_log(LOG), DEFINITIONS, rules).to_pylist()
     assert comparable(on_spark) == comparable(here)
+
+
+def test_coverage_is_the_same_on_spark(captured):
+    here = table_coverage(replay_table(open_log(LOG), DEFINITIONS, "4.3"), DEFINITIONS, "4.3")
+    assert coverage(replay(captured, DEFINITIONS, "4.3"), DEFINITIONS, "4.3") == here
+    assert here.exercised > 60
 
 
 @pytest.mark.parametrize("complete", [False, True])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +19,7 @@ from simulator.replay import Assumptions
 from simulator.replay.definitions import topologies
 from simulator.replay.kernel import Kernel
 from simulator.replay.local import arranged_table, replay_table
-from tests.replay.logs import EXAMPLES, example_definitions
+from tests.replay.logs import EXAMPLES, Log, definitions_of, example_definitions, write_log
 
 CAPTURED = ["3.10", "4.3"]
 EXACT = Assumptions(tolerance_ms=20)
@@ -119,3 +121,59 @@ def test_the_size_of_batches_changes_nothing(given: Callable[[], Definitions], s
         return pa.Table.from_batches(list(kernel.replay(iter(rows("4.3").to_batches(max_chunksize=batch_rows)))))
 
     assert run(size).equals(run(100_000))
+
+
+def routed_elsewhere(found: pa.Table) -> Counter[tuple[str, str, str]]:
+    rows = [row for row in found.to_pylist() if row["event"] == "published" and row["verdict"] is not None]
+    assert {row["verdict"] for row in rows} <= {"differ"}
+    return Counter((each["field"], each["expected"], each["seen"]) for row in rows for each in row["differences"])
+
+
+def replayed_with(name: str, change: Callable[[dict[str, Any]], None]) -> pa.Table:
+    document = json.loads(json.dumps(example_definitions(name).document))
+    change(document)
+    given = Definitions(document, "definitions.json")
+    return replay_table(open_log(EXAMPLES / f"captured-{name}" / "trace.log.gz"), given, name, EXACT)
+
+
+@pytest.mark.parametrize("name", CAPTURED)
+def test_publishes_went_where_the_right_definitions_route_them(name: str) -> None:
+    assert not routed_elsewhere(replayed_with(name, lambda document: None))
+
+
+@pytest.mark.parametrize("name", CAPTURED)
+def test_a_binding_that_the_broker_did_not_have_is_told(name: str) -> None:
+    """No delivery is wrong: a copy that nobody consumed may still be in its queue."""
+
+    def bind(document: dict[str, Any]) -> None:
+        (known,) = [each for each in document["bindings"] if each["source"] == "orders"]
+        document["bindings"].append({**known, "destination": "orders.parking"})
+
+    assert routed_elsewhere(replayed_with(name, bind)) == {
+        ("routed_queues of exchange 'orders'", '["orders.parking","orders.work"]', '["orders.work"]'): 75
+    }
+
+
+def test_an_exchange_of_another_type_is_told() -> None:
+    def fan_out(document: dict[str, Any]) -> None:
+        (exchange,) = [each for each in document["exchanges"] if each["name"] == "shipments"]
+        exchange["type"] = "fanout"
+
+    found = routed_elsewhere(replayed_with("4.3", fan_out))
+    assert {field for field, _, _ in found} == {"routed_queues of exchange 'shipments'"}
+    assert {expected for _, expected, _ in found} == {'["shipments.slow","shipments.work"]'}
+
+
+def test_nothing_is_said_of_a_queue_that_the_definitions_lack(tmp_path: Path) -> None:
+    """Exclusive queues are not exported."""
+    log = Log().publish("x", "k", routed=["known", "amq.gen-1"]).publish("", "amq.gen-1", message_id="m2")
+    path = write_log(tmp_path / "trace.log", log.records)
+    given = definitions_of({"known": {}}, {"x": "direct"}, [("x", "known", "k")])
+    assert not routed_elsewhere(replay_table(open_log(path), given))
+
+
+def test_nothing_is_said_of_an_exchange_of_a_type_that_is_not_known(tmp_path: Path) -> None:
+    log = Log().publish("x", "k", routed=["one"])
+    path = write_log(tmp_path / "trace.log", log.records)
+    given = definitions_of({"one": {}, "two": {}}, {"x": "x-random"}, [("x", "one", "k"), ("x", "two", "k")])
+    assert not routed_elsewhere(replay_table(open_log(path), given))

@@ -10,7 +10,7 @@ Source: rabbit_definitions.erl apply_defs, add_queue_int, add_exchange_int, add_
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from dlx import bindings, declarations, exchange_declarations, operator_errors
@@ -37,7 +37,7 @@ from simulator.broker.operations import (
 from simulator.broker.operations.import_items import UNDEFINED, At, Item, text, vhost_at
 from simulator.broker.state import NodeState, VirtualHost
 from simulator.broker.tags import tag_names
-from simulator.definitions import Definitions, DefinitionsError
+from simulator.definitions import DefinitionsError, checking
 from simulator.json_values import NoFieldValueError, field_value
 
 _OF_A_VHOST = frozenset({"parameters", "policies", "queues", "exchanges", "bindings"})
@@ -48,8 +48,8 @@ _IN_THE_REQUEST = (*_ONE_BY_ONE, "global_parameters")
 _READ_ITEM_BY_ITEM = (*_IN_THE_REQUEST, "users", "permissions", "topic_permissions")
 
 
-def import_definitions(node: NodeState, command: ImportDefinitions) -> None:
-    """Add what a definitions document describes; what exists already is left as it is.
+def import_definitions(node: NodeState, command: ImportDefinitions) -> Iterator[None]:
+    """Add what a definitions document describes, and pause after each item; what exists already is left as it is.
 
     Raises ``OperatorError``.
     """
@@ -61,16 +61,16 @@ def import_definitions(node: NodeState, command: ImportDefinitions) -> None:
     elif any("vhost" not in item for name in _NAMING_THEIR_VHOST for item in _objects(document, name)):
         status = 500 if node.release.definitions_without_vhost == "crash" else 400
         raise operator_errors.vhost_not_specified(status)
-    _check_types(document, command.vhost)
+    yield from _check_types(document, command.vhost)
     if command.vhost is not None:
         _check_queue_limits(node, document, at)
     for section in _sections(node, whole=command.vhost is None):
-        _import_section(node, section, _objects(document, section), at)
+        yield from _import_section(node, section, _objects(document, section), at)
         if section == "vhosts":
             _check_queue_limits(node, document, at)
 
 
-def _check_types(document: Item, vhost: str | None) -> None:
+def _check_types(document: Item, vhost: str | None) -> Iterator[None]:
     """Refuse a document in which something has a wrong type.
 
     RabbitMQ prints the name of an Erlang error, crashes, or keeps such values; here the text names the place.
@@ -79,7 +79,8 @@ def _check_types(document: Item, vhost: str | None) -> None:
         if not isinstance(document.get(section, []), list):
             raise operator_errors.unusable_document(f"definitions: {section}: expected a list")
     try:
-        Definitions({k: v for k, v in document.items() if k not in _READ_ITEM_BY_ITEM}, "definitions", vhost)
+        read = {section: items for section, items in document.items() if section not in _READ_ITEM_BY_ITEM}
+        yield from checking(read, "definitions", vhost)
     except DefinitionsError as error:
         raise operator_errors.unusable_document(str(error)) from error
 
@@ -111,7 +112,7 @@ def _sections(node: NodeState, *, whole: bool) -> list[str]:
     return [section for section in order if section in _OF_A_VHOST]
 
 
-def _import_section(node: NodeState, section: str, items: list[Item], at: At) -> None:
+def _import_section(node: NodeState, section: str, items: list[Item], at: At) -> Iterator[None]:
     first: OperatorError | None = None
     for item in items:
         try:
@@ -122,6 +123,7 @@ def _import_section(node: NodeState, section: str, items: list[Item], at: At) ->
             first = first or _as_operator_error(error)
             if section in _IN_THE_REQUEST:
                 break
+        yield
     if section in _ONE_BY_ONE and items:
         for vhost in node.vhosts.values():
             administration.apply_policies(node, vhost)

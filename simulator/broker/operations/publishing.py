@@ -28,7 +28,7 @@ from simulator.broker.state import Channel, NodeState, VirtualHost
 from simulator.broker.state.transactions import Publishing, Route
 from simulator.events import Event
 
-_REMEMBERED = 10_000
+_REMEMBERED = 1_000  # more, where each message differs, would keep much of the memory of a flood from coming back
 
 
 def publish(node: NodeState, command: Publish) -> None:

@@ -21,6 +21,7 @@ def add(node: NodeState, vhost: VirtualHost, definition: Queue, owner: Connectio
     vhost.definitions[definition.name] = definition
     settings = effective_settings(definition, vhost.topology, node.release)
     queue = QueueState(definition, vhost, settings, _store(settings), owner)
+    queue.created_us = node.now_us
     queue.single_active = definition.arguments.get("x-single-active-consumer") is True
     vhost.queues[definition.name] = queue
     vhost.generation += 1
@@ -41,6 +42,8 @@ def delete(node: NodeState, queue: QueueState) -> None:
     vhost = queue.vhost
     if queue.deleted:
         return
+    if node.agenda:
+        queues.finish_leaving(node, queue)
     queue.deleted = True
     del vhost.queues[queue.name], vhost.definitions[queue.name]
     if queue.owner is not None:

@@ -12,6 +12,7 @@ rabbit_fifo.erl apply, checkout, evaluate_limit.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable, Iterator, Sequence
 
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
@@ -20,10 +21,12 @@ from dlx.message import Message
 from dlx.settings import AT_LEAST_ONCE
 from dlx.topology import QUORUM, STREAM
 from simulator.broker.copies import Copy
-from simulator.broker.effects import DeadLettered
+from simulator.broker.effects import DeadLettered, Leaving
 from simulator.broker.operations import consumer_selection, dead_letters, deliveries, stream_consumers
 from simulator.broker.state import Consumer, NodeState, QueueState, Unacked
 from simulator.events import Event
+
+AT_ONCE_MAX = 1_000  # of more messages that leave a queue together, each one's death is a step of its own
 
 
 def enter(
@@ -43,7 +46,9 @@ def enter(
     """
     store = queue.store
     copy = Copy(uid, message, body)
-    if store.limited and store.refuses(copy, internal=publisher is None, publisher=publisher):
+    if not store.limited:
+        store.know(publisher)
+    elif store.refuses(copy, internal=publisher is None, publisher=publisher):
         _refused(node, queue, copy, Event.DEFERRED if held else Event.NACKED, dead=publisher is None)
         return False
     store.enter(copy, node.now_us)
@@ -207,9 +212,7 @@ def expire(node: NodeState, queue: QueueState) -> None:
 def purge(node: NodeState, queue: QueueState) -> int:
     """Remove what is ready, and return how many messages that were."""
     gone = queue.store.purge()
-    if Event.PURGED in node.watched:
-        for copy in gone:
-            node.happened(Event.PURGED, queue, copy)
+    _removed(node, queue, gone)
     pending = dead_letters.forget(node, queue) if node.release.purge_clears_pending_dead_letters else 0
     keep_within_limits(node, queue)
     return len(gone) + pending
@@ -220,8 +223,7 @@ def lose(node: NodeState, queue: QueueState, why: str) -> None:
     gone = queue.store.purge()
     if Event.PURGED in node.watched:
         waiting = [unacked.copy for unacked in _waiting(node, queue)]
-        for copy in (*gone, *waiting):
-            node.happened(Event.PURGED, queue, copy, detail=why)
+        _removed(node, queue, [*gone, *waiting], why)
     if queue.settings.dead_letter_strategy == AT_LEAST_ONCE:
         dead_letters.abandon(node, queue, why)
     queue.letters.clear()
@@ -248,9 +250,51 @@ def _refused(node: NodeState, queue: QueueState, copy: Copy, event: Event, *, de
 
 def _drop(node: NodeState, queue: QueueState, dead: Sequence[Copy], reason: str, event: Event) -> bool:
     """Let messages die, and return whether there were any."""
-    for copy in dead:
-        if event in node.watched:
-            node.happened(event, queue, copy, reason=reason)
-        if dead_letters.die(node, queue, copy, reason):
-            requeue(node, queue, [copy], "lost channel")
+    if len(dead) > AT_ONCE_MAX and queue.settings.dead_letter_strategy != AT_LEAST_ONCE:  # which counts what it holds
+        node.agenda.append(Leaving(queue.vhost.name, queue, deque(dead), event, reason))
+    else:
+        for copy in dead:
+            _gone(node, queue, copy, event, reason)
     return bool(dead)
+
+
+def _removed(node: NodeState, queue: QueueState, copies: list[Copy], why: str = "") -> None:
+    """Tell those who watch that messages were removed."""
+    if Event.PURGED not in node.watched:
+        return
+    if len(copies) > AT_ONCE_MAX:
+        node.agenda.append(Leaving(queue.vhost.name, queue, deque(copies), Event.PURGED, detail=why))
+    else:
+        for copy in copies:
+            _gone(node, queue, copy, Event.PURGED, detail=why)
+
+
+def _gone(
+    node: NodeState, queue: QueueState, copy: Copy, event: Event, reason: str | None = None, detail: str = ""
+) -> None:
+    """Tell that a message has left its queue, and dead-letter it where that was its death."""
+    if event in node.watched:
+        node.happened(event, queue, copy, reason=reason, detail=detail)
+    if reason is not None and dead_letters.die(node, queue, copy, reason):
+        requeue(node, queue, [copy], "lost channel")
+
+
+def leave(node: NodeState, effect: Leaving) -> None:
+    """Let the next of many messages die; what that sets off comes before the others."""
+    agenda = node.agenda
+    if not effect.copies:
+        return
+    before = len(agenda)
+    _gone(node, effect.queue, effect.copies.popleft(), effect.event, effect.reason, effect.detail)
+    set_off = [agenda.pop() for _ in range(len(agenda) - before)]
+    if effect.copies:
+        agenda.appendleft(effect)
+    agenda.extendleft(set_off)
+
+
+def finish_leaving(node: NodeState, queue: QueueState) -> None:
+    """Let all die at once that left a queue before it is deleted."""
+    leaving = [effect for effect in node.agenda if isinstance(effect, Leaving) and effect.queue is queue]
+    for effect in leaving:
+        while effect.copies:
+            _gone(node, queue, effect.copies.popleft(), effect.event, effect.reason, effect.detail)

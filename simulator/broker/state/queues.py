@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from simulator.broker.state.virtual_hosts import VirtualHost
 
 
+QUORUM_TICK_US = 5_000_000  # quorum_tick_interval
+
+
 @dataclass(slots=True, eq=False)
 class Pending:
     """A dead message held until every queue it is for has taken it; ``reached`` have already.
@@ -46,7 +49,7 @@ class QueueState:
     ``unacked`` counts the unacknowledged deliveries, ``unacked_gets`` those to basic.get. ``discards`` are
     dead messages that at-least-once dead-lettering holds, ``in_hand`` those that its
     worker has taken. ``due_us`` is when the store is looked after next,
-    ``unused_due_us`` when it is looked whether the queue has been unused too long;
+    ``unused_due_us`` when it is looked whether the queue has been unused too long, ``created_us`` when it was declared;
     ``letters`` remembers the dead letters of messages that look alike.
     """
 
@@ -69,6 +72,7 @@ class QueueState:
     in_hand: list[Pending] = field(default_factory=list)
     retrying: bool = False
     had_consumers: bool = False
+    created_us: int = 0
     unused_since_us: int = 0
     unused_due_us: int | None = None
     due_us: int | None = None
@@ -91,6 +95,16 @@ class QueueState:
         """Whether x-expires has to wait; a quorum queue also waits for deliveries of consumers that are gone."""
         lingering = self.definition.type == QUORUM and (self.unacked_gets or self.cancelled)
         return bool(self.consumers or lingering)
+
+    def looks_at_expiry_us(self, due_us: int) -> int:
+        """Return when a queue whose x-expires ends at ``due_us`` looks at it: a quorum queue at its next tick.
+
+        Source: rabbit_fifo.erl tick; ra_server_proc.erl, which sets the first tick when the queue starts.
+        """
+        if self.definition.type != QUORUM:
+            return due_us
+        ticks = -(-(due_us - self.created_us) // QUORUM_TICK_US)
+        return self.created_us + max(ticks, 1) * QUORUM_TICK_US
 
     @property
     def messages(self) -> int:

@@ -106,8 +106,11 @@ class ClassicStore:
             return False
         return self.ready + 1 > self._max_length or self.ready_bytes + len(copy.body) > self._max_bytes
 
-    def forget(self, publisher: Hashable) -> None:
+    def know(self, publisher: Hashable) -> None:
         """Do nothing: classic queues refuse by message, whoever publishes."""
+
+    def forget(self, publisher: Hashable) -> None:
+        """Do nothing: there is nothing to forget."""
 
     def head(self) -> Copy | None:
         """Return the message that would be delivered next."""

@@ -110,11 +110,16 @@ class QuorumStore:
         """
         if internal:
             return False
-        if self._rejects and publisher not in self._publishers:
+        if publisher not in self._publishers:
             self._publishers.add(publisher)
-            if self._over():
+            if self._rejects and self._over():
                 self._refused.add(publisher)
         return publisher in self._refused
+
+    def know(self, publisher: Hashable) -> None:
+        """Remember a channel that publishes: it is told to stop when a policy brings a limit that is exceeded."""
+        if publisher is not None:
+            self._publishers.add(publisher)
 
     def forget(self, publisher: Hashable) -> None:
         """Forget a channel that is gone."""

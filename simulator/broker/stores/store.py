@@ -48,6 +48,9 @@ class Store(Protocol):
     def refuses(self, copy: Copy, *, internal: bool, publisher: Hashable = None) -> bool:
         """Return whether overflow reject-publish turns the message away; ``internal``: it is a dead letter."""
 
+    def know(self, publisher: Hashable) -> None:
+        """Remember who publishes to a queue without limits, for the time when it gets some; ``None``: nobody."""
+
     def forget(self, publisher: Hashable) -> None:
         """Forget what is kept for a publisher that will not come back."""
 

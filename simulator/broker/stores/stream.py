@@ -194,6 +194,9 @@ class StreamStore:
     def refuses(self, copy: Copy, *, internal: bool, publisher: Hashable = None) -> bool:
         return False
 
+    def know(self, publisher: Hashable) -> None:
+        pass
+
     def forget(self, publisher: Hashable) -> None:
         pass
 

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from simulator.definitions import Definitions, parse_definitions
+from simulator.events import Event
 from simulator.replay.repair.repairing import Repairing
 from simulator.replay.repair.sequences import Gathered, Sequence, gathered
 from simulator.replay.repair.told import Repairs
@@ -77,7 +78,8 @@ def repair(captured: DataFrame, replayed: DataFrame, definitions: Definitions, r
 
 def _chosen(replayed: DataFrame) -> tuple[DataFrame, int]:
     """Return the messages to look at, and how many others have deliveries that are not as predicted."""
-    bad = F.max(F.col("verdict").isin("differ", "unexplained")).alias("bad")
+    is_bad = (F.col("event") == Event.DELIVERED) & F.col("verdict").isin("differ", "unexplained")
+    bad = F.max(is_bad).alias("bad")
     messages = replayed.groupBy("vhost", "message").agg(F.coalesce(bad, F.lit(False)).alias("bad"))
     counts = {row["bad"]: row["count"] for row in messages.groupBy("bad").count().toArrow().to_pylist()}
     every = {True: _every(counts.get(True, 0), BAD_MAX), False: _every(counts.get(False, 0), OTHERS_MAX)}

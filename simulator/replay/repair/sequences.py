@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 
+from simulator.events import Event
 from simulator.replay.row_codec import (
     CONTENT,
     LINEAGE,
@@ -32,6 +33,7 @@ SEQUENCES_MAX = 20_000
 COLUMNS = (LINEAGE, SIGNATURE, CONTENT, "file", "line", "time_us", "verdict", "differences")
 """The columns that sequences are gathered from: of the kernel's input, and of what it makes of it."""
 _BAD = ("differ", "unexplained")
+_DELIVERED = f"{Event.DELIVERED.value}\n"
 
 Names = Mapping[str | None, frozenset[str]]
 """For each virtual host, the user headers that its headers exchanges look at; ``None`` stands for all."""
@@ -176,7 +178,7 @@ def _sequence(lineage: str, rows: list[_Row], names: Names, by_release: bool) ->
 
 
 def _is_bad(row: _Row, by_release: bool) -> bool:
-    if row.verdict not in _BAD:
+    if row.verdict not in _BAD or not row.signature.startswith(_DELIVERED):
         return False
     return not (by_release and any(difference["behaviours"] for difference in row.differences or ()))
 

@@ -75,11 +75,11 @@ def replay_rows(
     for at, each in enumerate(seen):
         lineage.is_known_bad = at in bad
         verdict = lineage.step(*each).verdict
-        if verdict is None:
+        if verdict is None or each.row.event != Event.DELIVERED:
             found.append(None)
         else:
-            _, state, _, _, may_carry, _ = lineage.explained
-            found.append(Replayed(verdict.name in BAD, state, may_carry, lineage.constraints))
+            known = lineage.explained
+            found.append(Replayed(verdict.name in BAD, known.state, known.may_carry, lineage.constraints))
     return found
 
 

@@ -17,6 +17,7 @@ from simulator.definitions import Definitions
 from simulator.files import write_whole
 from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
 from simulator.replay.balance import Balance
+from simulator.replay.coverage.totals import Coverage
 from simulator.replay.repair.told import NO_REPAIRS, Repairs
 from simulator.replay.report.aggregation import aggregate
 from simulator.replay.report.data import ReportData
@@ -36,16 +37,17 @@ def build_report(
     assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
     balance: Balance | None = None,
     repairs: Repairs = NO_REPAIRS,
+    coverage: Coverage | None = None,
 ) -> str:
     """Return the report on the result of ``simulator.replay.replay`` as an HTML page.
 
     ``captured`` are the rows that were replayed; where they have the column
     ``routed_queues``, the page shows where publishes went and what was lost there.
     With ``balance`` it shows what the broker counted, with ``repairs`` what may be behind
-    deliveries that are not as predicted.
+    deliveries that are not as predicted, with ``coverage`` which rules the log has exercised.
     """
     data = aggregate(replayed, definitions, rules, summary, files, captured, assumptions)
-    return page(msgspec.structs.replace(data, balance=balance, repairs=repairs))
+    return page(msgspec.structs.replace(data, balance=balance, repairs=repairs, coverage=coverage))
 
 
 def write_report(
@@ -59,9 +61,12 @@ def write_report(
     assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
     balance: Balance | None = None,
     repairs: Repairs = NO_REPAIRS,
+    coverage: Coverage | None = None,
 ) -> None:
     """Write the page of ``build_report`` to ``path``, whole or not at all."""
-    report = build_report(replayed, definitions, rules, summary, files, captured, assumptions, balance, repairs)
+    report = build_report(
+        replayed, definitions, rules, summary, files, captured, assumptions, balance, repairs, coverage
+    )
     write_whole(path, report)
 
 

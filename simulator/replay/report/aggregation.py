@@ -73,7 +73,7 @@ def aggregate(
     dead_letters = tables.dead_letters(new)
     span_us = _span(replayed)
     bucket_us = bucket(span_us)
-    differing = deliveries.where(F.col("verdict") == "differ") if summary.differ else None
+    differing = replayed.where(F.col("verdict") == "differ") if summary.differ + summary.misrouted else None
     version = definitions.rabbitmq_version
     return ReportData(
         rules=release(rules).name,

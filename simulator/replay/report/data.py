@@ -6,6 +6,7 @@ import msgspec
 
 from simulator.capture import FileReport
 from simulator.replay.balance import Balance
+from simulator.replay.coverage.totals import Coverage
 from simulator.replay.losses import Loss
 from simulator.replay.repair.told import NO_REPAIRS, Repairs
 from simulator.replay.summary import LostMessages, Summary, UncheckedFinding
@@ -139,3 +140,4 @@ class ReportData(msgspec.Struct, frozen=True, kw_only=True):
     cut: frozenset[str] = frozenset()
     balance: Balance | None = None
     repairs: Repairs = NO_REPAIRS
+    coverage: Coverage | None = None

@@ -11,6 +11,7 @@ from plotly.offline import get_plotlyjs
 
 from simulator.replay.headline import headline
 from simulator.replay.report.books import books_section
+from simulator.replay.report.coverage import coverage_section
 from simulator.replay.report.data import ReportData
 from simulator.replay.report.findings import findings_section, table_section
 from simulator.replay.report.grouping import ARROWS_MAX, MIXED, Group, arrows, groups, totals_by_queue
@@ -50,6 +51,7 @@ def page(data: ReportData) -> str:
         findings_section(data),
         repairs_section(data.repairs),
         unchecked_section(data),
+        coverage_section(data.coverage),
         _vanished(data),
         _times(data),
         _paths(data),

@@ -8,7 +8,7 @@ from typing import TypeVar
 Key = TypeVar("Key", bytes, str)
 Value = TypeVar("Value")
 
-REMEMBERED_MAX = 4096
+REMEMBERED_MAX = 1024
 LENGTH_MAX = 1024  # longer keys are coded every time: they rarely come back
 
 

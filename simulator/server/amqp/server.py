@@ -1,6 +1,6 @@
 """Serves AMQP clients over asyncio: sockets, turns, heartbeats, and limits for slow or greedy clients.
 
-A turn runs a bounded number of one client's commands; their effects are sent when it
+A turn runs one client's commands, up to a number and a time; their effects are sent when it
 ends, in one write per client. A client that does not read gets no more deliveries, and
 is not read either once its backlog is large; one that takes nothing for too long is reset,
 whether it sends heartbeats or not. Heartbeats and these limits are in wall time, whatever
@@ -13,8 +13,9 @@ import asyncio
 import logging
 import socket
 import struct
+import time
 from collections.abc import Callable, Iterator, Mapping
-from itertools import count, islice
+from itertools import count
 from typing import Any
 
 from dlx import amqp_errors
@@ -28,6 +29,7 @@ from simulator.server.amqp.protocol_errors import Fault
 from simulator.server.node import Node
 
 COMMANDS_PER_TURN = 250
+TURN_S = 0.02  # of wall time, for commands that take long each
 HANDSHAKE_S = 10  # rabbit.handshake_timeout
 SILENT_CLOSE_S = 3  # rabbit_reader.erl SILENT_CLOSE_DELAY
 WRITE_HIGH_BYTES, WRITE_LOW_BYTES = 1 << 20, 1 << 18  # unsent bytes at which deliveries pause, and resume
@@ -173,15 +175,18 @@ class AmqpClient(asyncio.Protocol):
         """Run the next commands of the client."""
         if self._work is None:
             return
-        execute, done = self._node.execute, 0
+        execute, over = self._node.execute, False
+        until_s = time.perf_counter() + TURN_S
         try:
-            for command in islice(self._work, COMMANDS_PER_TURN):
+            for done, command in enumerate(self._work, 1):
                 execute(command)
-                done += 1
+                over = done == COMMANDS_PER_TURN or time.perf_counter() >= until_s
+                if over:
+                    break
         except Exception:
             _log.exception("connection %s: internal error", self.name)
             self._give_up()
-        if done == COMMANDS_PER_TURN:
+        if over:
             self._do_not_read("turn")
             self._loop.call_soon(self._turn)
         elif self._unread:

@@ -9,6 +9,7 @@ Source: rabbit_mgmt_dispatcher.erl, rabbit_mgmt_wm_static.erl; cowboy_rest.erl, 
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -65,10 +66,10 @@ class Application:
         except ApiError as error:
             response = _refusal(error)
         else:
-            response = self._respond(received, body)
+            response = await self._respond(received, body)
         await response(scope, receive, send)
 
-    def _respond(self, received: HTTPRequest, body: bytes) -> Response:
+    async def _respond(self, received: HTTPRequest, body: bytes) -> Response:
         path = received.scope.get("raw_path", received.scope["path"].encode()).decode("latin-1").partition("?")[0]
         if path.rstrip("/") in (_PREFIX, "/cli"):
             return Response(status_code=301, headers={"Location": f"{path.rstrip('/')}/index.html"})
@@ -77,7 +78,7 @@ class Application:
         peer = received.client.host if received.client else "127.0.0.1"
         query = dict(received.query_params)
         request = Request(self._state, received.method, path, names, query, headers, body, peer)
-        return self._shown(self._answer(resource, request), resource)
+        return self._shown(await self._answer(resource, request), resource)
 
     def _found(self, path: str) -> tuple[Resource, Mapping[str, str]] | None:
         if path in ("", "/"):
@@ -85,7 +86,7 @@ class Application:
         below = path.removeprefix(_PREFIX)
         return self._router.find(below) if below != path and len(path) <= _PATH_BYTES_MAX else None
 
-    def _answer(self, resource: Resource, request: Request) -> Response:
+    async def _answer(self, resource: Resource, request: Request) -> Response:
         if request.method == "OPTIONS":
             return Response(headers={"Allow": resource.allowed})
         handler = resource.methods.get(request.method)
@@ -100,7 +101,10 @@ class Application:
                 raise object_not_found()
             if request.method in ("PUT", "POST") and not resource.takes_type(request):
                 return Response(status_code=415)
-            return _success(request, handler(request), existed)
+            answer = handler(request)
+            if inspect.isawaitable(answer):
+                answer = await answer
+            return _success(request, answer, existed)
         except RecursionError:  # a value that was read, but is too deep to be printed
             return _refusal(TooDeepError())
         except (UnforeseenError, Crash):

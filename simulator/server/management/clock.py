@@ -37,15 +37,15 @@ def _shown(time_us: int) -> str:
     return datetime.fromtimestamp(time_us / 1_000_000, UTC).isoformat(timespec="microseconds")
 
 
-def _advance(request: Request) -> dict[str, Any]:
+async def _advance(request: Request) -> dict[str, Any]:
     document = request.json()
     if not isinstance(request.node.clock, VirtualClock):
         raise ApiError(409, "conflict", "wall time cannot be moved: serve with a virtual clock")
     if document.get("to_next_deadline") is True:
-        jumped = request.node.jump()
+        jumped = await request.node.pass_to_next()
         return {**_clock(request), "moved": jumped}
     try:
-        request.node.advance(_duration_us(document))
+        await request.node.pass_time(_duration_us(document))
     except ValueError as error:
         raise bad_request(str(error)) from error
     return {**_clock(request), "moved": True}

@@ -164,7 +164,7 @@ def _binding_json(vhost: VirtualHost) -> list[dict[str, Any]]:
 # Import
 
 
-def _import(request: Request) -> None:
+async def _import(request: Request) -> None:
     body = _uploaded(request) if FORM.fullmatch(request.headers["content-type"]) else request.body
     try:
         document = read_json(body.removeprefix(_BOM)) if body else {}
@@ -176,7 +176,7 @@ def _import(request: Request) -> None:
         raise bad_request("failed_to_parse_json")
     vhost = request.needed_vhost().name if request.vhost_name is not None else None
     try:
-        request.run(ImportDefinitions(document, vhost, request.user.name))
+        await request.carry_out(ImportDefinitions(document, vhost, request.user.name))
     except OperatorError as error:
         raise _refusal(error, request, whole=vhost is None) from error
 

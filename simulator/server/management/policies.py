@@ -54,17 +54,17 @@ def _one(operator: bool) -> Handler:
 
 
 def _put(operator: bool) -> Handler:
-    def handler(request: Request) -> None:
+    async def handler(request: Request) -> None:
         request.needed_vhost()
         document = request.json("pattern", "definition")
         if not isinstance(document["definition"], dict):
             raise Crash
-        _set(request, document, operator=operator)
+        await _set(request, document, operator=operator)
 
     return handler
 
 
-def _set(request: Request, document: dict[str, Any], *, operator: bool) -> None:
+async def _set(request: Request, document: dict[str, Any], *, operator: bool) -> None:
     policy = Policy(
         name=request.name("name"),
         pattern=document["pattern"],
@@ -73,7 +73,7 @@ def _set(request: Request, document: dict[str, Any], *, operator: bool) -> None:
         priority=document.get("priority", 0),
     )
     try:
-        request.run(SetPolicy(request.needed_vhost().name, policy, operator))
+        await request.carry_out(SetPolicy(request.needed_vhost().name, policy, operator))
     except UnforeseenError as error:
         raise Crash from error
     except OperatorError as error:
@@ -82,8 +82,8 @@ def _set(request: Request, document: dict[str, Any], *, operator: bool) -> None:
 
 
 def _clear(operator: bool) -> Handler:
-    def handler(request: Request) -> None:
-        request.run(ClearPolicy(request.needed_vhost().name, request.name("name"), operator))
+    async def handler(request: Request) -> None:
+        await request.carry_out(ClearPolicy(request.needed_vhost().name, request.name("name"), operator))
 
     return handler
 

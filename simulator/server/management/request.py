@@ -78,6 +78,10 @@ class Request:
         """Run an operator's command. Raises ``OperatorError``, which the application answers."""
         self.node.handle(command)
 
+    async def carry_out(self, command: Command) -> None:
+        """Run a command that may take long, and let other clients have their turn. Raises as ``run`` does."""
+        await self.node.carry_out(command)
+
     def name(self, key: str) -> str:
         """Return a name in the path; ``amq.default`` is the default exchange, whose name is empty."""
         name = self.names[key]

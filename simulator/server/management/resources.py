@@ -43,7 +43,7 @@ class Resource:
         path: below ``/api``, with names such as ``:vhost`` that stand for one segment.
         get: returns the JSON value to answer, or a whole response.
         put, delete: return nothing; the answer is 201 or 204.
-        post: returns the body of the answer, or nothing.
+        post: returns the body of the answer, or nothing. A handler that takes long is a coroutine function.
         allow: raises ``ApiError`` for users who may not ask; ``None``: everybody may, without authentication.
         exists: returns whether the object exists. PUT then changes it; GET and DELETE need it.
         offered: returns whether the release has the resource at all.

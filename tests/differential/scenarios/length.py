@@ -133,6 +133,36 @@ SCENARIOS = [
         policy("p", "^q$", overflow="drop-head"), Wait(200), publish("q", "4", "5"), Count("q"), releases=FROM_39,
     ),
     scenario(
+        "quorum, a limit with reject-publish comes later",
+        CONFIRMED, quorum("q"), publish("q", *"1234567"), policy("p", "^q$", max_length=5, overflow="reject-publish"),
+        Wait(300), gets("q", 2), publish("q", "8"), SelectConfirms(channel="b"), publish("q", "9", on="b"), Count("q"),
+        releases=FROM_39,
+    ),
+    scenario(
+        "quorum, reject-publish comes later to a queue with a limit",
+        CONFIRMED, quorum("q", length=5), publish("q", *"12345"),
+        policy("p", "^q$", max_length=3, overflow="reject-publish"), Wait(300), gets("q", 2), publish("q", "6"),
+        Get("q"), publish("q", "7", "8", "9"), Count("q"), releases=FROM_39,
+    ),
+    scenario(
+        "quorum, a limit with reject-publish comes later, and there is room",
+        CONFIRMED, quorum("q"), publish("q", "1", "2"), policy("p", "^q$", max_length=2, overflow="reject-publish"),
+        Wait(300), publish("q", "3"), publish("q", "4"), Count("q"), releases=FROM_39,
+    ),
+    scenario(
+        "quorum, a limit with reject-publish comes after a dead letter",
+        CONFIRMED, quorum("q"), queue("s", dlx="", dlrk="q"), publish("q", *"12345"), publish("s", "6"), rejected("s"),
+        policy("p", "^q$", max_length=4, overflow="reject-publish"), Wait(300), publish("q", "7"),
+        Get("q", no_ack=True),
+        Get("q", no_ack=True), publish("q", "8"), publish("s", "9"), rejected("s"), Count("q"), releases=FROM_39,
+    ),
+    scenario(
+        "quorum, a limit with reject-publish comes while another channel has published",
+        CONFIRMED, SelectConfirms(channel="b"), quorum("q"), publish("q", *"1234567", on="b"),
+        policy("p", "^q$", max_length=5, overflow="reject-publish"), Wait(300), Get("q", no_ack=True),
+        Get("q", no_ack=True), publish("q", "8"), publish("q", "9", on="b"), Count("q"), releases=FROM_39,
+    ),
+    scenario(
         "quorum, reject-publish-dlx is drop-head",
         CONFIRMED, queue("d"), quorum("q", length=1, overflow="reject-publish-dlx", dlx="", dlrk="d"),
         publish("q", "1", "2"),

@@ -1,0 +1,175 @@
+"""Reads off an explained delivery which rules brought the message there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN
+from dlx.delivery_counts import X_DELIVERY_COUNT
+from dlx.message_flow import Hop, MessageFlow, State
+from dlx.recorded_deaths import recorded_deaths
+from dlx.routing import DEFAULT_EXCHANGE, Visit
+from dlx.settings import (
+    AT_LEAST_ONCE,
+    DEAD_LETTER_EXCHANGE,
+    DEAD_LETTER_ROUTING_KEY,
+    DEAD_LETTER_STRATEGY,
+    MAX_LENGTH,
+    MAX_LENGTH_BYTES,
+    MESSAGE_TTL,
+    Setting,
+    Settings,
+)
+from dlx.settings import DELIVERY_LIMIT as DELIVERY_LIMIT_KEY
+from dlx.topology import Binding
+from simulator.replay.graph import Found
+from simulator.replay.states import Row
+
+
+class Shown(NamedTuple):
+    """A rule that a delivery shows, and the queue in which the message died, or was delivered from, by it."""
+
+    rule: str
+    queue: str
+
+
+class PathRules:
+    """Tells the rules on a path. ``unknown``: exchanges whose type is not known."""
+
+    def __init__(self, flow: MessageFlow, unknown: frozenset[str]) -> None:
+        self._flow = flow
+        self._unknown = unknown
+
+    def shown(self, found: Found, row: Row, *, is_publish: bool) -> Iterator[Shown]:
+        """Yield the rules that brought a message along a path; ``is_publish``: the path begins with its publish."""
+        states = (*found.died, found.state)
+        for hop, died, letter in zip(found.hops, found.died, states[1:], strict=True):
+            for rule in self._of_death(hop, died, letter):
+                yield Shown(rule, hop.queue)
+        if len(found.hops) > 1:
+            yield Shown("several_deaths", found.hops[-1].queue)
+        if is_publish:
+            for rule in self._of_extra_keys(states[0], "publish"):
+                yield Shown(rule, states[0].queue)
+        count = row.of_delivery.get(X_DELIVERY_COUNT)
+        if isinstance(count, int) and count > 0:
+            yield Shown("redelivery_counted", found.state.queue)
+
+    def _of_death(self, hop: Hop, died: State, letter: State) -> Iterator[str]:
+        settings = self._flow.settings(hop.queue)
+        yield f"{hop.reason}_in_{settings.queue.type}"
+        yield f"into_{self._flow.topology.queues[hop.to_queue].type}"
+        if hop.reason == EXPIRED:
+            yield from _of_expiry(died, settings)
+        elif hop.reason == MAXLEN:
+            yield from _of_length(settings)
+        elif hop.reason == DELIVERY_LIMIT:
+            yield from _origin("delivery_limit", settings.values.get(DELIVERY_LIMIT_KEY))
+        yield from _of_address(settings)
+        yield from self._of_route(letter)
+        yield from self._of_history(hop, died, letter)
+        if died.message.expiration is not None:
+            yield "expiration_removed"
+        if len(self._flow.hops(died, hop.reason)) > 1:
+            yield "several_copies"
+        if self._flow.cycles(died, hop.reason):
+            yield "cycle_beside_arrival"
+
+    def _of_route(self, letter: State) -> Iterator[str]:
+        visits = self._flow.visits(letter.message)
+        leading = [visit for visit in visits if letter.queue in visit.queues]
+        yield from self._of_extra_keys(letter, "dead_letter")
+        if sum(visit.queues.count(letter.queue) for visit in visits) > 1:
+            yield "one_copy_per_queue"
+        visit: Visit | None = leading[0] if leading else None
+        to = letter.queue
+        while visit is not None:
+            yield from self._of_visit(visit, to)
+            if visit.before is not None:
+                yield "through_alternate" if visit.is_alternate else "through_exchange_binding"
+            to, visit = visit.exchange.name, visit.before
+
+    def _of_visit(self, visit: Visit, to: str) -> Iterator[str]:
+        exchange = visit.exchange
+        if exchange.internal:
+            yield "through_internal"
+        if exchange.name in self._unknown:
+            return
+        yield "through_default" if exchange.name == DEFAULT_EXCHANGE else f"through_{exchange.type}"
+        for binding in visit.bindings:
+            if binding.destination == to:
+                yield from _of_binding(exchange.type, binding)
+
+    def _of_extra_keys(self, state: State, kind: str) -> Iterator[str]:
+        """Yield which of a message's other keys leads it to its queue, if its first one does not."""
+        message = state.message
+        if len(message.routing_keys) < 2:
+            return
+        for visit in self._flow.visits(message):
+            names = (state.queue,) if visit.exchange.name == DEFAULT_EXCHANGE else ()
+            keys = names or tuple(each.routing_key for each in visit.bindings if each.destination == state.queue)
+            if state.queue in visit.queues and message.routing_keys[0] not in keys:
+                for key in set(keys) & set(message.routing_keys):
+                    yield f"bcc_routes_{kind}" if key in message.bcc else f"cc_routes_{kind}"
+
+    def _of_history(self, hop: Hop, died: State, letter: State) -> Iterator[str]:
+        kind = (hop.queue, hop.reason)
+        before = recorded_deaths(died.message, self._flow.release)
+        kinds = [None if death is None else (death.queue, death.reason) for death in before]
+        if not kinds:
+            yield "first_death"
+        elif kind not in kinds:
+            yield "another_death"
+        else:
+            yield "older_entry_counted" if kinds.index(kind) else "counted_again"
+        if hop.to_queue == hop.queue:
+            yield "into_same_queue"
+        if any(queue == hop.to_queue for queue, _ in letter.counts):
+            yield "return_after_rejection"
+
+
+def _of_expiry(died: State, settings: Settings) -> Iterator[str]:
+    own, ttl_ms = died.message.expiration is not None, settings.message_ttl_ms
+    yield "expired_by_queue_ttl" if not own else "expired_by_expiration" if ttl_ms is None else "expired_by_shorter"
+    if ttl_ms == 0:
+        yield "expired_at_once"
+    if not own:
+        yield from _origin("ttl", settings.values.get(MESSAGE_TTL))
+
+
+def _of_length(settings: Settings) -> Iterator[str]:
+    limits = {key: settings.values[key] for key in (MAX_LENGTH, MAX_LENGTH_BYTES) if key in settings.values}
+    if len(limits) == 1:  # of two limits, a trace does not tell which one it was
+        yield "length_in_messages" if MAX_LENGTH in limits else "length_in_bytes"
+        yield from _origin("length", next(iter(limits.values())))
+    yield "overflow_reject_publish_dlx" if settings.dead_letters_refused else "overflow_drop_head"
+
+
+def _of_address(settings: Settings) -> Iterator[str]:
+    yield "keys_kept" if settings.dead_letter_routing_key is None else "keys_replaced"
+    exchange, key = settings.values.get(DEAD_LETTER_EXCHANGE), settings.values.get(DEAD_LETTER_ROUTING_KEY)
+    for name, setting in (("exchange", exchange), ("key", key)):
+        yield from _origin(name, setting)
+    if settings.dead_letter_strategy == AT_LEAST_ONCE:
+        yield from _origin("at_least_once", settings.values.get(DEAD_LETTER_STRATEGY))
+
+
+def _origin(what: str, setting: Setting | None) -> Iterator[str]:
+    """Yield where a setting comes from, and what it has hidden."""
+    if setting is None:
+        return
+    yield f"{what}_by_{setting.origin.kind.replace(' ', '_')}"
+    if setting.hidden:
+        yield "argument_over_policy" if isinstance(setting.value, str) else "smaller_number"
+
+
+def _of_binding(kind: str, binding: Binding) -> Iterator[str]:
+    if kind == "topic":
+        if "*" in binding.routing_key:
+            yield "topic_star"
+        if "#" in binding.routing_key:
+            yield "topic_hash"
+    elif kind == "headers":
+        match = str(binding.arguments.get("x-match", "all"))
+        yield "headers_any" if match.startswith("any") else "headers_all"
