@@ -89,11 +89,12 @@ class Connection:
         connection: its ``id``.
         name: such as ``127.0.0.1:50000 -> 127.0.0.1:5672``.
         settings: what is the same for all clients.
-        authenticate: returns whether a user with that password may log in from the client's address.
+        authenticate: returns whether a user with that password may log in from the client's address; raises
+            ``Fault`` where the server fails at a password that is ``None``, no text.
     """
 
     def __init__(
-        self, connection: Hashable, name: str, settings: ServerSettings, authenticate: Callable[[str, str], bool]
+        self, connection: Hashable, name: str, settings: ServerSettings, authenticate: Callable[[str, str | None], bool]
     ) -> None:
         self.id = connection
         self.name = name
@@ -252,7 +253,7 @@ class Connection:
         if found is None:
             raise Fault(amqp_errors.unreadable_response())
         user, password = found
-        if password is None or not self._authenticate(user, password):
+        if not self._authenticate(user, password):
             self._refuse_login(mechanism)
             return
         self.user, self.mechanism, self.state = user, mechanism, TUNING

@@ -41,8 +41,7 @@ def _amqplain(response: bytes, release: Release) -> tuple[str, str | None] | Non
     if isinstance(password, (str, bytes)):
         both = isinstance(user, Binary) and isinstance(password, Binary)
         return None if both and not release.amqplain_takes_byte_arrays else (_text(user), _text(password))
-    refused = release.amqplain_password_that_is_no_text == "refused" and not isinstance(user, Binary)
-    return (_text(user), None) if refused else None
+    return None if isinstance(user, Binary) else (_text(user), None)
 
 
 def _text(value: str | bytes) -> str:

@@ -83,8 +83,8 @@ def _encode(value: Any, kind: str) -> bytes:
     if kind == "shortstr":
         return short_string(value)
     if kind == "octet":
-        return bytes((value,))
-    return _U64.pack(value) if kind == "longlong" else encode_table(value)
+        return bytes((value & 0xFF,))  # the management API publishes other numbers, too; a server sends their low bits
+    return _U64.pack(value & 0xFFFF_FFFF_FFFF_FFFF) if kind == "longlong" else encode_table(value)
 
 
 def short_string(text: str) -> bytes:

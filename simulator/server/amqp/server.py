@@ -25,6 +25,7 @@ from simulator.server.amqp import connection as protocol
 from simulator.server.amqp.connection import Connection, ServerSettings
 from simulator.server.amqp.contents import Contents
 from simulator.server.amqp.login import is_loopback
+from simulator.server.amqp.protocol_errors import Fault
 from simulator.server.node import Node
 
 COMMANDS_PER_TURN = 250
@@ -273,7 +274,12 @@ class AmqpClient(asyncio.Protocol):
 
     # Small things
 
-    def _authenticate(self, user: str, password: str) -> bool:
+    def _authenticate(self, user: str, password: str | None) -> bool:
+        if password is None:
+            fails = self._settings.release.amqplain_password_that_is_no_text == "drops the connection"
+            if fails and user in self._node.broker.users:  # it looks for the user first
+                raise Fault(amqp_errors.unreadable_response())
+            return False
         local = user not in self._node.loopback_users or is_loopback(self.peer_host)
         return local and self._node.broker.authenticated(user, password)
 

@@ -35,8 +35,8 @@ def amqp_table(value: Any) -> dict[str, Any]:
 def boolean(document: Mapping[str, Any], name: str) -> bool:
     """Return a true or false of a document, false by default; strings will do. Raises ``ApiError``."""
     value = document.get(name, False)
-    if value in (True, False):
-        return bool(value)
+    if isinstance(value, bool):  # and no number
+        return value
     if value in ("true", "false"):
         return bool(value == "true")
     raise bad_request(["not_boolean", value])

@@ -18,7 +18,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 import click
 
 from tests.differential.fuzz.cases import Case, Judged, Outcome, judge
-from tests.differential.fuzz.known import KNOWN
+from tests.differential.fuzz.known import KNOWN, QUEUE_CRASHES
 from tests.differential.fuzz.report import report
 from tests.differential.fuzz.smaller import smaller
 from tests.live import servers
@@ -59,7 +59,8 @@ def summary(counts: Counts, releases: list[str]) -> str:
 
 def known_ones(met: Counter[str]) -> str:
     """A line for each known difference that was met: how often, and why it stays."""
-    return "".join(f"known, {met[known.name]} times: {known.name}. {known.reason}\n" for known in KNOWN)
+    every = (*KNOWN, QUEUE_CRASHES)
+    return "".join(f"known, {met[known.name]} times: {known.name}. {known.reason}\n" for known in every)
 
 
 @click.command(help=(__doc__ or "").split("\n")[0])

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from dlx.releases import release
 from simulator.server import serve
 from tests.differential.differences import same
-from tests.differential.fuzz.known import known_difference
+from tests.differential.fuzz.known import QUEUE_CRASHES, crashes_queues, known_difference
 from tests.differential.fuzz.scripts import scripts
 from tests.differential.operations import Operation, Wait
 from tests.differential.player import Player, Target
@@ -145,4 +145,6 @@ def _judged(case: Case, attempts: int) -> Judged:
                 return Judged(case, Outcome.KNOWN, live, simulated[-1], known=known)
         runs.append(live)
     steady = all(same(run, runs[0]) for run in runs)
+    if steady and crashes_queues(case.script, release(case.release)):
+        return Judged(case, Outcome.KNOWN, live, simulated[0], known=QUEUE_CRASHES.name)
     return Judged(case, Outcome.DIVERGES if steady else Outcome.UNDETERMINED, live, simulated[0])

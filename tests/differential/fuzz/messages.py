@@ -64,7 +64,7 @@ def properties(draw: st.DrawFn, expirations: list[str]) -> dict[str, Any]:
     found = {
         "expiration": draw(sometimes(st.sampled_from(expirations), 15)),
         "priority": draw(sometimes(st.sampled_from([0, 1, 3, 4, 5, 9, 10, 200, 255]), 25)),
-        "delivery_mode": draw(sometimes(st.sampled_from([1, 2, 2, *range(10)]), 25)),
+        "delivery_mode": draw(sometimes(st.sampled_from([1, 2, 2] * 10 + [*range(10)]), 20)),
         "message_id": draw(sometimes(st.just("id"), 10)),
         "content_type": draw(sometimes(st.just("text/plain"), 5)),
         "user_id": draw(sometimes(st.just("guest"), 5)),

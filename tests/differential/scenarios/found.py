@@ -35,10 +35,16 @@ def getting(ackmode: str, encoding: str, count: int) -> Part:
     return Http("POST", ("queues", VHOST, "q", "get"), {"ackmode": ackmode, "encoding": encoding, "count": count})
 
 
+def published(**properties: object) -> list[Part]:
+    """A message published through the management API, looked at there, and taken."""
+    body = {"properties": properties, "routing_key": "q", "payload": "m", "payload_encoding": "string"}
+    publish = Http("POST", ("exchanges", VHOST, "amq.default", "publish"), body)
+    return [publish, getting("ack_requeue_true", "auto", 1), Get("q", no_ack=True)]
+
+
 def offset(value: object) -> Part:
     """A consumer that starts there."""
     return Consume("s", "c", arguments={"x-stream-offset": value})
-
 
 
 SCENARIOS = [
@@ -117,6 +123,17 @@ SCENARIOS = [
     scenario(
         "the management API opens a channel before it looks at the ackmode",
         queue("q"), getting("other", "other", 1), getting("other", "auto", 0), getting("other", "auto", 1),
+        releases=LIVE,
+    ),
+    scenario(
+        "the management API publishes numbers that do not fit",
+        queue("q"), published(priority=-1), published(priority=300), published(timestamp=-1),
+        published(delivery_mode=3), published(delivery_mode=-1), releases=LIVE,
+    ),
+    scenario(
+        "the management API takes no number for a boolean",
+        Http("PUT", ("queues", VHOST, "q"), {"auto_delete": 1, "arguments": {"x-message-ttl": "x"}}),
+        Http("PUT", ("queues", VHOST, "q"), {"durable": 0}), Http("PUT", ("exchanges", VHOST, "x"), {"internal": 1}),
         releases=LIVE,
     ),
 ]  # fmt: skip

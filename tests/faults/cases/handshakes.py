@@ -82,6 +82,7 @@ _login("AMQPLAIN, PASSWORD a byte array", "AMQPLAIN", b"\x05LOGINS\0\0\0\x05gues
 _login("AMQPLAIN, both byte arrays", "AMQPLAIN", b"\x05LOGINx\0\0\0\x05guest\x08PASSWORDx\0\0\0\x05guest")
 _login("AMQPLAIN, LOGIN an integer", "AMQPLAIN", b"\x05LOGINI\0\0\0\x05\x08PASSWORDS\0\0\0\x05guest")
 _login("AMQPLAIN, PASSWORD an integer", "AMQPLAIN", b"\x05LOGINS\0\0\0\x05guest\x08PASSWORDI\0\0\0\x05")
+_login("AMQPLAIN, unknown user, PASSWORD an integer", "AMQPLAIN", b"\x05LOGINS\0\0\0\x06nobody\x08PASSWORDI\0\0\0\x05")
 _login("AMQPLAIN, both integers", "AMQPLAIN", b"\x05LOGINI\0\0\0\x05\x08PASSWORDI\0\0\0\x05")
 _login("AMQPLAIN, LOGIN and PASSWORD void", "AMQPLAIN", b"\x05LOGINV\x08PASSWORDV")
 _login("AMQPLAIN of garbage", "AMQPLAIN", b"\x05LOGINS\0\0")
