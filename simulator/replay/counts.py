@@ -16,7 +16,7 @@ import msgspec
 
 from dlx.delivery_counts import COUNT_HEADERS, X_ACQUIRED_COUNT, X_DELIVERY_COUNT
 from dlx.field_values import plain
-from dlx.message_flow import MessageFlow
+from dlx.message_flow import Hop, MessageFlow
 from dlx.settings import DELIVERY_LIMIT
 from dlx.topology import QUORUM, STREAM
 from simulator.replay.differences import ABSENT
@@ -35,10 +35,15 @@ class DeliveryCounts:
         self._flow = flow
         self._rules = flow.release
 
-    def may_carry(self, queue: str) -> bool:
-        """Tell whether a dead letter of that queue may bring its count of failed deliveries along."""
+    def may_carry(self, hops: tuple[Hop, ...], *, before: bool) -> bool:
+        """Tell whether a message may have a count of failed deliveries with it behind these deaths.
+
+        One of them may have brought it along, or it came with it ``before`` them: the queues in between keep it.
+        """
         carried = self._rules.delivery_count_carried
-        return carried == "from all queues" or (carried == "from quorum queues" and self._is_quorum(queue))
+        if not hops or carried == "never":
+            return before and not hops
+        return before or carried == "from all queues" or any(self._is_quorum(hop.queue) for hop in hops)
 
     def reached(self, row: Row, *, may_carry: bool) -> int:
         """Return the count that the delivery limit reads, as a delivery shows it; 0 before any return.

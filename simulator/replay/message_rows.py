@@ -237,7 +237,7 @@ class Lineage:
 
     def _may_carry(self, source: Source, found: Found) -> bool:
         """Tell whether a dead letter may have brought its delivery count into the queue."""
-        return self._explainer.counts.may_carry(found.hops[-1].queue) if found.hops else source.may_carry
+        return self._explainer.counts.may_carry(found.hops, before=source.may_carry)
 
     def _miscounted(self, row: Row, chosen: _Candidate) -> list[Difference]:
         client = chosen.best.state.message.headers or {}

@@ -73,6 +73,22 @@ def test_a_dead_letter_may_bring_a_count_along(tmp_path: Path, rules: str, first
     assert log.replay(tmp_path, poisoned(2, first=first), rules)[-1]["verdict"] == verdict
 
 
+@pytest.mark.parametrize("rules", ["4.0", "4.1", "4.2", "4.3"])
+@pytest.mark.parametrize("seen", [True, False])
+def test_classic_queues_in_between_keep_the_count(tmp_path: Path, rules: str, seen: bool) -> None:
+    start = {"x-queue-type": "quorum", "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "wait"}
+    wait = {"x-message-ttl": 500, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "work"}
+    definitions = definitions_of(
+        {"start": start, "wait": wait, "work": {"x-queue-type": "quorum", "x-delivery-limit": 0}}
+    )
+    rejected, expired = death("start", "rejected", keys=["start"]), death("wait", "expired", keys=["wait"])
+    log = Log().publish("", "start").deliver("start", "", ["start"])
+    if seen:
+        log.deliver("wait", "", ["wait"], headers=died(rejected))
+    log.deliver("work", "", ["work"], headers=died(expired, rejected) | {"x-delivery-count": 1})
+    assert [row["verdict"] for row in log.replay(tmp_path, definitions, rules)] == ["agree"] * (2 + seen)
+
+
 @pytest.mark.parametrize(("last", "unchecked"), [(3, []), (2, ["delivery-limit"]), (None, ["delivery-limit"])])
 def test_a_death_by_the_limit_needs_a_delivery_that_reached_it(
     tmp_path: Path, last: int | None, unchecked: list[str]

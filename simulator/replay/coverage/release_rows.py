@@ -89,7 +89,7 @@ def _explains(
     for source in sources:
         roots = _roots(other, source)
         for found in other.paths(roots, target, constraints):
-            may_carry = other.counts.may_carry(found.hops[-1].queue) if found.hops else source.may_carry
+            may_carry = other.counts.may_carry(found.hops, before=source.may_carry)
             if not other.counts.differences(row, found.state.message.headers or {}, may_carry=may_carry):
                 return True
         if other.may_have_more(roots, target, constraints):

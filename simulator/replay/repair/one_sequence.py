@@ -14,7 +14,7 @@ from simulator.events import Event
 from simulator.replay.explain import Explainer
 from simulator.replay.graph import Effort
 from simulator.replay.repair import costs
-from simulator.replay.repair.changes import Change, OtherSetting, changed_flow, touched_queues
+from simulator.replay.repair.changes import AT_LEAST, Change, OtherSetting, changed_flow, touched_queues
 from simulator.replay.repair.either_flow import EitherFlow
 from simulator.replay.repair.hypotheses import Hypothesis
 from simulator.replay.repair.other_definitions import pairs_for, singles_for
@@ -62,16 +62,20 @@ class Repairer:
             self._forget()
         self._effort.left = STATES_MAX
         found: dict[Suggestion, None] = {}
+        late: set[int] = set()  # outlived the TTL
         for at, (field, expected, shown) in zip(sequence.bad, sequence.differing, strict=True):
             for part in other_limits(field, expected, shown):
                 found[Suggestion(self._hypothesis(frozenset([part])), frozenset([at]))] = None
+                late |= {at} if part.bound == AT_LEAST else set()
         bad = frozenset(sequence.bad)
         rows = replay_rows(self._observer, seen, bad)
         changed: set[int] = set()  # what the change behind an earlier delivery explains needs no other change
         for at in sorted(bad):
             case = Case(seen, rows, bad, at)
-            if case.explained(self._explainer):
-                continue  # that needs no hypothesis, and so every one would fit
+            if case.explained(self._explainer):  # that needs no hypothesis, and so every one would fit
+                if at in late:  # but it is another message, if it was published again meanwhile
+                    found.update(dict.fromkeys(self._unseen.publishes(case)))
+                continue
             own = [*self._unseen.suggestions(case)]
             if at not in changed:
                 changes = [*self._other_definitions(case, singles_for)]

@@ -139,7 +139,8 @@ class Case:
         if found is None:
             return None
         counts = explainer.counts
-        may_carry = counts.may_carry(found.hops[-1].queue) if found.hops else roots[found.state]
+        before = any(roots.values()) if found.hops else roots[found.state]
+        may_carry = counts.may_carry(found.hops, before=before)
         client = found.state.message.headers or {}
         return None if counts.differences(row, client, may_carry=may_carry) else found
 

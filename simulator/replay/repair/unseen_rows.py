@@ -57,6 +57,10 @@ class UnseenRows:
     def suggestions(self, case: Case) -> Iterator[Suggestion]:
         """Yield what explains the delivery, and with it perhaps others of the sequence."""
         yield from self._deliveries(case)
+        yield from self.publishes(case)
+
+    def publishes(self, case: Case) -> Iterator[Suggestion]:
+        """Yield the publishes behind the delivery that the log may lack."""
         for plain in self._fitting(case, plain_publishes(case.delivered))[:1]:
             yield from self._of_plain(plain, case)
         shown = [each.row.visible.x_death for each in case.before if each.row.visible.x_death is not None]
