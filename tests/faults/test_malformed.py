@@ -73,7 +73,7 @@ ASKED_LATER = {
     f"login: AMQPLAIN, {kinds}"
     for kinds in (
         "LOGIN a byte array", "PASSWORD a byte array", "both byte arrays", "LOGIN an integer", "PASSWORD an integer",
-        "both integers", "LOGIN and PASSWORD void",
+        "both integers", "LOGIN and PASSWORD void", "unknown user, PASSWORD an integer",
     )
 }  # fmt: skip
 

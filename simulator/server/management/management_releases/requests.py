@@ -115,7 +115,7 @@ class Requests:
     published_octets: Literal["as given", "low bits"] = since(
         "4.0", "low bits", before="as given",
         meaning="What a message that is published over HTTP keeps of a priority or delivery mode that is no octet.",
-        evidence="live; mc_amqpl.erl",
+        evidence="live, asked directly; mc_amqpl.erl",
         undecided=("3.13",),
     )
     get_requeues_by: Literal["closing the channel", "basic.nack"] = since(
