@@ -39,6 +39,7 @@ def test_the_example_agrees(capsys, tmp_path):
         "unchecked",
         "lost",
         "may_be_lost",
+        "misrouted",
         "coverage",
     ]
     assert summary["coverage"]["exercised"] == sum(summary["coverage"]["by_rule"].values()) > 60
