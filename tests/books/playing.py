@@ -113,8 +113,12 @@ def virtual_host(server: Server) -> Iterator[str]:
 
 
 def alone(server: Server, vhost: str) -> None:
-    """Raise ``DisturbedError`` if anybody is connected to another virtual host."""
-    others = {each["vhost"] for each in server.api("GET", "connections") if each.get("vhost", vhost) != vhost}
+    """Raise ``DisturbedError`` if anybody is connected to another virtual host.
+
+    A server may go on to list connections that ended with their virtual host.
+    """
+    connected = {each["vhost"] for each in server.api("GET", "connections") if "vhost" in each}
+    others = (connected - {vhost}) & {each["name"] for each in server.api("GET", "vhosts")}
     if others:
         raise DisturbedError(f"connections to {', '.join(sorted(others))}")
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests import real_servers
 from tests.differential.differences import difference, same
+from tests.differential.management import RefusedError
 from tests.differential.operations import Scenario
 from tests.differential.player import Target, play
 from tests.differential.scenarios import load
@@ -26,7 +27,7 @@ def test_the_simulator_answers_as_the_server_does(live_server: LiveServer) -> No
     scenarios = [scenario for scenario in load() if release in scenario.releases]
     server = Target(live_server.amqp_url, live_server.management_url)
     with ThreadPoolExecutor(AT_A_TIME) as pool:
-        played = [pool.submit(play, scenario.operations, server) for scenario in scenarios]
+        played = [pool.submit(_played, scenario, server) for scenario in scenarios]
         with simulated(release) as target:
             simulator = [play(scenario.operations, target) for scenario in scenarios]
         theirs = [future.result() for future in played]
@@ -37,6 +38,14 @@ def test_the_simulator_answers_as_the_server_does(live_server: LiveServer) -> No
     divergences = [text for text in found if text is not None]
     if divergences:
         pytest.fail("\n\n".join([*divergences, f"{len(divergences)} of {len(scenarios)} differ"]), pytrace=False)
+
+
+def _played(scenario: Scenario, server: Target) -> Transcript:
+    """What the server did; nothing, which is played again, where its management API was behind and knew no queue."""
+    try:
+        return play(scenario.operations, server)
+    except RefusedError:
+        return []
 
 
 def _divergence(
