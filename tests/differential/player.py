@@ -94,6 +94,7 @@ class Player:
         self._observer = Observer(target.amqp_url, self.vhost)
         self._contents: dict[str, ops.Operation] = {}  # how to see what a queue that was declared holds
         self._users: set[str] = set()
+        self._connections = 0
         self._began = target.now()
 
     def __enter__(self) -> Player:
@@ -177,13 +178,15 @@ class Player:
             return
         match operation:
             case ops.SelectConfirms():
-                channel.confirming = True
+                channel.confirming = channel.listening = True
             case ops.SelectTransactions():
                 channel.transactional = True
             case ops.Recover():
                 channel.unanswered.clear()
-            case ops.Consume(no_ack=True):
-                channel.automatic.add(answer.values["consumer_tag"])
+            case ops.Consume():
+                channel.listening = True
+                if operation.no_ack:
+                    channel.automatic.add(answer.values["consumer_tag"])
             case ops.Get(no_ack=True) if answer.method == "basic.get-ok":
                 channel.unanswered.discard(answer.values["delivery_tag"])
             case ops.DeclareQueue(passive=False):
@@ -210,6 +213,7 @@ class Player:
     def _send(self, operation: ops.Send) -> None:
         channel = self._session.channel(operation.channel)
         if channel is not None:
+            channel.listening = True
             channel.connection.send(channel.number, operation.method, **self.names.real(operation.values))
 
     def _answer(self, operation: ops.Settlement) -> None:
@@ -318,21 +322,26 @@ class Player:
         one that changes nothing takes one look.
         """
         if self.target.advance is not None:
-            for _ in range(ROUNDS):
-                self._session.exchange(at)
+            self._finish(at)
             return
         quiet_s = max(SLOW_S if self._observer.slow else FAST_S, at_least_s) * self.target.patience
         until = time.monotonic() + SETTLE_S
-        self._session.exchange(at, alone=bool(at))
+        self._session.exchange(at, lambda channel: at in (channel.name, ""))
         self._session.collect(at)
         before, found = None, self._seen_last()
         while time.monotonic() < until and (found != before or self._session.unconfirmed()):
             time.sleep(quiet_s)
             before, found = found, self._look(at)
 
+    def _finish(self, at: str) -> None:
+        """Have the simulator finish; once more where a connection has ended."""
+        for _ in range(1 if self._session.connections == self._connections else ROUNDS):
+            self._session.exchange(at)
+        self._connections = self._session.connections
+
     def _look(self, at: str) -> tuple[Any, ...]:
         """What must not change any more."""
-        self._session.exchange(at)
+        self._session.exchange(at, lambda channel: channel.listening)
         self._session.collect(at)
         self._observer.look()
         return self._seen_last()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -22,6 +23,7 @@ class Channel(msgspec.Struct):
     automatic: set[str] = set()  # consumers that acknowledge by receiving
     transactional: bool = False
     confirming: bool = False
+    listening: bool = False  # whether anything may arrive that is no answer
     published: int = 0
     unconfirmed: set[int] = set()
 
@@ -59,10 +61,10 @@ class _Client:
         self.channels: dict[str, Channel] = {}
         self.numbers: dict[str, int] = {}
 
-    def open_channels(self, first: str) -> dict[int, str]:
-        """Numbers and names of the open channels, ``first`` before the others."""
+    def open_channels(self, first: str, which: Callable[[Channel], bool]) -> dict[int, str]:
+        """Numbers and names of such channels, ``first`` before the others."""
         names = sorted(self.channels, key=lambda name: (name != first, name))
-        return {self.channels[name].number: name for name in names}
+        return {self.channels[name].number: name for name in names if which(self.channels[name])}
 
     def name(self, number: int) -> str | None:
         return next((name for name, given in self.numbers.items() if given == number), None)
@@ -188,18 +190,20 @@ class Session:
                 for incoming in inbox.pop(number):
                     self._note(incoming, client.name(number) or name)
 
-    def exchange(self, at: str, *, alone: bool = False) -> None:
-        """A request and its answer on every open channel, or ``at`` alone: what was sent there before has arrived."""
-        asked = []
-        for name, client in self._in_order(_connection(at)):
-            channels = client.open_channels(at)
-            asked.append((name, client, {n: here for n, here in channels.items() if not alone or here == at}))
+    def exchange(self, at: str, which: Callable[[Channel], bool] = lambda channel: True) -> None:
+        """A request and its answer on every such open channel, ``at`` first: what was sent before has arrived."""
+        asked = [(name, client, client.open_channels(at, which)) for name, client in self._in_order(_connection(at))]
         for _, client, channels in asked:
             client.connection.send_all((number, "channel.flow", {"active": True}) for number in channels)
         for name, client, channels in asked:
             for number, answer in client.connection.answers(list(channels), "channel.flow-ok").items():
                 if answer.is_close and self._clients.get(name) is client:
                     self.see(answer, channels[number])
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._clients)
 
     def unconfirmed(self) -> bool:
         """Whether a publish still waits for its confirm."""
