@@ -50,10 +50,9 @@ def forged_publishes(delivered: Seen, shown: Sequence[str], release: Release) ->
     if seen.x_death not in shown:
         yield from _sent_on(delivered, entries[:FORGED_DEATHS_MAX], shown)
     yield _publish(delivered, seen.exchange, seen.routing_keys, seen.expiration, seen.x_death, True)
-    for newest in range(min(FORGED_DEATHS_MAX, len(entries) - 1)):
-        rest = entries[newest + 1 :]
-        for forged in (rest, rest[::-1]):
-            yield _at(delivered, entries[newest], _encode(forged).decode(), True)
+    for latest, before in islice(_undone(entries, release), FORGED_DEATHS_MAX):
+        for forged in (before, before[::-1]):
+            yield _at(delivered, latest, _encode(forged).decode(), True)
 
 
 def _sent_on(delivered: Seen, latest: Sequence[dict[str, Any]], shown: Sequence[str]) -> Iterator[Seen]:
@@ -69,6 +68,15 @@ def _entries(x_death: str | None) -> list[dict[str, Any]]:
     """Return the entries from which an address can be read."""
     decoded = [] if x_death is None else msgspec.json.decode(x_death)
     return [entry for entry in decoded if stops(_encode([entry]).decode())] if isinstance(decoded, list) else []
+
+
+def _undone(entries: list[dict[str, Any]], release: Release) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """Yield each death, the latest first, and the entries that it found."""
+    reverses = release.death_order == "reversed on every death"
+    while len(entries) > 1:
+        latest, *entries = entries
+        entries = entries[::-1] if reverses else entries
+        yield latest, entries
 
 
 def _first_death(seen: Signature) -> tuple[Any, ...]:

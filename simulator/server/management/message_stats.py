@@ -13,6 +13,7 @@ from simulator.broker import Channel, Counters, VirtualHost
 _TAKEN = ("ack", "deliver", "deliver_get", "deliver_no_ack", "get", "get_empty", "get_no_ack", "redeliver")
 _DELIVERED = ("deliver", "deliver_no_ack", "get", "get_no_ack")
 _PUBLISHED = ("confirm", "drop_unroutable", "publish", "return_unroutable")
+_NOTHING = Counters()  # of the thousands of queues that a server may have, most are idle
 
 
 def with_rates(numbers: dict[str, int]) -> dict[str, Any]:
@@ -54,7 +55,7 @@ def channel_stats(channel: Channel) -> dict[str, Any]:
 
 def overall_stats(vhosts: list[VirtualHost]) -> dict[str, Any]:
     """Return ``message_stats`` of several virtual hosts together."""
-    queues = [queue.counters for vhost in vhosts for queue in vhost.queues.values()]
+    queues = [queue.counters for vhost in vhosts for queue in vhost.queues.values() if queue.counters != _NOTHING]
     exchanges = [counters for vhost in vhosts for counters in vhost.exchange_counters.values()]
     numbers = dict.fromkeys(_TAKEN + _PUBLISHED, 0)
     for counters in queues:

@@ -106,11 +106,12 @@ def _queue_totals(vhosts: list[VirtualHost]) -> dict[str, Any]:
     queues = [queue for vhost in vhosts for queue in vhost.queues.values()]
     if not queues:
         return {}
+    not_empty = [queue for queue in queues if queue.messages]
     return with_rates(
         {
-            "messages": sum(queue.messages for queue in queues),
-            "messages_ready": sum(queue.messages_ready for queue in queues),
-            "messages_unacknowledged": sum(queue.unacked for queue in queues),
+            "messages": sum(queue.messages for queue in not_empty),
+            "messages_ready": sum(queue.messages_ready for queue in not_empty),
+            "messages_unacknowledged": sum(queue.unacked for queue in not_empty),
         }
     )
 
