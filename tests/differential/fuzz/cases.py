@@ -13,7 +13,8 @@ from enum import Enum
 from itertools import pairwise
 from typing import NamedTuple
 
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import HealthCheck, Phase, assume, given, seed, settings
+from hypothesis.strategies import DrawFn, SearchStrategy, composite, integers
 
 from dlx.releases import release
 from simulator.server import serve
@@ -77,14 +78,21 @@ def script_of(number: int, name: str) -> Script:
     """The script of a seed for the release of that name."""
     found: list[Script] = []
 
-    @settings(max_examples=2, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(max_examples=1, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @seed(number)
-    @given(scripts(release(name)))
+    @given(_at_random(scripts(release(name))))
     def keep(script: Script) -> None:
-        found.append(script)  # the first is the simplest there is, the second is drawn at random
+        found.append(script)
 
     keep()
-    return found[-1]
+    return found[0]
+
+
+@composite
+def _at_random(draw: DrawFn, strategy: SearchStrategy[Script]) -> Script:
+    """Not the simplest one, which Hypothesis tries first."""
+    assume(draw(integers(0, 99)))
+    return draw(strategy)
 
 
 def play_live(script: Script, target: Target) -> tuple[Transcript, list[float]]:
