@@ -10,8 +10,8 @@ from tests.differential.fuzz.cases import Case, Outcome, judge
 from tests.differential.fuzz.report import report
 from tests.live.servers import LiveServer
 
-SEED, CASES = 1, 60
-WORKERS = 8  # servers mostly wait
+SEED, CASES = 1, 125
+WORKERS = 16  # servers mostly wait
 UNDETERMINED_MOST = CASES // 20
 
 

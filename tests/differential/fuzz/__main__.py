@@ -68,7 +68,7 @@ def known_ones(met: Counter[str]) -> str:
 @click.option("--seed", default=1, show_default=True, help="The seed of the first case; the next has the next.")
 @click.option("--cases", default=40, show_default=True, help="Cases for each server.")
 @click.option("--minutes", default=600.0, show_default=True, help="Begin no other case after so many minutes.")
-@click.option("--workers", default=6, show_default=True, help="Cases at a time on each server.")
+@click.option("--workers", default=12, show_default=True, help="Cases at a time on each server.")
 @click.option("--broker", "given", multiple=True, help="AMQP_URL or 'AMQP_URL|MANAGEMENT_URL' of a server; repeatable.")
 @click.option("--shrink/--no-shrink", default=True, show_default=True, help="Make diverging scripts smaller.")
 def main(
