@@ -59,11 +59,19 @@ class Refusal(Exception):
     @property
     def text(self) -> str:
         """The reply text: the code's name, a dash and the explanation, cut to the 255 bytes of a short string."""
-        if not self.explanation:
-            return NAMES[self.code]
-        whole = f"{NAMES[self.code]} - {self.explanation}"
-        data = whole.encode(self.encoding, errors="surrogateescape")
-        return whole if len(data) <= _LONGEST else data[: _LONGEST - 3].decode(self.encoding, "surrogateescape") + "..."
+        data = self._whole.encode(self.encoding, errors="surrogateescape")
+        if len(data) <= _LONGEST:
+            return self._whole
+        return data[: _LONGEST - 3].decode(self.encoding, "surrogateescape") + "..."
+
+    @property
+    def uncut(self) -> str:
+        """The whole of a ``text`` that had to be cut, which is told to whoever asks by HTTP; empty for any other."""
+        return "" if self.text == self._whole else self._whole
+
+    @property
+    def _whole(self) -> str:
+        return f"{NAMES[self.code]} - {self.explanation}" if self.explanation else NAMES[self.code]
 
     @property
     def ends_connection(self) -> bool:

@@ -36,7 +36,7 @@ def refuse(node: NodeState, command: Any, refusal: amqp_errors.Refusal) -> None:
         node.out.append(ConnectionClosed(connection, refusal.code, refusal.text, method, number))
         connections.close_connection(node, commands.CloseConnection(connection))
     else:
-        node.out.append(ChannelClosed(channel.id, refusal.code, refusal.text, method))
+        node.out.append(ChannelClosed(channel.id, refusal.code, refusal.text, method, refusal.uncut))
         connections.lose_channel(node, channel)
 
 

@@ -147,13 +147,14 @@ class Refused(Reply):
 class ChannelClosed(Reply):
     """``channel.close`` from the broker. ``method`` is the offending one, such as ``queue.declare``.
 
-    The broker has already forgotten the channel.
+    The broker has already forgotten the channel. ``uncut`` is the whole text where ``text`` had to be cut.
     """
 
     channel: ChannelId
     code: int
     text: str
     method: str = ""
+    uncut: str = ""
 
 
 class ConnectionClosed(Reply):

@@ -67,8 +67,8 @@ def _declare(request: Request) -> None:
     kind = document.get("type", "direct")
     if not isinstance(kind, str):
         raise Crash
+    auto_delete, durable, internal = (boolean(document, key) for key in ("auto_delete", "durable", "internal"))
     arguments = amqp_table(document.get("arguments", {}))
-    durable, auto_delete, internal = (boolean(document, key) for key in ("durable", "auto_delete", "internal"))
     request.check_node(document)
     declare(
         request,

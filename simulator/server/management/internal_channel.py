@@ -20,16 +20,17 @@ class InternalConnectionId:
 class RefusedByBroker(Exception):
     """The broker refused a command, and closed the channel or (``hard``) the connection."""
 
-    def __init__(self, code: int, text: str, *, hard: bool) -> None:
+    def __init__(self, code: int, text: str, *, hard: bool, uncut: str = "") -> None:
         super().__init__(text)
         self.code = code
         self.text = text
         self.hard = hard
+        self.uncut = uncut or text
 
     @property
     def explanation(self) -> str:
-        """The text without the name of the code in front."""
-        return self.text.partition(" - ")[2] or self.text
+        """The whole text without the name of the code in front."""
+        return self.uncut.partition(" - ")[2] or self.uncut
 
 
 class InternalChannel:
@@ -49,8 +50,10 @@ class InternalChannel:
         """Return the broker's answers to a command on this channel. Raises ``RefusedByBroker``."""
         replies = [reply for reply in self.node.handle(command) if isinstance(reply, Reply)]
         for reply in replies:
-            if isinstance(reply, ChannelClosed | ConnectionClosed):
-                raise RefusedByBroker(reply.code, reply.text, hard=isinstance(reply, ConnectionClosed))
+            if isinstance(reply, ChannelClosed):
+                raise RefusedByBroker(reply.code, reply.text, hard=False, uncut=reply.uncut)
+            if isinstance(reply, ConnectionClosed):
+                raise RefusedByBroker(reply.code, reply.text, hard=True)
         return replies
 
     def close(self) -> None:

@@ -72,8 +72,8 @@ def _declare(request: Request) -> None:
     request.needed_vhost()
     _check_name(request)
     document = request.json()
+    auto_delete, durable = boolean(document, "auto_delete"), boolean(document, "durable")
     arguments = amqp_table(document.get("arguments", {}))
-    durable, auto_delete = boolean(document, "durable"), boolean(document, "auto_delete")
     request.check_node(document)
     declare(
         request,

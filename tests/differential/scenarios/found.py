@@ -26,6 +26,7 @@ from tests.vectors.amqp import Field
 FROM_39 = since("3.9")
 CONFIRMED = SelectConfirms(channel="p")
 BYTES = b"\x00\xff"
+LONG = 201 * "x"
 NOT_UTF8 = Field("S", BYTES)
 STREAMING = tuple(release for release in LIVE if release != "3.8")
 
@@ -135,5 +136,20 @@ SCENARIOS = [
         Http("PUT", ("queues", VHOST, "q"), {"auto_delete": 1, "arguments": {"x-message-ttl": "x"}}),
         Http("PUT", ("queues", VHOST, "q"), {"durable": 0}), Http("PUT", ("exchanges", VHOST, "x"), {"internal": 1}),
         releases=LIVE,
+    ),
+    scenario(
+        "the management API looks at booleans before arguments",
+        [
+            Http("PUT", (kind, VHOST, "w"), {"arguments": {"x-dead-letter-exchange": None}} | booleans)
+            for kind in ("queues", "exchanges")
+            for booleans in ({"auto_delete": {"a": 1}}, {"durable": 7}, {"auto_delete": 8, "durable": 7})
+        ],
+        Http("PUT", ("exchanges", VHOST, "w"), {"arguments": 5, "internal": 7}), releases=LIVE,
+    ),
+    scenario(
+        "the management API cuts no text",
+        exchange(LONG, "topic"), queue(LONG), Http("PUT", ("exchanges", VHOST, LONG), {"type": "topic"}),
+        Http("PUT", ("exchanges", VHOST, LONG), {"type": "direct", "durable": True}),
+        Http("PUT", ("queues", VHOST, LONG), {"durable": False}), releases=LIVE,
     ),
 ]  # fmt: skip
