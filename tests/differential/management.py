@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
-
 TIMEOUT_S = 120  # a busy server takes its time to delete a virtual host
 
 
