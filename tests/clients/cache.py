@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dlx-clients"
-DEBIAN_SUITES = ("bookworm", "trixie")
+DEBIAN_SUITES = ("bookworm", "trixie", "forky")
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 DOWNLOAD_SECONDS = 600
 PIP, QUIET = ("-m", "pip"), ("--quiet", "--no-input", "--disable-pip-version-check")
