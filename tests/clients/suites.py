@@ -14,6 +14,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tests.clients import cache, results
 from tests.clients.broker import Broker
@@ -59,6 +60,7 @@ class Run:
             "AMQP_URL": self.broker.url, "URL": self.broker.url, "AMQP_PORT": port,
             "RABBITMQ_HOST": host, "RABBITMQ_5672_TCP": port, "RABBITMQ_5671_TCP": "1",
             "DLX_MANAGEMENT_URL": self.broker.management, "DLX_CLIENTS_URL": self.broker.url,
+            "DLX_MANAGEMENT_PORT": str(urlsplit(self.broker.management).port),
             "DLX_CLIENTS_RELEASE": self.broker.server.release,
         }  # fmt: skip
 
@@ -187,11 +189,19 @@ GO_PACKAGES = (
     "golang-github-rabbitmq-amqp091-go-dev/forky", "golang-uber-goleak-dev/forky",
     "golang-1.24-go/trixie", "golang-1.24-src/trixie",
 )  # fmt: skip
+_GO = "usr/share/gocode/src/github.com/rabbitmq/amqp091-go"
+_GO_PORT = 'os.Getenv("DLX_MANAGEMENT_PORT")'
+GO_EDITS = (
+    (f"{_GO}/recovery_test.go", '"net/url"', '"net/url"\n\t"os"'),
+    (f"{_GO}/recovery_test.go", '"15672"', _GO_PORT),
+    (f"{_GO}/internal/utils/http.go", '"net/http"', '"net/http"\n\t"os"'),
+    (f"{_GO}/internal/utils/http.go", "localhost:15672/", f'localhost:" + {_GO_PORT} + "/'),
+)
 
 
 def go(run: Run) -> list[Outcome]:
-    tree = cache.debian_packages("go", GO_PACKAGES)
-    package = tree / "usr/share/gocode/src/github.com/rabbitmq/amqp091-go"
+    tree = cache.debian_packages("go", GO_PACKAGES, GO_EDITS)
+    package = tree / _GO
     tool = tree / "usr/lib/go-1.24/bin/go"
     env = {
         "GOROOT": str(tree / "usr/lib/go-1.24"), "GOPATH": str(tree / "usr/share/gocode"), "GO111MODULE": "off",
