@@ -3,6 +3,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
+# Or every process that the tests start compiles the project, and pytest all tests, anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -59,11 +61,11 @@ format: install  ## mend what ruff can mend
 
 .PHONY: test-fast
 test-fast: install  ## no server, no Spark; a minute or so
-	$(PYTEST) -n auto --dist loadfile -m 'not slow and not spark and $(HERE)'
+	$(PYTEST) -n auto --dist worksteal -m 'not slow and not spark and $(HERE)'
 
 .PHONY: test-slow
 test-slow: install  ## no server, no Spark, but more than a second or two each
-	$(PYTEST) -n auto --dist loadfile -m 'slow and not spark and $(HERE)'
+	$(PYTEST) -n auto --dist worksteal -m 'slow and not spark and $(HERE)'
 
 .PHONY: test-spark
 test-spark: install java  ## on a local Spark
@@ -79,8 +81,9 @@ test-notebooks: install java  ## run every notebook from top to bottom
 	  --output-dir out/notebooks $(NOTEBOOKS),@echo 'no notebooks')
 
 .PHONY: test-live
-test-live: install java  ## against real servers, started and stopped here
-	tests/systems/zaqar/server run tests/live/broker run $(PYTEST) -m live
+test-live: install java  ## against real servers, started and stopped here; those of RabbitMQ side by side
+	tests/live/broker each $(PYTEST) -m live --ignore tests/systems
+	tests/systems/zaqar/server run $(PYTEST) -m live tests/systems
 
 .PHONY: test-container
 test-container: install  ## the harness on a RabbitMQ in a container, whose image is made here (RELEASE=4.3)

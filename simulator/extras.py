@@ -10,7 +10,18 @@ _SERVER = ("pika", "prometheus_client", "starlette", "uvicorn")
 
 EXTRAS: dict[str, tuple[str, ...]] = {
     "capture": ("pika", "prometheus_client", "pyarrow"),
-    "replay": ("pika", "prometheus_client", "pyarrow", "pyspark", "py4j", "numpy", "pandas", "plotly"),
+    "replay": (
+        "pika",
+        "prometheus_client",
+        "pyarrow",
+        "pyspark",
+        "py4j",
+        "duckdb",
+        "sqlglot",
+        "numpy",
+        "pandas",
+        "plotly",
+    ),
     "server": _SERVER,
     "activemq": ("defusedxml",),
     "testing": (*_SERVER, "defusedxml", "pytest", "hypothesis", "pamqp", "testcontainers"),

@@ -20,6 +20,8 @@ settings.load_profile("dlx")
 # A Spark session inside a test: on loopback, and its workers on this very Python instead of PATH's python3.
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+# It does so little that optimizing it costs more than it saves.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -26,7 +26,7 @@ from simulator.json_values import plain
 TRACE_EXCHANGE = "amq.rabbitmq.trace"
 _PREFETCH = 1_000
 _ACK_EVERY = 250
-_POLL_SECONDS = 0.25
+_POLL_SECONDS = 0.1
 _EXPECTED = {str: "a string", int: "an integer", list: "a list", dict: "an object"}
 
 

@@ -6,12 +6,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-Show = Callable[[str, int], None]
-"""Shows the current task and its rows so far."""
+
+class Show(Protocol):
+    """Shows the current task and its rows so far; where it is known of how many, as a bar."""
+
+    def __call__(self, what: str, rows: int, of: int | None = None, /) -> None: ...
 
 
 @contextmanager
@@ -21,12 +25,15 @@ def progress(what: str) -> Iterator[Show]:
         yield _silent
         return
     # A file name may contain brackets, which rich would read as markup.
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    text = TextColumn("{task.description}", markup=False)
+    with Progress(
+        SpinnerColumn(), text, BarColumn(), TimeElapsedColumn(), console=Console(stderr=True), transient=True
+    ) as bar:
         task = bar.add_task(what, total=None)
 
-        def show(what: str, rows: int) -> None:
-            bar.update(task, description=f"{what}: {rows:,} rows")
+        def show(what: str, rows: int, of: int | None = None) -> None:
+            share = f" of {of:,} ({100 * rows // of} %)" if of else ""
+            bar.update(task, description=f"{what}: {rows:,} rows{share}", completed=rows, total=of or None)
 
         yield show
 
@@ -51,5 +58,5 @@ def countdown(what: str, seconds: float) -> Iterator[Callable[[int], None]]:
         yield show
 
 
-def _silent(what: str, rows: int) -> None:
+def _silent(what: str, rows: int, of: int | None = None) -> None:
     """Show nothing."""

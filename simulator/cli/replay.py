@@ -20,13 +20,19 @@ from simulator.cli.spark_job import run_on_spark
 from simulator.replay.assumptions import TOLERANCE_MS, Assumptions
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
     from simulator.replay.coverage.totals import Coverage
-    from simulator.replay.run import Result
+    from simulator.replay.run import Engine, Result
     from simulator.replay.summary import Finding
+    from simulator.replay.tables import Table as Rows
 
 EXIT_FINDINGS = 1
 STYLES = {"good": "bold green", "open": "bold yellow", "bad": "bold red"}
 SHORT = 90
+MASTER = "local[*]"
+LOCAL_ROWS_MAX = 2_000_000
+"""Rows that are replayed in this process unless the user says otherwise: of more, Spark is faster."""
 
 
 @click.command(epilog=example("dlx replay trace.log.gz --definitions definitions.json --release 4.3 --out out"))
@@ -68,7 +74,14 @@ SHORT = 90
     help="The log has every publish since the queues were empty, with its whole payload: a queue that was full was"
     " full of messages in the log.",
 )
-@click.option("--master", default="local[*]", show_default=True, metavar="URL", help="Spark master to run on.")
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "local", "spark"]),
+    default="auto",
+    show_default=True,
+    help=f"Replay in this process, or on Spark. auto: on Spark above {LOCAL_ROWS_MAX:,} rows, or with --master.",
+)
+@click.option("--master", metavar="URL", help=f"Spark master to run on. [default: {MASTER}]")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -90,7 +103,8 @@ def replay(
     counters_path: Path | None,
     tolerance_ms: float,
     complete: bool,
-    master: str,
+    engine: str,
+    master: str | None,
     out: Path | None,
     require_deaths: bool,
     explain: bool,
@@ -105,8 +119,12 @@ def replay(
     if the broker counted dead letters that nothing in the log explains. What it could not
     check, it names; that is no reason to exit with 1.
     """
+    if engine == "local" and master is not None:
+        raise click.UsageError("--master names a Spark master, and --engine local does without Spark")
+    if engine == "auto" and master is not None:
+        engine = "spark"
     assumptions = Assumptions(tolerance_ms, complete)
-    result = _replayed(logs, definitions_path, rules, counters_path, assumptions, master, out)
+    result = _replayed(logs, definitions_path, rules, counters_path, assumptions, engine, master or MASTER, out)
     if as_json:
         click.echo(result.as_json().decode())
     else:
@@ -124,6 +142,7 @@ def _replayed(
     rules: str,
     counters_path: Path | None,
     assumptions: Assumptions,
+    engine: str,
     master: str,
     out: Path | None,
 ) -> Result:
@@ -131,6 +150,7 @@ def _replayed(
     from simulator.capture.counters import read_counters
     from simulator.definitions import DefinitionsError, read_definitions
     from simulator.replay.definitions import version_note
+    from simulator.replay.local_engine import local_engine
     from simulator.replay.run import prepare, run_replay, workplace
     from simulator.replay.summary import MatchesNothingError
 
@@ -146,27 +166,35 @@ def _replayed(
             prepared = prepare(logs, work, show)
             for line in prepared.rejected:
                 click.echo(f"broken: {line}", err=True)
-            show("starting Spark for", prepared.rows)
-            return run_on_spark(
-                master,
-                "dlx replay",
-                lambda spark: run_replay(
-                    spark,
+
+            def job(engine: Engine[Rows]) -> Result:
+                return run_replay(
+                    engine,
                     prepared,
                     definitions,
                     work,
                     rules=rules,
                     assumptions=assumptions,
                     out=out,
-                    master=master,
                     progress=show,
                     counters=counters,
-                ),
-            )
+                )
+
+            if engine == "spark" or (engine == "auto" and prepared.rows > LOCAL_ROWS_MAX):
+                show("starting Spark for", prepared.rows)
+                return run_on_spark(master, "dlx replay", lambda spark: job(_spark_engine(spark, master)))
+            with local_engine(work) as here:
+                return job(here)
     except MatchesNothingError as error:
         raise DataError(str(error)) from error
     except (CaptureError, DefinitionsError) as error:
         raise DataError(str(error)) from error
+
+
+def _spark_engine(spark: SparkSession, master: str) -> Engine[DataFrame]:
+    from simulator.replay.spark_engine import SparkEngine
+
+    return SparkEngine(spark, master)
 
 
 def _show(result: Result, rules: str, *, explain: bool, coverage: bool) -> None:

@@ -1,8 +1,9 @@
 """Replay of captured logs: what RabbitMQ delivered against what the rules predict.
 
-``replay`` takes and gives a Spark DataFrame, ``replay_table`` does the same in
-this process for logs that fit into memory. ``simulator.replay.run`` is the whole
-way from log files to results on disk. Names are loaded on first use, so that the
+``replay`` takes and gives a Spark DataFrame; ``replay_files`` does the same in this process
+with a table of a ``Database``, in bounded memory, and ``replay_table`` with batches in memory.
+``summarize`` and the like take the result of either of the first two. ``simulator.replay.run``
+is the whole way from log files to results on disk. Names are loaded on first use, so that the
 workers, which need only the kernel, do not import Spark's client side.
 """
 
@@ -15,7 +16,7 @@ from simulator.extras import importing
 
 if TYPE_CHECKING:
     from simulator.replay.assumptions import Assumptions
-    from simulator.replay.local import repair_table, replay_table
+    from simulator.replay.local import repair_table, replay_files, replay_table
     from simulator.replay.plan import replay, scan, ship
     from simulator.replay.spark_sessions import spark_session
     from simulator.replay.summary import (
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         summarize,
         unchecked_findings,
     )
+    from simulator.replay.tables import Database
     from simulator.replay.unchecked import Unchecked
     from simulator.replay.verdicts import VERDICTS, Difference, Verdict
 else:
@@ -37,7 +39,7 @@ else:
         __name__,
         {
             "simulator.replay.assumptions": ("Assumptions",),
-            "simulator.replay.local": ("repair_table", "replay_table"),
+            "simulator.replay.local": ("repair_table", "replay_files", "replay_table"),
             "simulator.replay.plan": ("replay", "scan", "ship"),
             "simulator.replay.spark_sessions": ("spark_session",),
             "simulator.replay.summary": (
@@ -52,6 +54,7 @@ else:
                 "summarize",
                 "unchecked_findings",
             ),
+            "simulator.replay.tables": ("Database",),
             "simulator.replay.unchecked": ("Unchecked",),
             "simulator.replay.verdicts": ("VERDICTS", "Difference", "Verdict"),
         },
@@ -61,6 +64,7 @@ else:
 __all__ = [
     "VERDICTS",
     "Assumptions",
+    "Database",
     "Difference",
     "Finding",
     "LostMessages",
@@ -74,6 +78,7 @@ __all__ = [
     "lost_messages",
     "repair_table",
     "replay",
+    "replay_files",
     "replay_table",
     "scan",
     "ship",

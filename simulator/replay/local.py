@@ -1,14 +1,16 @@
-"""Replays without Spark, in this process: for logs that fit into memory, and for tests.
+"""Replays without Spark, in this process: batches in memory, or Parquet files with bounded memory.
 
-The kernel is the same, and so are the columns; only the sorting is done here.
+The kernel is the same, and so are the columns; only the sorting is done here, or by DuckDB.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from dlx.deaths import MAXLEN
 from dlx.releases import DEFAULT, release
@@ -18,13 +20,27 @@ from simulator.replay.arrivals import ARRIVALS, PUBLISHES, SIZE, ArrivalsCounter
 from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
 from simulator.replay.definitions import exporting_release, topologies
 from simulator.replay.kernel import Kernel
+from simulator.replay.kernel_input import ORDER, kernel_rows, publishes, rows_with_verdicts
 from simulator.replay.lengths import NO_ARRIVALS, Arrivals
+from simulator.replay.repair.chosen_messages import chosen_messages
 from simulator.replay.repair.repairing import Repairing
+from simulator.replay.repair.sequences import Gathered
 from simulator.replay.repair.told import Repairs
-from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE, write_content, write_lineage, write_signatures
+from simulator.replay.row_codec import (
+    CONTENT,
+    LINEAGE,
+    SIGNATURE,
+    read_message,
+    write_content,
+    write_lineage,
+    write_signatures,
+)
 from simulator.replay.schema import INPUT, OUTPUT
+from simulator.replay.tables import LocalTable, select
 
-_ORDER = [(name, "ascending") for name in (LINEAGE, "time_us", "file", "line")]
+REPLAYED = pa.schema([field for field in OUTPUT if field.name != LINEAGE] + [("message", pa.string())])
+"""The columns of ``replay_files``: ``OUTPUT``, with messages instead of lineages."""
+_ORDER = [(name, "ascending") for name in ORDER]
 
 
 def replay_table(
@@ -57,6 +73,52 @@ def repair_table(
     return repairing.repaired(repairing.gather(replayed.to_batches()))
 
 
+def replay_files(
+    captured: LocalTable,
+    definitions: Definitions,
+    rules: str = DEFAULT,
+    assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
+    *,
+    verdicts: Path,
+    replayed: Callable[[int], object] = int,
+) -> LocalTable:
+    """Replay a capture of any size into the Parquet file ``verdicts``, as ``plan.replay`` does on Spark.
+
+    ``replayed`` is told how many rows are done.
+    """
+    hosts, judge = topologies(definitions), release(rules)
+    published = publishes(captured, hosts, judge)
+    arrivals = NO_ARRIVALS if published is None else _counted(published.batches(), ArrivalsCounter(hosts, judge))
+    kernel = Kernel(hosts, judge, exporting_release(definitions), assumptions, arrivals)
+    ordered = select(
+        f"SELECT {', '.join(INPUT.names)} FROM {{rows}} ORDER BY {', '.join(ORDER)}", rows=kernel_rows(captured)
+    )
+    done = 0
+    with pq.ParquetWriter(verdicts, REPLAYED) as writer:
+        for batch in kernel.replay(batch.cast(INPUT) for batch in ordered.batches()):
+            writer.write_batch(_with_message(batch))
+            done += batch.num_rows
+            replayed(done)
+    return captured.database.parquet([verdicts])
+
+
+def repair_files(captured: LocalTable, replayed: LocalTable, definitions: Definitions, rules: str) -> Repairs:
+    """Return what may be behind the deliveries that are not as predicted, as ``repair_plan.repair`` does on Spark."""
+    chosen, passed_over = chosen_messages(replayed)
+    rows = rows_with_verdicts(captured, replayed, chosen)
+    ordered = select(f"SELECT * FROM {{rows}} ORDER BY {', '.join(ORDER)}", rows=rows)
+    repairing = Repairing(definitions, rules)
+    found = repairing.gather(ordered.batches())
+    return repairing.repaired(Gathered(found.sequences, found.left_out + passed_over))
+
+
+def _with_message(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the batch with its messages instead of its lineages."""
+    vhosts = batch.column("vhost").to_pylist()
+    messages = map(read_message, batch.column(LINEAGE).to_pylist(), vhosts)
+    return batch.drop_columns([LINEAGE]).append_column("message", pa.array(messages, pa.string()))
+
+
 def arranged_table(captured: Iterable[pa.RecordBatch]) -> pa.Table:
     """Return what the kernel takes, as ``plan.arranged`` does: the rows of a message together and in order."""
     arranged = [_arranged(batch) for batch in captured if batch.num_rows]
@@ -79,7 +141,11 @@ def _arrivals(batches: list[pa.RecordBatch], counter: ArrivalsCounter) -> Arriva
     """Return what can have come into queues with a length limit, if any message was dropped for that."""
     if not any(pc.any(pc.match_substring(batch.column("x_death"), MAXLEN)).as_py() for batch in batches):
         return NO_ARRIVALS
-    counted = [counter.count(_publishes(batch)) for batch in batches]
+    return _counted(map(_publishes, batches), counter)
+
+
+def _counted(published: Iterable[pa.RecordBatch], counter: ArrivalsCounter) -> Arrivals:
+    counted = [counter.count(batch.cast(PUBLISHES)) for batch in published]
     return collected(pa.Table.from_batches(counted, schema=ARRIVALS))
 
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from simulator.events import Event
 from simulator.replay.summary import hops
+from simulator.replay.tables import Table, rows
 
 Place = tuple[str, str]
 """A queue, by virtual host and name."""
@@ -42,16 +41,23 @@ class LogCounts(msgspec.Struct, frozen=True, kw_only=True):
     vhosts: frozenset[str] = frozenset()
 
 
-def log_counts(replayed: DataFrame, captured: DataFrame) -> LogCounts:
-    """Count with Spark; ``captured`` are the rows of which ``replayed`` is the replay."""
-    publishes = captured.where(F.col("event") == Event.PUBLISHED)
-    routed = publishes.select("vhost", "expiration", F.explode("routed_queues").alias("queue"))
-    by_queue = routed.groupBy("vhost", "queue").agg(_count(), F.count("expiration").alias("expiring"))
-    by_verdict = replayed.groupBy("vhost", "queue", "event", "verdict").agg(_count())
-    by_death = (
-        hops(replayed).groupBy("vhost", "queue", "reason", "to_queue").agg(_count(), _count_if("first_copy", "deaths"))
+_BY_QUEUE = f"""
+    SELECT vhost, queue, count(*) AS count, count(expiration) AS expiring
+    FROM (
+        SELECT vhost, expiration, explode(routed_queues) AS queue
+        FROM {{captured}} WHERE event = '{Event.PUBLISHED.value}'
     )
-    return _added_up(*(each.toArrow().to_pylist() for each in (by_queue, by_verdict, by_death)))
+    GROUP BY 1, 2"""
+_BY_VERDICT = "SELECT vhost, queue, event, verdict, count(*) AS count FROM {replayed} GROUP BY 1, 2, 3, 4"
+_BY_DEATH = """
+    SELECT vhost, queue, reason, to_queue, count(*) AS count, count_if(first_copy) AS deaths
+    FROM {hops} GROUP BY 1, 2, 3, 4"""
+
+
+def log_counts(replayed: Table, captured: Table) -> LogCounts:
+    """Count; ``captured`` are the rows of which ``replayed`` is the replay."""
+    by_queue, by_verdict = rows(_BY_QUEUE, captured=captured), rows(_BY_VERDICT, replayed=replayed)
+    return _added_up(by_queue, by_verdict, rows(_BY_DEATH, hops=hops(replayed)))
 
 
 def log_counts_of_tables(replayed: pa.Table, captured: Iterable[pa.RecordBatch]) -> LogCounts:
@@ -113,11 +119,3 @@ def _added_up(
         ambiguous=sum(row["count"] for row in deliveries if row["verdict"] == "ambiguous"),
         vhosts=frozenset(row["vhost"] for row in by_verdict),
     )
-
-
-def _count() -> Any:
-    return F.count(F.lit(1)).alias("count")
-
-
-def _count_if(column: str, name: str) -> Any:
-    return F.count_if(column).alias(name)

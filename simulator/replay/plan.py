@@ -19,24 +19,14 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import dlx
 import simulator
-from dlx.deaths import MAXLEN
 from dlx.releases import DEFAULT, release
 from simulator.definitions import Definitions
-from simulator.events import Event
-from simulator.replay.arrivals import ARRIVALS, SIZE, collected, limits_bytes, may_matter, names_looked_at
+from simulator.replay.arrivals import ARRIVALS, collected
 from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
 from simulator.replay.definitions import topologies
+from simulator.replay.kernel_input import ORDER, kernel_rows, publishes
 from simulator.replay.lengths import NO_ARRIVALS, Arrivals
-from simulator.replay.row_codec import (
-    CONTENT,
-    LINEAGE,
-    SIGNATURE,
-    content_column,
-    lineage_column,
-    message_column,
-    signature_column,
-    write_content,
-)
+from simulator.replay.row_codec import LINEAGE, MESSAGE_SQL
 from simulator.replay.schema import OUTPUT
 from simulator.replay.spark_step import ArrivalsStep, ReplayStep
 
@@ -59,23 +49,15 @@ def replay(
     arrivals = _arrivals(captured, definitions, rules)
     step = ReplayStep(definitions, release(rules).name, assumptions, arrivals)
     replayed = arranged(captured).mapInArrow(step, from_arrow_schema(OUTPUT))
-    return replayed.withColumn("message", message_column()).drop(LINEAGE)
+    return replayed.withColumn("message", F.expr(MESSAGE_SQL)).drop(LINEAGE)
 
 
 def _arrivals(captured: DataFrame, definitions: Definitions, rules: str) -> Arrivals:
     """Return what can have come into queues with a length limit, if any message was dropped for that."""
-    hosts = topologies(definitions)
-    dropped = F.col("x_death").contains(MAXLEN)
-    if not may_matter(hosts, release(rules)) or captured.where(dropped).limit(1).count() == 0:
+    published = publishes(captured, topologies(definitions), release(rules))
+    if published is None:
         return NO_ARRIVALS
-    has_size = limits_bytes(hosts, release(rules)) and "payload" in captured.columns
-    publishes = captured.where(F.col("event") == Event.PUBLISHED).select(
-        signature_column().alias(SIGNATURE),
-        (content_column() if names_looked_at(hosts) else F.lit(write_content("{}", "{}"))).alias(CONTENT),
-        "time_us",
-        (F.octet_length("payload") if has_size else F.lit(0)).cast("long").alias(SIZE),
-    )
-    counted = publishes.mapInArrow(ArrivalsStep(definitions, rules), from_arrow_schema(ARRIVALS))
+    counted = published.mapInArrow(ArrivalsStep(definitions, rules), from_arrow_schema(ARRIVALS))
     numbers = ("at_once", "later", "bytes_at_once", "bytes_later")
     summed = counted.groupBy("vhost", "queue", "second").agg(*(F.sum(name).alias(name) for name in numbers))
     return collected(summed.toArrow())
@@ -83,16 +65,7 @@ def _arrivals(captured: DataFrame, definitions: Definitions, rules: str) -> Arri
 
 def arranged(captured: DataFrame) -> DataFrame:
     """Return the columns of ``schema.INPUT``, the rows of a message together and in order."""
-    chosen = captured.select(
-        lineage_column().alias(LINEAGE),
-        "time_us",
-        "file",
-        "line",
-        signature_column().alias(SIGNATURE),
-        content_column().alias(CONTENT),
-        "x_death_times",
-    )
-    return chosen.repartition(LINEAGE).sortWithinPartitions(LINEAGE, "time_us", "file", "line")
+    return kernel_rows(captured).repartition(LINEAGE).sortWithinPartitions(*ORDER)
 
 
 def ship(spark: SparkSession) -> None:

@@ -8,8 +8,8 @@
   JSON escapes line breaks, so no line holds one.
 - The *content* is what no rule changes, on two lines: properties and user headers as JSON.
 
-Spark writes them in the JVM and ``replay.local`` in Python. Their JSON may differ in how
-it escapes a character; what is read back is the same.
+Spark and DuckDB write them by the SQL below, ``replay_table`` in Python. Their JSON may differ
+in how it escapes a character; what is read back is the same.
 """
 
 from __future__ import annotations
@@ -22,12 +22,18 @@ import msgspec
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import Column
 
 LINEAGE = "lineage"
 SIGNATURE = "signature"
 CONTENT = "content"
 """The columns that hold them."""
+LINEAGE_SQL = "concat(vhost, '\\n', message)"
+SIGNATURE_SQL = """concat_ws('\\n', event, to_json(array(vhost, queue, exchange, expiration)), to_json(routing_keys),
+    broker_headers, coalesce(x_death, ''), coalesce(to_json(array_sort(routed_queues)), ''))"""
+CONTENT_SQL = "concat_ws('\\n', properties, headers)"
+"""What the captured columns make them, in Spark's SQL."""
+MESSAGE_SQL = f"substring({LINEAGE}, length(vhost) + 2)"
+"""The message's identity again, of rows with a lineage and their ``vhost``, in Spark's SQL."""
 
 _encode = msgspec.json.Encoder().encode
 _names = msgspec.json.Decoder(tuple[str, str | None, str, str | None]).decode
@@ -88,16 +94,6 @@ def _written(
     return f"{event}\n{names}\n{_encode(routing_keys).decode()}\n{broker_headers}\n{x_death or ''}\n{routed}"
 
 
-def signature_column() -> Column:
-    """Return the Spark column that holds the signature of each captured row."""
-    from pyspark.sql import functions as F
-
-    names = F.to_json(F.array("vhost", "queue", "exchange", "expiration"))
-    x_death = F.coalesce("x_death", F.lit(""))
-    routed = F.coalesce(F.to_json(F.array_sort("routed_queues")), F.lit(""))
-    return F.concat_ws("\n", "event", names, F.to_json("routing_keys"), "broker_headers", x_death, routed)
-
-
 def without_expirations(signature: str) -> tuple[str, str | None, tuple[str, ...]]:
     """Return the signature without the milliseconds of its expirations, those of the message, and those of its deaths.
 
@@ -132,30 +128,14 @@ def looked_at(content: str, names: frozenset[str]) -> dict[str, Any]:
     return {name: headers[name] for name in names if name in headers}
 
 
-def content_column() -> Column:
-    """Return the Spark column that holds the content of each captured row."""
-    from pyspark.sql import functions as F
-
-    return F.concat_ws("\n", "properties", "headers")
-
-
 def write_lineage(vhost: str, message: str) -> str:
     """Write whose row it is."""
     return f"{vhost}\n{message}"
 
 
-def lineage_column() -> Column:
-    """Return the Spark column that holds the lineage of each captured row."""
-    from pyspark.sql import functions as F
-
-    return F.concat("vhost", F.lit("\n"), "message")
-
-
-def message_column() -> Column:
-    """Return the Spark column that holds the message's identity again, of rows with a lineage and their ``vhost``."""
-    from pyspark.sql import functions as F
-
-    return F.expr(f"substring({LINEAGE}, length(vhost) + 2)")
+def read_message(lineage: str, vhost: str) -> str:
+    """Read the identity of the message whose row it is."""
+    return lineage[len(vhost) + 1 :]
 
 
 def _columns(batch: pa.RecordBatch, *names: str) -> list[list[Any]]:

@@ -8,10 +8,10 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
 
 from dlx.releases import release
 from simulator.capture import CaptureError, FileReport, convert, read_capture
@@ -24,10 +24,7 @@ from simulator.replay.balance_texts import as_json
 from simulator.replay.coverage.totals import Coverage, coverage
 from simulator.replay.definitions import topologies
 from simulator.replay.log_counts import log_counts
-from simulator.replay.plan import replay, scan, ship
-from simulator.replay.repair.repair_plan import repair
 from simulator.replay.repair.told import NO_REPAIRS, Repairs
-from simulator.replay.spark_sessions import is_local
 from simulator.replay.summary import (
     Finding,
     LostMessages,
@@ -39,14 +36,16 @@ from simulator.replay.summary import (
     summarize,
     unchecked_findings,
 )
+from simulator.replay.tables import Table
 
-Progress = Callable[[str, int], None]
+Progress = Callable[[str, int, int | None], None]
+"""Is told what is done now, how many rows are done or at hand, and of how many, where that is known."""
 SHOWN = 20
 """Rejected records that are named one by one."""
 REJECTED = "rejected.jsonl"
 
 
-def _silent(what: str, rows: int) -> None:
+def _silent(what: str, rows: int, of: int | None) -> None:
     """Show nothing."""
 
 
@@ -119,7 +118,7 @@ def prepare(logs: Sequence[Path], work: Path, progress: Progress = _silent) -> P
     paths = [os.fspath(capture.resolve()) for capture in captures]
     rejected: tuple[str, ...] = ()
     if others:
-        report = convert(others, work / "captured.parquet", progress=progress)
+        report = convert(others, work / "captured.parquet", progress=lambda log, rows: progress(log, rows, None))
         for file in report.files:
             if file.broken and not file.rows:
                 raise CaptureError(file.file, f"all of its {file.broken} records are broken; leave it out")
@@ -132,8 +131,28 @@ def prepare(logs: Sequence[Path], work: Path, progress: Progress = _silent) -> P
     return Prepared(captures=tuple(paths), files=tuple(files), rejected=rejected)
 
 
+class Engine(Protocol[Table]):
+    """What replays: ``local_engine.LocalEngine`` or ``spark_engine.SparkEngine``."""
+
+    def read(self, captures: Sequence[str]) -> Table: ...
+
+    def replay(
+        self,
+        captured: Table,
+        definitions: Definitions,
+        rules: str,
+        assumptions: Assumptions,
+        folder: Path,
+        done: Callable[[float], object],
+    ) -> Table: ...
+
+    def repair(self, captured: Table, replayed: Table, definitions: Definitions, rules: str) -> Repairs: ...
+
+    def write(self, table: Table, folder: Path) -> None: ...
+
+
 def run_replay(
-    spark: SparkSession,
+    engine: Engine[Table],
     prepared: Prepared,
     definitions: Definitions,
     work: Path,
@@ -141,7 +160,6 @@ def run_replay(
     rules: str,
     assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
     out: Path | None = None,
-    master: str = "local[*]",
     progress: Progress = _silent,
     counters: CounterReadings | None = None,
 ) -> Result:
@@ -152,18 +170,23 @@ def run_replay(
     ``work`` is a folder from ``workplace(out)``. Raises ``MatchesNothingError`` for
     definitions that fit nothing of the log, and ``UnknownReleaseError``.
     """
-    if not is_local(master):
-        ship(spark)
-    progress("replaying", prepared.rows)
-    verdicts = str(work / "verdicts.parquet")
-    replay(scan(spark, list(prepared.captures)), definitions, rules, assumptions).write.parquet(verdicts)
-    replayed = spark.read.parquet(verdicts)
+
+    def done(share: float) -> None:
+        progress("replaying", round(share * prepared.rows), prepared.rows)
+
+    done(0)
+    captured = engine.read(prepared.captures)
+    replayed = engine.replay(captured, definitions, rules, assumptions, work / "verdicts.parquet", done)
+    progress("adding up", prepared.rows, None)
     summary = summarize(replayed, definitions, prepared.broken, assumptions)
     found = tuple(() if summary.explained else findings(replayed))
-    captured = spark.read.parquet(*prepared.captures)
     books = None
     if counters is not None:
         books = balance(counters, log_counts(replayed, captured), topologies(definitions), release(rules))
+    repairs = NO_REPAIRS
+    if not summary.explained:
+        progress("looking for what is behind them", summary.differ + summary.unexplained, None)
+        repairs = engine.repair(captured, replayed, definitions, rules)
     result = Result(
         summary=summary,
         coverage=coverage(replayed, definitions, rules),
@@ -174,11 +197,11 @@ def run_replay(
         rejected=prepared.rejected,
         out=out,
         balance=books,
-        repairs=_repairs(captured, replayed, definitions, rules, summary, progress),
+        repairs=repairs,
     )
     if out is not None:
-        progress("writing the report", summary.deliveries)
-        hops(replayed).write.parquet(str(work / "hops.parquet"))
+        progress("writing the report", summary.deliveries, None)
+        engine.write(hops(replayed), work / "hops.parquet")
         (work / "summary.json").write_bytes(result.as_json())
         from simulator.replay.report import write_report  # plotly is only needed here
 
@@ -192,26 +215,11 @@ def run_replay(
             captured,
             assumptions,
             books,
-            result.repairs,
+            repairs,
             result.coverage,
         )
         _publish(work, out)
     return result
-
-
-def _repairs(
-    captured: DataFrame,
-    replayed: DataFrame,
-    definitions: Definitions,
-    rules: str,
-    summary: Summary,
-    progress: Progress,
-) -> Repairs:
-    """Return what may be behind deliveries that are not as predicted."""
-    if summary.explained:
-        return NO_REPAIRS
-    progress("looking for what is behind them", summary.differ + summary.unexplained)
-    return repair(captured, replayed, definitions, rules)
 
 
 @contextmanager
@@ -240,7 +248,10 @@ def _checked(capture: Path) -> FileReport:
     """Return the capture, once it is found readable. Raises ``CaptureError``."""
     for _ in read_capture(capture):
         break
-    return FileReport(file=capture.name, rows=pq.read_metadata(capture).num_rows, broken=0)
+    rows = pq.read_metadata(capture).num_rows
+    if not rows:
+        raise CaptureError(capture.name, "no row in it")
+    return FileReport(file=capture.name, rows=rows, broken=0)
 
 
 def _described(line: str) -> str:

@@ -7,16 +7,76 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from simulator.definitions import Definitions
 from simulator.events import Event
 from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
+from simulator.replay.tables import Table, rows, select
 from simulator.replay.unchecked import MEANINGS, What
 from simulator.replay.verdicts import VERDICTS
 
 FINDINGS_MAX = 20
+_PARTS = """
+    SELECT event, vhost, queue, verdict, array_distinct(transform(unchecked, one -> one.what)) AS unchecked,
+        count(*) AS rows, sum(CAST(first AS BIGINT)) AS messages, sum(new_deaths) AS deaths,
+        count_if(last AND size(dead_ends) > 0) AS ended, max(time_us) AS until_us
+    FROM {replayed}
+    GROUP BY 1, 2, 3, 4, 5"""
+_IS_OVER = "ending.certain AND time_us + ending.after_ms * 1000 < %d"
+_LOST = f"""
+    SELECT count_if(lost) AS lost, count_if(NOT lost AND may_be_lost) AS may_be_lost
+    FROM (
+        SELECT size(filter(dead_ends, ending -> {_IS_OVER})) > 0 AS lost,
+            size(filter(dead_ends, ending -> NOT ending.certain)) > 0 AS may_be_lost
+        FROM {{replayed}}
+        WHERE last
+    )"""
+_LOST_MESSAGES = f"""
+    SELECT vhost, queue, why, lost, may_be_lost, first.file, first.line
+    FROM (
+        SELECT vhost, ending.queue, ending.why, count_if(is_over) AS lost, count_if(NOT is_over) AS may_be_lost,
+            min(struct(time_us, file, line)) AS first
+        FROM (
+            SELECT *, {_IS_OVER} AS is_over
+            FROM (SELECT vhost, file, line, time_us, explode(dead_ends) AS ending FROM {{replayed}} WHERE last)
+        )
+        WHERE is_over OR NOT ending.certain
+        GROUP BY 1, 2, 3
+    )
+    ORDER BY lost DESC, may_be_lost DESC, vhost, queue, why
+    LIMIT %d"""
+_FINDINGS = """
+    SELECT verdict, coalesce(why, difference.field) AS what, difference.behaviours AS behaviours, count(*) AS count,
+        count(DISTINCT queue) AS queues,
+        min_by(
+            struct(queue, message, file, line, difference.expected AS expected, difference.seen AS seen),
+            struct(time_us, file, line)
+        ) AS example
+    FROM (
+        SELECT *, explode(CASE WHEN size(differences) > 0 THEN differences ELSE array(NULL) END) AS difference
+        FROM {replayed}
+        WHERE verdict IN ('differ', 'unexplained')
+    )
+    GROUP BY 1, 2, 3
+    ORDER BY count DESC, verdict, what, behaviours
+    LIMIT %d"""
+_UNCHECKED = """
+    SELECT what, name, why, count, first.file, first.line
+    FROM (
+        SELECT one.what, one.name, one.why, count(*) AS count, min(struct(time_us, file, line)) AS first
+        FROM (SELECT file, line, time_us, explode(unchecked) AS one FROM {replayed})
+        GROUP BY 1, 2, 3
+    )
+    ORDER BY count DESC, what, name, why
+    LIMIT %d"""
+_HOPS = """
+    SELECT message, vhost, time_us, verdict, step, step > 0 OR new_deaths = new_hops AS first_copy, hop.*
+    FROM (
+        SELECT *, place - size(hops) + new_hops AS step
+        FROM {replayed} LATERAL VIEW posexplode(hops) AS place, hop
+        WHERE new_hops > 0
+    )
+    WHERE step >= 0"""
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,7 +182,7 @@ class MatchesNothingError(ValueError):
 
 
 def summarize(
-    replayed: DataFrame,
+    replayed: Table,
     definitions: Definitions,
     broken_lines: int = 0,
     assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
@@ -132,19 +192,7 @@ def summarize(
     Raises:
         MatchesNothingError: the definitions are those of other virtual hosts or queues.
     """
-    parts = (
-        replayed.withColumn("unchecked", F.array_distinct(F.col("unchecked.what")))
-        .groupBy("event", "vhost", "queue", "verdict", "unchecked")
-        .agg(
-            F.count(F.lit(1)).alias("rows"),
-            F.sum(F.col("first").cast("long")).alias("messages"),
-            F.sum("new_deaths").alias("deaths"),
-            F.count_if(F.col("last") & (F.size("dead_ends") > 0)).alias("ended"),
-            F.max("time_us").alias("until_us"),
-        )
-        .toArrow()
-        .to_pylist()
-    )
+    parts = rows(_PARTS, replayed=replayed)
     _check_match(parts, definitions)
     verdicts: Counter[str] = Counter()
     unchecked: Counter[What] = Counter()
@@ -173,46 +221,21 @@ def _tolerance_us(assumptions: Assumptions) -> int:
     return round(assumptions.tolerance_ms * 1000)
 
 
-def _lost(replayed: DataFrame, until_us: int) -> tuple[int, int]:
+def _lost(replayed: Table, until_us: int) -> tuple[int, int]:
     """Return how many messages are lost by then, and how many others may be."""
-    ended = replayed.where("last").select(
-        F.exists("dead_ends", lambda end: _is_over(end, until_us)).alias("lost"),
-        F.exists("dead_ends", lambda end: ~end["certain"]).alias("may_be_lost"),
-    )
-    others = ~F.col("lost") & F.col("may_be_lost")
-    counts = ended.agg(F.count_if("lost").alias("lost"), F.count_if(others).alias("may_be_lost"))
-    (row,) = counts.toArrow().to_pylist()
+    (row,) = rows(_LOST % until_us, replayed=replayed)
     return row["lost"], row["may_be_lost"]
 
 
-def _is_over(end: Column, until_us: int) -> Column:
-    return end["certain"] & (F.col("time_us") + end["after_ms"] * 1000 < until_us)
-
-
 def lost_messages(
-    replayed: DataFrame, assumptions: Assumptions = DEFAULT_ASSUMPTIONS, most: int = FINDINGS_MAX
+    replayed: Table, assumptions: Assumptions = DEFAULT_ASSUMPTIONS, most: int = FINDINGS_MAX
 ) -> list[LostMessages]:
     """Return where messages are lost, or may be, by queue and rule, the most frequent first."""
-    (ends,) = replayed.agg(F.max("time_us").alias("until_us")).toArrow().to_pylist()
+    (ends,) = rows("SELECT max(time_us) AS until_us FROM {replayed}", replayed=replayed)
     if ends["until_us"] is None:
         return []
-    is_over = _is_over(F.col("end"), ends["until_us"] - _tolerance_us(assumptions))
-    grouped = (
-        replayed.where("last")
-        .select("vhost", "file", "line", "time_us", F.explode("dead_ends").alias("end"))
-        .withColumn("over", is_over)
-        .where("over or not end.certain")
-        .groupBy("vhost", "end.queue", "end.why")
-        .agg(
-            F.count_if("over").alias("lost"),
-            F.count_if(~F.col("over")).alias("may_be_lost"),
-            F.min(F.struct("time_us", "file", "line")).alias("first"),
-        )
-        .orderBy(F.desc("lost"), F.desc("may_be_lost"), "vhost", "queue", "why")
-        .limit(most)
-        .select("vhost", "queue", "why", "lost", "may_be_lost", "first.file", "first.line")
-    )
-    return [LostMessages(**row) for row in grouped.toArrow().to_pylist()]
+    until_us = ends["until_us"] - _tolerance_us(assumptions)
+    return [LostMessages(**row) for row in rows(_LOST_MESSAGES % (until_us, most), replayed=replayed)]
 
 
 def _check_match(parts: list[dict[str, Any]], definitions: Definitions) -> None:
@@ -238,39 +261,14 @@ def _names(names: Iterable[str]) -> str:
     return shown + (f" and {len(ordered) - 3} more" if len(ordered) > 3 else "")
 
 
-def findings(replayed: DataFrame, most: int = FINDINGS_MAX) -> list[Finding]:
+def findings(replayed: Table, most: int = FINDINGS_MAX) -> list[Finding]:
     """Return what differs or is unexplained, by field and cause, the most frequent first."""
-    bad = replayed.where(F.col("verdict").isin("differ", "unexplained"))
-    one = F.explode_outer("differences").alias("difference")
-    grouped = (
-        bad.select("verdict", "queue", "why", "message", "file", "line", "time_us", one)
-        .withColumn("what", F.coalesce("why", "difference.field"))
-        .groupBy("verdict", "what", F.col("difference.behaviours").alias("behaviours"))
-        .agg(
-            F.count(F.lit(1)).alias("count"),
-            F.count_distinct("queue").alias("queues"),
-            F.min_by(
-                F.struct("queue", "message", "file", "line", "difference.expected", "difference.seen"),
-                F.struct("time_us", "file", "line"),
-            ).alias("example"),
-        )
-        .orderBy(F.desc("count"), "verdict", "what", "behaviours")
-        .limit(most)
-    )
-    return [_finding(row) for row in grouped.toArrow().to_pylist()]
+    return [_finding(row) for row in rows(_FINDINGS % most, replayed=replayed)]
 
 
-def unchecked_findings(replayed: DataFrame, most: int = FINDINGS_MAX) -> list[UncheckedFinding]:
+def unchecked_findings(replayed: Table, most: int = FINDINGS_MAX) -> list[UncheckedFinding]:
     """Return what was not checked, by queue and setting, the most frequent first."""
-    grouped = (
-        replayed.select("file", "line", "time_us", F.explode("unchecked").alias("one"))
-        .groupBy("one.what", "one.name", "one.why")
-        .agg(F.count(F.lit(1)).alias("count"), F.min(F.struct("time_us", "file", "line")).alias("first"))
-        .orderBy(F.desc("count"), "what", "name", "why")
-        .limit(most)
-        .select("what", "name", "why", "count", "first.file", "first.line")
-    )
-    return [UncheckedFinding(**row) for row in grouped.toArrow().to_pylist()]
+    return [UncheckedFinding(**row) for row in rows(_UNCHECKED % most, replayed=replayed)]
 
 
 def _finding(row: dict[str, Any]) -> Finding:
@@ -290,17 +288,11 @@ def _finding(row: dict[str, Any]) -> Finding:
     )
 
 
-def hops(replayed: DataFrame) -> DataFrame:
+def hops(replayed: Table) -> Table:
     """Return the dead letters that were reconstructed, one row for each copy.
 
     A death that put copies into several queues has a row for each; ``first_copy`` is true
     in one of them. The message died between ``earliest_us`` and ``latest_us`` (null where
     nothing is known); ``time_us`` is the time of the delivery that showed the death.
     """
-    new = F.expr("slice(hops, -new_hops, new_hops)")
-    first_copy = (F.col("step") > 0) | (F.col("new_deaths") == F.col("new_hops"))
-    return (
-        replayed.where(F.col("new_hops") > 0)
-        .select("*", F.posexplode(new).alias("step", "hop"))
-        .select("message", "vhost", "time_us", "verdict", "step", first_copy.alias("first_copy"), "hop.*")
-    )
+    return select(_HOPS, replayed=replayed)

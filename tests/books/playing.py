@@ -31,7 +31,7 @@ from simulator.replay.log_counts import log_counts_of_tables
 from simulator.testing.brokers.servers import Server
 from tests.books.workloads import EXPIRATION_MS, SETTLE_MS, QueuePlan, Step, Workload
 
-QUIET_SECONDS = 0.6
+QUIET_SECONDS = 0.6  # of a real server, which may be late with what it traces
 CAPTURE_SECONDS = 120
 HOUR_MS = 3_600_000
 PROMETHEUS = "http/prometheus"
@@ -43,10 +43,17 @@ class DisturbedError(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """A server to play on; ``pass_time`` lets so many milliseconds pass on its clock."""
+    """A server to play on.
+
+    Attributes:
+        server: it.
+        pass_time: lets so many milliseconds pass on its clock.
+        quiet_s: when it has traced nothing for so long, nothing more comes.
+    """
 
     server: Server
     pass_time: Callable[[int], None] = lambda milliseconds: time.sleep(milliseconds / 1_000)
+    quiet_s: float = QUIET_SECONDS
 
     @property
     def metrics_url(self) -> str | None:
@@ -146,7 +153,7 @@ def _captured(target: Target, vhost: str, out: Path) -> Iterator[None]:
             report = capture(
                 target.server.vhost_url(vhost), out, vhost=vhost, management_url=target.server.management_url,
                 metrics_urls=[str(target.metrics_url)], on_ready=ready.set,
-                until=Until(stop=lambda: stop.is_set() and quiet[0] > QUIET_SECONDS, seconds=CAPTURE_SECONDS),
+                until=Until(stop=lambda: stop.is_set() and quiet[0] >= target.quiet_s, seconds=CAPTURE_SECONDS),
                 on_idle=lambda seconds: quiet.__setitem__(0, seconds),
             )  # fmt: skip
             assert report.counters, report

@@ -19,4 +19,4 @@ def simulated(release: str) -> Iterator[tuple[Target, Server]]:
         def pass_time(milliseconds: int) -> None:
             server.clock.advance(milliseconds=milliseconds)
 
-        yield Target(ask(f"{server.amqp_url}|{server.management_url}"), pass_time), server
+        yield Target(ask(f"{server.amqp_url}|{server.management_url}"), pass_time, quiet_s=0), server

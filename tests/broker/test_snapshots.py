@@ -13,7 +13,7 @@ from zlib import crc32
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlx.deaths import DeathPoint
@@ -69,6 +69,7 @@ def went_on(broker: Broker, now_ms: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", RELEASES)
+@settings(max_examples=30)  # on each release
 @given(seed=st.integers(0, 2**16), cuts=st.sets(st.integers(0, 79), max_size=5))
 def test_it_goes_on_as_the_original_whenever_it_was_made(name: str, seed: int, cuts: set[int]) -> None:
     players, original, now_us = Players(seed), Broker(name, watch=Event), START_US

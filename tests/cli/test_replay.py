@@ -8,6 +8,7 @@ import json
 import pytest
 
 from simulator.capture import convert
+from simulator.capture.parquet import write_capture
 from simulator.cli.main import main
 from tests.replay.logs import EXAMPLES, Log, example_records, write_log
 
@@ -22,7 +23,6 @@ def run(capsys, *args):
     return code, captured.out, captured.err
 
 
-@pytest.mark.spark
 def test_the_example_agrees(capsys, tmp_path):
     code, out, _ = run(capsys, LOG, "--definitions", DEFINITIONS, "--json", "--out", tmp_path / "out")
     assert code == 0
@@ -49,7 +49,6 @@ def test_the_example_agrees(capsys, tmp_path):
     assert made == {"verdicts.parquet", "hops.parquet", "summary.json", "report.html"}
 
 
-@pytest.mark.spark
 def test_what_the_log_did_not_exercise_is_listed(capsys, tmp_path):
     code, out, _ = run(capsys, LOG, "--definitions", DEFINITIONS, "--coverage", "--out", tmp_path / "out")
     assert code == 0
@@ -65,7 +64,6 @@ def test_what_the_log_did_not_exercise_is_listed(capsys, tmp_path):
     assert "into_stream" in page
 
 
-@pytest.mark.spark
 def test_another_release_differs_and_says_why(capsys):
     code, out, err = run(capsys, LOG, "--definitions", DEFINITIONS, "--release", "3.10")
     assert code == 1
@@ -74,7 +72,6 @@ def test_another_release_differs_and_says_why(capsys):
     assert "[death_order]" in out
 
 
-@pytest.mark.spark
 def test_one_of_two_logs_is_broken(capsys, tmp_path):
     records = example_records("4.3")
     good = write_log(tmp_path / "good.log", records[:2000])
@@ -97,7 +94,6 @@ def test_one_of_two_logs_is_broken(capsys, tmp_path):
     assert "lost" in stderr
 
 
-@pytest.mark.spark
 def test_a_capture_in_parquet_is_read_as_it_is(capsys, tmp_path):
     convert([LOG], tmp_path / "captured.parquet")
     code, out, _ = run(capsys, tmp_path / "captured.parquet", "--definitions", DEFINITIONS, "--json")
@@ -105,7 +101,6 @@ def test_a_capture_in_parquet_is_read_as_it_is(capsys, tmp_path):
     assert json.loads(out)["differ"] == 0
 
 
-@pytest.mark.spark
 def test_definitions_of_another_virtual_host(capsys, tmp_path):
     document = json.loads(DEFINITIONS.read_text(encoding="utf-8"))
     other = tmp_path / "other.json"
@@ -115,7 +110,6 @@ def test_definitions_of_another_virtual_host(capsys, tmp_path):
     assert "other.json: has virtual host 'elsewhere', the log has 'dlx-workload'" in err
 
 
-@pytest.mark.spark
 def test_definitions_that_match_nothing(capsys, tmp_path):
     document = {"original_vhost_name": "dlx-workload", "queues": [{"name": "other", "arguments": {}}]}
     unrelated = tmp_path / "unrelated.json"
@@ -199,3 +193,11 @@ def test_nothing_is_left_behind_by_bad_data(capsys, tmp_path):
     out = tmp_path / "out"
     run(capsys, _log(tmp_path, b"not JSON\n"), "--definitions", DEFINITIONS, "--out", out)
     assert list(out.iterdir()) == []
+
+
+def test_a_capture_without_rows_is_refused(capsys, tmp_path):
+    with write_capture(tmp_path / "empty.parquet"):
+        pass
+    code, _, err = run(capsys, tmp_path / "empty.parquet", "--definitions", DEFINITIONS)
+    assert code == 65
+    assert "empty.parquet: no row in it" in err

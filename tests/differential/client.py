@@ -11,6 +11,7 @@ import socket
 import struct
 import time
 from collections import defaultdict
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -105,6 +106,12 @@ class Connection:
         """Send a method without waiting; nothing if the connection is gone."""
         self._send_frame(_METHOD, channel, wire.encode_method(method, values))
 
+    def send_all(self, methods: Iterable[tuple[int, str, dict[str, Any]]]) -> None:
+        """Send methods, each with its channel and its fields, in one piece."""
+        frames = [_frame(_METHOD, at, wire.encode_method(name, values)) for at, name, values in methods]
+        if frames:
+            self._send_bytes(b"".join(frames))
+
     def publish(self, channel: int, properties: dict[str, Any], body: bytes, **values: Any) -> None:
         """``basic.publish`` with its content."""
         header = struct.pack(">HHQ", 60, 0, len(body)) + wire.encode_properties(properties)
@@ -150,9 +157,20 @@ class Connection:
 
         Raises ``ServerSilentError``.
         """
+        return next(iter(self.answers([channel], *wanted).values()))
+
+    def answers(self, channels: Sequence[int], *wanted: str) -> dict[int, Incoming]:
+        """One of these methods on each of the channels, or its close; in order of arrival.
+
+        Where the connection ends, that is the answer on the first of the channels without one, and the last answer.
+        Raises ``ServerSilentError``.
+        """
+        found: dict[int, Incoming] = {}
         deadline = time.monotonic() + TIMEOUT_S
-        while self.is_open:
+        while len(found) < len(channels):
             arrived = self._take_frame()
+            if arrived is None and not self.is_open:
+                return found | {_first_without(channels, found): LOST}
             if arrived is None:
                 if not self._fill(deadline - time.monotonic()) and self.is_open:
                     raise ServerSilentError(f"no {' or '.join(wanted)} within {TIMEOUT_S:.0f} s")
@@ -160,12 +178,12 @@ class Connection:
             number, incoming = arrived
             if incoming is None:
                 continue
-            if (number == channel and (incoming.method in wanted or incoming.is_close)) or incoming.method.startswith(
-                "connection.close"
-            ):
+            if incoming.method.startswith("connection.close"):
                 self.inbox[number].pop()
-                return incoming
-        return LOST
+                return found | {_first_without(channels, found): incoming}
+            if number in channels and number not in found and (incoming.method in wanted or incoming.is_close):
+                found[number] = self.inbox[number].pop()
+        return found
 
     def _fill(self, timeout_s: float) -> bool:
         """Read once from the socket; whether anything came."""
@@ -230,6 +248,10 @@ class Connection:
         elif incoming.method == "connection.close":
             self.send(0, "connection.close-ok")
             self._lost()
+
+
+def _first_without(channels: Sequence[int], answered: Container[int]) -> int:
+    return next(number for number in channels if number not in answered)
 
 
 def _frame(kind: int, channel: int, payload: bytes) -> bytes:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
+TIMEOUT_S = 120  # a busy server takes its time to delete a virtual host
+
 
 class RefusedError(Exception):
     """The management API answered with an error: HTTP status and reason."""
@@ -47,7 +49,7 @@ class Management:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(url, data=data, method=method, headers=self._headers)
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
                 status, content = answer.status, answer.read()
         except urllib.error.HTTPError as error:
             raise RefusedError(error.code, _reason(error.read())) from None

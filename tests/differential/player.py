@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tests.differential import operations as ops
-from tests.differential.client import Connection
+from tests.differential.client import Connection, Incoming
 from tests.differential.management import Management, RefusedError
 from tests.differential.session import Session
 from tests.differential.transcript import Event, Names, Transcript, confirms_last, timeless
@@ -29,8 +29,8 @@ STATISTICS_S = 20.0  # servers show statistics some seconds late
 POLICY_S = 0.08  # queues learn of policies, and channels of tracing, a little later
 LEEWAY_S = 3.0  # between two clocks
 ROUNDS = 2  # a simulator that was busy with one connection may see the end of another one after that
-FAST = (2, 0.006)  # looks without a change, seconds between them
-SLOW = (4, 0.015)  # where there are quorum queues or streams
+FAST_S = 0.012  # so long nothing must have changed
+SLOW_S = 0.060  # where there are quorum queues or streams
 
 _METHODS = {
     ops.DeclareQueue: "queue.declare",
@@ -94,6 +94,7 @@ class Player:
         self._observer = Observer(target.amqp_url, self.vhost)
         self._contents: dict[str, ops.Operation] = {}  # how to see what a queue that was declared holds
         self._users: set[str] = set()
+        self._connections = 0
         self._began = target.now()
 
     def __enter__(self) -> Player:
@@ -112,7 +113,7 @@ class Player:
         """What was seen from the operation on until everything had settled."""
         at = getattr(operation, "channel", "")
         self._do(operation)
-        if operation.settles:
+        if operation.settles and not (self.target.advance and isinstance(operation, ops.Wait)):
             self._settle(at, POLICY_S if isinstance(operation, _LATE) else 0)
         self._session.collect(at)
         return self._seen(at)
@@ -177,13 +178,15 @@ class Player:
             return
         match operation:
             case ops.SelectConfirms():
-                channel.confirming = True
+                channel.confirming = channel.listening = True
             case ops.SelectTransactions():
                 channel.transactional = True
             case ops.Recover():
                 channel.unanswered.clear()
-            case ops.Consume(no_ack=True):
-                channel.automatic.add(answer.values["consumer_tag"])
+            case ops.Consume():
+                channel.listening = True
+                if operation.no_ack:
+                    channel.automatic.add(answer.values["consumer_tag"])
             case ops.Get(no_ack=True) if answer.method == "basic.get-ok":
                 channel.unanswered.discard(answer.values["delivery_tag"])
             case ops.DeclareQueue(passive=False):
@@ -210,6 +213,7 @@ class Player:
     def _send(self, operation: ops.Send) -> None:
         channel = self._session.channel(operation.channel)
         if channel is not None:
+            channel.listening = True
             channel.connection.send(channel.number, operation.method, **self.names.real(operation.values))
 
     def _answer(self, operation: ops.Settlement) -> None:
@@ -312,64 +316,96 @@ class Player:
     # -- settling
 
     def _settle(self, at: str, at_least_s: float = 0.0) -> None:
-        """Wait until nothing changes any more: what queues have, arrivals, confirms."""
+        """Wait until nothing changes any more: what queues have, arrivals, confirms.
+
+        What is looked at first is what the operation did at once, compared with what the queues had before it; so
+        one that changes nothing takes one look.
+        """
         if self.target.advance is not None:
-            for _ in range(ROUNDS):
-                self._session.exchange(at)
+            self._finish(at)
             return
-        looks, tick_s = SLOW if self._observer.slow else FAST
-        quiet_s = max(looks * tick_s, at_least_s) * self.target.patience
-        began = since = time.monotonic()
-        seen = self._look(at)
-        while time.monotonic() - began < SETTLE_S:
-            time.sleep(tick_s)
-            found = self._look(at)
-            if found != seen:
-                seen, since = found, time.monotonic()
-            elif time.monotonic() - since >= quiet_s and not self._session.unconfirmed():
-                return
+        quiet_s = max(SLOW_S if self._observer.slow else FAST_S, at_least_s) * self.target.patience
+        until = time.monotonic() + SETTLE_S
+        self._session.exchange(at, lambda channel: at in (channel.name, ""))
+        self._session.collect(at)
+        before, found = None, self._seen_last()
+        while time.monotonic() < until and (found != before or self._session.unconfirmed()):
+            time.sleep(quiet_s)
+            before, found = found, self._look(at)
+
+    def _finish(self, at: str) -> None:
+        """Have the simulator finish; once more where a connection has ended."""
+        for _ in range(1 if self._session.connections == self._connections else ROUNDS):
+            self._session.exchange(at)
+        self._connections = self._session.connections
 
     def _look(self, at: str) -> tuple[Any, ...]:
         """What must not change any more."""
-        self._session.exchange(at)
+        self._session.exchange(at, lambda channel: channel.listening)
         self._session.collect(at)
-        return len(self._session.events), self._observer.counts()
+        self._observer.look()
+        return self._seen_last()
+
+    def _seen_last(self) -> tuple[Any, ...]:
+        return len(self._session.events), self._observer.counts
 
 
 class Observer:
-    """Looks at queues from a connection of its own, without changing anything for the script."""
+    """Looks at queues from a connection of its own, without changing anything for the script.
+
+    Each queue has a channel of its own there, so that all can be asked for at a time: one that is gone closes its own.
+    """
 
     def __init__(self, url: str, vhost: str) -> None:
         self._url, self._vhost = url, vhost
         self._connection: Connection | None = None
-        self._channel_open = False
-        self._queues: set[str] = set()
+        self._numbers: dict[str, int] = {}  # the channel for each queue
+        self._open: set[int] = set()
+        self._hidden: set[str] = set()  # queues that cannot be looked at
+        self.counts: dict[str, tuple[int, int] | None] = {}  # ready messages and consumers; ``None``: it is gone
         self.slow = False  # whether there are queues that take their time
 
     def add(self, queue: str, arguments: dict[str, Any]) -> None:
         """Look at this queue, too, unless looking would put off its end."""
         self.slow |= arguments.get("x-queue-type") in ("quorum", "stream")
+        self._hidden.discard(queue)
         if "x-expires" not in arguments:
-            self._queues.add(queue)
+            self._numbers.setdefault(queue, len(self._numbers) + 1)
 
-    def counts(self) -> list[tuple[int, int] | None]:
-        """Ready messages and consumers of each queue, ``None`` where it is gone."""
-        return [self._count(queue) for queue in sorted(self._queues)]
+    def look(self) -> None:
+        """Bring ``counts`` up to date."""
+        queues = [queue for queue in self._numbers if queue not in self._hidden]
+        self.counts = self._ask(queues)
+        if queues and self._connection is None:  # a server of 4.0 cannot say a text that is cut within a character
+            for queue in queues:
+                self.counts |= self._ask([queue])
+                if self._connection is None:
+                    self._hidden.add(queue)
 
-    def _count(self, queue: str) -> tuple[int, int] | None:
+    def _ask(self, queues: list[str]) -> dict[str, tuple[int, int] | None]:
+        """The counts of these queues."""
+        if not queues:
+            return {}
         if self._connection is None:
-            self._connection = Connection(self._url, self._vhost)
-        if not self._channel_open:
-            self._connection.call(1, "channel.open")
-            self._channel_open = True
-        answer = self._connection.call(1, "queue.declare", queue=queue, passive=True)
+            self._connection, self._open = Connection(self._url, self._vhost), set()
+        numbers = {self._numbers[queue]: queue for queue in queues}
+        opens = [(number, "channel.open", dict[str, Any]()) for number in numbers if number not in self._open]
+        asks = [(number, "queue.declare", {"queue": queue, "passive": True}) for number, queue in numbers.items()]
+        self._connection.send_all(opens + asks)
+        self._open |= numbers.keys()
+        answers = self._connection.answers(list(numbers), "queue.declare-ok")
+        self._connection.inbox.clear()
+        return {numbers[number]: self._count(number, numbers[number], answer) for number, answer in answers.items()}
+
+    def _count(self, number: int, queue: str, answer: Incoming) -> tuple[int, int] | None:
         if not answer.is_close:
             return answer.values["messages"], answer.values["consumers"]
-        self._channel_open = False
-        if answer.method != "channel.close":  # a server of 4.0 cannot say a text that is cut within a character
+        self._open.discard(number)
+        if answer.method == "channel.close":
+            if answer.values["code"] != 404:  # such as 405: exclusive to its connection
+                self._hidden.add(queue)
+        else:
             self._connection = None
-        if answer.values.get("code") != 404:  # such as 405: exclusive to its connection
-            self._queues.discard(queue)
         return None
 
     def end(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -23,6 +23,7 @@ class Channel(msgspec.Struct):
     automatic: set[str] = set()  # consumers that acknowledge by receiving
     transactional: bool = False
     confirming: bool = False
+    listening: bool = False  # whether anything may arrive that is no answer
     published: int = 0
     unconfirmed: set[int] = set()
 
@@ -59,6 +60,11 @@ class _Client:
         self.connection = connection
         self.channels: dict[str, Channel] = {}
         self.numbers: dict[str, int] = {}
+
+    def open_channels(self, first: str, which: Callable[[Channel], bool]) -> dict[int, str]:
+        """Numbers and names of such channels, ``first`` before the others."""
+        names = sorted(self.channels, key=lambda name: (name != first, name))
+        return {self.channels[name].number: name for name in names if which(self.channels[name])}
 
     def name(self, number: int) -> str | None:
         return next((name for name, given in self.numbers.items() if given == number), None)
@@ -139,14 +145,9 @@ class Session:
             self._clients[name] = _Client(connection)
         return self._clients[name]
 
-    def _channels(self, at: str) -> Iterator[Channel]:
-        """All open channels: that one, then those of its connection, then the others by name."""
-        here = _connection(at)
-        for name in sorted(self._clients, key=lambda name: (name != here, name)):
-            client = self._clients[name]
-            for where in sorted(client.channels, key=lambda where: (where != at, where)):
-                if where in client.channels:
-                    yield client.channels[where]
+    def _in_order(self, here: str) -> list[tuple[str, _Client]]:
+        """The open connections: that one, then the others by name."""
+        return sorted(self._clients.items(), key=lambda item: (item[0] != here, item[0]))
 
     # -- what arrives
 
@@ -168,8 +169,7 @@ class Session:
 
     def collect(self, at: str = "") -> None:
         """Note what has arrived on all connections, that of the channel ``at`` first."""
-        here = _connection(at)
-        for name in sorted(self._clients, key=lambda name: (name != here, name)):
+        for name, _ in self._in_order(_connection(at)):
             self.collect_from(name)
 
     def collect_from(self, name: str) -> None:
@@ -190,19 +190,25 @@ class Session:
                 for incoming in inbox.pop(number):
                     self._note(incoming, client.name(number) or name)
 
-    def exchange(self, at: str) -> None:
-        """One request and its answer on every open channel, ``at`` first: what was sent before has arrived."""
-        for channel in list(self._channels(at)):
-            client = self._clients.get(_connection(channel.name))
-            if client is None or client.channels.get(channel.name) is not channel:
-                continue  # an answer closed it
-            answer = channel.connection.call(channel.number, "channel.flow", active=True)
-            if answer.is_close:
-                self.see(answer, channel.name)
+    def exchange(self, at: str, which: Callable[[Channel], bool] = lambda channel: True) -> None:
+        """A request and its answer on every such open channel, ``at`` first: what was sent before has arrived."""
+        asked = [(name, client, client.open_channels(at, which)) for name, client in self._in_order(_connection(at))]
+        for _, client, channels in asked:
+            client.connection.send_all((number, "channel.flow", {"active": True}) for number in channels)
+        for name, client, channels in asked:
+            for number, answer in client.connection.answers(list(channels), "channel.flow-ok").items():
+                if answer.is_close and self._clients.get(name) is client:
+                    self.see(answer, channels[number])
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._clients)
 
     def unconfirmed(self) -> bool:
         """Whether a publish still waits for its confirm."""
-        return any(channel.unconfirmed for channel in self._channels(""))
+        clients = self._clients.values()
+        return any(channel.unconfirmed for client in clients for channel in client.channels.values())
 
     def _note(self, incoming: Incoming, at: str) -> None:
         client = self._clients.get(_connection(at))

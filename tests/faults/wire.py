@@ -17,6 +17,7 @@ HEADER_091 = b"AMQP\x00\x00\x09\x01"
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 FRAME_END = 0xCE
 PROBE_CHANNEL = 2000
+PUT_OFF_S = ((10, 6.5), (3, 2.5))  # how long RabbitMQ puts an end off, and how long that looks at least
 TIMEOUT_S = 15  # longer than any of RabbitMQ's own
 SIGN_OF_LIFE = f"{PROBE_CHANNEL}: channel.open-ok"
 FATE = re.compile(r"^(alive|eof|waiting)|\.close ")
@@ -172,7 +173,7 @@ class Wire:
         if self.quiet and self.log[-1] == "waiting":
             self.log[-1], self.ended = "alive", False
         elif self.log[-1] == "eof":
-            self.log[-1] += next((f" after {late} s" for late in (10, 3) if took_s > late - 0.5), "")
+            self.log[-1] += next((f" after {late} s" for late, least_s in PUT_OFF_S if took_s > least_s), "")
         lines = [line for line in self.log if line != SIGN_OF_LIFE]
         return [line for line in lines if FATE.search(line)] if self.fate_only else lines
 

@@ -46,7 +46,6 @@ def test_it_does_what_was_recorded_of_real_servers(release: str, tmp_path: Path)
         run("tests.vectors.record", "--check", "--sample", "60", "--seed", "1", "--release", urls)
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("release", ["3.8", "4.3"])
 def test_dlx_replay_agrees_with_the_workload_in_virtual_time(release: str, tmp_path: Path) -> None:
     captured = str(tmp_path / "captured")

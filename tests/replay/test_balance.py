@@ -274,7 +274,6 @@ def replayed(capsys: pytest.CaptureFixture[str], folder: Path, *more: str) -> tu
     return code, shown.out, shown.err
 
 
-@pytest.mark.spark
 def test_replay_balances_what_capture_wrote(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with simulated("4.3") as (target, _):
         local = play(target, losing_workload(), tmp_path).balance
@@ -287,7 +286,6 @@ def test_replay_balances_what_capture_wrote(capsys: pytest.CaptureFixture[str], 
     assert "3 messages lost without a trace" in (tmp_path / "out" / "report.html").read_text()
 
 
-@pytest.mark.spark
 def test_an_unexplained_residual_fails_the_replay(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with simulated("4.3") as (target, _):
         play(target, losing_workload(), tmp_path)

@@ -7,13 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from simulator.cli.main import main
 from simulator.definitions import Definitions
 from tests.replay.logs import Log, death, definitions_of, died, write_log
-
-pytestmark = pytest.mark.spark
 
 Run = tuple[int, str]
 

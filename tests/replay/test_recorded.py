@@ -140,7 +140,6 @@ def test_a_recorded_consumer_replays_with_full_agreement(recorded: Path) -> None
     assert sorted(hops) == sorted(expected * 5)
 
 
-@pytest.mark.spark
 def test_the_command_replays_a_recording(recorded: Path, tmp_path: Path, capsys: Any) -> None:
     arguments = [str(recorded / "orders.parquet"), "--definitions", str(recorded / "definitions.json")]
     assert main(["replay", *arguments, "--json", "--out", str(tmp_path / "out")]) == 0

@@ -7,8 +7,6 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from dlx.deaths import REASONS
 from dlx.message_flow import MessageFlow
@@ -18,9 +16,11 @@ from simulator.replay.coverage.catalogue import RULES
 from simulator.replay.coverage.release_rows import UNTRIED
 from simulator.replay.definitions import topologies
 from simulator.replay.graph import with_stand_ins
+from simulator.replay.tables import Table, rows
 
 DEATHS = {f"{reason}_in_{kind}": reason for reason in REASONS for kind in ("classic", "quorum")}
 """The reason of death behind a rule."""
+_SHOWN = "SELECT DISTINCT vhost, one.rule, one.queue FROM (SELECT vhost, explode(shown) AS one FROM {replayed})"
 
 
 class QueueCoverage(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,17 +67,15 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(name for name, exercised in self.by_rule.items() if not exercised)
 
 
-def coverage(replayed: DataFrame, definitions: Definitions, rules: str) -> Coverage:
+def coverage(replayed: Table, definitions: Definitions, rules: str) -> Coverage:
     """Return what a log has exercised, from the result of ``simulator.replay.replay``."""
-    shown = replayed.where(F.size("shown") > 0).select("vhost", F.explode("shown").alias("one"))
-    rows = shown.select("vhost", "one.rule", "one.queue").distinct().toArrow()
-    return _added_up(rows.to_pylist(), definitions, rules)
+    return _added_up(rows(_SHOWN, replayed=replayed), definitions, rules)
 
 
 def table_coverage(replayed: pa.Table, definitions: Definitions, rules: str) -> Coverage:
     """Return the same from the result of ``simulator.replay.replay_table``."""
-    rows = zip(replayed.column("vhost").to_pylist(), replayed.column("shown").to_pylist(), strict=True)
-    return _added_up([{"vhost": vhost, **one} for vhost, shown in rows for one in shown or ()], definitions, rules)
+    both = zip(replayed.column("vhost").to_pylist(), replayed.column("shown").to_pylist(), strict=True)
+    return _added_up([{"vhost": vhost, **one} for vhost, shown in both for one in shown or ()], definitions, rules)
 
 
 def _added_up(shown: Iterable[Mapping[str, Any]], definitions: Definitions, rules: str) -> Coverage:

@@ -1,6 +1,5 @@
 """The Spark plan of a repair: messages with deliveries that are not as predicted become sequences, and these a repair.
 
-Some of the other messages come along: they tell when definitions changed, and where publishes go.
 Spark brings the rows of a message together and counts those that look alike; what
 remains is small, and is repaired in the driver.
 """
@@ -12,29 +11,17 @@ from collections.abc import Iterator
 import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from simulator.definitions import Definitions, parse_definitions
-from simulator.events import Event
+from simulator.replay.kernel_input import ORDER, rows_with_verdicts
+from simulator.replay.repair.chosen_messages import chosen_messages
 from simulator.replay.repair.repairing import Repairing
 from simulator.replay.repair.sequences import Gathered, Sequence, gathered
 from simulator.replay.repair.told import Repairs
-from simulator.replay.row_codec import (
-    CONTENT,
-    LINEAGE,
-    SIGNATURE,
-    content_column,
-    lineage_column,
-    signature_column,
-)
+from simulator.replay.row_codec import LINEAGE
 
-BAD_MAX = 100_000
-"""Messages with such deliveries that are looked at, about; of more, a sample."""
-OTHERS_MAX = 20_000
-"""Other messages that come along, about."""
 _OUTPUT = pa.schema([("sequence", pa.binary()), ("left_out", pa.int64())])
-_ROW = ["vhost", "message", "file", "line", "time_us"]
 
 
 class GatherStep:
@@ -56,43 +43,11 @@ def repair(captured: DataFrame, replayed: DataFrame, definitions: Definitions, r
 
     ``captured`` are the captured rows, ``replayed`` is what ``plan.replay`` made of them.
     """
-    chosen, passed_over = _chosen(replayed)
-    verdicts = replayed.join(chosen, ["vhost", "message"]).select(*_ROW, "verdict", "differences")
-    rows = (
-        captured.join(verdicts, _ROW)
-        .select(
-            lineage_column().alias(LINEAGE),
-            signature_column().alias(SIGNATURE),
-            content_column().alias(CONTENT),
-            *_ROW[2:],
-            "verdict",
-            "differences",
-        )
-        .repartition(LINEAGE)
-        .sortWithinPartitions(LINEAGE, "time_us", "file", "line")
-    )
+    chosen, passed_over = chosen_messages(replayed)
+    rows = rows_with_verdicts(captured, replayed, chosen).repartition(LINEAGE).sortWithinPartitions(*ORDER)
     step = GatherStep(definitions, rules)
     parts = rows.mapInArrow(step, from_arrow_schema(_OUTPUT)).toLocalIterator()
     return Repairing(definitions, rules).repaired(_gathered(parts, passed_over))
-
-
-def _chosen(replayed: DataFrame) -> tuple[DataFrame, int]:
-    """Return the messages to look at, and how many others have deliveries that are not as predicted."""
-    is_bad = (F.col("event") == Event.DELIVERED) & F.col("verdict").isin("differ", "unexplained")
-    bad = F.max(is_bad).alias("bad")
-    messages = replayed.groupBy("vhost", "message").agg(F.coalesce(bad, F.lit(False)).alias("bad"))
-    counts = {row["bad"]: row["count"] for row in messages.groupBy("bad").count().toArrow().to_pylist()}
-    every = {True: _every(counts.get(True, 0), BAD_MAX), False: _every(counts.get(False, 0), OTHERS_MAX)}
-    place = F.xxhash64("vhost", "message")
-    of_all = F.pmod(place, F.when(F.col("bad"), F.lit(every[True])).otherwise(F.lit(every[False])))
-    chosen = messages.where(of_all == 0)
-    passed_over = messages.where(F.col("bad") & (of_all != 0)).count() if every[True] > 1 else 0
-    return chosen.select("vhost", "message"), passed_over
-
-
-def _every(count: int, most: int) -> int:
-    """Return that every so many-th is to be taken."""
-    return max(1, -(-count // most))
 
 
 def _gathered(parts: Iterator[object], passed_over: int) -> Gathered:

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
-from pyspark.sql import DataFrame
 
 from simulator.capture import FileReport
 from simulator.definitions import Definitions
@@ -25,15 +24,16 @@ from simulator.replay.report.document import page
 from simulator.replay.report.grouping import Group, groups
 from simulator.replay.report.pictures import deaths_picture, flow_picture, paths_picture
 from simulator.replay.summary import Summary
+from simulator.replay.tables import Table
 
 
 def build_report(
-    replayed: DataFrame,
+    replayed: Table,
     definitions: Definitions,
     rules: str,
     summary: Summary,
     files: Iterable[FileReport],
-    captured: DataFrame | None = None,
+    captured: Table | None = None,
     assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
     balance: Balance | None = None,
     repairs: Repairs = NO_REPAIRS,
@@ -52,12 +52,12 @@ def build_report(
 
 def write_report(
     path: Path,
-    replayed: DataFrame,
+    replayed: Table,
     definitions: Definitions,
     rules: str,
     summary: Summary,
     files: Iterable[FileReport],
-    captured: DataFrame | None = None,
+    captured: Table | None = None,
     assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
     balance: Balance | None = None,
     repairs: Repairs = NO_REPAIRS,

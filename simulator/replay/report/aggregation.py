@@ -1,4 +1,4 @@
-"""Turns the rows of a replay into the tables of a report: Spark counts, the driver gets bounded results.
+"""Turns the rows of a replay into the tables of a report: its engine counts, Python gets bounded results.
 
 Every query ends in a group-by and a limit, so that a replay of any size becomes
 the same few thousand rows. Ties are ordered by name: the same replay gives the
@@ -7,12 +7,9 @@ same report.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Any
-
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from dlx.releases import release
 from simulator.capture import FileReport
@@ -35,6 +32,7 @@ from simulator.replay.report.data import (
     Unexplained,
 )
 from simulator.replay.summary import Summary, hops, lost_messages, unchecked_findings
+from simulator.replay.tables import Table, rows, text
 
 FLOWS_MAX = 5_000
 """Kinds of publish, dead letter and delivery that are kept."""
@@ -53,13 +51,82 @@ BUCKETS_US = (
 )
 
 
+_EXAMPLE = "min(struct(time_us, file, line, vhost, queue, message%s)) AS example"  # the first of the group in the log
+_CUT = f"CASE WHEN length(%s) > {TEXT_MAX} THEN concat(substring(%s, 1, {TEXT_MAX}), '…') ELSE %s END AS %s"
+_PUBLISHES = f"""
+    SELECT vhost, exchange, queue, count(*) AS count
+    FROM (
+        SELECT vhost, exchange,
+            explode(CASE WHEN size(routed_queues) > 0 THEN routed_queues ELSE array(NULL) END) AS queue
+        FROM {{captured}}
+        WHERE event = '{Event.PUBLISHED.value}' AND routed_queues IS NOT NULL
+    )
+    GROUP BY 1, 2, 3"""
+_DEAD_LETTERS = """
+    SELECT vhost, queue, reason, exchange, to_queue, count(*) AS count, count_if(first_copy) AS deaths
+    FROM {hops}
+    GROUP BY 1, 2, 3, 4, 5"""
+_DELIVERIES = f"""
+    SELECT vhost, queue, count(*) AS count, count_if(verdict IN ('differ', 'unexplained')) AS unlike
+    FROM {{replayed}}
+    WHERE event = '{Event.DELIVERED.value}'
+    GROUP BY 1, 2"""
+_PATHS = f"""
+    SELECT vhost, deaths, queue, count(*) AS count, count(DISTINCT message) AS messages
+    FROM (
+        SELECT *, transform(hops, hop -> struct(hop.queue AS queue, hop.reason AS reason)) AS deaths
+        FROM {{replayed}}
+        WHERE event = '{Event.DELIVERED.value}' AND size(hops) > 0
+    )
+    GROUP BY 1, 2, 3"""
+_DIFFERENCES = f"""
+    SELECT vhost, queue, field, behaviours, count(*) AS count, {_EXAMPLE % ", expected, seen"}
+    FROM (
+        SELECT *, one.field, one.behaviours, {_CUT % (("one.expected",) * 3 + ("expected",))},
+            {_CUT % (("one.seen",) * 3 + ("seen",))}
+        FROM (SELECT *, explode(differences) AS one FROM {{replayed}} WHERE verdict = 'differ')
+    )
+    GROUP BY 1, 2, 3, 4"""
+_CAUSES = """
+    SELECT behaviours, count(*) AS count
+    FROM (
+        SELECT explode(array_distinct(transform(differences, one -> one.behaviours))) AS behaviours
+        FROM {replayed}
+        WHERE verdict = 'differ'
+    )
+    GROUP BY 1"""
+_UNEXPLAINED = f"""
+    SELECT why, behaviours, count(*) AS count, {_EXAMPLE % ""}
+    FROM (
+        SELECT *, array_sort(array_distinct(flatten(transform(differences, one -> one.behaviours)))) AS behaviours
+        FROM {{replayed}}
+        WHERE verdict = 'unexplained' AND event = '{Event.DELIVERED.value}'
+    )
+    GROUP BY 1, 2"""
+_AMBIGUOUS = f"""
+    SELECT alternatives, count(*) AS count, {_EXAMPLE % ""}
+    FROM {{replayed}}
+    WHERE verdict = 'ambiguous' AND event = '{Event.DELIVERED.value}'
+    GROUP BY 1"""
+_DEATHS = """
+    SELECT start_us, vhost, queue, reason, count(*) AS count
+    FROM (
+        SELECT CAST(floor((coalesce(latest_us, time_us) - %(start)d) / %(bucket)d) AS BIGINT) * %(bucket)d + %(start)d
+                AS start_us,
+            CASE WHEN named THEN vhost END AS vhost, CASE WHEN named THEN queue END AS queue, reason
+        FROM (SELECT *, concat_ws('\n', vhost, queue, reason) IN (%(named)s) AS named FROM {hops} WHERE first_copy)
+    )
+    GROUP BY 1, 2, 3, 4
+    ORDER BY 1, 2, 3, 4"""
+
+
 def aggregate(
-    replayed: DataFrame,
+    replayed: Table,
     definitions: Definitions,
     rules: str,
     summary: Summary,
     files: Iterable[FileReport],
-    captured: DataFrame | None = None,
+    captured: Table | None = None,
     assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
 ) -> ReportData:
     """Return the tables of a report on what ``simulator.replay.replay`` returned.
@@ -68,12 +135,11 @@ def aggregate(
     ``routed_queues`` the report knows where publishes went.
     """
     tables = _Tables()
-    deliveries = replayed.where(F.col("event") == Event.DELIVERED)
     new = hops(replayed)
     dead_letters = tables.dead_letters(new)
     span_us = _span(replayed)
     bucket_us = bucket(span_us)
-    differing = replayed.where(F.col("verdict") == "differ") if summary.differ + summary.misrouted else None
+    differ = bool(summary.differ + summary.misrouted)
     version = definitions.rabbitmq_version
     return ReportData(
         rules=release(rules).name,
@@ -84,14 +150,14 @@ def aggregate(
         span_us=span_us,
         publishes=tables.publishes(captured),
         dead_letters=dead_letters,
-        deliveries=tables.deliveries(deliveries),
+        deliveries=tables.deliveries(replayed),
         bucket_us=bucket_us,
         deaths=_deaths(new, dead_letters, span_us, bucket_us),
-        paths=tables.paths(deliveries),
-        differences=() if differing is None else tables.differences(differing),
-        causes=() if differing is None else tables.causes(differing),
-        unexplained=tables.unexplained(deliveries) if summary.unexplained else (),
-        ambiguous=tables.ambiguous(deliveries) if summary.ambiguous else (),
+        paths=tables.paths(replayed),
+        differences=tables.differences(replayed) if differ else (),
+        causes=tables.causes(replayed) if differ else (),
+        unexplained=tables.unexplained(replayed) if summary.unexplained else (),
+        ambiguous=tables.ambiguous(replayed) if summary.ambiguous else (),
         losses=find_losses(topologies(definitions), release(rules)),
         unchecked=tuple(unchecked_findings(replayed) if summary.unchecked else ()),
         lost=tuple(lost_messages(replayed, assumptions) if summary.lost or summary.may_be_lost else ()),
@@ -113,49 +179,34 @@ class _Tables:
     def __init__(self) -> None:
         self.cut: set[str] = set()
 
-    def _top(self, name: str, counted: DataFrame, most: int, *, by: Sequence[str]) -> list[dict[str, Any]]:
+    def _top(self, name: str, most: int, query: str, by: str, **tables: Table) -> list[dict[str, Any]]:
         """Return the most frequent rows; ``by`` are the columns that break ties."""
-        rows: list[dict[str, Any]] = counted.orderBy(F.desc("count"), *by).limit(most + 1).toArrow().to_pylist()
-        if len(rows) > most:
+        found = rows(f"{query} ORDER BY count DESC, {by} LIMIT {most + 1}", **tables)
+        if len(found) > most:
             self.cut.add(name)
-        return rows[:most]
+        return found[:most]
 
-    def publishes(self, captured: DataFrame | None) -> tuple[Published, ...] | None:
+    def publishes(self, captured: Table | None) -> tuple[Published, ...] | None:
         """Return the copies that publishes put into queues; ``None`` if the capture does not tell."""
         if captured is None or "routed_queues" not in captured.columns:
             return None
-        by = ["vhost", "exchange", "queue"]
-        routed = captured.where((F.col("event") == Event.PUBLISHED) & F.col("routed_queues").isNotNull())
-        copies = routed.select("vhost", "exchange", F.explode_outer("routed_queues").alias("queue"))
-        rows = self._top("publishes", _counted(copies, by), FLOWS_MAX, by=by)
-        return tuple(Published(**row) for row in rows)
+        by = "vhost, exchange, queue"
+        found = self._top("publishes", FLOWS_MAX, _PUBLISHES, by, captured=captured)
+        return tuple(Published(**row) for row in found)
 
-    def dead_letters(self, new: DataFrame) -> tuple[DeadLetters, ...]:
+    def dead_letters(self, new: Table) -> tuple[DeadLetters, ...]:
         """Return the copies of dead letters by route and reason, and the deaths that made them."""
-        by = ["vhost", "queue", "reason", "exchange", "to_queue"]
-        counted = new.groupBy(*by).agg(_count(), F.count_if("first_copy").alias("deaths"))
-        rows = self._top("dead_letters", counted, FLOWS_MAX, by=by)
-        return tuple(DeadLetters(**row) for row in rows)
+        by = "vhost, queue, reason, exchange, to_queue"
+        return tuple(DeadLetters(**row) for row in self._top("dead_letters", FLOWS_MAX, _DEAD_LETTERS, by, hops=new))
 
-    def deliveries(self, deliveries: DataFrame) -> tuple[Delivered, ...]:
+    def deliveries(self, replayed: Table) -> tuple[Delivered, ...]:
         """Return the deliveries of each queue, and how many differ or are unexplained."""
-        by = ["vhost", "queue"]
-        unlike = F.col("verdict").isin("differ", "unexplained")
-        counted = deliveries.groupBy(*by).agg(_count(), F.count_if(unlike).alias("unlike"))
-        rows = self._top("deliveries", counted, FLOWS_MAX, by=by)
-        return tuple(Delivered(**row) for row in rows)
+        found = self._top("deliveries", FLOWS_MAX, _DELIVERIES, "vhost, queue", replayed=replayed)
+        return tuple(Delivered(**row) for row in found)
 
-    def paths(self, deliveries: DataFrame) -> tuple[Path, ...]:
+    def paths(self, replayed: Table) -> tuple[Path, ...]:
         """Return the deaths that led to deliveries, with the numbers of deliveries and messages."""
-        deaths = F.transform("hops", lambda hop: F.struct(hop["queue"].alias("queue"), hop["reason"].alias("reason")))
-        by = ["vhost", "deaths", "queue"]
-        counted = (
-            deliveries.where(F.size("hops") > 0)
-            .select("vhost", "message", "queue", deaths.alias("deaths"))
-            .groupBy(*by)
-            .agg(_count(), F.count_distinct("message").alias("messages"))
-        )
-        rows = self._top("paths", counted, GROUPS_MAX, by=by)
+        found = self._top("paths", GROUPS_MAX, _PATHS, "vhost, deaths, queue", replayed=replayed)
         return tuple(
             Path(
                 vhost=row["vhost"],
@@ -164,19 +215,13 @@ class _Tables:
                 deliveries=row["count"],
                 messages=row["messages"],
             )
-            for row in rows
+            for row in found
         )
 
-    def differences(self, differing: DataFrame) -> tuple[FieldDiffers, ...]:
+    def differences(self, replayed: Table) -> tuple[FieldDiffers, ...]:
         """Return the fields that differ, by queue and cause, each with an example."""
-        by = ["vhost", "queue", "field", "behaviours"]
-        counted = (
-            differing.withColumn("difference", F.explode("differences"))
-            .select("*", "difference.field", "difference.behaviours")
-            .groupBy(*by)
-            .agg(_count(), _example(_text("difference.expected"), _text("difference.seen")))
-        )
-        rows = self._top("differences", counted, GROUPS_MAX, by=by)
+        by = "vhost, queue, field, behaviours"
+        found = self._top("differences", GROUPS_MAX, _DIFFERENCES, by, replayed=replayed)
         return tuple(
             FieldDiffers(
                 field=row["field"],
@@ -186,38 +231,30 @@ class _Tables:
                 seen=row["example"]["seen"],
                 example=_example_of(row["example"]),
             )
-            for row in rows
+            for row in found
         )
 
-    def causes(self, differing: DataFrame) -> tuple[Cause, ...]:
+    def causes(self, replayed: Table) -> tuple[Cause, ...]:
         """Return the sets of behaviours that differences come from, each with its number of deliveries."""
-        behaviours = F.array_distinct(F.transform("differences", lambda each: each["behaviours"]))
-        counted = _counted(differing.select(F.explode(behaviours).alias("behaviours")), ["behaviours"])
-        rows = self._top("causes", counted, GROUPS_MAX, by=["behaviours"])
-        return tuple(Cause(tuple(row["behaviours"]), row["count"]) for row in rows)
+        found = self._top("causes", GROUPS_MAX, _CAUSES, "behaviours", replayed=replayed)
+        return tuple(Cause(tuple(row["behaviours"]), row["count"]) for row in found)
 
-    def unexplained(self, deliveries: DataFrame) -> tuple[Unexplained, ...]:
+    def unexplained(self, replayed: Table) -> tuple[Unexplained, ...]:
         """Return the unexplained deliveries by reason and cause, each with an example."""
-        chosen = deliveries.where(F.col("verdict") == "unexplained")
-        causes = F.flatten(F.transform("differences", lambda each: each["behaviours"]))
-        by = ["why", "behaviours"]
-        chosen = chosen.withColumn("behaviours", F.array_distinct(causes))
-        rows = self._top("unexplained", chosen.groupBy(*by).agg(_count(), _example()), GROUPS_MAX, by=by)
+        found = self._top("unexplained", GROUPS_MAX, _UNEXPLAINED, "why, behaviours", replayed=replayed)
         return tuple(
             Unexplained(row["why"], row["count"], _example_of(row["example"]), tuple(row["behaviours"] or ()))
-            for row in rows
+            for row in found
         )
 
-    def ambiguous(self, deliveries: DataFrame) -> tuple[Ambiguous, ...]:
+    def ambiguous(self, replayed: Table) -> tuple[Ambiguous, ...]:
         """Return the ambiguous deliveries by the paths that explain them, each with an example."""
-        chosen = deliveries.where(F.col("verdict") == "ambiguous")
-        counted = chosen.groupBy("alternatives").agg(_count(), _example())
-        rows = self._top("ambiguous", counted, GROUPS_MAX, by=["alternatives"])
-        return tuple(Ambiguous(tuple(row["alternatives"]), row["count"], _example_of(row["example"])) for row in rows)
+        found = self._top("ambiguous", GROUPS_MAX, _AMBIGUOUS, "alternatives", replayed=replayed)
+        return tuple(Ambiguous(tuple(row["alternatives"]), row["count"], _example_of(row["example"])) for row in found)
 
 
 def _deaths(
-    new: DataFrame, kinds: tuple[DeadLetters, ...], span_us: tuple[int, int] | None, bucket_us: int
+    new: Table, kinds: tuple[DeadLetters, ...], span_us: tuple[int, int] | None, bucket_us: int
 ) -> tuple[Deaths, ...]:
     """Return the dead letters over time of the queues and reasons with the most; the other queues are one."""
     if span_us is None:
@@ -227,40 +264,15 @@ def _deaths(
         key = (kind.vhost, kind.queue, kind.reason)
         totals[key] = totals.get(key, 0) + kind.deaths
     busiest = sorted(totals, key=lambda key: (-totals[key], key))[:SERIES_MAX]
-    named = F.concat_ws("\n", "vhost", "queue", "reason").isin(["\n".join(key) for key in busiest])
+    named = ", ".join(text("\n".join(key)) for key in busiest) or "NULL"
     start_us = span_us[0] - span_us[0] % bucket_us
-    by = ["start_us", "vhost", "queue", "reason"]
-    timed = new.where("first_copy").select(
-        (F.floor((F.coalesce("latest_us", "time_us") - start_us) / bucket_us) * bucket_us + start_us).alias("start_us"),
-        F.when(named, F.col("vhost")).alias("vhost"),
-        F.when(named, F.col("queue")).alias("queue"),
-        "reason",
-    )
-    return tuple(Deaths(**row) for row in _counted(timed, by).orderBy(*by).toArrow().to_pylist())
+    query = _DEATHS % {"start": start_us, "bucket": bucket_us, "named": named}
+    return tuple(Deaths(**row) for row in rows(query, hops=new))
 
 
-def _span(replayed: DataFrame) -> tuple[int, int] | None:
-    ends = replayed.agg(F.min("time_us").alias("first"), F.max("time_us").alias("last"))
-    row = ends.toArrow().to_pylist()[0]
+def _span(replayed: Table) -> tuple[int, int] | None:
+    (row,) = rows("SELECT min(time_us) AS first, max(time_us) AS last FROM {replayed}", replayed=replayed)
     return None if row["first"] is None else (row["first"], row["last"])
-
-
-def _count() -> Column:
-    return F.count(F.lit(1)).alias("count")
-
-
-def _counted(rows: DataFrame, by: list[str]) -> DataFrame:
-    return rows.groupBy(*by).agg(_count())
-
-
-def _text(name: str) -> Column:
-    cut = F.concat(F.substring(name, 1, TEXT_MAX), F.lit("…"))
-    return F.when(F.length(name) > TEXT_MAX, cut).otherwise(F.col(name)).alias(name.rpartition(".")[2])
-
-
-def _example(*more: Column) -> Column:
-    """Return the first of the group in the log."""
-    return F.min(F.struct("time_us", "file", "line", "vhost", "queue", "message", *more)).alias("example")
 
 
 def _example_of(row: dict[str, Any]) -> Example:

@@ -135,7 +135,12 @@ def judge(case: Case, attempts: int = ATTEMPTS) -> Judged:
 def _judged(case: Case, attempts: int) -> Judged:
     runs: list[Transcript] = []
     for attempt in range(attempts):
-        live, took_ms = play_live(case.script, case.target._replace(patience=1 + 2 * attempt))
+        try:
+            live, took_ms = play_live(case.script, case.target._replace(patience=1 + 2 * attempt))
+        except OSError:  # on a busy machine, a server hangs up or is silent for too long
+            if attempt + 1 == attempts:
+                raise
+            continue
         simulated = []
         for pace in PACES:
             simulated.append(play_simulated(case.script, case.release, [ms * pace for ms in took_ms]))

@@ -382,16 +382,22 @@ def requests(draw: st.DrawFn, drawing: Drawing) -> Steps:
     return draw(st.one_of(kinds[:2] + kinds))
 
 
-def waits() -> st.SearchStrategy[Steps]:
-    return st.sampled_from([100, 200, 300, 500, 700]).map(lambda ms: [ops.Wait(ms)])
+@st.composite
+def waits(draw: st.DrawFn, drawing: Drawing) -> Steps:
+    """Time passes."""
+    return [ops.Wait(draw(st.sampled_from([100, 200, 300, 500, 700])))]
 
 
-def steps(drawing: Drawing) -> st.SearchStrategy[Steps]:
+_WEIGHTS = [(publishes, 12), (bursts, 3), (gets, 4), (consumes, 2), (settlements, 6), (returns, 6), (endings, 2)]
+_WEIGHTS += [(transactions, 1), (operators, 1), (declarations, 1), (refusals, 2), (limited, 2), (requests, 2)]
+_WEIGHTS += [(waits, 4)]
+_KINDS = st.sampled_from([kind for kind, weight in _WEIGHTS for _ in range(weight)])
+
+
+@st.composite
+def steps(draw: st.DrawFn, drawing: Drawing) -> Steps:
     """One thing that happens, the frequent things more often."""
-    weights = [(publishes, 12), (bursts, 3), (gets, 4), (consumes, 2), (settlements, 6), (returns, 6), (endings, 2)]
-    weights += [(transactions, 1), (operators, 1), (declarations, 1), (refusals, 2), (limited, 2), (requests, 2)]
-    choices = [make(drawing) for make, weight in weights for _ in range(weight)]
-    return st.sampled_from([*choices, *[waits()] * 4]).flatmap(lambda chosen: chosen)
+    return draw(draw(_KINDS)(drawing))
 
 
 @st.composite

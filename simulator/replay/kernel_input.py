@@ -1,0 +1,57 @@
+"""What replays take of captured rows, as queries: the kernel's rows, and the publishes that are counted before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dlx.deaths import MAXLEN
+from dlx.releases import Release
+from dlx.topology import Topology
+from simulator.events import Event
+from simulator.replay.arrivals import SIZE, limits_bytes, may_matter, names_looked_at
+from simulator.replay.row_codec import (
+    CONTENT,
+    CONTENT_SQL,
+    LINEAGE,
+    LINEAGE_SQL,
+    SIGNATURE,
+    SIGNATURE_SQL,
+    write_content,
+)
+from simulator.replay.tables import Table, rows, select, text
+
+ORDER = (LINEAGE, "time_us", "file", "line")
+"""How the kernel takes its rows."""
+_WRITTEN = f"{LINEAGE_SQL} AS {LINEAGE}, {SIGNATURE_SQL} AS {SIGNATURE}, {CONTENT_SQL} AS {CONTENT}"
+_ROWS = f"SELECT time_us, file, line, x_death_times, {_WRITTEN} FROM {{captured}}"
+_DROPPED = f"SELECT 1 FROM {{captured}} WHERE x_death LIKE '%{MAXLEN}%' LIMIT 1"
+_WITH_VERDICTS = f"""
+    SELECT file, line, time_us, verdict, differences, {_WRITTEN}
+    FROM {{captured}}
+    JOIN (
+        SELECT vhost, message, file, line, time_us, verdict, differences
+        FROM {{replayed}} JOIN {{chosen}} USING (vhost, message)
+    ) USING (vhost, message, file, line, time_us)"""
+
+
+def kernel_rows(captured: Table) -> Table:
+    """Return the columns of ``schema.INPUT``, in any order."""
+    return select(_ROWS, captured=captured)
+
+
+def rows_with_verdicts(captured: Table, replayed: Table, chosen: Table) -> Table:
+    """Return ``repair.sequences.COLUMNS`` of the chosen messages, in any order."""
+    return select(_WITH_VERDICTS, captured=captured, replayed=replayed, chosen=chosen)
+
+
+def publishes(captured: Table, topologies: Mapping[str | None, Topology], rules: Release) -> Table | None:
+    """Return ``arrivals.PUBLISHES``, or ``None`` if no message was dropped because a queue was full."""
+    if not may_matter(topologies, rules) or not rows(_DROPPED, captured=captured):
+        return None
+    content = CONTENT_SQL if names_looked_at(topologies) else text(write_content("{}", "{}"))
+    has_size = limits_bytes(topologies, rules) and "payload" in captured.columns
+    size = "octet_length(payload)" if has_size else "0"
+    query = f"""
+        SELECT {SIGNATURE_SQL} AS {SIGNATURE}, {content} AS {CONTENT}, time_us, CAST({size} AS BIGINT) AS {SIZE}
+        FROM {{captured}} WHERE event = '{Event.PUBLISHED.value}'"""
+    return select(query, captured=captured)

@@ -1,0 +1,84 @@
+"""Replays on Spark: for logs of any size, on one machine or many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+
+from pyspark.sql import DataFrame, SparkSession
+
+from simulator.definitions import Definitions
+from simulator.replay.assumptions import Assumptions
+from simulator.replay.plan import replay, scan, ship
+from simulator.replay.repair.repair_plan import repair
+from simulator.replay.repair.told import Repairs
+from simulator.replay.spark_sessions import is_local
+
+LOOK_S = 0.5
+"""How often Spark is asked how far it is."""
+STAGES = 2
+"""Stages of a replay: rows are read and brought together, and then replayed."""
+
+
+class SparkEngine:
+    """What a replay asks of an engine (``simulator.replay.run.Engine``), on a Spark session."""
+
+    def __init__(self, spark: SparkSession, master: str) -> None:
+        self._spark = spark
+        if not is_local(master):
+            ship(spark)
+
+    def read(self, captures: Sequence[str]) -> DataFrame:
+        """Return the rows of captures."""
+        return scan(self._spark, list(captures))
+
+    def replay(
+        self,
+        captured: DataFrame,
+        definitions: Definitions,
+        rules: str,
+        assumptions: Assumptions,
+        folder: Path,
+        done: Callable[[float], object],
+    ) -> DataFrame:
+        """Replay into a folder of Parquet files; ``done`` is told which share of the work is done."""
+        with _told(self._spark, done):
+            replay(captured, definitions, rules, assumptions).write.parquet(str(folder))
+        return self._spark.read.parquet(str(folder))
+
+    def repair(self, captured: DataFrame, replayed: DataFrame, definitions: Definitions, rules: str) -> Repairs:
+        """Return what may be behind the deliveries that are not as predicted."""
+        return repair(captured, replayed, definitions, rules)
+
+    def write(self, table: DataFrame, folder: Path) -> None:
+        """Write a table into a folder of Parquet files."""
+        table.write.parquet(str(folder))
+
+
+@contextmanager
+def _told(spark: SparkSession, done: Callable[[float], object]) -> Iterator[None]:
+    """Tell until the block ends, now and then, which share of the work is done."""
+    ended = Event()
+
+    def look() -> None:
+        tracker = spark.sparkContext.statusTracker()
+        shares: dict[int, float] = {}
+        while not ended.wait(LOOK_S):
+            for number in tracker.getActiveStageIds():
+                stage = tracker.getStageInfo(number)
+                if stage is not None:
+                    shares[number] = stage.numCompletedTasks / stage.numTasks
+            done(sum(shares.values()) / max(STAGES, len(shares)))
+
+    if not hasattr(spark, "_jsparkSession"):  # over Spark Connect nobody tells
+        yield
+        return
+    looking = Thread(target=look, name="progress", daemon=True)
+    looking.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        looking.join()
