@@ -119,9 +119,10 @@ class _ByPattern(BindingIndex):
             for node in before:
                 if node.is_hash:
                     _reach(nodes, node)
-                _reach(nodes, node.next.get("*"))
-                if word != "#":  # in a key it is a word that only wildcards take
-                    _reach(nodes, node.next.get(word))
+                if "*" in node.next:
+                    _reach(nodes, node.next["*"])
+                if word in node.next and word != "#":  # in a key it is a word that only wildcards take
+                    _reach(nodes, node.next[word])
         return nodes
 
     def _enter(self, number: int, binding: Binding) -> None:

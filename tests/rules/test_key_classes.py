@@ -57,35 +57,6 @@ def publishes(draw: st.DrawFn, rules: Release) -> Message:
     return published("", draw(KEYS), headers=headers, expiration=draw(st.sampled_from([None, "5", "9"])), release=rules)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])  # it measures the machine
-@given(data=st.data(), name=st.sampled_from([*RELEASES]), topology=topologies())
-def test_messages_of_one_class_go_the_same_ways(data: st.DataObject, name: str, topology: Topology) -> None:
-    rules = release(name)
-    classes, flow = KeyClasses(topology, rules), MessageFlow(topology, rules)
-    messages = data.draw(st.lists(publishes(rules), min_size=2, max_size=8))
-    for one, other in combinations(messages, 2):
-        if classes.message_class(one) == classes.message_class(other):
-            assert ways(flow, one, 2) == ways(flow, other, 2)
-
-
-def ways(flow: MessageFlow, message: Message, deaths: int) -> list[Any]:
-    """What the message meets in each exchange, and its dead letters from each queue, up to so many deaths."""
-    found: list[Any] = [met(flow, message, name) for name in flow.topology.exchanges]
-    for queue in QUEUES if deaths else ():
-        for reason in (REJECTED, "expired"):
-            letter = flow.dead_letter(queue, message, reason)
-            found.append((queue, reason, letter.outcome, letter.queues, letter.cycles))
-            assert letter.message is not None
-            found += ways(flow, letter.message, deaths - 1)
-    return found
-
-
-def met(flow: MessageFlow, message: Message, exchange: str) -> list[Any]:
-    there = msgspec.structs.replace(message, exchange=exchange)
-    visited = visits(there, flow.topology, flow.release)
-    return [*((each.exchange.name, each.bindings) for each in visited), flow.entries(there)]
-
-
 def classes_of(*bindings: Binding, name: str = "4.3", **more: Any) -> KeyClasses:
     return KeyClasses(Topology.of(queues=[Queue(name="q")], bindings=bindings, **more), release(name))
 
@@ -120,3 +91,32 @@ def test_where_keys_are_hashed_every_key_matters() -> None:
     exchange = Exchange(name="m", type="x-modulus-hash")
     classes = classes_of(Binding(source="m", destination="q"), exchanges=[exchange])
     assert classes.key_class("a") == "a"
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])  # it measures the machine
+@given(data=st.data(), name=st.sampled_from([*RELEASES]), topology=topologies())
+def test_messages_of_one_class_go_the_same_ways(data: st.DataObject, name: str, topology: Topology) -> None:
+    rules = release(name)
+    classes, flow = KeyClasses(topology, rules), MessageFlow(topology, rules)
+    messages = data.draw(st.lists(publishes(rules), min_size=2, max_size=8))
+    for one, other in combinations(messages, 2):
+        if classes.message_class(one) == classes.message_class(other):
+            assert ways(flow, one, 2) == ways(flow, other, 2)
+
+
+def ways(flow: MessageFlow, message: Message, deaths: int) -> list[Any]:
+    """What the message meets in each exchange, and its dead letters from each queue, up to so many deaths."""
+    found: list[Any] = [met(flow, message, name) for name in flow.topology.exchanges]
+    for queue in QUEUES if deaths else ():
+        for reason in (REJECTED, "expired"):
+            letter = flow.dead_letter(queue, message, reason)
+            found.append((queue, reason, letter.outcome, letter.queues, letter.cycles))
+            assert letter.message is not None
+            found += ways(flow, letter.message, deaths - 1)
+    return found
+
+
+def met(flow: MessageFlow, message: Message, exchange: str) -> list[Any]:
+    there = msgspec.structs.replace(message, exchange=exchange)
+    visited = visits(there, flow.topology, flow.release)
+    return [*((each.exchange.name, each.bindings) for each in visited), flow.entries(there)]
