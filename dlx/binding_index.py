@@ -27,6 +27,11 @@ Numbered = dict[int, Binding]
 """Bindings by their number: a later one has a higher number."""
 
 
+def first(_count: int) -> int:
+    """Choose the first, where nobody chooses."""
+    return 0
+
+
 class BindingIndex:
     """All bindings, each of which every message meets: a fanout exchange's. Others look closer."""
 

@@ -69,9 +69,13 @@ class Wanted(NamedTuple):
         own = {name: value for name, value in every.items() if not name.startswith("x-")}
         return cls(kind in ("any", "any-with-x"), own, every if kind in ("all-with-x", "any-with-x") else own)
 
+    def fields(self, release: Release) -> Mapping[str, Any]:
+        """Return the arguments that the release compares."""
+        return self.compared_with_x if release.headers_match_with_x else self.compared
+
     def met_by(self, headers: Mapping[str, Any], release: Release) -> bool:
         """Tell whether headers meet it. ``all`` of nothing is met, ``any`` of nothing is not."""
-        compared = self.compared_with_x if release.headers_match_with_x else self.compared
+        compared = self.fields(release)
         results = (name in headers and _value_matches(compared[name], headers[name], release) for name in compared)
         return any(results) if self.any_suffices else all(results)
 

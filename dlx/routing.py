@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dlx.binding_index import INDEXES, BindingIndex, Choose
+from dlx.binding_index import INDEXES, BindingIndex, Choose, first
 from dlx.message import Message
 from dlx.releases import Release
 from dlx.settings import alternate_exchange
@@ -30,11 +30,7 @@ class UnknownExchangeTypeError(ValueError):
     """An exchange of a type whose routing is not known here (a plugin's)."""
 
 
-def _first(_count: int) -> int:
-    return 0
-
-
-def route(message: Message, topology: Topology, release: Release, choose: Choose = _first) -> tuple[str, ...]:
+def route(message: Message, topology: Topology, release: Release, choose: Choose = first) -> tuple[str, ...]:
     """Return the names of the existing queues that the message reaches, in the order they were found.
 
     The exchange is ``message.exchange``; a missing one routes nowhere. Where an exchange
@@ -64,7 +60,7 @@ class Visit(NamedTuple):
     queues: tuple[str, ...]
 
 
-def visits(message: Message, topology: Topology, release: Release, choose: Choose = _first) -> Iterator[Visit]:
+def visits(message: Message, topology: Topology, release: Release, choose: Choose = first) -> Iterator[Visit]:
     """Yield the exchanges that the message comes to, in their order: ``route`` tells the queues behind them."""
     first = topology.exchanges.get(message.exchange)
     waiting: deque[tuple[Exchange, Visit | None, bool]] = deque([] if first is None else [(first, None, False)])
@@ -94,15 +90,18 @@ def _met(
     """Return the bindings of the exchange that the message meets."""
     if exchange.name == DEFAULT_EXCHANGE:
         return ()
+    return index_of(exchange, topology).met(message, release, choose)
+
+
+def index_of(exchange: Exchange, topology: Topology) -> BindingIndex:
+    """Return the index of the exchange's bindings, which the topology keeps. Raises ``UnknownExchangeTypeError``."""
     index = topology.indexes.get(exchange.name)
     if index is None:
-        index = topology.indexes[exchange.name] = _index(exchange, topology)
-    return index.met(message, release, choose)
-
-
-def _index(exchange: Exchange, topology: Topology) -> BindingIndex:
-    kind = INDEXES.get(exchange.type)
-    if kind is None:
-        known = ", ".join(EXCHANGE_TYPES)
-        raise UnknownExchangeTypeError(f"exchange {exchange.name!r} is of type {exchange.type!r}: known are {known}")
-    return kind(topology.bindings.get(exchange.name, ()))
+        kind = INDEXES.get(exchange.type)
+        if kind is None:
+            known = ", ".join(EXCHANGE_TYPES)
+            raise UnknownExchangeTypeError(
+                f"exchange {exchange.name!r} is of type {exchange.type!r}: known are {known}"
+            )
+        index = topology.indexes[exchange.name] = kind(topology.bindings.get(exchange.name, ()))
+    return index
