@@ -8,9 +8,13 @@ finds where a message goes.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+if TYPE_CHECKING:
+    from dlx.binding_index import BindingIndex
 
 Arguments = Mapping[str, Any]
 
@@ -65,7 +69,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True)
     priority: int = 0
 
 
-class Topology(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+class Topology(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True, dict=True):
     """Everything that one virtual host declares, by name. Treat the mappings as read-only.
 
     The default exchange and the ``amq.*`` exchanges exist in every virtual host;
@@ -77,6 +81,14 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
     bindings: Mapping[str, Collection[Binding]] = {}
     policies: tuple[Policy, ...] = ()
     operator_policies: tuple[Policy, ...] = ()
+
+    @cached_property
+    def indexes(self) -> dict[str, BindingIndex]:
+        """The bindings of exchanges that have routed a message, by exchange: ``dlx.routing`` makes them.
+
+        They are no part of the value: a changed copy has none. Who changes ``bindings`` in place changes these, too.
+        """
+        return {}
 
     @classmethod
     def of(

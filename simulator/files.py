@@ -1,8 +1,9 @@
-"""Writes files as a whole or not at all: beside their place, then renamed."""
+"""Writes files and folders as a whole or not at all: beside their place, then renamed."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,24 @@ def beside(path: str | os.PathLike[str]) -> Iterator[Path]:
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def folder_beside(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a hidden folder beside ``path``, which is missing or empty: renamed at the end, removed after an error.
+
+    Raises:
+        OSError: it cannot be made, or not be renamed.
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    part.mkdir()
+    try:
+        yield part
+        part.replace(target)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:

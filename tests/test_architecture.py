@@ -45,6 +45,7 @@ BELOW: dict[str, set[str]] = {
     "compare": {"scenario", "activemq", "ibm_mq", "ironmq", "zaqar"},
     "server": {"bootstrap", "broker", "message_history", "message_location"},
     "capture": set(),
+    "generate": {"broker", "capture", "scenario"},
     "replay": {"capture", "scenario"},
 }
 # The harness and the command line stand above all others, and the command line above the harness.

@@ -18,6 +18,14 @@ class Queues:
         ),
         evidence="live; rabbit_fifo.erl apply purge",
     )
+    quorum_confirms_own_dead_letters: bool = since(
+        "3.11", True, before=False,
+        meaning=(
+            "An at-least-once dead letter that comes back into the queue in which the message died counts as arrived."
+            " Otherwise the queue has it, and keeps holding the message as well."
+        ),
+        evidence="live (3.10.8, 4.0.5); pull request 8799 of RabbitMQ, July 2023, for 3.11 and 3.12, too",
+    )
     quorum_overflow_before_delivery_limit: bool = since(
         "4.2.1", False, before=True,
         meaning=(

@@ -210,12 +210,12 @@ def _complete(state: NodeState, rules: Release, decoder: Decoder, in_force: dict
     """Make the fields that are not kept."""
     state.release, state.observer, state.watched = rules, None, state.reported
     for vhost in decoder.made(VirtualHost):
-        generation = vhost.generation
+        generation, vhost.topology = vhost.generation, Topology()
         vhost.show_policies()
         vhost.generation, vhost.known_flow, vhost.bound_to = generation, None, {}
         for bound in vhost.bindings.values():
             for binding in bound:
-                exchanges.index(vhost, binding)
+                exchanges.note_destination(vhost, binding)
     for channel in decoder.made(Channel):
         channel.allowed, channel.publishes = set(), {}
     for queue in decoder.made(QueueState):

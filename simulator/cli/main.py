@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "convert": ("simulator.cli.capture:convert", "Convert RabbitMQ trace logs into one Parquet file."),
     "fuzz": ("simulator.cli.fuzz:fuzz", "Search for a history in which a topology loses messages."),
+    "generate": ("simulator.cli.generate:generate", "Make a log of any size from definitions and a seed."),
     "replay": ("simulator.cli.replay:replay", "Replay captured logs and compare predictions with deliveries."),
     "replay-histories": (
         "simulator.cli.replay_histories:replay_histories",
@@ -52,6 +53,7 @@ EXTRAS = {
     "capture": "capture",
     "convert": "capture",
     "fuzz": "testing",
+    "generate": "capture",
     "replay": "replay",
     "replay-histories": "replay",
     "serve": "server",

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import suppress
+from tempfile import TemporaryFile
 from threading import Event, Thread
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 T = TypeVar("T")
+REMARKS_MAX = 5
+"""Lines of what Java wrote that are shown if it does not start."""
 
 
 def run_on_spark(master: str, app_name: str, job: Callable[[SparkSession], T]) -> T:
@@ -76,11 +79,16 @@ def _session(master: str, app_name: str) -> SparkSession:
 
     from simulator.replay.spark_sessions import spark_session
 
-    with warnings.catch_warnings():
+    # Java's remarks say nothing to somebody who replays a log. If it does not start, they are the reason.
+    with warnings.catch_warnings(), TemporaryFile() as remarks:
         warnings.simplefilter("ignore")
         try:
-            return spark_session(master, app_name)
+            return spark_session(master, app_name, jvm_stderr=remarks)
         except PySparkRuntimeError as error:
+            remarks.seek(0)
+            said = "".join(
+                f"\n  {line}" for line in remarks.read().decode(errors="replace").splitlines()[-REMARKS_MAX:]
+            )
             raise Unavailable(
-                f"Spark did not start on {master}: {error}. It needs Java 17 or 21; `java -version` shows yours."
+                f"Spark did not start on {master}: {error}. It needs Java 17 or 21; `java -version` shows yours.{said}"
             ) from error

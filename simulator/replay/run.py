@@ -248,7 +248,10 @@ def _checked(capture: Path) -> FileReport:
     """Return the capture, once it is found readable. Raises ``CaptureError``."""
     for _ in read_capture(capture):
         break
-    return FileReport(file=capture.name, rows=pq.read_metadata(capture).num_rows, broken=0)
+    rows = pq.read_metadata(capture).num_rows
+    if not rows:
+        raise CaptureError(capture.name, "no row in it")
+    return FileReport(file=capture.name, rows=rows, broken=0)
 
 
 def _described(line: str) -> str:

@@ -5,29 +5,35 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import IO
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 BATCH_ROWS = 65_536
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
-def spark_session(master: str = "local[*]", app_name: str = "dlx replay") -> SparkSession:
+def spark_session(
+    master: str = "local[*]", app_name: str = "dlx replay", *, jvm_stderr: IO[bytes] | None = None
+) -> SparkSession:
     """Return a session on ``master``: ``local[N]``, ``spark://``, ``yarn``, ``k8s://``, or ``sc://`` for Connect.
 
+    ``jvm_stderr`` takes what Java writes to its standard error, by default that of this process.
     ``simulator.replay.ship`` sends this package to the workers of a cluster, which must have its
     dependencies installed.
     """
     if master.startswith("sc://"):
         session = SparkSession.builder.appName(app_name).remote(master).getOrCreate()
     else:
-        session = _classic(master, app_name)
+        session = _classic(master, app_name, jvm_stderr)
     session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(BATCH_ROWS))
     session.conf.set("spark.sql.session.timeZone", "UTC")
     return session
 
 
-def _classic(master: str, app_name: str) -> SparkSession:
+def _classic(master: str, app_name: str, jvm_stderr: IO[bytes] | None) -> SparkSession:
     local = master.startswith("local")
     options = {
         "spark.ui.enabled": "false",
@@ -41,6 +47,10 @@ def _classic(master: str, app_name: str) -> SparkSession:
     if local or "://127.0.0.1" in master or "://localhost" in master:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         options |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    if jvm_stderr is not None and SparkContext._gateway is None:
+        conf = SparkConf().setAll([("spark.master", master), *options.items()])
+        gateway = launch_gateway(conf, popen_kwargs={"stderr": jvm_stderr})  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway, conf=conf)
     builder = SparkSession.builder.master(master).appName(app_name)
     for name, value in options.items():
         builder = builder.config(name, value)

@@ -39,19 +39,20 @@ class Player:
     Args:
         definitions: an export of RabbitMQ's definitions, or the path of the file that holds one.
         release: the RabbitMQ release.
+        start_us: when it begins, microseconds since 1970.
 
     Raises:
         DefinitionsError: the definitions cannot be used.
     """
 
-    def __init__(self, definitions: DefinitionsSource, *, release: str = DEFAULT) -> None:
+    def __init__(self, definitions: DefinitionsSource, *, release: str = DEFAULT, start_us: int = START_US) -> None:
         self.definitions, self.release = definitions, release
         self._seen: list[Seen] = []
         self.broker = Broker(release, observer=self._observe)
         self.history: list[AnyStep] = []
         self.events: list[Seen] = []
-        import_definitions(self.broker, definitions, START_US)
-        self._clients = Clients(self.broker, START_US)
+        import_definitions(self.broker, definitions, start_us)
+        self._clients = Clients(self.broker, start_us)
 
     @property
     def now_us(self) -> int:

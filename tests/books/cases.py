@@ -311,6 +311,13 @@ def at_least_once_routed_nowhere(bench: Bench) -> None:
 
 
 @case
+def at_least_once_into_the_queue_itself(bench: Bench) -> None:
+    bench.queue("q", kind="quorum", dlx="", key="q", **AT_LEAST_ONCE)
+    bench.publish("q", 2)
+    bench.take("q", "reject", 2)
+
+
+@case
 def at_least_once_into_a_full_queue(bench: Bench) -> None:
     bench.queue("full", most=1, overflow="reject-publish")
     bench.queue("q", kind="quorum", ttl=20, dlx="", key="full", **AT_LEAST_ONCE)

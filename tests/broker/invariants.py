@@ -114,6 +114,9 @@ def _check_vhost(broker: Broker, vhost: VirtualHost) -> None:
         assert not queue.deleted
         if queue.owner is not None:
             assert broker.connections[queue.owner.id].exclusive_queues[name] is queue
+    for name, index in vhost.topology.indexes.items():
+        assert name in vhost.exchanges, "an index of an exchange that is gone"
+        assert [*index] == [*vhost.bindings.get(name, ())], "an index that missed a change of the bindings"
     for source, bindings in vhost.bindings.items():
         assert source in vhost.exchanges, "bindings of an exchange that is gone"
         assert len(set(map(repr, bindings))) == len(bindings)

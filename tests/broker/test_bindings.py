@@ -74,3 +74,24 @@ def test_an_exchange_that_goes_takes_the_bindings_on_both_sides() -> None:
     broker.handle(DeclareExchange(channel=CHANNEL, exchange="x", type="headers"), START_US)
     broker.handle(Publish(CHANNEL, "x", "", {"headers": {"colour": "red"}}), START_US)
     assert ready(broker) == {"a": 0, "b": 0}
+
+
+def test_a_running_exchange_routes_by_its_bindings_of_the_moment() -> None:
+    broker = bound()
+    red, blue = (Publish(CHANNEL, "x", "", {"headers": {"colour": colour}}) for colour in ("red", "blue"))
+    broker.handle(red, START_US)
+    broker.handle(UnbindQueue(channel=CHANNEL, queue="b", exchange="x", arguments=RED), START_US)
+    broker.handle(red, START_US)
+    broker.handle(bind("b", BLUE), START_US)
+    broker.handle(blue, START_US)
+    assert ready(broker) == {"a": 3, "b": 2}
+
+
+def test_an_exchange_of_another_type_under_the_same_name_routes_by_its_own_type() -> None:
+    broker = bound()
+    broker.handle(Publish(CHANNEL, "x", "k", {}), START_US)
+    broker.handle(DeleteExchange(channel=CHANNEL, exchange="x"), START_US)
+    broker.handle(DeclareExchange(channel=CHANNEL, exchange="x", type="direct"), START_US)
+    broker.handle(bind("b", {}, "k"), START_US)
+    broker.handle(Publish(CHANNEL, "x", "k", {}), START_US)
+    assert ready(broker) == {"a": 0, "b": 1}

@@ -55,6 +55,18 @@ def test_a_queue_that_was_full_gets_its_copy_later_and_the_other_no_second_one(r
     assert told.drained("open") == []
 
 
+@pytest.mark.parametrize("release", WITH_AT_LEAST_ONCE)
+def test_a_dead_letter_that_comes_back_is_held_for_good_on_3_10(release: str) -> None:
+    told = Told(release)
+    told.queue("q", **{**HELD, "x_dead_letter_exchange": "", "x_dead_letter_routing_key": "q"})
+    told.publish("q", "job")
+    told.rejected("q")
+    told.wait(10 * MINUTE_MS)
+    queue = told.broker.vhosts["/"].queues["q"]
+    assert (queue.messages_ready, queue.messages) == (1, 2 if release == "3.10" else 1)
+    assert bodies(told.drained("q")) == ["job"]
+
+
 @pytest.mark.parametrize("release", RELEASES)
 def test_two_that_look_alike_die_in_one_second_for_reasons_of_their_own(release: str) -> None:
     told = Told(release)

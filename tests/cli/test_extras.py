@@ -49,6 +49,7 @@ NEEDS_AN_EXTRA = [
     (["convert", LOG, "--out", "log.parquet"], "capture", LIBRARIES),
     (["fuzz", TOPOLOGY], "testing", LIBRARIES),
     (["fuzz", TOPOLOGY], "testing", {"hypothesis"}),
+    (["generate", "--definitions", DEFINITIONS, "--out", "log"], "capture", {"pyarrow"}),
     (REPLAY, "replay", LIBRARIES),
     (REPLAY, "replay", {"duckdb"}),
     ([*REPLAY, "--engine", "spark"], "replay", {"pyspark", "py4j"}),

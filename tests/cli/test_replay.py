@@ -8,6 +8,7 @@ import json
 import pytest
 
 from simulator.capture import convert
+from simulator.capture.parquet import write_capture
 from simulator.cli.main import main
 from tests.replay.logs import EXAMPLES, Log, example_records, write_log
 
@@ -192,3 +193,11 @@ def test_nothing_is_left_behind_by_bad_data(capsys, tmp_path):
     out = tmp_path / "out"
     run(capsys, _log(tmp_path, b"not JSON\n"), "--definitions", DEFINITIONS, "--out", out)
     assert list(out.iterdir()) == []
+
+
+def test_a_capture_without_rows_is_refused(capsys, tmp_path):
+    with write_capture(tmp_path / "empty.parquet"):
+        pass
+    code, _, err = run(capsys, tmp_path / "empty.parquet", "--definitions", DEFINITIONS)
+    assert code == 65
+    assert "empty.parquet: no row in it" in err

@@ -105,7 +105,5 @@ def test_ctrl_c_stops_spark_without_a_traceback(tmp_path: Path) -> None:
     command += ["--engine", "spark", "--out", out]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (130, "")
-    assert "Traceback" not in done.stderr
-    assert "ERROR" not in done.stderr.replace('Setting Spark log level to "ERROR".', "")
-    assert done.stderr.strip().splitlines()[-1] == "dlx: interrupted"
+    assert done.stderr == "dlx: interrupted\n"
     assert list(out.iterdir()) == []

@@ -16,8 +16,8 @@ from simulator.testing.brokers.servers import ManagementError
 from tests.live.servers import LiveServer, NoSuchServerError, given
 
 Named = tuple[str, str]  # ``queues`` or ``exchanges``, and a name
-READY_SECONDS = 20
-STOP_SECONDS = 10
+READY_SECONDS = 60
+STOP_SECONDS = 60
 
 
 @dataclass(frozen=True)

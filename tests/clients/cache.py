@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dlx-clients"
-DEBIAN_SUITES = ("bookworm", "trixie")
+DEBIAN_SUITES = ("bookworm", "trixie", "forky")
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 DOWNLOAD_SECONDS = 600
 PIP, QUIET = ("-m", "pip"), ("--quiet", "--no-input", "--disable-pip-version-check")
@@ -123,16 +123,18 @@ def debian_source(source: Source) -> Path:
     return _unpacked(source, download)
 
 
-def debian_packages(name: str, packages: Sequence[str]) -> Path:
-    """Debian packages (each ``name/suite``) unpacked into one folder, nothing of it installed."""
+def debian_packages(name: str, packages: Sequence[str], edits: Sequence[tuple[str, str, str]] = ()) -> Path:
+    """Debian packages (each ``name/suite``) unpacked into one folder and edited, nothing of it installed."""
 
     def make(folder: Path) -> None:
         command(["apt-get", "download", *packages], cwd=folder, env=_apt())
         for archive in sorted(folder.glob("*.deb")):
             command(["dpkg-deb", "--extract", archive, folder])
             archive.unlink()
+        for edit in edits:
+            _edit(folder, *edit)
 
-    return made_once(name, packages, make)
+    return made_once(name, (packages, edits), make)
 
 
 def _unpacked(source: Source, download: Callable[[Path], Path], more: Callable[[Path], None] | None = None) -> Path:

@@ -25,4 +25,6 @@ def test_answers_are_those_of_the_server(live_server: LiveServer, session: Sessi
     calls = SCENARIOS[scenario]
     wanted = session.run(calls, settle=True)
     found = run(calls, Simulated(live_server.release))
+    if differences(calls, found, wanted):  # its health is the whole server's, where other virtual hosts come and go
+        wanted = session.run(calls, settle=True)
     assert not differences(calls, found, wanted)

@@ -171,6 +171,16 @@ def test_no_file_has_a_slash_a_backslash_or_a_nul_in_its_name(server: Simulated,
     assert server("GET", f"/api/definitions/%20{escape}").status == 400  # no such virtual host
 
 
+def test_a_name_in_a_path_may_be_empty(server: Simulated) -> None:
+    publish = {"properties": {}, "routing_key": "nowhere", "payload": "", "payload_encoding": "string"}
+    assert server("POST", "/api/exchanges/%2F//publish", publish).json == {"routed": False}
+    assert server("GET", "/api/exchanges/%2F//bindings/source").json == []
+    assert server("GET", "/api/exchanges/%2F/").json == server("GET", "/api/exchanges/%2F").json
+    for path in ("exchanges//", "queues//", "vhosts//", "policies//", "aliveness-test//", "overview//", "/overview"):
+        answer = server("GET", f"/api/{path}")
+        assert (answer.status, answer.json) == (404, {"error": "Object Not Found", "reason": "Not Found"}), path
+
+
 # Virtual hosts
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from dlx.deaths import X_DEATH
 from dlx.delivery_headers import stored_headers
 from dlx.message import Message
+from dlx.message_flow import MessageFlow
 from dlx.recorded_deaths import death_counts, deaths_in_x_death
 from dlx.releases import Release
 from dlx.topology import STREAM, Topology
@@ -15,10 +16,10 @@ from simulator.broker import commands as amqp
 from simulator.broker import delivered_properties
 from simulator.capture.schema import Observation
 from simulator.events import Event, Happened
+from simulator.generate.traced_rows import observation
 from simulator.scenario import steps
 from simulator.scenario.player import Player
 from simulator.testing.strategies import definitions_document
-from simulator.testing.strategies.log import observation
 
 OPERATOR = ("operator", 1)
 """The channel on which an operator changes the topology."""
@@ -62,7 +63,7 @@ class Recording:
     """
 
     def __init__(self, topology: Topology, release: Release) -> None:
-        self._topology, self._release = topology, release
+        self._flow, self._release = MessageFlow(topology, release), release
         self.player = _BoundedPlayer(definitions_document(topology, release), release=release.name)
         for command in (amqp.OpenConnection("operator", "/", "guest"), amqp.OpenChannel(OPERATOR)):
             self.tell(command)
@@ -92,7 +93,7 @@ class Recording:
             is_publish = happened.event == Event.PUBLISHED
             if is_publish and alias is not None:
                 self._aliases[happened.uid] = alias
-            row = observation(happened, message, self._topology, self._release)
+            row = observation(happened, message, self._flow)
             row.message = row.message_id = self._aliases.get(happened.uid, row.message)
             row.line = len(self.rows) + len(self.hidden) + 1
             (self.hidden if is_publish and hide else self.rows).append(row)

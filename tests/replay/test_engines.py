@@ -33,14 +33,16 @@ LOG = EXAMPLES / "captured-4.3" / "trace.log.gz"
 DEFINITIONS = EXAMPLES / "captured-4.3" / "definitions.json"
 
 
-def results(capsys: pytest.CaptureFixture[str], engine: str, rules: str, out: Path) -> dict[str, Any]:
-    """Everything that a replay gives: what it prints, its page, and the rows of its tables in one order."""
+def results(capfd: pytest.CaptureFixture[str], engine: str, rules: str, out: Path) -> dict[str, Any]:
+    """Everything that a replay gives: what it prints, Java included, its page, and the rows of its tables."""
     command = ["replay", str(LOG), "--definitions", str(DEFINITIONS), "--release", rules, "--engine", engine]
     code = main([*command, "--json", "--out", str(out)])
     tables = (pq.read_table(out / f"{name}.parquet").to_pylist() for name in ("verdicts", "hops"))
+    said = capfd.readouterr()
     return {
         "code": code,
-        "json": json.loads(capsys.readouterr().out),
+        "json": json.loads(said.out),
+        "stderr": said.err,
         "page": (out / "report.html").read_text(encoding="utf-8"),
         **{name: sorted(map(repr, table)) for name, table in zip(("verdicts", "hops"), tables, strict=True)},
     }
@@ -48,8 +50,8 @@ def results(capsys: pytest.CaptureFixture[str], engine: str, rules: str, out: Pa
 
 @pytest.mark.spark
 @pytest.mark.parametrize("rules", ["4.3", "3.10"])
-def test_both_engines_say_the_same(capsys: pytest.CaptureFixture[str], tmp_path: Path, rules: str) -> None:
-    here, on_spark = (results(capsys, engine, rules, tmp_path / engine) for engine in ("local", "spark"))
+def test_both_engines_say_the_same(capfd: pytest.CaptureFixture[str], tmp_path: Path, rules: str) -> None:
+    here, on_spark = (results(capfd, engine, rules, tmp_path / engine) for engine in ("local", "spark"))
     assert here["json"] == on_spark["json"]
     assert here == on_spark
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -60,10 +61,25 @@ STEPS: st.SearchStrategy[AnyStep] = st.one_of(
     _repeated(steps.Hold, "work", "parked"),
     st.sampled_from((1, 300, TTL_MS, 1_500)).map(steps.Wait),
 )
-LOGS = st.tuples(st.sampled_from(RELEASES), st.lists(STEPS, min_size=3, max_size=16)).map(
-    lambda drawn: (drawn[0], broker_log(drawn[1], shop(), drawn[0]))
-)
 Log = tuple[str, list[Observation]]
+
+
+def logs_of(drawn: st.SearchStrategy[list[AnyStep]]) -> st.SearchStrategy[Log]:
+    return st.tuples(st.sampled_from(RELEASES), drawn).map(lambda it: (it[0], broker_log(it[1], shop(), it[0])))
+
+
+def logs_with(*story: AnyStep) -> st.SearchStrategy[Log]:
+    """Logs in which these steps happen, and drawn ones before, between and after them."""
+    few = st.lists(STEPS, max_size=4)
+    parts = [part for step in story for part in (few, st.just([step]))]
+    return logs_of(st.tuples(*parts, few).map(lambda lists: [*chain.from_iterable(lists)]))
+
+
+LOGS = logs_of(st.lists(STEPS, min_size=3, max_size=16))
+EXPIRIES = logs_with(steps.Publish("", "work"), steps.Reject("work"), steps.Wait(1_500), steps.Ack("work"))
+POISON = logs_with(steps.Publish("", "poison"), steps.Crash("poison", 3), steps.Ack("parked"))
+FULL = logs_with(steps.Publish("", "box", times=4), steps.Ack("parked"))
+LATE = logs_with(steps.Publish("", "work"), steps.Wait(300), steps.Ack("work"))
 
 
 def replayed(rows: list[Observation], topology: Topology, name: str, *, complete: bool = True) -> list[Row]:
@@ -118,7 +134,7 @@ def test_no_topology_is_flagged_with_its_own_log(case: Any) -> None:
 
 
 @SLOW
-@given(LOGS, st.integers(1, 10**6))
+@given(EXPIRIES, st.integers(1, 10**6))
 def test_a_ttl_that_is_longer_than_the_log_is_flagged(log: Log, more_ms: int) -> None:
     name, rows = log
     right = with_death(replayed(rows, shop(), name), "wait", "expired")
@@ -132,7 +148,7 @@ def test_a_ttl_that_is_longer_than_the_log_is_flagged(log: Log, more_ms: int) ->
 
 
 @SLOW
-@given(LOGS, st.integers(0, 1))
+@given(POISON, st.integers(0, 1))
 def test_a_delivery_limit_below_a_count_is_flagged(log: Log, limit: int) -> None:
     name, rows = log
     counted = {
@@ -147,7 +163,7 @@ def test_a_delivery_limit_below_a_count_is_flagged(log: Log, limit: int) -> None
 
 
 @SLOW
-@given(LOGS, st.integers(1, 50))
+@given(POISON, st.integers(1, 50))
 def test_a_delivery_limit_above_all_counts_is_unchecked(log: Log, more: int) -> None:
     name, rows = log
     right = with_death(replayed(rows, shop(), name), "poison", "delivery_limit")
@@ -158,7 +174,7 @@ def test_a_delivery_limit_above_all_counts_is_unchecked(log: Log, more: int) -> 
 
 
 @SLOW
-@given(LOGS, st.integers(0, 10**6), st.booleans())
+@given(FULL, st.integers(0, 10**6), st.booleans())
 def test_a_length_that_all_messages_do_not_fill_is_flagged(log: Log, more: int, complete: bool) -> None:
     name, rows = log
     right = with_death(replayed(rows, shop(), name), "box", "maxlen")
@@ -171,7 +187,7 @@ def test_a_length_that_all_messages_do_not_fill_is_flagged(log: Log, more: int, 
 
 
 @SLOW
-@given(LOGS)
+@given(LATE)
 def test_a_ttl_of_a_millisecond_is_flagged_where_a_message_outlived_it(log: Log) -> None:
     """Of a queue whose messages are seen to wait: ``work`` is given the TTL."""
     name, rows = log

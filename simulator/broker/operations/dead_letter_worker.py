@@ -99,6 +99,7 @@ def _publish(node: NodeState, queue: QueueState, pending: Pending, targets: list
         target = queue.vhost.queues[name]
         if queues.enter(node, target, pending.letter, copy.body, copy.uid, dead_letters.worker_name(queue), held=True):
             pending.reached.add(name)
+            taken = taken and (target is not queue or node.release.quorum_confirms_own_dead_letters)
         else:
             taken = False
     return taken

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from dlx.routing import LOCAL_RANDOM
+from dlx.binding_index import LOCAL_RANDOM
 from dlx.topology import Binding, Exchange
 from simulator.broker.state import VirtualHost
 
@@ -29,6 +29,7 @@ def remove_exchange(vhost: VirtualHost, name: str) -> None:
         _drop(vhost, binding)
     vhost.exchange_counters.pop(name, None)
     _drop_bindings_to(vhost, "exchange", name)
+    vhost.topology.indexes.pop(name, None)
     vhost.generation += 1
 
 
@@ -37,11 +38,13 @@ def add_binding(vhost: VirtualHost, binding: Binding) -> None:
     bound = vhost.bindings.setdefault(binding.source, {})
     if binding not in bound:
         bound[binding] = None
-        index(vhost, binding)
+        note_destination(vhost, binding)
+        if binding.source in vhost.topology.indexes:
+            vhost.topology.indexes[binding.source].add(binding)
         vhost.generation += 1
 
 
-def index(vhost: VirtualHost, binding: Binding) -> None:
+def note_destination(vhost: VirtualHost, binding: Binding) -> None:
     """Let a binding be found by its destination."""
     vhost.bound_to.setdefault(_destination(binding), {})[binding] = None
 
@@ -70,6 +73,8 @@ def _drop_bindings_to(vhost: VirtualHost, kind: str, name: str) -> None:
 def _drop(vhost: VirtualHost, binding: Binding) -> None:
     _remove(vhost.bindings, binding.source, binding)
     _remove(vhost.bound_to, _destination(binding), binding)
+    if binding.source in vhost.topology.indexes:
+        vhost.topology.indexes[binding.source].remove(binding)
 
 
 def _remove(bindings: dict[End, dict[Binding, None]], end: End, binding: Binding) -> None:

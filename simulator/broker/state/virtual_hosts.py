@@ -45,8 +45,8 @@ class VirtualHost:
     """One virtual host.
 
     ``bindings`` are ordered sets by source; ``bound_to`` has the same ones by type and name of their destination.
-    ``topology`` shows the rules the same dictionaries (``definitions`` are its queues);
-    ``show_policies`` renews it. ``generation`` counts what changes routes,
+    ``topology`` shows the rules the same dictionaries (``definitions`` are its queues), and has the
+    indexes of the bindings; ``show_policies`` renews it. ``generation`` counts what changes routes,
     settings or permissions, so that whoever remembers a result knows it is stale.
     ``known_flow`` is such a result, with its generation. ``limits`` are ``None`` until some are set.
     """
@@ -72,6 +72,7 @@ class VirtualHost:
 
     def show_policies(self) -> None:
         """Show the rules the policies as they are now; everything else they see as it changes."""
+        indexes = self.topology.indexes
         self.topology = Topology(
             exchanges=self.exchanges,
             queues=self.definitions,
@@ -79,6 +80,7 @@ class VirtualHost:
             policies=tuple(self.policies.values()),
             operator_policies=tuple(self.operator_policies.values()),
         )
+        self.topology.indexes.update(indexes)
         self.generation += 1
 
     def flow(self, release: Release) -> MessageFlow:

@@ -90,7 +90,7 @@ class Request:
     @cached_property
     def vhost_name(self) -> str | None:
         """The name of the virtual host asked about: in the path, else in the header x-vhost; ``None``: all."""
-        return self.names.get("vhost") or self.headers.get("x-vhost") or None
+        return self.names["vhost"] if "vhost" in self.names else self.headers.get("x-vhost") or None
 
     @property
     def vhost(self) -> VirtualHost | None:

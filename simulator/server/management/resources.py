@@ -95,8 +95,11 @@ class Router:
             self._add(resource)
 
     def find(self, path: str) -> tuple[Resource, Mapping[str, str]] | None:
-        """Return the resource and the names in the path, unquoted; ``None`` when no resource has the path."""
-        segments = [segment for segment in path.split("/") if segment]
+        """Return the resource and the names in the path, unquoted; ``None`` when no resource has the path.
+
+        A name may be empty, as in ``/exchanges/v//publish``; one slash at the end counts for nothing.
+        """
+        segments = path.removeprefix("/").removesuffix("/").split("/") if path.strip("/") else []
         found = _follow(self._root, segments, [])
         if found is None:
             return None

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from hypothesis import strategies as st
 
-from dlx.message import Message
 from dlx.message_flow import MessageFlow
 from dlx.releases import DEFAULT, Release
 from dlx.topology import Topology
-from simulator.broker import delivered_properties
-from simulator.capture.observe import split_properties
 from simulator.capture.schema import Observation
-from simulator.events import Event, Happened
+from simulator.generate.traced_rows import TRACED, observation, trace_row
 from simulator.json_values import plain
 from simulator.scenario.player import START_US, Player
 from simulator.scenario.steps import AnyStep
@@ -26,7 +22,6 @@ from simulator.testing.strategies.message import properties
 
 # Definitions are exported once, so a log does not tell of policies that changed.
 _KINDS = tuple(kind for kind in KINDS if kind != "policy")
-_FILE = "trace.log"
 _DAY_US = 86_400_000_000
 
 
@@ -58,53 +53,14 @@ def log_rows(
 
 def traced(history: Iterable[AnyStep], topology: Topology, release: Release) -> list[Observation]:
     """Return the rows that a broker traces while that history is played to it."""
-    player = Player(definitions_document(topology, release), release=release.name)
+    player, flow = Player(definitions_document(topology, release), release=release.name), MessageFlow(topology, release)
     rows = []
     for step in history:
         player.do(step)
         rows += [
-            observation(happened, message, topology, release)
-            for happened, message in player.events
-            if happened.event in (Event.PUBLISHED, Event.DELIVERED)
+            observation(happened, message, flow) for happened, message in player.events if happened.event in TRACED
         ]
     return rows
-
-
-def observation(happened: Happened, message: Message, topology: Topology, release: Release) -> Observation:
-    """Return the row that a broker traces of a publish or a delivery; ``message`` is the message as it was then."""
-    is_publish = happened.event == Event.PUBLISHED
-    # The firehose names every key of a publish to the default exchange, whether or not there is such a queue.
-    keys = tuple(dict.fromkeys(message.routing_keys))
-    routed = MessageFlow(topology, release).entries(message) if message.exchange else keys
-    shown = {**delivered_properties(message, release), "message_id": f"m{happened.uid}"}
-    return _row(
-        properties=plain(shown),
-        time_us=happened.time_us,
-        vhost=happened.vhost,
-        exchange=message.exchange,
-        queue=None if is_publish else happened.queue,
-        routed_queues=list(routed) if is_publish else None,
-        routing_keys=list(message.routing_keys),
-    )
-
-
-def _row(
-    *,
-    properties: dict[str, Any],
-    time_us: int,
-    vhost: str,
-    exchange: str,
-    queue: str | None,
-    routed_queues: list[str] | None,
-    routing_keys: list[str],
-    payload: bytes = b"",
-) -> Observation:
-    """Return a row of plain JSON properties; its line is not known yet."""
-    event = Event.PUBLISHED if queue is None else Event.DELIVERED
-    return Observation(
-        time_us, _FILE, 0, event.value, "rabbit@localhost", "127.0.0.1:50000 -> 127.0.0.1:5672", vhost, "guest", 1,
-        exchange, queue, routed_queues, routing_keys, None, *split_properties(properties, payload), payload,
-    )  # fmt: skip
 
 
 def _numbered(rows: list[Observation]) -> list[Observation]:
@@ -123,5 +79,5 @@ def _arbitrary(queues: tuple[str, ...]) -> st.SearchStrategy[Observation]:
         "routing_keys": st.lists(names, min_size=1, max_size=3),
         "payload": st.sampled_from((b"", b"body", b"\xff")),
     }
-    publishes = built(_row, queue=st.none(), routed_queues=st.lists(names, max_size=2), **common)
-    return st.one_of(publishes, built(_row, queue=names, routed_queues=st.none(), **common))
+    publishes = built(trace_row, queue=st.none(), routed_queues=st.lists(names, max_size=2), **common)
+    return st.one_of(publishes, built(trace_row, queue=names, routed_queues=st.none(), **common))

@@ -1,0 +1,223 @@
+"""Find the bindings of one exchange that a message meets, without trying each of them.
+
+One index for each exchange, by its type; a topology makes it when the first message comes, and whoever adds
+or removes a binding of a topology that lives on tells the index. Bindings are found in the order in which
+they were added. ``dlx.binding_matching`` says what a match is.
+
+Source: rabbit_exchange_type_*.erl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from dlx.binding_matching import Wanted, words
+from dlx.death_annotations import annotated_headers
+from dlx.deaths import X_DEATH
+from dlx.delivery_headers import stored_headers
+from dlx.erlang_hash import phash2
+from dlx.message import Message
+from dlx.releases import Release
+from dlx.topology import Binding
+
+LOCAL_RANDOM = "x-local-random"
+MODULUS_HASH = "x-modulus-hash"
+Choose = Callable[[int], int]
+Numbered = dict[int, Binding]
+"""Bindings by their number: a later one has a higher number."""
+
+
+def first(_count: int) -> int:
+    """Choose the first, where nobody chooses."""
+    return 0
+
+
+class BindingIndex:
+    """All bindings, each of which every message meets: a fanout exchange's. Others look closer."""
+
+    def __init__(self, bindings: Iterable[Binding] = ()) -> None:
+        self._numbers: dict[Binding, int] = {}
+        self._all: Numbered = {}
+        self._next = 0
+        for binding in bindings:
+            self.add(binding)
+
+    def add(self, binding: Binding) -> None:
+        """Add a binding behind the others."""
+        number = self._numbers[binding] = self._next
+        self._next += 1
+        self._all[number] = binding
+        self._enter(number, binding)
+
+    def remove(self, binding: Binding) -> None:
+        """Remove a binding that was added, and only once."""
+        number = self._numbers.pop(binding)
+        del self._all[number]
+        self._leave(number, binding)
+
+    def __iter__(self) -> Iterator[Binding]:
+        return iter(self._all.values())
+
+    def met(self, message: Message, release: Release, choose: Choose) -> tuple[Binding, ...]:
+        """Return the bindings that the message meets; where one of n is picked at random, ``choose(n)`` does."""
+        return tuple(self)
+
+    def _enter(self, number: int, binding: Binding) -> None:
+        """Make a new binding easy to find."""
+
+    def _leave(self, number: int, binding: Binding) -> None:
+        """Undo ``_enter``."""
+
+
+class _ByKey(BindingIndex):
+    """A direct exchange's bindings, by their key."""
+
+    def __init__(self, bindings: Iterable[Binding] = ()) -> None:
+        self._by_key: dict[str, Numbered] = {}
+        super().__init__(bindings)
+
+    def met(self, message: Message, release: Release, choose: Choose) -> tuple[Binding, ...]:
+        return _in_order([self._by_key[key] for key in message.routing_keys if key in self._by_key])
+
+    def _enter(self, number: int, binding: Binding) -> None:
+        self._by_key.setdefault(binding.routing_key, {})[number] = binding
+
+    def _leave(self, number: int, binding: Binding) -> None:
+        bound = self._by_key[binding.routing_key]
+        del bound[number]
+        if not bound:
+            del self._by_key[binding.routing_key]
+
+
+class _Node:
+    """A place in the patterns of a topic exchange: the words up to here, those that may follow, what ends here."""
+
+    __slots__ = ("ends", "is_hash", "next")
+
+    def __init__(self, is_hash: bool = False) -> None:
+        self.is_hash = is_hash
+        self.next: dict[str, _Node] = {}
+        self.ends: Numbered = {}
+
+
+class _ByPattern(BindingIndex):
+    """A topic exchange's bindings, by the words of their patterns."""
+
+    def __init__(self, bindings: Iterable[Binding] = ()) -> None:
+        self._root = _Node()
+        super().__init__(bindings)
+
+    def met(self, message: Message, release: Release, choose: Choose) -> tuple[Binding, ...]:
+        return _in_order([node.ends for key in message.routing_keys for node in self._reached(words(key)) if node.ends])
+
+    def _reached(self, key: list[str]) -> dict[_Node, None]:
+        """Return where patterns can stand that have taken all words of the key."""
+        nodes: dict[_Node, None] = {}
+        _reach(nodes, self._root)
+        for word in key:
+            before, nodes = nodes, {}
+            for node in before:
+                if node.is_hash:
+                    _reach(nodes, node)
+                if "*" in node.next:
+                    _reach(nodes, node.next["*"])
+                if word in node.next and word != "#":  # in a key it is a word that only wildcards take
+                    _reach(nodes, node.next[word])
+        return nodes
+
+    def _enter(self, number: int, binding: Binding) -> None:
+        node = self._root
+        for word in words(binding.routing_key):
+            node = node.next.setdefault(word, _Node(word == "#"))
+        node.ends[number] = binding
+
+    def _leave(self, number: int, binding: Binding) -> None:
+        node, path = self._root, []
+        for word in words(binding.routing_key):
+            path.append((node, word))
+            node = node.next[word]
+        del node.ends[number]
+        for before, word in reversed(path):
+            if before.next[word].next or before.next[word].ends:
+                return
+            del before.next[word]
+
+
+def _reach(nodes: dict[_Node, None], node: _Node | None) -> None:
+    """Add a node, and those behind a '#', which need not take a word."""
+    while node is not None and node not in nodes:
+        nodes[node] = None
+        node = node.next.get("#")
+
+
+class _ByHeaders(BindingIndex):
+    """A headers exchange's bindings, with what each of them compares."""
+
+    def __init__(self, bindings: Iterable[Binding] = ()) -> None:
+        self._wanted: dict[int, Wanted] = {}
+        super().__init__(bindings)
+
+    def met(self, message: Message, release: Release, choose: Choose) -> tuple[Binding, ...]:
+        headers = _routing_headers(message, release)
+        return tuple(self._all[number] for number, wanted in self._wanted.items() if wanted.met_by(headers, release))
+
+    def _enter(self, number: int, binding: Binding) -> None:
+        self._wanted[number] = Wanted.by(binding.arguments)
+
+    def _leave(self, number: int, binding: Binding) -> None:
+        del self._wanted[number]
+
+
+class _AtRandom(BindingIndex):
+    """An x-local-random exchange: one binding at random. Source: rabbit_exchange_type_local_random.erl (4.3.5)."""
+
+    def met(self, message: Message, release: Release, choose: Choose) -> tuple[Binding, ...]:
+        bound = tuple(self)
+        return (bound[choose(len(bound))],) if bound else ()
+
+
+class _ByHash(BindingIndex):
+    """An x-modulus-hash exchange: one binding by a hash of the message's keys; the bindings' own do not count.
+
+    Source: rabbit_exchange_type_modulus_hash.erl (4.3.5).
+    """
+
+    def met(self, message: Message, release: Release, choose: Choose) -> tuple[Binding, ...]:
+        if not self._all:
+            return ()
+        ordered = sorted(self, key=lambda b: (b.destination_type, _octets(b.destination)))
+        keys = [key.encode(errors="surrogateescape") for key in message.routing_keys]
+        return (ordered[phash2(keys) % 2**27 % len(ordered)],)
+
+
+def _octets(name: str) -> bytes:
+    return name.encode(errors="surrogatepass")
+
+
+INDEXES: Mapping[str, Callable[[Iterable[Binding]], BindingIndex]] = {
+    "direct": _ByKey,
+    "fanout": BindingIndex,
+    "topic": _ByPattern,
+    "headers": _ByHeaders,
+    LOCAL_RANDOM: _AtRandom,
+    MODULUS_HASH: _ByHash,
+}
+"""What makes the index of an exchange, by the exchange's type."""
+
+
+def _in_order(found: list[Numbered]) -> tuple[Binding, ...]:
+    """Return the bindings, each once, in the order in which they were added."""
+    if len(found) == 1:
+        return tuple(found[0].values())
+    merged: Numbered = {}
+    for bound in found:
+        merged.update(bound)
+    return tuple(merged[number] for number in sorted(merged))
+
+
+def _routing_headers(message: Message, release: Release) -> Mapping[str, object]:
+    if release.headers_match_sees_x_death:
+        return stored_headers(message)
+    # A client's own x-death is a header like any other; the broker's stands beside the message.
+    added = {name: value for name, value in annotated_headers(message).items() if name != X_DEATH}
+    return {**(message.headers or {}), **added}

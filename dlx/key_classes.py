@@ -1,0 +1,86 @@
+"""Tell which messages no exchange of a topology tells apart.
+
+Most routing keys differ only in parts that no binding looks at, such as an order's number. Two publishes to one
+exchange with the same class meet the same bindings there, and after any deaths in the same queues for the same
+reasons their dead letters do, too. So what is known of the way of one holds for the other.
+
+A class says nothing of what deliveries show: there the keys themselves stand, in ``x-death`` as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+
+from dlx.binding_index import MODULUS_HASH, first
+from dlx.binding_matching import Wanted
+from dlx.deaths import X_DEATH
+from dlx.message import Message
+from dlx.releases import Release
+from dlx.routing import DEFAULT_EXCHANGE, index_of
+from dlx.topology import Binding, Exchange, Topology
+
+KeyClass = int | str
+"""A number for keys that meet the same bindings everywhere; the key itself where it is a class of its own."""
+
+
+class KeyClasses:
+    """The classes of keys and messages in one topology under one release. The topology must not change.
+
+    Attributes:
+        every_key_matters: whether something looks at whole keys, so that each is its own class: an x-modulus-hash
+            exchange, or a headers binding that compares the ``x-death`` header, in which they are recorded.
+        compared: the names of the headers that headers bindings look at.
+    """
+
+    def __init__(self, topology: Topology, release: Release) -> None:
+        self._topology = topology
+        self._release = release
+        self._by_key = [each for each in _bound(topology) if each.type in ("direct", "topic")]
+        self._numbers: dict[tuple[tuple[Binding, ...], ...], int] = {}
+        wanted = [item for fields in _compared(topology, release) for item in fields.items()]
+        self.compared = frozenset(name for name, _ in wanted)
+        hashes = any(each.type == MODULUS_HASH for each in _bound(topology))
+        self.every_key_matters = hashes or any(name == X_DEATH and value is not None for name, value in wanted)
+
+    def key_class(self, key: str) -> KeyClass:
+        """Return the class of a routing key. A queue's name is its own: the default exchange routes by it."""
+        if self.every_key_matters or key in self._topology.queues:
+            return key
+        met = tuple(self._met(exchange, key) for exchange in self._by_key)
+        return self._numbers.setdefault(met, len(self._numbers))
+
+    def message_class(self, message: Message) -> Hashable:
+        """Return the class of a message as it was published: of its keys, CC and BCC among them, and its headers.
+
+        Of its expiration it has only whether there is one, unless ``every_key_matters``. Headers
+        that begin with ``x-`` are in it as they are, since they may claim a history.
+        """
+        keys = tuple(self.key_class(key) for key in message.routing_keys)
+        expiration = message.expiration if self.every_key_matters else message.expiration is not None
+        return keys, expiration, self._headers(message)
+
+    def _met(self, exchange: Exchange, key: str) -> tuple[Binding, ...]:
+        message = Message(exchange=exchange.name, routing_keys=(key,))
+        return index_of(exchange, self._topology).met(message, self._release, first)
+
+    def _headers(self, message: Message) -> Hashable:
+        kept = ((name, repr(value)) for name, value in (message.headers or {}).items() if self._matters(name))
+        return tuple(sorted(kept))
+
+    def _matters(self, header: str) -> bool:
+        return header in self.compared or header.startswith("x-")
+
+
+def _bound(topology: Topology) -> Iterator[Exchange]:
+    """Yield the exchanges that have bindings. The default exchange has none."""
+    for name, exchange in topology.exchanges.items():
+        if name != DEFAULT_EXCHANGE and topology.bindings.get(name):
+            yield exchange
+
+
+def _compared(topology: Topology, release: Release) -> Iterator[Mapping[str, object]]:
+    """Yield what each headers binding compares."""
+    for exchange in _bound(topology):
+        if exchange.type == "headers":
+            for binding in topology.bindings[exchange.name]:
+                yield Wanted.by(binding.arguments).fields(release)

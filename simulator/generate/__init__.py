@@ -1,0 +1,20 @@
+"""Makes realistic captures of any size from a seed: a broker plays random traffic, and its trace is written down."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dlx._lazy import lazy
+from simulator.extras import importing
+
+if TYPE_CHECKING:
+    from simulator.generate.faults import Fault
+    from simulator.generate.log import Wish, generate
+else:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {"simulator.generate.faults": ("Fault",), "simulator.generate.log": ("Wish", "generate")},
+        load=importing("capture"),
+    )
+
+__all__ = ["Fault", "Wish", "generate"]

@@ -1,0 +1,196 @@
+"""Generates logs, part by part: a part depends on the wish and its number alone, so that any process may write it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import islice
+from multiprocessing import get_context
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from dlx.message import Message
+from dlx.message_flow import MessageFlow
+from dlx.releases import DEFAULT, release
+from simulator.capture.parquet import write_capture
+from simulator.capture.schema import Observation, to_batches
+from simulator.definitions import Definitions, parse_definitions
+from simulator.events import Happened
+from simulator.generate.faults import Fault, plant
+from simulator.generate.traced_rows import TRACED, observation
+from simulator.generate.traffic import Diversity, Traffic
+from simulator.scenario.player import START_US, Player
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PART_ROWS = 200_000
+SCENE_ROWS = 10_000
+"""Rows between two fresh starts: each scene has a broker of its own, and messages of its own."""
+SCENE_US = 3_600_000_000
+EVENTS_MAX = 50_000
+"""Events of one step: beyond them a topology goes round without end (until 3.12), and its scene is over."""
+IDLE_STEPS_MAX = 10_000
+"""Steps without a row after which a topology is taken for one through which nothing goes."""
+
+
+class NothingHappensError(ValueError):
+    """No message gets anywhere in these definitions."""
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """What is to be generated.
+
+    Attributes:
+        definitions: an export, as JSON.
+        events: rows in all.
+        rules: the release whose rules the broker follows.
+        seed: equal wishes with equal seeds give equal logs.
+        diversity: whether messages resemble each other, or hardly two are alike.
+        faults: rows to alter.
+    """
+
+    definitions: bytes
+    events: int
+    rules: str = DEFAULT
+    seed: int = 1
+    diversity: Diversity = "low"
+    faults: int = 0
+
+    @property
+    def parts(self) -> int:
+        """How many files that makes."""
+        return -(-self.events // PART_ROWS)
+
+
+def generate(
+    wish: Wish, folder: Path, done: Callable[[int], object] = int, processes: int | None = None
+) -> list[Fault]:
+    """Write the log into ``folder``, as ``log-00000.parquet`` and so on, and return the faults that were planted.
+
+    ``done`` is told how many rows are written. Without ``processes``, as many work as there are processors.
+
+    Raises:
+        NothingHappensError: no message gets anywhere.
+        DefinitionsError: the definitions cannot be used.
+        CaptureError: a file cannot be written.
+    """
+    workers = min(wish.parts, processes or os.cpu_count() or 1)
+    if workers == 1:
+        return _gathered((write_part(wish, folder, part) for part in range(wish.parts)), wish, done)
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        several = (wish,) * wish.parts, (folder,) * wish.parts, range(wish.parts)
+        return _gathered(pool.map(write_part, *several), wish, done)
+
+
+def generate_on_spark(spark: SparkSession, wish: Wish, folder: Path) -> list[Fault]:
+    """Do the same on Spark, whose workers must reach ``folder``."""
+    import pyarrow as pa
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for part in batch.column(0).to_pylist():
+                faults = msgspec.json.encode(write_part(wish, folder, part)).decode()
+                yield pa.RecordBatch.from_pydict({"faults": [faults]})
+
+    parts = spark.range(0, wish.parts, 1, wish.parts).mapInArrow(work, "faults string").toArrow().to_pylist()
+    faults = [fault for row in parts for fault in msgspec.json.decode(row["faults"], type=list[Fault])]
+    return sorted(faults, key=lambda fault: (fault.file, fault.line))
+
+
+def _gathered(parts: Iterable[list[Fault]], wish: Wish, done: Callable[[int], object]) -> list[Fault]:
+    found = []
+    for number, faults in enumerate(parts, 1):
+        found += faults
+        done(min(number * PART_ROWS, wish.events))
+    return found
+
+
+def write_part(wish: Wish, folder: Path, part: int) -> list[Fault]:
+    """Write one file of the log, and return its faults."""
+    file = f"log-{part:05}.parquet"
+    rows = min(PART_ROWS, wish.events - part * PART_ROWS)
+    definitions = _complete(parse_definitions(wish.definitions, "definitions"))
+    found: list[Fault] = []
+
+    def numbered() -> Iterator[Observation]:
+        line = 0
+        for place in range(-(-rows // SCENE_ROWS)):
+            scene = part * (PART_ROWS // SCENE_ROWS) + place
+            played = list(islice(_scene(wish, definitions, scene), min(SCENE_ROWS, rows - line)))
+            for row in played:
+                line += 1
+                row.file, row.line = file, line
+            found.extend(plant(played, _share(wish, scene), _random(wish, scene, "faults")))
+            yield from played
+
+    with write_capture(folder / file) as writer:
+        for batch in to_batches(numbered()):
+            writer.write(batch)
+    return sorted(found, key=lambda fault: fault.line)
+
+
+def _complete(definitions: Definitions) -> Definitions:
+    """Return the definitions with the internal exchanges, which RabbitMQ leaves out of them, as fanout exchanges."""
+    missing = [
+        {"vhost": vhost, "name": name, "type": "fanout", "internal": True, "durable": True}
+        for vhost in definitions.vhosts
+        for name in definitions.topology(vhost).bindings
+        if name not in definitions.topology(vhost).exchanges
+    ]
+    exchanges = [*definitions.document.get("exchanges", ()), *missing]
+    return Definitions({**definitions.document, "exchanges": exchanges}, definitions.source)
+
+
+def _share(wish: Wish, scene: int) -> int:
+    """Return how many of the faults stand in a scene."""
+    scenes = -(-wish.events // SCENE_ROWS)
+    return (scene + 1) * wish.faults // scenes - scene * wish.faults // scenes
+
+
+def _random(wish: Wish, scene: int, of: str) -> Random:
+    return Random(f"{wish.seed} {scene} {of}")
+
+
+def _scene(wish: Wish, definitions: Definitions, scene: int) -> Iterator[Observation]:
+    """Yield the rows of a scene; where its broker comes to a loop without end, another begins."""
+    again = 0
+    while True:
+        yield from _played(wish, definitions, scene, again)
+        again += 1
+
+
+def _played(wish: Wish, definitions: Definitions, scene: int, again: int) -> Iterator[Observation]:
+    random = _random(wish, scene, f"traffic {again}")
+    vhost = random.choice(definitions.vhosts)
+    flow = MessageFlow(definitions.topology(vhost), release(wish.rules))
+    player = _BoundedPlayer(definitions.document, release=wish.rules, start_us=START_US + scene * SCENE_US)
+    prefix = f"{scene}-{again}-" if again else f"{scene}-"
+    idle = 0
+    for step in Traffic(flow, vhost, random, wish.diversity).steps(player):
+        try:
+            player.do(step)
+        except _EndlessError:
+            return
+        shown = [observation(*each, flow, prefix=prefix) for each in player.events if each[0].event in TRACED]
+        yield from shown
+        idle = 0 if shown else idle + 1
+        if idle > IDLE_STEPS_MAX:
+            raise NothingHappensError(f"no message gets anywhere in virtual host {vhost!r}")
+
+
+class _EndlessError(Exception):
+    """A topology goes round without end."""
+
+
+class _BoundedPlayer(Player):
+    """Plays steps until one leads to too much."""
+
+    def _observe(self, happened: Happened, message: Message) -> None:
+        super()._observe(happened, message)
+        if len(self._seen) > EVENTS_MAX:
+            raise _EndlessError
