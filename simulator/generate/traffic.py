@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from random import Random
 from typing import Any, Literal, NamedTuple
 
@@ -45,9 +45,9 @@ class Traffic:
 
     def __init__(self, flow: MessageFlow, vhost: str, random: Random, diversity: Diversity) -> None:
         self._vhost, self._random, self._diverse = vhost, random, diversity == "high"
-        addresses = [*_addresses(flow)]
-        self._addresses = random.sample(addresses, min(len(addresses), ADDRESSES_MAX))
         self._consumed = {name for name in flow.topology.queues if _is_consumed(flow, name)}
+        addresses = [*_addresses(flow, self._consumed)]
+        self._addresses = random.sample(addresses, min(len(addresses), ADDRESSES_MAX))
         self._busy: list[str] = []
 
     def steps(self, player: Player) -> Iterator[AnyStep]:
@@ -90,7 +90,7 @@ class Traffic:
             headers["order"] = random.getrandbits(40)
         if address.kind == "headers" and address.binding is not None:
             headers |= {name: value for name, value in address.binding.arguments.items() if name != "x-match"}
-        if self._diverse and address.kind in ("topic", "direct") and random.random() < CC_SHARE:
+        if self._diverse and address.exchange and address.kind in ("topic", "direct") and random.random() < CC_SHARE:
             alike = [each for each in self._addresses if each.exchange == address.exchange]
             headers["CC"] = [self._key(random.choice(alike)) for _ in range(random.randint(1, 2))]
         return Publish(
@@ -122,22 +122,22 @@ class Traffic:
         return self._random.choice(EXPIRATIONS_MS) if self._random.random() < 0.05 else None
 
 
-def _addresses(flow: MessageFlow) -> Iterator[Address]:
-    """Yield where publishers may send: to bindings that no dead letters come by, and to queues without bindings."""
-    topology, inner = flow.topology, _dead_letter_exchanges(flow)
+def _addresses(flow: MessageFlow, consumed: Collection[str]) -> Iterator[Address]:
+    """Yield where publishers may send: by bindings, and to queues without bindings.
+
+    Not to exchanges that take what consumers reject; but to those that waiting messages come back to.
+    """
+    topology = flow.topology
+    for_rejected = {flow.settings(queue).dead_letter_exchange for queue in consumed}
     bound = set()
     for exchange in topology.exchanges.values():
         for binding in topology.bindings.get(exchange.name, ()):
             bound.add(binding.destination)
-            if exchange.name not in inner and not exchange.internal:
+            if exchange.name not in for_rejected and not exchange.internal:
                 yield Address(exchange.name, exchange.type, binding)
     for queue in topology.queues:
         if queue not in bound:
             yield Address("", "direct", None, queue)
-
-
-def _dead_letter_exchanges(flow: MessageFlow) -> set[str | None]:
-    return {flow.settings(queue).dead_letter_exchange for queue in flow.topology.queues}
 
 
 def _is_consumed(flow: MessageFlow, queue: str) -> bool:
