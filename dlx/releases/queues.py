@@ -21,8 +21,8 @@ class Queues:
     quorum_confirms_own_dead_letters: bool = since(
         "3.11", True, before=False,
         meaning=(
-            "An at-least-once dead letter that comes back into the queue in which the message died counts as arrived."
-            " Otherwise the queue has it, and keeps holding the message as well."
+            "The at-least-once worker of a queue hears what this queue itself answers. Otherwise a dead letter that"
+            " comes back into its queue is never refused, and never confirmed: the queue holds the message as well."
         ),
         evidence="live (3.10.8, 4.0.5); pull request 8799 of RabbitMQ, July 2023, for 3.11 and 3.12, too",
     )

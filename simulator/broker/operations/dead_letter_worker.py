@@ -97,9 +97,11 @@ def _publish(node: NodeState, queue: QueueState, pending: Pending, targets: list
     copy, taken = pending.copy, True
     for name in targets:
         target = queue.vhost.queues[name]
-        if queues.enter(node, target, pending.letter, copy.body, copy.uid, dead_letters.worker_name(queue), held=True):
+        unheard = target is queue and not node.release.quorum_confirms_own_dead_letters
+        publisher = None if unheard else dead_letters.worker_name(queue)
+        if queues.enter(node, target, pending.letter, copy.body, copy.uid, publisher, held=True):
             pending.reached.add(name)
-            taken = taken and (target is not queue or node.release.quorum_confirms_own_dead_letters)
+            taken = taken and not unheard
         else:
             taken = False
     return taken
