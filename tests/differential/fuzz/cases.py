@@ -20,6 +20,7 @@ from dlx.releases import release
 from simulator.server import serve
 from tests.differential.differences import same
 from tests.differential.fuzz.known import QUEUE_CRASHES, crashes_queues, known_difference
+from tests.differential.fuzz.same_draws import BACKEND
 from tests.differential.fuzz.scripts import scripts
 from tests.differential.operations import Operation, Wait
 from tests.differential.player import Player, Target
@@ -78,7 +79,9 @@ def script_of(number: int, name: str) -> Script:
     """The script of a seed for the release of that name."""
     found: list[Script] = []
 
-    @settings(max_examples=1, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=1, backend=BACKEND, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+    )
     @seed(number)
     @given(_at_random(scripts(release(name))))
     def keep(script: Script) -> None:
