@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from dlx.releases import DEFAULT
 from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_files import DEFINITIONS
-from simulator.cli.given_release import RELEASE
+from simulator.cli.given_release import release_option
 from simulator.cli.progress import progress
 from simulator.cli.spark_job import run_on_spark
 
 if TYPE_CHECKING:
     from simulator.generate.log import Wish
+    from simulator.generate.traffic import Diversity
 
 FAULTS = "faults.json"
 USUAL_EVENTS = 100_000
@@ -43,14 +43,7 @@ USUAL_EVENTS = 100_000
     help="Directory of the log.",
 )
 @click.option("--events", type=click.IntRange(min=1), default=USUAL_EVENTS, show_default=True, help="Rows of the log.")
-@click.option(
-    "--release",
-    "rules",
-    type=RELEASE,
-    default=DEFAULT,
-    show_default=True,
-    help="RabbitMQ release whose rules the broker follows.",
-)
+@release_option("RabbitMQ release whose rules the broker follows.")
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same log.")
 @click.option(
     "--diversity",
@@ -73,7 +66,7 @@ def generate(
     events: int,
     rules: str,
     seed: int,
-    diversity: str,
+    diversity: Diversity,
     faults: int,
     master: str | None,
 ) -> None:
@@ -87,19 +80,10 @@ def generate(
     from simulator.generate.log import NothingHappensError, Wish
 
     try:
-        read_definitions(definitions_path)
-        wish = Wish(
-            definitions_path.read_bytes(),
-            events,
-            rules,
-            seed,
-            "high" if diversity == "high" else "low",
-            faults,
-        )
-        _write(wish, out, master)
+        definitions = read_definitions(definitions_path).to_json()
+        _write(Wish(definitions, events, rules, seed, diversity, faults), out, master)
     except (CaptureError, DefinitionsError, NothingHappensError) as error:
         raise DataError(str(error)) from error
-    click.echo(f"{events:,} rows in {wish.parts} {'file' if wish.parts == 1 else 'files'}: {out}/log-*.parquet")
 
 
 def _write(wish: Wish, out: Path, master: str | None) -> None:
@@ -117,3 +101,5 @@ def _write(wish: Wish, out: Path, master: str | None) -> None:
             planted = run_on_spark(master, "dlx generate", lambda spark: generate_on_spark(spark, wish, folder))
         if wish.faults:
             (folder / FAULTS).write_bytes(msgspec.json.format(msgspec.json.encode(planted)))
+    files = "1 file" if wish.parts == 1 else f"{wish.parts} files"
+    click.echo(f"{wish.events:,} rows in {files}: {out}/log-*.parquet")

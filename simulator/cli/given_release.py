@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 import click
 
-from dlx.releases import RELEASES, StandInRelease, UnknownReleaseError, release_and_remark
+from dlx.releases import DEFAULT, RELEASES, StandInRelease, UnknownReleaseError, release_and_remark
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class GivenRelease(click.Choice):  # type: ignore[type-arg]  # which takes an argument from click 8.2 on
@@ -30,6 +32,11 @@ class GivenRelease(click.Choice):  # type: ignore[type-arg]  # which takes an ar
 
 
 RELEASE = GivenRelease()
+
+
+def release_option(help: str) -> Callable[[Function], Function]:  # as click calls it
+    """Return the option ``--release`` of a command that takes it as ``rules``."""
+    return click.option("--release", "rules", type=RELEASE, default=DEFAULT, show_default=True, help=help)
 
 
 @contextmanager

@@ -9,11 +9,11 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from dlx.releases import DEFAULT, TABLE, release
+from dlx.releases import TABLE, release
 from simulator.cli.books import show_balance
 from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_files import COUNTERS, DEFINITIONS, LOG
-from simulator.cli.given_release import RELEASE
+from simulator.cli.given_release import release_option
 from simulator.cli.progress import progress
 from simulator.cli.repairs import show_repairs
 from simulator.cli.spark_job import run_on_spark
@@ -45,14 +45,7 @@ LOCAL_ROWS_MAX = 2_000_000
     metavar="FILE",
     help="Definitions exported from the broker while its topology was the one in the log.",
 )
-@click.option(
-    "--release",
-    "rules",
-    type=RELEASE,
-    default=DEFAULT,
-    show_default=True,
-    help="RabbitMQ release whose rules make the predictions.",
-)
+@release_option("RabbitMQ release whose rules make the predictions.")
 @click.option(
     "--counters",
     "counters_path",
@@ -182,7 +175,7 @@ def _replayed(
 
             if engine == "spark" or (engine == "auto" and prepared.rows > LOCAL_ROWS_MAX):
                 show("starting Spark for", prepared.rows)
-                return run_on_spark(master, "dlx replay", lambda spark: job(_spark_engine(spark, master)))
+                return run_on_spark(master, "dlx replay", lambda spark: job(_spark_engine(spark)))
             with local_engine(work) as here:
                 return job(here)
     except MatchesNothingError as error:
@@ -191,10 +184,10 @@ def _replayed(
         raise DataError(str(error)) from error
 
 
-def _spark_engine(spark: SparkSession, master: str) -> Engine[DataFrame]:
+def _spark_engine(spark: SparkSession) -> Engine[DataFrame]:
     from simulator.replay.spark_engine import SparkEngine
 
-    return SparkEngine(spark, master)
+    return SparkEngine(spark)
 
 
 def _show(result: Result, rules: str, *, explain: bool, coverage: bool) -> None:

@@ -56,19 +56,15 @@ def replay_histories(logs: tuple[Path, ...], tolerance_ms: float, master: str, a
 
 def _replayed(logs: tuple[Path, ...], tolerance_ms: float, master: str) -> dict[str, Any]:
     """Return the counts by system, and the first histories that differ or cannot be read."""
-    return run_on_spark(master, "dlx replay-histories", lambda spark: _counted(spark, logs, tolerance_ms, master))
+    return run_on_spark(master, "dlx replay-histories", lambda spark: _counted(spark, logs, tolerance_ms))
 
 
-def _counted(spark: SparkSession, logs: tuple[Path, ...], tolerance_ms: float, master: str) -> dict[str, Any]:
+def _counted(spark: SparkSession, logs: tuple[Path, ...], tolerance_ms: float) -> dict[str, Any]:
     from pyspark.sql import functions as F
 
     from simulator.replay.histories import DIFFERS, UNREADABLE
     from simulator.replay.histories import replay_histories as run
-    from simulator.replay.plan import ship
-    from simulator.replay.spark_sessions import is_local
 
-    if not is_local(master):
-        ship(spark)
     verdicts = run(spark.read.text([str(path.resolve()) for path in logs]), tolerance_ms=tolerance_ms).cache()
     sums = F.count("*").alias("histories"), F.sum("events").alias("events")
     counts = verdicts.groupBy("system", "verdict").agg(*sums)

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dlx.policies import PolicyChoice, pattern_found
-from dlx.releases import DEFAULT, Release, release
+from dlx.releases import Release, release
 from dlx.settings import (
     DEAD_LETTER_STRATEGY,
     DELIVERY_LIMIT,
@@ -24,7 +24,7 @@ from dlx.settings import (
 from dlx.topology import STREAM, Policy, Topology
 from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_files import DEFINITIONS
-from simulator.cli.given_release import RELEASE
+from simulator.cli.given_release import release_option
 from simulator.definitions import Definitions, DefinitionsError, read_definitions
 from simulator.nearest_names import suggestion
 
@@ -39,14 +39,7 @@ _WHY = {
 @click.argument("definitions_path", metavar="DEFINITIONS", type=DEFINITIONS)
 @click.option("--queue", metavar="NAME", help="Show only this queue.")
 @click.option("--vhost", metavar="NAME", help="Show only this virtual host.")
-@click.option(
-    "--release",
-    "rules",
-    type=RELEASE,
-    default=DEFAULT,
-    show_default=True,
-    help="RabbitMQ release whose rules apply.",
-)
+@release_option("RabbitMQ release whose rules apply.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def settings(definitions_path: Path, queue: str | None, vhost: str | None, rules: str, as_json: bool) -> None:
     """Show each queue's effective settings and where each value comes from.

@@ -21,7 +21,7 @@ REMARKS_MAX = 5
 
 
 def run_on_spark(master: str, app_name: str, job: Callable[[SparkSession], T]) -> T:
-    """Start a Spark session on ``master``, return what ``job`` makes with it, and stop the session.
+    """Start a Spark session on ``master``, whose workers get this package, return what ``job`` makes, and stop it.
 
     Raises:
         Unavailable: Spark did not start.
@@ -36,6 +36,7 @@ def run_on_spark(master: str, app_name: str, job: Callable[[SparkSession], T]) -
         try:
             if interrupted.is_set():
                 raise InterruptedError
+            _send_package(spark, master)
             return job(spark)
         finally:
             spark.stop()
@@ -72,6 +73,14 @@ def interruptible(work: Callable[[], T], cancel: Callable[[], None]) -> T:
         wait([outcome])
         raise
     return outcome.result()
+
+
+def _send_package(spark: SparkSession, master: str) -> None:
+    from simulator.replay.plan import ship
+    from simulator.replay.spark_sessions import is_local
+
+    if not is_local(master):
+        ship(spark)
 
 
 def _session(master: str, app_name: str) -> SparkSession:

@@ -24,6 +24,7 @@ ORDER = (LINEAGE, "time_us", "file", "line")
 """How the kernel takes its rows."""
 _WRITTEN = f"{LINEAGE_SQL} AS {LINEAGE}, {SIGNATURE_SQL} AS {SIGNATURE}, {CONTENT_SQL} AS {CONTENT}"
 _ROWS = f"SELECT time_us, file, line, x_death_times, {_WRITTEN} FROM {{captured}}"
+_IN_ORDER = f"SELECT * FROM {{rows}} ORDER BY {', '.join(ORDER)}"
 _DROPPED = f"SELECT 1 FROM {{captured}} WHERE x_death LIKE '%{MAXLEN}%' LIMIT 1"
 _WITH_VERDICTS = f"""
     SELECT file, line, time_us, verdict, differences, {_WRITTEN}
@@ -37,6 +38,11 @@ _WITH_VERDICTS = f"""
 def kernel_rows(captured: Table) -> Table:
     """Return the columns of ``schema.INPUT``, in any order."""
     return select(_ROWS, captured=captured)
+
+
+def in_order(rows: Table) -> Table:
+    """Return rows of the kernel, or those with verdicts, in the order of ``ORDER``."""
+    return select(_IN_ORDER, rows=rows)
 
 
 def rows_with_verdicts(captured: Table, replayed: Table, chosen: Table) -> Table:

@@ -20,7 +20,7 @@ from simulator.replay.arrivals import ARRIVALS, PUBLISHES, SIZE, ArrivalsCounter
 from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
 from simulator.replay.definitions import exporting_release, topologies
 from simulator.replay.kernel import Kernel
-from simulator.replay.kernel_input import ORDER, kernel_rows, publishes, rows_with_verdicts
+from simulator.replay.kernel_input import ORDER, in_order, kernel_rows, publishes, rows_with_verdicts
 from simulator.replay.lengths import NO_ARRIVALS, Arrivals
 from simulator.replay.repair.chosen_messages import chosen_messages
 from simulator.replay.repair.repairing import Repairing
@@ -36,7 +36,7 @@ from simulator.replay.row_codec import (
     write_signatures,
 )
 from simulator.replay.schema import INPUT, OUTPUT
-from simulator.replay.tables import LocalTable, select
+from simulator.replay.tables import LocalTable
 
 REPLAYED = pa.schema([field for field in OUTPUT if field.name != LINEAGE] + [("message", pa.string())])
 """The columns of ``replay_files``: ``OUTPUT``, with messages instead of lineages."""
@@ -90,12 +90,10 @@ def replay_files(
     published = publishes(captured, hosts, judge)
     arrivals = NO_ARRIVALS if published is None else _counted(published.batches(), ArrivalsCounter(hosts, judge))
     kernel = Kernel(hosts, judge, exporting_release(definitions), assumptions, arrivals)
-    ordered = select(
-        f"SELECT {', '.join(INPUT.names)} FROM {{rows}} ORDER BY {', '.join(ORDER)}", rows=kernel_rows(captured)
-    )
+    rows = in_order(kernel_rows(captured)).batches()
     done = 0
     with pq.ParquetWriter(verdicts, REPLAYED) as writer:
-        for batch in kernel.replay(batch.cast(INPUT) for batch in ordered.batches()):
+        for batch in kernel.replay(batch.select(INPUT.names).cast(INPUT) for batch in rows):
             writer.write_batch(_with_message(batch))
             done += batch.num_rows
             replayed(done)
@@ -105,10 +103,8 @@ def replay_files(
 def repair_files(captured: LocalTable, replayed: LocalTable, definitions: Definitions, rules: str) -> Repairs:
     """Return what may be behind the deliveries that are not as predicted, as ``repair_plan.repair`` does on Spark."""
     chosen, passed_over = chosen_messages(replayed)
-    rows = rows_with_verdicts(captured, replayed, chosen)
-    ordered = select(f"SELECT * FROM {{rows}} ORDER BY {', '.join(ORDER)}", rows=rows)
     repairing = Repairing(definitions, rules)
-    found = repairing.gather(ordered.batches())
+    found = repairing.gather(in_order(rows_with_verdicts(captured, replayed, chosen)).batches())
     return repairing.repaired(Gathered(found.sequences, found.left_out + passed_over))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
 
@@ -11,10 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from simulator.definitions import Definitions
 from simulator.replay.assumptions import Assumptions
-from simulator.replay.plan import replay, scan, ship
+from simulator.replay.plan import replay, scan
 from simulator.replay.repair.repair_plan import repair
 from simulator.replay.repair.told import Repairs
-from simulator.replay.spark_sessions import is_local
 
 LOOK_S = 0.5
 """How often Spark is asked how far it is."""
@@ -25,10 +24,8 @@ STAGES = 2
 class SparkEngine:
     """What a replay asks of an engine (``simulator.replay.run.Engine``), on a Spark session."""
 
-    def __init__(self, spark: SparkSession, master: str) -> None:
+    def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        if not is_local(master):
-            ship(spark)
 
     def read(self, captures: Sequence[str]) -> DataFrame:
         """Return the rows of captures."""
@@ -72,10 +69,14 @@ def _told(spark: SparkSession, done: Callable[[float], object]) -> Iterator[None
                     shares[number] = stage.numCompletedTasks / stage.numTasks
             done(sum(shares.values()) / max(STAGES, len(shares)))
 
+    def look_while_it_runs() -> None:
+        with suppress(Exception):  # Spark was stopped, by Ctrl-C perhaps: who waits for the job hears of it
+            look()
+
     if not hasattr(spark, "_jsparkSession"):  # over Spark Connect nobody tells
         yield
         return
-    looking = Thread(target=look, name="progress", daemon=True)
+    looking = Thread(target=look_while_it_runs, name="progress", daemon=True)
     looking.start()
     try:
         yield

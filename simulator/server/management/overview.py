@@ -106,7 +106,7 @@ def _queue_totals(vhosts: list[VirtualHost]) -> dict[str, Any]:
     queues = [queue for vhost in vhosts for queue in vhost.queues.values()]
     if not queues:
         return {}
-    not_empty = [queue for queue in queues if queue.messages]
+    not_empty = [queue for queue in queues if queue.messages or queue.unacked]
     return with_rates(
         {
             "messages": sum(queue.messages for queue in not_empty),
