@@ -3,7 +3,7 @@
 A stream stores messages in AMQP 1.0 form. Fields without a place there are gone when an
 AMQP 0-9-1 consumer reads the message: ``cluster_id``, BCC keys, arrays and tables in
 headers except those that have a place of their own. Byte arrays come back as text, and
-a dead letter has the expiration again that its death took away.
+a dead letter has the expiration again that its death took away, cut to 32 bits.
 
 Source: rabbit_msg_record.erl from_amqp091, rabbit_stream_queue.erl msg_to_iodata
 (3.10.8); mc_amqpl.erl convert_to, convert_from, mc_amqp.erl essential_properties
@@ -13,6 +13,7 @@ Source: rabbit_msg_record.erl from_amqp091, rabbit_stream_queue.erl msg_to_iodat
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -28,16 +29,42 @@ def read_from_stream(message: Message, release: Release) -> Message:
     headers = None if message.headers is None else headers_kept(message.headers, release)
     cc = (headers or {}).get("CC", ())
     keys = (message.routing_key, *(key for key in cc if isinstance(key, str)))
-    expiration = published_expiration(message)
+    expiration = _expiration_kept(published_expiration(message), release)
     return msgspec.structs.replace(message, headers=headers, routing_keys=keys, bcc=(), expiration=expiration)
+
+
+def can_keep(message: Message, release: Release) -> bool:
+    """Return whether a stream can keep the message: a decimal among the headers that it keeps makes the server fail."""
+    return not any(map(_has_decimal, _headers_written(message.headers or {}, release).values()))
+
+
+def _has_decimal(value: Any) -> bool:
+    match value:
+        case dict():
+            return any(map(_has_decimal, value.values()))
+        case list() | tuple():
+            return any(map(_has_decimal, value))
+    return isinstance(value, Decimal)
+
+
+def _expiration_kept(expiration: str | None, release: Release) -> str | None:
+    """Return what comes back of an expiration: AMQP 1.0 has 32 bits for it, and no leading zeros."""
+    if release.headers_kept_in_stream == "scalar headers" or expiration is None or not expiration.isdecimal():
+        return expiration
+    return str(int(expiration) % 2**32)
 
 
 def headers_kept(headers: Mapping[str, Any], release: Release) -> dict[str, Any]:
     """Return those of a client's headers that a stream keeps."""
-    kept = {name: value for name, value in headers.items() if _keeps(name, value, release)}
+    written = _headers_written(headers, release)
+    written.pop(X_DEATH, None)  # the broker's own is kept elsewhere
     if release.headers_kept_in_stream == "scalar headers":
-        return kept
-    return {name: _read(value) for name, value in kept.items()}
+        return written
+    return {name: _read(value) for name, value in written.items()}
+
+
+def _headers_written(headers: Mapping[str, Any], release: Release) -> dict[str, Any]:
+    return {name: value for name, value in headers.items() if _keeps(name, value, release)}
 
 
 def _read(value: Any) -> Any:
@@ -62,8 +89,6 @@ def _text(value: bytes) -> str | bytes:
 def _keeps(name: str, value: Any, release: Release) -> bool:
     if release.headers_kept_in_stream == "scalar headers":
         return not isinstance(value, list | tuple | dict)
-    if name == X_DEATH:  # the broker's own is kept elsewhere
-        return False
     if name == "CC":
         return isinstance(value, list | tuple)
     return name.startswith("x-") or not isinstance(value, list | tuple | dict)

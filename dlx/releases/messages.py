@@ -93,7 +93,8 @@ class Messages:
         meaning=(
             "The headers that a message keeps in a stream: scalars, without arrays and tables (so neither CC nor"
             " x-death), and only the first routing key; or the broker's x-death, x- headers of any type and CC, whose"
-            " keys come back behind the first, while delivery_mode is always set."
+            " keys come back behind the first, while delivery_mode is always set and of an expiration only its lowest"
+            " 32 bits come back (99999999999 as 1215752191, 007 as 7)."
         ),
         evidence="live; rabbit_msg_record.erl (3.10.8), mc_amqpl.erl convert_to, convert_from (3.13.7 on)",
     )

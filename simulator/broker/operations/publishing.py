@@ -18,6 +18,7 @@ from dlx import amqp_errors, letter_texts
 from dlx.message import Message, published
 from dlx.releases import Release
 from dlx.routing import route
+from dlx.streams import can_keep
 from dlx.topology import CLASSIC, QUORUM, STREAM, Exchange
 from simulator.broker.commands import Commit, Publish, Rollback, SelectConfirms, SelectTransactions
 from simulator.broker.copies import Copy
@@ -155,10 +156,12 @@ def _distribute(
     """
     vhost, message = channel.connection.vhost, route.message
     route.counters.publish += 1
-    refused = reached = False
+    refused = reached = failed = False
     for name in route.queues:
         queue = vhost.queues.get(name)
-        if queue is not None:
+        if queue is not None and queue.definition.type == STREAM and not can_keep(message, node.release):
+            failed = True  # the server comes to streams last
+        elif queue is not None:
             reached = True
             queue.counters.publish += 1
             route.counters.publish_out += 1
@@ -167,6 +170,8 @@ def _distribute(
             refused |= not queues.enter(node, queue, message, body, uid, publisher)
         elif node.release.commit_to_deleted_queue == "by queue type":
             reached = True
+    if failed:
+        raise amqp_errors.internal_error()
     if not reached and not reply_to.deliver(node, vhost, message, body):
         _unroutable(node, channel, route, body, uid, mandatory)
     return refused

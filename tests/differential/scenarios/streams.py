@@ -5,10 +5,12 @@ from typing import Any
 
 from tests.differential.operations import (
     Ack,
+    Bind,
     Consume,
     Count,
     Get,
     Nack,
+    OpenConnection,
     PurgeQueue,
     Qos,
     ReadStream,
@@ -16,7 +18,7 @@ from tests.differential.operations import (
     SelectConfirms,
     Wait,
 )
-from tests.differential.words import Part, fan, publish, queue, quorum, rejected, scenario, stream
+from tests.differential.words import Part, exchange, fan, publish, queue, quorum, rejected, scenario, stream
 from tests.real_servers import since
 from tests.vectors.amqp import Field
 
@@ -48,6 +50,25 @@ SCENARIOS = [
         stream("s"),
         publish("s", headers={"a": 1, "b": "text", "c": True, "d": 1.5, "e": Field("l", 5), "n": None}, **PROPERTIES),
         ReadStream("s"),
+    ),
+    of_streams(
+        "long expirations",
+        stream("s"), publish("s", "1", expiration="99999999999"), publish("s", "2", expiration="4294967296"),
+        publish("s", "3", expiration="007"), publish("s", "4", expiration="0"), ReadStream("s"),
+    ),
+    *(
+        of_streams(
+            f"a decimal as {where}",
+            stream("s"), queue("q"), exchange("x"), Bind("x", "s"), Bind("x", "q"),
+            publish(exchange="x", headers=headers), OpenConnection("b"), Count("q", "b"),
+        )
+        for where, headers in (
+            ("header", {"a": Field("D", [2, 314])}),
+            ("x-header", {"x-a": Field("D", [2, 314])}),
+            ("item", {"x-a": [Field("D", [2, 314])]}),
+            ("item of a header that streams leave out", {"a": [Field("D", [2, 314])]}),
+            ("field of a claimed death", {"x-death": [{"queue": Field("D", [2, 314])}]}),
+        )
     ),
     of_streams("without properties", stream("s"), publish("s"), publish("s", headers={}), ReadStream("s")),
     of_streams(
