@@ -20,12 +20,13 @@ import msgspec
 from dlx.message import PublishRefusedError
 from dlx.message_flow import State
 from simulator.events import Event
+from simulator.replay.coverage.release_rows import SOURCES_MAX as TRIED_SOURCES_MAX
 from simulator.replay.coverage.shown import Delivery
 from simulator.replay.dead_ends import DeadEnd
 from simulator.replay.explain import Explainer, Nearest
 from simulator.replay.graph import ConsumerConstraints, Found, Target
 from simulator.replay.path_times import UNKNOWN, PathTimes
-from simulator.replay.sources import Source
+from simulator.replay.sources import Claims, Source
 from simulator.replay.states import Row
 from simulator.replay.unchecked import Unchecked
 from simulator.replay.verdicts import Difference, Verdict, path_text
@@ -90,6 +91,7 @@ class Lineage:
         self._explainer = explainer
         self._sources: dict[_Key, Source] = {}  # the latest last
         self._by_content: dict[str, dict[_Key, Source]] = {}
+        self._claims = Claims()
         self._open: Counter[Target] = Counter()  # deliveries, less those known not to have been rejected
         self._rejectable: Counter[str] = Counter()  # of each queue, the states with an open delivery
         self._shown: dict[Target, State] = {}
@@ -194,7 +196,7 @@ class Lineage:
                 explained = self._accepted(candidate, target, row, times)
                 if not candidate.counts_fit:
                     return explained
-                sources = self._alike(content, queue)
+                sources = tuple(islice(self._alike(content, queue), TRIED_SOURCES_MAX + 1))
                 delivery = Delivery(row, target, candidate.source, candidate.best, sources, constraints)
                 return explained._replace(delivery=delivery)
             first = first or (candidate, times)
@@ -214,7 +216,7 @@ class Lineage:
     def _accepted(self, chosen: _Candidate, target: Target, row: Row, times: PathTimes) -> Explained:
         source, best = chosen.source, chosen.best
         redelivery = not source.is_publish and not best.hops
-        new = (0, 0) if redelivery else source.claim(target, best.hops)
+        new = (0, 0) if redelivery else self._claims.claim(source, target, best.hops)
         verdict = self._verdict(row, chosen, new)
         if verdict.name == "differ":
             times = times._replace(judged=False)
@@ -244,12 +246,12 @@ class Lineage:
         may_carry = self._may_carry(chosen.source, chosen.best)
         return self._explainer.counts.differences(row, client, may_carry=may_carry)
 
-    def _alike(self, content: str, queue: str) -> list[Source]:
-        """Return the sources with that content, the latest first; streams add a delivery mode to it."""
+    def _alike(self, content: str, queue: str) -> Iterator[Source]:
+        """Yield the sources with that content, the latest first; streams add a delivery mode to it."""
         if not self._explainer.is_stream(queue):
-            return list(reversed(self._by_content.get(content, {}).values()))
+            return reversed(self._by_content.get(content, {}).values())
         same_content = self._explainer.same_content
-        return [s for s in reversed(self._sources.values()) if same_content(s.content, content, queue)]
+        return (s for s in reversed(self._sources.values()) if same_content(s.content, content, queue))
 
     def _candidates(
         self, target: Target, row: Row, content: str, constraints: ConsumerConstraints
@@ -259,26 +261,38 @@ class Lineage:
         Those whose counts do not fit come in the end, and only if there are no others.
         """
         again: list[_Candidate] = []
-        used_up: list[_Candidate] = []
+        used_up: list[Source] = []
         miscounted: list[_Candidate] = []
-        fresh = 0
+        claims = self._claims.of(target)
+        found = False
         for source in self._alike(content, target.queue):
-            paths = self._explainer.paths(source.roots, target, constraints)
-            ways = [_Candidate(source, paths[place:]) for place in range(len(paths))]
-            if not ways:
+            shows = self._explainer.shows(source, target)
+            if claims[source] >= source.instances and not shows:
+                used_up.append(source)
                 continue
-            if self._miscounted(row, ways[0]):
+            ways = self._ways(source, target, constraints)
+            if ways and self._miscounted(row, ways[0]):
                 miscounted.append(ways[0]._replace(counts_fit=False))
-            elif not source.is_publish and not paths[0].hops:
+            elif shows:
                 again += ways
-            elif source.is_used_up(target):
-                used_up += ways
             else:
-                fresh += 1
+                found |= bool(ways)
                 yield from ways
-        yield from again + used_up
-        if not fresh and not again and not used_up:
+        found |= bool(again)
+        yield from again
+        for source in used_up:
+            ways = self._ways(source, target, constraints)
+            if ways and self._miscounted(row, ways[0]):
+                miscounted.append(ways[0]._replace(counts_fit=False))
+            else:
+                found |= bool(ways)
+                yield from ways
+        if not found:
             yield from miscounted
+
+    def _ways(self, source: Source, target: Target, constraints: ConsumerConstraints) -> list[_Candidate]:
+        paths = self._explainer.paths(source.roots, target, constraints)
+        return [_Candidate(source, paths[place:]) for place in range(len(paths))]
 
     def _inexact(
         self, target: Target, row: Row, content: str, headers: Mapping[str, Any], constraints: ConsumerConstraints
@@ -295,7 +309,8 @@ class Lineage:
         if nearest is None or self._is_far(nearest, ruled_out):
             return Explained(Verdict("unexplained", ruled_out or self._no_path(target)), observed)
         chosen = _Candidate(nearest.source, [nearest.found])
-        new = nearest.source.claim(Target(target.queue, explainer.visible(nearest.found.state)), nearest.found.hops)
+        reached = Target(target.queue, explainer.visible(nearest.found.state))
+        new = self._claims.claim(nearest.source, reached, nearest.found.hops)
         differences = (*nearest.differences, *self._miscounted(row, chosen))
         verdict = Verdict("differ", "", nearest.found.hops, *new, differences=differences)
         times = self._path_times(chosen, row)._replace(judged=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,15 +16,12 @@ class Source:
     """A state that was observed: a publish (several entry states) or a delivery (one).
 
     Equal observations of different copies are one source with a number of
-    ``instances``. ``claims`` counts the deliveries of each target that descend from
-    it, so that a copy is not used twice: what is delivered once more than there are
-    instances is a redelivery. ``latest`` is the row of the message, from 0, in which it
-    was last observed. ``may_carry``: a dead letter may have brought its delivery count
-    along; ``reached`` is the highest count seen that the delivery limit reads.
+    ``instances``. ``latest`` is the row of the message, from 0, in which it was last
+    observed. ``may_carry``: a dead letter may have brought its delivery count along;
+    ``reached`` is the highest count seen that the delivery limit reads.
     """
 
     __slots__ = (
-        "claims",
         "content",
         "died",
         "headers",
@@ -57,21 +54,11 @@ class Source:
         self.latest = 0
         self.may_carry = False
         self.reached = 0
-        self.claims: Counter[Target] = Counter()
         self.taken: dict[tuple[int, Hop], int] = {}
         self.died: set[tuple[int, str, str]] = set()
 
-    def is_used_up(self, target: Target) -> bool:
-        """Tell whether every copy that was observed here has already become such a delivery."""
-        return self.claims[target] >= self.instances
-
-    def claim(self, target: Target, hops: tuple[Hop, ...]) -> tuple[int, int]:
-        """Take one copy for a delivery; return how many hops, and how many deaths, no other had before."""
-        instance = self.claims[target]
-        source: Source | None = self
-        while source is not None:
-            source.claims[target] += 1
-            source = source.parent
+    def take(self, instance: int, hops: tuple[Hop, ...]) -> tuple[int, int]:
+        """Take a path for one instance; return how many hops, and how many deaths, no other had before."""
         new = known = 0
         place = -1 - instance  # the paths taken so far are a tree; each instance has a root of its own
         for hop in hops:
@@ -85,3 +72,29 @@ class Source:
                 self.died.add(death)
             place = onward
         return new, new - known
+
+
+class Claims:
+    """The sources from which deliveries came, so that a copy is not used twice.
+
+    What is delivered once more than there are instances of its source is a redelivery.
+    """
+
+    def __init__(self) -> None:
+        self._claimed: defaultdict[Target, Counter[Source]] = defaultdict(Counter)
+
+    def claim(self, source: Source, target: Target, hops: tuple[Hop, ...]) -> tuple[int, int]:
+        """Take one copy for a delivery; return how many hops, and how many deaths, no other had before."""
+        instance = self.of(target)[source]
+        self._claimed[target][source] += 1
+        return source.take(instance, hops)
+
+    def of(self, target: Target) -> Counter[Source]:
+        """Return how many of these deliveries descend from each source."""
+        found: Counter[Source] = Counter()
+        for claimed, times in self._claimed.get(target, {}).items():
+            source: Source | None = claimed
+            while source is not None:
+                found[source] += times
+                source = source.parent
+        return found

@@ -24,6 +24,8 @@ TRIED_MAX = 400
 """Distinct deliveries of a partition on which the rows are tried: that takes half a second at most."""
 UNTRIED = "untried"
 """Stands among the rules for deliveries beyond that number."""
+SOURCES_MAX = 32
+"""Sources from which one delivery may have come; with more of them, the rows are not tried on it."""
 STATES_MAX = 500
 """States that one search under another value may look at."""
 
@@ -44,7 +46,7 @@ class RowTrials:
 
         ``sources`` are those with its content; the first explains it under the rules as they are.
         """
-        if self._tried >= TRIED_MAX:
+        if self._tried >= TRIED_MAX or len(sources) > SOURCES_MAX:
             yield UNTRIED
             return
         self._tried += 1
