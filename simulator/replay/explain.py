@@ -129,10 +129,6 @@ class Explainer:
         """Return what a row would show of the state's message."""
         return self._graph.visible(state)
 
-    def shows(self, source: Source, target: Target) -> bool:
-        """Return whether the source is a delivery that showed exactly the target: it may have been redelivered."""
-        return not source.is_publish and any(self._graph.matches(root, target) for root in source.roots)
-
     def same_content(self, published: str, delivered: str, queue: str) -> bool:
         """Return whether properties and user headers are the same, as far as the queue keeps them."""
         return published == delivered or self._content_shown(published, queue) == delivered

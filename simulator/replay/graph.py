@@ -276,10 +276,11 @@ class Graph:
         for queue, reason in wanted:
             by_queue.setdefault(queue, []).append(reason)
         layer: list[_Way] = [(root, None) for root in roots]
-        hops_max = sum(wanted.values())
         seen = 0
         passed: set[State] = set()
-        for _ in range(hops_max + 1):
+        hops_left = sum(wanted.values())
+        while layer and hops_left >= 0:
+            hops_left -= 1
             onward: list[_Way] = []
             for state, trail in layer:
                 if state in passed or (addresses is not None and not self._died_there(state, addresses)):

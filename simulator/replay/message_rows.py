@@ -10,7 +10,7 @@ comes after is predicted from what was seen, and one difference is reported once
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ from simulator.replay.dead_ends import DeadEnd
 from simulator.replay.explain import Explainer, Nearest
 from simulator.replay.graph import ConsumerConstraints, Found, Target
 from simulator.replay.path_times import UNKNOWN, PathTimes
-from simulator.replay.sources import Claims, Source
+from simulator.replay.sources import LOOKED_AT_MAX, Claims, Source
 from simulator.replay.states import Row
 from simulator.replay.unchecked import Unchecked
 from simulator.replay.verdicts import Difference, Verdict, path_text
@@ -95,6 +95,7 @@ class Lineage:
         self._open: Counter[Target] = Counter()  # deliveries, less those known not to have been rejected
         self._rejectable: Counter[str] = Counter()  # of each queue, the states with an open delivery
         self._shown: dict[Target, State] = {}
+        self._showing: defaultdict[Target, set[Source]] = defaultdict(set)
         self._publishes = 0
         self._at = 0
 
@@ -132,6 +133,7 @@ class Lineage:
             self._shown[Target(row.queue or "", row.visible)] = explained.state
             dead_ends = self._explainer.dead_ends.delivered(explained.state)
             source, earlier = self._observe(row, content, headers, (explained.state,), explained.source)
+            self._showing[Target(row.queue or "", row.visible)].add(source)
             source.instances += not explained.is_redelivery
             source.may_carry |= explained.may_carry
             source.reached = max(source.reached, self._explainer.counts.reached(row, may_carry=explained.may_carry))
@@ -247,11 +249,12 @@ class Lineage:
         return self._explainer.counts.differences(row, client, may_carry=may_carry)
 
     def _alike(self, content: str, queue: str) -> Iterator[Source]:
-        """Yield the sources with that content, the latest first; streams add a delivery mode to it."""
+        """Yield the latest sources with that content, the latest first; streams add a delivery mode to it."""
         if not self._explainer.is_stream(queue):
-            return reversed(self._by_content.get(content, {}).values())
+            return islice(reversed(self._by_content.get(content, {}).values()), LOOKED_AT_MAX)
         same_content = self._explainer.same_content
-        return (s for s in reversed(self._sources.values()) if same_content(s.content, content, queue))
+        latest = islice(reversed(self._sources.values()), LOOKED_AT_MAX)
+        return (source for source in latest if same_content(source.content, content, queue))
 
     def _candidates(
         self, target: Target, row: Row, content: str, constraints: ConsumerConstraints
@@ -263,10 +266,10 @@ class Lineage:
         again: list[_Candidate] = []
         used_up: list[Source] = []
         miscounted: list[_Candidate] = []
-        claims = self._claims.of(target)
+        claims, showing = self._claims.of(target), self._showing.get(target, ())
         found = False
         for source in self._alike(content, target.queue):
-            shows = self._explainer.shows(source, target)
+            shows = source in showing
             if claims[source] >= source.instances and not shows:
                 used_up.append(source)
                 continue
@@ -327,7 +330,10 @@ class Lineage:
     def _no_path(self, target: Target) -> str:
         if not self._publishes:
             return "no publish of this message in the log before it, and no path from its earlier deliveries"
-        return f"no path from the publish to queue '{target.queue}' that rules and definitions allow"
+        start = "the publish"
+        if len(self._sources) > LOOKED_AT_MAX:
+            start = f"the latest {LOOKED_AT_MAX} of {len(self._sources):,} situations of this message"
+        return f"no path from {start} to queue '{target.queue}' that rules and definitions allow"
 
     def _freedom(self) -> ConsumerConstraints:
         settled = frozenset(queue for queue, states in self._rejectable.items() if not states)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from dlx.message_flow import Hop, State
 from simulator.events import Event
 from simulator.replay.graph import Target
 from simulator.replay.states import Row
+
+LOOKED_AT_MAX = 500
+"""Sources of one message that a delivery is searched for from, the latest first."""
+ANCESTORS_MAX = 2 * LOOKED_AT_MAX
+"""Sources in a line of descent that know of a delivery; those farther back are hardly among the latest."""
 
 
 class Source:
@@ -57,6 +63,13 @@ class Source:
         self.taken: dict[tuple[int, Hop], int] = {}
         self.died: set[tuple[int, str, str]] = set()
 
+    def line(self) -> Iterator[Source]:
+        """Yield this source and those from which it descends."""
+        source: Source | None = self
+        while source is not None:
+            yield source
+            source = source.parent
+
     def take(self, instance: int, hops: tuple[Hop, ...]) -> tuple[int, int]:
         """Take a path for one instance; return how many hops, and how many deaths, no other had before."""
         new = known = 0
@@ -90,11 +103,9 @@ class Claims:
         return source.take(instance, hops)
 
     def of(self, target: Target) -> Counter[Source]:
-        """Return how many of these deliveries descend from each source."""
+        """Return how many of these deliveries descend from each source, ``ANCESTORS_MAX`` steps back at most."""
         found: Counter[Source] = Counter()
         for claimed, times in self._claimed.get(target, {}).items():
-            source: Source | None = claimed
-            while source is not None:
+            for source in islice(claimed.line(), ANCESTORS_MAX):
                 found[source] += times
-                source = source.parent
         return found

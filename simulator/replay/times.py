@@ -193,20 +193,22 @@ class Clock:
     def __init__(self, assumptions: Assumptions, arrivals: Arrivals) -> None:
         self._terms = _Terms(round(assumptions.tolerance_ms * _MS_US), assumptions.complete, arrivals)
         self._numbers: dict[PathTimes, int] = {}
+        self._paths: list[PathTimes] = []
         self._known: _Columns | None = None
 
     def number(self, times: PathTimes) -> int:
         """Return the number of these ``PathTimes``."""
         number = self._numbers.get(times)
         if number is None:
-            number = self._numbers[times] = len(self._numbers)
+            number = self._numbers[times] = len(self._paths)
+            self._paths.append(times)
             self._known = None
         return number
 
     @property
     def size(self) -> int:
         """How many have a number."""
-        return len(self._numbers)
+        return len(self._paths)
 
     def hop_counts(self, numbers: Ints) -> Ints:
         """Return how many deaths are on the paths with these numbers."""
@@ -223,7 +225,7 @@ class Clock:
     @property
     def _columns(self) -> _Columns:
         if self._known is None:
-            self._known = _columns(list(self._numbers))
+            self._known = _columns(self._paths)
         return self._known
 
     def judge(
@@ -235,7 +237,8 @@ class Clock:
         their paths start from, ``earlier`` to those that showed the same before; where there is
         none, they are not looked at.
         """
-        columns = self._columns
+        used, numbers = np.unique(numbers, return_inverse=True)
+        columns = _columns([self._paths[number] for number in used.tolist()])
         first = columns.source[numbers] == 0
         known = columns.judged[numbers]
         start = Stays(
