@@ -3,8 +3,9 @@
 The rows of a message must follow each other, in order, within one partition
 (``simulator.replay.plan`` sees to it). Each row is reduced to one string, its
 signature, of which a real log has few; a message is then a short sequence of
-signature numbers, and messages with equal sequences have equal verdicts. So the
-work per message is one dictionary look-up, and the rules run once per sequence.
+signature numbers, and messages with equal sequences have equal verdicts. So columns
+tell which messages of a batch are alike (``simulator.replay.alike``), Python looks up one
+of each kind, and the rules run once per sequence.
 Times are no part of it: ``simulator.replay.row_times`` judges those of all rows at once,
 and where they refute a verdict, the sequence is looked up again without it.
 """
@@ -14,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -22,26 +22,25 @@ import pyarrow.compute as pc
 
 from dlx.releases import Release
 from dlx.topology import Topology
+from simulator.replay.alike import Ints, alike_rows, alike_sequences, firsts
 from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
 from simulator.replay.coverage.paths import Shown
 from simulator.replay.lengths import NO_ARRIVALS, Arrivals
-from simulator.replay.memory import NO_VERDICT, REMEMBERED_MAX, Memory
+from simulator.replay.memory import NO_VERDICT, REMEMBERED_MAX, Found, Memory
 from simulator.replay.message_rows import Fits
 from simulator.replay.open_message import OpenMessage
 from simulator.replay.output import dead_end_column, shown_column, verdict_columns
 from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE, looked_at
 from simulator.replay.row_times import RowTimes
 from simulator.replay.schema import OUTPUT
-from simulator.replay.signatures import Ints
 from simulator.replay.times import Facts
 
 REMEMBERED_ROWS_MAX = 256
 """Messages with more rows are stepped, not remembered."""
 
-_encode = msgspec.json.Encoder(order="deterministic").encode
 _Columns = dict[str, Any]
-_Refused = Mapping[int, int]
-"""How many verdicts on a row of a message its times have refuted, by the row's place."""
+TEMPLATE, HEADERS, REPEATS, REFUSED = range(4)
+"""What the verdicts on a row depend on, by number (``_Batch._look``)."""
 
 
 class Kernel:
@@ -84,11 +83,9 @@ class _Batch:
         self._numbers = _numbers(memory, batch.column(SIGNATURE))
         self._templates = memory.signatures.templates(self._numbers)
         self._starts = _starts(self._keys)
-        self._ends = np.append(self._starts[1:], batch.num_rows)
-        self._uniform = _uniform(self._contents, self._starts)
-        having = memory.signatures.having_expirations(self._numbers)
-        self._varied = np.logical_or.reduceat(having, self._starts)
+        self._lengths = np.diff(self._starts, append=batch.num_rows)
         self._continued = open_ is not None and open_.key == self._keys[0].as_py()
+        self._looks = np.zeros((4, batch.num_rows), dtype=np.int32)
         self._verdicts = np.full(batch.num_rows, NO_VERDICT, dtype=np.int32)
         self._dead_ends = np.zeros(batch.num_rows, dtype=np.int32)
         self._deliveries = np.zeros(batch.num_rows, dtype=np.int32)
@@ -98,73 +95,101 @@ class _Batch:
 
     def _replay(self) -> None:
         """Find the verdict of each row, and hold it against the times."""
-        looked_up = np.zeros(len(self._verdicts), dtype=bool)
-        asked = np.zeros(len(self._verdicts), dtype=np.int64)
-        last = len(self._starts) - 1
-        for group, (start, end) in enumerate(zip(self._starts.tolist(), self._ends.tolist(), strict=True)):
-            whole = group != last and not (group == 0 and self._continued)
-            if whole and end - start <= REMEMBERED_ROWS_MAX:
-                asked[start:end] = self._take(start, end, self._sequence(group, {}))
-                looked_up[start:end] = True
-            else:
-                self._stepped(start, end)
-        rows = np.flatnonzero(looked_up)
-        self._judge(rows, asked[rows])
+        whole = self._lengths <= REMEMBERED_ROWS_MAX
+        whole[-1] = False
+        if self._continued:
+            whole[0] = False
+        for group in np.flatnonzero(~whole).tolist():
+            self._stepped(group)
+        self._look(np.flatnonzero(whole))
+        self._look_up(np.flatnonzero(whole))
         self._look_further()
 
-    def _take(self, start: int, end: int, found: Ints) -> Ints:
-        """Take what was found out about the rows of a message, and return what their verdicts ask of the times."""
-        times: Ints
-        self._verdicts[start:end], times, self._dead_ends[start:end], self._deliveries[start:end] = found
-        return times
+    def _look(self, groups: Ints) -> None:
+        """Note what the verdicts on whole messages depend on, row by row: messages alike in it have equal verdicts.
 
-    def _judge(self, rows: npt.NDArray[np.int64], asked: npt.NDArray[np.int64]) -> None:
-        group = np.searchsorted(self._starts, rows, side="right") - 1
-        self._times.judge(rows, asked, rows - self._starts[group])
+        That is the row's template, the user headers that exchanges compare, how the message's expirations and
+        contents repeat, and how many verdicts on the row its times have refuted.
+        """
+        signatures = self._memory.signatures
+        changes = _changes(self._contents, self._starts)
+        self._several = np.logical_or.reduceat(changes, self._starts)
+        self._varied = np.logical_or.reduceat(signatures.having_expirations(self._numbers), self._starts)
+        self._looks[TEMPLATE] = self._templates
+        self._look_at_headers()
+        for group in groups[self._several[groups] | self._varied[groups]].tolist():
+            self._look_at_repeats(group)
+
+    def _look_at_headers(self) -> None:
+        memory, vhosts = self._memory, self._memory.signatures.vhosts()
+        for vhost in set(vhosts):
+            names = memory.headers_looked_at(vhost)
+            if names:
+                rows = np.flatnonzero(np.array([each == vhost for each in vhosts])[self._templates])
+                contents = self._contents.take(pa.array(rows)).dictionary_encode()
+                numbers = [memory.headers_number(looked_at(each, names)) for each in contents.dictionary.to_pylist()]
+                self._looks[HEADERS, rows] = np.array(numbers, np.int32)[contents.indices.to_numpy()]
+
+    def _look_at_repeats(self, group: int) -> None:
+        rows = self._rows(group)
+        contents = self._contents[rows].to_pylist() if self._several[group] else [""] * self._lengths[group]
+        expirations = self._memory.signatures.expirations(self._numbers[rows])
+        self._looks[REPEATS, rows] = self._memory.repeats(contents, expirations)
+
+    def _look_up(self, groups: Ints) -> None:
+        """Find the verdicts on whole messages, and hold them against the times of their rows."""
+        if not len(groups):
+            return
+        lengths = self._lengths[groups]
+        place = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        rows = np.repeat(self._starts[groups], lengths) + place
+        found, which = self._found(groups, alike_sequences(alike_rows(*self._looks[:, rows]), lengths))
+        sizes = np.array([each.shape[1] for each in found])
+        taken = np.concatenate(found, axis=1)[:, np.repeat((np.cumsum(sizes) - sizes)[which], lengths) + place]
+        self._verdicts[rows], asked, self._dead_ends[rows], self._deliveries[rows] = taken
+        self._times.judge(rows, asked.astype(np.int64), place)
+
+    def _found(self, groups: Ints, numbers: Ints) -> tuple[list[Found], Ints]:
+        """Return what is found out about messages, and which of it belongs to each; equal numbers share it."""
+        first = firsts(numbers)
+        both = [self._sequence(group) for group in groups[first].tolist()]
+        found = [each for each, _ in both]
+        which = numbers.copy()
+        alone = np.isin(numbers, [number for number, (_, shared) in enumerate(both) if not shared])
+        alone[first] = False
+        for place in np.flatnonzero(alone).tolist():
+            which[place] = len(found)
+            found.append(self._sequence(int(groups[place]))[0])
+        return found, which
 
     def _look_further(self) -> None:
         """Take the next verdict where the times of a message refute one, until they refute no more."""
-        refused: dict[int, dict[int, int]] = {}
         while len(rows := self._times.refuted(finally_=False)):
             groups, first = np.unique(np.searchsorted(self._starts, rows, side="right") - 1, return_index=True)
-            again, asked = [], []
-            for group, row in zip(groups.tolist(), rows[first].tolist(), strict=True):
-                start, end = int(self._starts[group]), int(self._ends[group])
-                places = refused.setdefault(group, {})
-                places[row - start] = places.get(row - start, 0) + 1
-                asked.append(self._take(start, end, self._sequence(group, places)))
-                again.append(np.arange(start, end))
-            self._judge(np.concatenate(again), np.concatenate(asked).astype(np.int64))
+            self._looks[REFUSED, rows[first]] += 1
+            self._look_up(groups)
 
-    def _sequence(self, group: int, refused: _Refused) -> Ints:
-        """Return the verdicts on a whole message by number; below them what they ask of the times, dead ends, and
-        deliveries."""
-        start, end = int(self._starts[group]), int(self._ends[group])
-        memory, numbers, varied = self._memory, self._numbers[start:end], bool(self._varied[group])
-        # A single content stands for all rows.
-        contents = self._contents[start : (start + 1 if self._uniform[group] else end)].to_pylist()
-        key = self._templates[start:end].tobytes()
-        if varied:
-            key += b"|" + memory.signatures.pattern(numbers)
-        vhost = memory.signatures.example_of(int(numbers[0])).vhost
-        names = memory.headers_looked_at(vhost)
-        if len(contents) > 1:
-            order: dict[str, int] = {}
-            key += b"|" + bytes(order.setdefault(content, len(order)) for content in contents)
-        headers = [looked_at(content, names) for content in contents]
-        if any(headers):
-            key += b"|" + _encode(headers)
-        if refused:
-            key += b"|refused" + _encode(sorted(refused.items()))
+    def _rows(self, group: int) -> slice:
+        start = int(self._starts[group])
+        return slice(start, start + int(self._lengths[group]))
+
+    def _sequence(self, group: int) -> tuple[Found, bool]:
+        """Return the verdicts on a whole message, and whether those alike share them.
+
+        They are the verdicts by number; below them what they ask of the times, dead ends, and deliveries.
+        """
+        memory, looks = self._memory, self._looks[:, self._rows(group)]
+        key = looks.tobytes()
         known = memory.remembered.get(key)
         if known is not None:
-            return known
-        lineage = memory.lineage(vhost)
+            return known, True
+        numbers = self._numbers[self._rows(group)].tolist()
+        contents = self._contents[self._rows(group)].to_pylist()
+        vhost = memory.signatures.example_of(numbers[0]).vhost
+        names, lineage = memory.headers_looked_at(vhost), memory.lineage(vhost)
         steps = []
-        for place, number in enumerate(numbers.tolist()):
-            at = place if len(contents) > 1 else 0
-            fits = _after(refused.get(place, 0))
-            step = memory.step(lineage, number, contents[at], headers[at], fits)
+        for number, content, refused in zip(numbers, contents, looks[REFUSED].tolist(), strict=True):
+            step = memory.step(lineage, number, content, looked_at(content, names), _after(refused))
             steps.append(
                 (
                     memory.number(step.verdict),
@@ -174,10 +199,11 @@ class _Batch:
                 )
             )
         found = np.array(steps, dtype=np.int32).T
-        tells_values = any(self._tells_values(n, varied, len(contents) > 1) for n, *_ in steps if n >= 0)
-        if len(memory.remembered) < REMEMBERED_MAX and not tells_values:
+        varied, several = bool(self._varied[group]), bool(self._several[group])
+        shared = not any(self._tells_values(number, varied, several) for number, *_ in steps)
+        if shared and len(memory.remembered) < REMEMBERED_MAX:
             memory.remembered[key] = found
-        return found
+        return found, shared
 
     def _tells_values(self, number: int, varied: bool, several: bool) -> bool:
         """Tell whether a verdict shows values that another message of the same pattern does not have."""
@@ -186,14 +212,15 @@ class _Batch:
         shows_content = any(field.startswith(("properties.", "headers.")) for field in fields)
         return bool(varied and fields) or (several and shows_content)
 
-    def _stepped(self, start: int, end: int) -> None:
+    def _stepped(self, group: int) -> None:
         """Find the verdicts on a message that is long, or may go on in the next batch."""
+        start = int(self._starts[group])
         key = self._keys[start].as_py()
         vhost = self._memory.signatures.row(int(self._numbers[start])).vhost
         if self.open is None or self.open.key != key:
             self.open = OpenMessage(key, vhost, self._memory)
         names = self._memory.headers_looked_at(vhost)
-        for row in range(start, end):
+        for row in range(start, start + int(self._lengths[group])):
             content = self._contents[row].as_py()
             headers = looked_at(content, names)
             step = self.open.step(self._times, row, int(self._numbers[row]), content, headers)
@@ -204,8 +231,15 @@ class _Batch:
     def _tell_times(self) -> None:
         """Put into the verdicts what times and lengths leave unchecked or refute."""
         memory, marks = self._memory, self._times.marks
-        for row in marks.unchecked().tolist():
-            self._verdicts[row] = memory.marked(int(self._verdicts[row]), self._vhost(row), marks.unchecked_at(row))
+        rows = marks.unchecked()
+        if len(rows):
+            told = (self._verdicts, self._templates, marks.untested, marks.late, marks.unfilled)
+            numbers = alike_rows(*(each[rows] for each in told))
+            marked = [
+                memory.marked(int(self._verdicts[row]), self._vhost(row), marks.unchecked_at(row))
+                for row in rows[firsts(numbers)].tolist()
+            ]
+            self._verdicts[rows] = np.array(marked, np.int32)[numbers]
         for row in self._times.refuted(finally_=True).tolist():
             queue = memory.signatures.example(int(self._templates[row])).queue or ""
             self._verdicts[row] = memory.refuted(int(self._verdicts[row]), self._vhost(row), queue, marks.fault_at(row))
@@ -225,7 +259,7 @@ class _Batch:
         rows = [memory.signatures.example(template) for template in used_templates.tolist()]
         columns = {name: batch.column(name) for name in (LINEAGE, "time_us", "file", "line")}
         columns["first"] = self._marked(self._starts[1 if self._continued else 0 :])
-        columns["last"] = self._marked(self._ends[:-1] - 1)
+        columns["last"] = self._marked(self._starts[1:] - 1)
         for name in ("event", "vhost", "queue"):
             columns[name] = pa.array([getattr(row, name) for row in rows], pa.string()).take(pa.array(row_index))
         columns["exchange"] = pa.array([row.visible.exchange for row in rows]).take(pa.array(row_index))
@@ -263,11 +297,11 @@ def _after(refused: int) -> Fits:
     return lambda number, _times: number >= refused
 
 
-def _numbers(memory: Memory, column: Any) -> Ints:
+def _numbers(memory: Memory, column: Any) -> npt.NDArray[np.int32]:
     """Return a number for the signature of each row."""
     encoded = pc.dictionary_encode(column)
     known = memory.signatures.numbers(encoded.dictionary.to_pylist())
-    numbers: Ints = known[encoded.indices.to_numpy(zero_copy_only=False)]
+    numbers: npt.NDArray[np.int32] = known[encoded.indices.to_numpy(zero_copy_only=False)]
     return numbers
 
 
@@ -278,17 +312,17 @@ def _facts(batch: pa.RecordBatch, expirations_us: npt.NDArray[np.int64]) -> Fact
     return Facts(batch.column("time_us").to_numpy(), expirations_us, offsets[:-1], np.diff(offsets), known)
 
 
-def _starts(keys: Any) -> npt.NDArray[np.int64]:
+def _starts(keys: Any) -> Ints:
     """Return the index at which the rows of each message start."""
     changed = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1)).to_numpy(zero_copy_only=False)
     return np.concatenate(([0], np.flatnonzero(changed) + 1))
 
 
-def _uniform(contents: Any, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Tell for each message whether all its rows have the same content."""
+def _changes(contents: Any, starts: Ints) -> npt.NDArray[np.bool_]:
+    """Tell which rows have another content than the row of the same message before them."""
     changed = np.zeros(len(contents), dtype=bool)
     if len(contents) > 1:
         other = pc.not_equal(contents.slice(1), contents.slice(0, len(contents) - 1))
         changed[1:] = other.to_numpy(zero_copy_only=False)
     changed[starts] = False
-    return ~np.logical_or.reduceat(changed, starts)
+    return changed

@@ -5,7 +5,7 @@ All of it is remembered from batch to batch, and worked out again when there is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -31,6 +31,10 @@ from simulator.replay.times import Clock, Fault, HopMarks
 from simulator.replay.verdicts import Verdict
 
 T = TypeVar("T")
+Found = npt.NDArray[np.int32]
+"""What is found out about the rows of a message: the numbers of their verdicts; below them of what they ask of the
+times, of their dead ends, and of the deliveries whose rules they may show."""
+_encode = msgspec.json.Encoder(order="deterministic").encode
 REMEMBERED_MAX = 200_000
 """How many sequences, templates and states are kept; beyond that they are worked out again."""
 NO_VERDICT = -1
@@ -60,8 +64,7 @@ class Memory:
         signatures: the signatures and their templates.
         clock: judges the times of rows.
         dead_ends: the ways in which messages may be lost; 0 is none.
-        remembered: by sequence of rows the numbers of their verdicts, of what they ask of the times, of their
-            dead ends, and of the deliveries whose rules they may show.
+        remembered: what was found out, by what the verdicts on the rows of a message depend on.
     """
 
     def __init__(
@@ -90,13 +93,17 @@ class Memory:
         self._waiting: dict[int, tuple[str, Delivery]] = {}
         self.signatures = Signatures()
         self.clock = Clock(self._assumptions, self._arrivals)
-        self.remembered: dict[bytes, npt.NDArray[np.int32]] = {}
+        self.remembered: dict[bytes, Found] = {}
+        self._headers: Numbered[bytes] = Numbered()
+        self.headers_number({})  # 0
+        self._repeats: Numbered[tuple[int, ...]] = Numbered()
+        self.repeats([""], [()])  # 0
 
     def forget(self) -> None:
         """Keep memory bounded on logs in which little repeats."""
         states = sum(explainer.size for explainer in self._explainers.values())
         most = max(states, len(self._verdicts.values), self.signatures.template_count, self.clock.size)
-        most = max(most, len(self._deliveries))
+        most = max(most, len(self._deliveries), len(self._headers.values), len(self._repeats.values))
         if most > REMEMBERED_MAX:
             self._begin()
         self.signatures.forget()
@@ -115,6 +122,27 @@ class Memory:
         """Return the user headers that exchanges of the virtual host compare."""
         explainer = self.explainer(vhost)
         return frozenset() if explainer is None else explainer.headers_looked_at
+
+    def headers_number(self, headers: Mapping[str, Any]) -> int:
+        """Return the number of user headers; equal ones have the same, and none have 0."""
+        return self._headers.number(_encode(headers))
+
+    def repeats(self, contents: Sequence[str], expirations: Sequence[tuple[str, ...]]) -> list[int]:
+        """Return for each row of a message the number of how its content and its expirations repeat earlier ones.
+
+        A message of one content without expirations has 0 everywhere.
+        """
+        of_content: dict[str, int] = {}
+        of_expiration: dict[str, int] = {}
+        return [
+            self._repeats.number(
+                (
+                    of_content.setdefault(content, len(of_content)),
+                    *(of_expiration.setdefault(each, len(of_expiration)) for each in several),
+                )
+            )
+            for content, several in zip(contents, expirations, strict=True)
+        ]
 
     def lineage(self, vhost: str) -> Lineage | None:
         """Return the beginning of a message in that virtual host, ``None`` if the definitions do not have it."""

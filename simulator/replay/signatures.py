@@ -57,11 +57,9 @@ class Signatures:
         known = self._expiration_us
         return np.array([known[number] for number in numbers.tolist()], np.int64)
 
-    def pattern(self, numbers: Ints) -> bytes:
-        """Say how the expirations repeat over the rows of one message."""
-        order: dict[str, int] = {}
-        places = [order.setdefault(e, len(order)) for n in numbers.tolist() for e in self._expirations[n]]
-        return np.array(places, dtype=np.int32).tobytes()
+    def expirations(self, numbers: Ints) -> list[tuple[str, ...]]:
+        """Return the expirations in signatures: that of the message itself, and those of its deaths."""
+        return [self._expirations[number] for number in numbers.tolist()]
 
     def row(self, number: int) -> Row:
         """Return the signature's row."""
@@ -76,6 +74,10 @@ class Signatures:
     def example(self, template: int) -> Row:
         """Return a row of that template; all of them have the same event, virtual host, queue and exchange."""
         return self._examples[template]
+
+    def vhosts(self) -> list[str]:
+        """Return the virtual host of each template."""
+        return [example.vhost for example in self._examples]
 
     def forget(self) -> None:
         """Drop the signatures when they have become too many; the templates stay."""

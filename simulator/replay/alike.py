@@ -1,0 +1,45 @@
+"""Numbers what is alike in columns, so that Python looks once at rows, or messages, of which there are many."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Ints = npt.NDArray[np.int64]
+
+
+def alike_rows(*columns: npt.NDArray[np.signedinteger]) -> Ints:
+    """Return a number for each row, in the order of their first; rows equal in all columns have the same."""
+    numbers = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        if (column != column[:1]).any():
+            numbers = _numbered(numbers << 32 | _numbered(column))
+    return numbers
+
+
+def alike_sequences(values: Ints, lengths: Ints) -> Ints:
+    """Return a number for each sequence, in the order of their first; equal ones have the same.
+
+    ``values``, which are numbers below 2^32, are those of all sequences, one after the other.
+    """
+    starts = np.cumsum(lengths) - lengths
+    numbers = _numbered(lengths)
+    most = len(numbers)
+    for place in range(int(lengths.max(initial=0))):
+        longer = np.flatnonzero(lengths > place)
+        # Those that ended before keep their numbers, so these get others.
+        numbers[longer] = most + _numbered(numbers[longer] << 32 | values[starts[longer] + place])
+        most += len(longer)
+    return _numbered(numbers)
+
+
+def firsts(numbers: Ints) -> Ints:
+    """Return where each number stands first."""
+    return np.unique(numbers, return_index=True)[1]
+
+
+def _numbered(values: npt.NDArray[np.signedinteger]) -> Ints:
+    """Return numbers for values, in the order of their first."""
+    found: Ints = pa.array(values).dictionary_encode().indices.to_numpy().astype(np.int64)
+    return found
