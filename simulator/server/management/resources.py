@@ -86,8 +86,8 @@ class Resource:
 def segments_of(path: str) -> list[str]:
     """Return the segments of a path as RabbitMQ's HTTP server reads them.
 
-    They are unquoted first: so ``.``, which counts for nothing, and ``..``, which takes back the segment before it, mean
-    this also as ``%2E``. One slash at the end counts for nothing.
+    They are unquoted first: so ``.``, which counts for nothing, and ``..``, which takes back the segment before it,
+    mean this also as ``%2E``. One slash at the end counts for nothing.
 
     Raises:
         MalformedPathError: a percent sign without two hexadecimal digits after it.
