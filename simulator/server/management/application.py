@@ -28,6 +28,7 @@ from simulator.server.management.http_errors import (
     bad_request,
     json_form,
     object_not_found,
+    told,
 )
 from simulator.server.management.management_state import ManagementState
 from simulator.server.management.page import PAGE
@@ -112,7 +113,7 @@ class Application:
         except (UnforeseenError, Crash):
             return Response(status_code=500)
         except OperatorError as error:
-            return _refusal(_as_api_error(error))
+            return _refusal(told(_as_api_error(error), request.api))
         except ApiError as error:
             return _refusal(error)
         except NoCredentials:
@@ -143,7 +144,9 @@ def _success(request: Request, answer: Any, existed: bool) -> Response:
     return Response(status_code=201 if request.method == "PUT" and not existed else 204)
 
 
-def _refusal(error: ApiError) -> Response:
+def _refusal(error: ApiError | Crash) -> Response:
+    if isinstance(error, Crash):
+        return Response(status_code=500)
     return json_response({"error": error.error, "reason": error.reason}, error.status, error.headers)
 
 
