@@ -211,4 +211,13 @@ SCENARIOS = [
         stream(WIDE), Get(WIDE), Get(WIDE[1:]), quorum("k" + WIDE), DeleteQueue("k" + WIDE, if_empty=True),
         releases=("4.0", "4.3"),
     ),
+    *[
+        scenario(
+            f"what comes back without a delivery limit is handed out one by one, {limit=}",
+            CONFIRMED, quorum("q", limit=limit), publish("q", *"123456", on="p"), Consume("q", "c1"),
+            Consume("q", "c0"), Nack(multiple=True, tag=0), Recover(), CloseChannel(),
+            releases=releases,
+        )
+        for limit, releases in ((None, STREAMING), (5, STREAMING), (-1, ("4.0", "4.3")))
+    ],
 ]  # fmt: skip
