@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from dlx.amqp_errors import Refusal
+from dlx.amqp_errors import Refusal, explained
 from dlx.erlang_printing import Atom, field_term, printed
 from dlx.field_values import type_name
 from dlx.releases import Release
@@ -21,13 +21,19 @@ _SEQUENCE = re.compile(r"~t?([psb])")
 class BindingRefusal(Refusal):
     """A binding that an exchange does not take. ``words`` holds ``~`` sequences for ``terms``, as Erlang has them."""
 
-    def __init__(self, words: str, *terms: Any) -> None:
+    def __init__(self, release: Release, words: str, *terms: Any) -> None:
         self.words = words
         self.terms = terms
         text, *rest = _SEQUENCE.split(words)
         for kind, after, term in zip(rest[::2], rest[1::2], terms, strict=True):
-            text += (printed(term, len(text)) if kind == "p" else _shown(term)) + after
+            text += (_printed(term, len(text), release) if kind == "p" else _shown(term)) + after
         super().__init__(406, text)
+
+
+def _printed(term: Any, column: int, release: Release) -> str:
+    if release.error_text_encoding == "bytes":
+        return explained(" " * column, term, release)[column:]
+    return printed(term, column)
 
 
 def _shown(term: Any) -> str:
@@ -52,7 +58,7 @@ def check_binding(
     elif exchange.type == "topic":
         _check_topic(routing_key, release)
     elif exchange.type == "x-local-random":
-        _check_local_random(routing_key, destination)
+        _check_local_random(routing_key, destination, release)
 
 
 def _check_headers(arguments: Arguments, release: Release) -> None:
@@ -61,27 +67,27 @@ def _check_headers(arguments: Arguments, release: Release) -> None:
     value = arguments["x-match"]
     term, kind = field_term(value), type_name(value)
     if kind != "longstr":
-        raise BindingRefusal("Invalid x-match field type ~tp (value ~tp); expected longstr", Atom(kind), term)
+        raise BindingRefusal(release, "Invalid x-match field type ~tp (value ~tp); expected longstr", Atom(kind), term)
     known, expected = {"all", "any"}, "all or any"
     if release.headers_match_with_x:
         known, expected = known | {"all-with-x", "any-with-x"}, "all, any, all-with-x, or any-with-x"
     if value not in known:
-        raise BindingRefusal(f"Invalid x-match field value ~tp; expected {expected}", term)
+        raise BindingRefusal(release, f"Invalid x-match field value ~tp; expected {expected}", term)
 
 
 def _check_topic(routing_key: str, release: Release) -> None:
     most, found = release.topic_hash_wildcards_max, routing_key.split(".").count("#")
     if most is not None and found > most:
         words = "Topic binding key '~ts' uses ~b '#' wildcards, at most ~b are allowed"
-        raise BindingRefusal(words, routing_key.encode(errors="surrogateescape"), found, most)
+        raise BindingRefusal(release, words, routing_key.encode(errors="surrogateescape"), found, most)
 
 
-def _check_local_random(routing_key: str, destination: Queue | Exchange | None) -> None:
+def _check_local_random(routing_key: str, destination: Queue | Exchange | None, release: Release) -> None:
     if routing_key:
         shown = routing_key.encode().decode("latin-1")  # a server does not decode it
-        raise BindingRefusal("Non empty binding '~s' key not permitted", shown)
+        raise BindingRefusal(release, "Non empty binding '~s' key not permitted", shown)
     if isinstance(destination, Exchange):
-        raise BindingRefusal("Destination not found")
+        raise BindingRefusal(release, "Destination not found")
     if destination is not None and destination.type != CLASSIC:
         kind = Atom(f"rabbit_{destination.type}_queue")
-        raise BindingRefusal("Queue type ~ts not valid for this exchange type", kind)
+        raise BindingRefusal(release, "Queue type ~ts not valid for this exchange type", kind)

@@ -80,7 +80,7 @@ def user_with_invalid_limits(problem: str) -> UnforeseenError:
 def invalid_permission_pattern(pattern: str | list[int], error: tuple[list[int], int]) -> OperatorError:
     """Refuse a permission's regular expression.
 
-    ``pattern`` is text where RabbitMQ has it as bytes, and code points where it has a list;
+    ``pattern`` is text where RabbitMQ has it as a binary, and bytes where it has a list;
     ``error`` comes from ``policy_validation.pattern_error``.
     """
     shown = pattern.encode() if isinstance(pattern, str) else pattern

@@ -57,10 +57,9 @@ def _expiration_kept(expiration: str | None, release: Release) -> str | None:
 def headers_kept(headers: Mapping[str, Any], release: Release) -> dict[str, Any]:
     """Return those of a client's headers that a stream keeps."""
     written = _headers_written(headers, release)
-    written.pop(X_DEATH, None)  # the broker's own is kept elsewhere
     if release.headers_kept_in_stream == "scalar headers":
         return written
-    return {name: _read(value) for name, value in written.items()}
+    return {name: _read(value) for name, value in written.items() if name != X_DEATH}  # its place is elsewhere
 
 
 def _headers_written(headers: Mapping[str, Any], release: Release) -> dict[str, Any]:

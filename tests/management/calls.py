@@ -596,4 +596,13 @@ SCENARIOS: dict[str, list[Call]] = {
         get("/api/vhosts/{v}-no/connections"),
         get("/api/vhosts/{v}/channels"),
     ],
+    "dot segments in a path": [
+        put("/api/queues/{v}/q", {"durable": True}), put("/api/exchanges/{v}/x", {"type": "topic"}),
+        post(_X, {"routing_key": "."}), delete(f"{_X}/."), delete(f"{_X}/%2E"), delete(f"{_X}/.."),
+        get("/api/queues/{v}/other/../q", *DECLARED), get("/api/queues/{v}/q/./", *DECLARED),
+        get("/api/queues/{v}/other%2F..%2Fq"), get("/api/x/%2e%2e/queues/{v}/q", *DECLARED),
+        get("/../api/queues/{v}/q", *DECLARED), get("/%61pi/%71ueues/{v}/q", *DECLARED), get("/api/x/.."),
+        get("/api/queues/{v}/..."), get("/api/queues/{v}/%"), get("/api/queues/{v}/%4"), get("/api/x/%4g/.."),
+        get("/api/x/a%5Cb/.."), get("/api//"),
+    ],
 }  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dlx.erlang_printing import Atom, field_term, json_term, printed
+from dlx.erlang_printing import Atom, Octets, field_term, json_term, printed
 from dlx.policy_validation import PolicyRefusedError, check_policy
 from dlx.releases import RELEASES, release
 
@@ -127,7 +127,8 @@ def test_a_value_that_no_server_foresees_is_an_internal_error() -> None:
         (b"", "<<>>"),
         (b'a"\n', r'<<"a\"\n">>'),
         ("ä".encode(), '<<"ä"/utf8>>'),
-        ("€".encode(), "<<226,130,172>>"),
+        ("€".encode(), '<<"€"/utf8>>'),
+        (Octets("€".encode()), "<<226,130,172>>"),
         (b"\xff", '<<"ÿ">>'),
         (1.0, "1.0"),
         (100000.0, "1.0e5"),

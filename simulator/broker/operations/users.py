@@ -115,7 +115,7 @@ def set_permissions(node: NodeState, command: SetPermissions) -> None:
     """Set what a user may do in a virtual host; its channels go by it at once."""
     node.known_vhost(command.vhost)
     for pattern in (command.configure, command.write, command.read):
-        _check_pattern(pattern, node, shown=list(map(ord, pattern)))
+        _check_pattern(pattern, node, shown=list(pattern.encode()))
     granted = Permissions(command.configure, command.write, command.read)
     node.known_user(command.user).permissions[command.vhost] = granted
     _forget_allowed(node)

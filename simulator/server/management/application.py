@@ -13,7 +13,6 @@ import inspect
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote
 
 from starlette.requests import Request as HTTPRequest
 from starlette.responses import Response
@@ -29,18 +28,19 @@ from simulator.server.management.http_errors import (
     bad_request,
     json_form,
     object_not_found,
+    told,
 )
 from simulator.server.management.management_state import ManagementState
 from simulator.server.management.page import PAGE
 from simulator.server.management.request import Request
-from simulator.server.management.resources import Resource, Router
+from simulator.server.management.resources import MalformedPathError, Resource, Router, segments_of
 from simulator.server.management.responses import json_response
 from simulator.server.management.routes import RESOURCES
 from simulator.server.node import Node
 
 _BODY_BYTES_MAX = 20_000_000
 _PATH_BYTES_MAX = 8_000
-_PREFIX = "/api"
+_PREFIX = "api"
 _RESERVED = re.compile(r"[/\\\0]")
 
 
@@ -71,20 +71,23 @@ class Application:
 
     async def _respond(self, received: HTTPRequest, body: bytes) -> Response:
         path = received.scope.get("raw_path", received.scope["path"].encode()).decode("latin-1").partition("?")[0]
-        if path.rstrip("/") in (_PREFIX, "/cli"):
-            return Response(status_code=301, headers={"Location": f"{path.rstrip('/')}/index.html"})
-        resource, names = self._found(path) or (_FILE, {})
+        try:
+            segments = segments_of(path)
+        except MalformedPathError:
+            return Response(status_code=400)
+        if segments in ([_PREFIX], ["cli"]):
+            return Response(status_code=301, headers={"Location": f"/{segments[0]}/index.html"})
+        resource, names = (self._found(segments) if len(path) <= _PATH_BYTES_MAX else None) or (_FILE, {})
         headers = {name.lower(): value for name, value in received.headers.items()}
         peer = received.client.host if received.client else "127.0.0.1"
         query = dict(received.query_params)
-        request = Request(self._state, received.method, path, names, query, headers, body, peer)
+        request = Request(self._state, received.method, segments, names, query, headers, body, peer)
         return self._shown(await self._answer(resource, request), resource)
 
-    def _found(self, path: str) -> tuple[Resource, Mapping[str, str]] | None:
-        if path in ("", "/"):
+    def _found(self, segments: list[str]) -> tuple[Resource, Mapping[str, str]] | None:
+        if not segments:
             return PAGE, {}
-        below = path.removeprefix(_PREFIX)
-        return self._router.find(below) if below != path and len(path) <= _PATH_BYTES_MAX else None
+        return self._router.find(segments[1:]) if segments[0] == _PREFIX else None
 
     async def _answer(self, resource: Resource, request: Request) -> Response:
         if request.method == "OPTIONS":
@@ -110,7 +113,7 @@ class Application:
         except (UnforeseenError, Crash):
             return Response(status_code=500)
         except OperatorError as error:
-            return _refusal(_as_api_error(error))
+            return _refusal(told(_as_api_error(error), request.api))
         except ApiError as error:
             return _refusal(error)
         except NoCredentials:
@@ -124,7 +127,7 @@ class Application:
 
 def _no_file(request: Request) -> Response:
     """Answer for a path that no resource has: there are no files."""
-    reserved = any(_RESERVED.search(unquote(segment)) for segment in request.path.split("/"))
+    reserved = any(map(_RESERVED.search, request.segments))
     if reserved and request.api.paths_with_reserved_characters == "refused":
         return Response(status_code=400)
     raise object_not_found()
@@ -141,7 +144,9 @@ def _success(request: Request, answer: Any, existed: bool) -> Response:
     return Response(status_code=201 if request.method == "PUT" and not existed else 204)
 
 
-def _refusal(error: ApiError) -> Response:
+def _refusal(error: ApiError | Crash) -> Response:
+    if isinstance(error, Crash):
+        return Response(status_code=500)
     return json_response({"error": error.error, "reason": error.reason}, error.status, error.headers)
 
 

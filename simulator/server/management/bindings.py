@@ -24,7 +24,7 @@ from simulator.server.management.http_errors import ApiError, Crash, TooDeepErro
 from simulator.server.management.internal_connections import declare
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Handler, Resource, vhost_exists
-from simulator.server.management.values import amqp_table
+from simulator.server.management.values import arguments_of
 
 _BODY_BYTES_MAX = 5_000
 _SORT = ("vhost", "source", "type", "destination", "routing_key", "properties_key")
@@ -146,7 +146,7 @@ def _bind(request: Request) -> Response:
     kind = _destination_type(request)
     try:
         document = request.json()
-        arguments = amqp_table(document.get("arguments", {}))
+        arguments = arguments_of("binding", document, request.api)
     except TooDeepError:
         raise
     except ApiError as error:

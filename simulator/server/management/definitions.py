@@ -17,7 +17,7 @@ from simulator.json_reading import NestedTooDeeplyError, read_json
 from simulator.json_values import plain
 from simulator.server.management import access
 from simulator.server.management.bindings import all_bindings
-from simulator.server.management.http_errors import ApiError, Crash, TooDeepError, bad_request, json_form
+from simulator.server.management.http_errors import ApiError, Crash, TooDeepError, bad_request, json_form, told
 from simulator.server.management.parameters import global_parameters, parameters
 from simulator.server.management.policy_json import policy_json
 from simulator.server.management.request import Request
@@ -185,7 +185,7 @@ def _refusal(error: OperatorError, request: Request, *, whole: bool) -> ApiError
     if error.status == 500:
         return Crash()
     as_term = whole and request.api.whole_import_refusals == "terms" and error.term is not None
-    return bad_request(json_form(error.term) if as_term else error.text)
+    return bad_request(json_form(error.term)) if as_term else told(bad_request(error.text), request.api)
 
 
 def _uploaded(request: Request) -> bytes:

@@ -18,7 +18,7 @@ from simulator.server.management.internal_connections import declare
 from simulator.server.management.message_stats import exchange_stats
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource, vhost_exists
-from simulator.server.management.values import amqp_table, boolean
+from simulator.server.management.values import arguments_of, boolean
 
 
 def _found(request: Request) -> Exchange | None:
@@ -68,7 +68,7 @@ def _declare(request: Request) -> None:
     if not isinstance(kind, str):
         raise Crash
     auto_delete, durable, internal = (boolean(document, key) for key in ("auto_delete", "durable", "internal"))
-    arguments = amqp_table(document.get("arguments", {}))
+    arguments = arguments_of("exchange", document, request.api)
     request.check_node(document)
     declare(
         request,

@@ -6,6 +6,7 @@ from typing import Any
 
 from dlx.operator_errors import OBJECT_NOT_FOUND
 from simulator.json_reading import DEPTH_MAX
+from simulator.server.management.management_releases import Api
 
 
 class ApiError(Exception):
@@ -33,6 +34,12 @@ class TooDeepError(ApiError):
 
 class Crash(Exception):
     """RabbitMQ's own handler crashes on this request and answers 500, without a reason."""
+
+
+def told(error: ApiError, api: Api) -> ApiError | Crash:
+    """Return an error whose reason RabbitMQ puts together from words and names, or the crash that comes of it."""
+    fails = api.names_in_reasons == "ASCII" and isinstance(error.reason, str) and not error.reason.isascii()
+    return Crash() if fails else error
 
 
 class NoCredentials(Exception):

@@ -23,7 +23,7 @@ from simulator.broker.commands import (
     SetVhostLimits,
 )
 from simulator.server.management import access, listing
-from simulator.server.management.http_errors import Crash, bad_request
+from simulator.server.management.http_errors import Crash, bad_request, told
 from simulator.server.management.policy_json import policy_parameter
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource, vhost_exists
@@ -71,7 +71,8 @@ def _put(request: Request) -> None:
         raise Crash from error
     except OperatorError as error:
         escaped = request.api.policy_refusals_escaped
-        raise bad_request(escape(error.text, quote=False) if escaped else error.text) from error
+        refusal = bad_request(escape(error.text, quote=False) if escaped else error.text)
+        raise told(refusal, request.api) from error
 
 
 def _clear(request: Request) -> None:

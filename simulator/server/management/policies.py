@@ -13,7 +13,7 @@ from dlx.topology import Policy
 from simulator.broker import VirtualHost
 from simulator.broker.commands import ClearPolicy, SetPolicy
 from simulator.server.management import access, listing
-from simulator.server.management.http_errors import Crash, bad_request, object_not_found
+from simulator.server.management.http_errors import Crash, bad_request, object_not_found, told
 from simulator.server.management.policy_json import policy_json
 from simulator.server.management.request import Request
 from simulator.server.management.resources import JSON, Handler, Resource, vhost_exists
@@ -78,7 +78,8 @@ async def _set(request: Request, document: dict[str, Any], *, operator: bool) ->
         raise Crash from error
     except OperatorError as error:
         escaped = request.api.policy_refusals_escaped and not operator
-        raise bad_request(escape(error.text, quote=False) if escaped else error.text) from error
+        refusal = bad_request(escape(error.text, quote=False) if escaped else error.text)
+        raise told(refusal, request.api) from error
 
 
 def _clear(operator: bool) -> Handler:

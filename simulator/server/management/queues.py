@@ -21,7 +21,7 @@ from simulator.server.management.queue_json import (
 )
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource, vhost_exists
-from simulator.server.management.values import amqp_table, boolean
+from simulator.server.management.values import arguments_of, boolean
 
 _NAME_BYTES_MAX = 255
 _Show = Callable[[QueueState, Request], dict[str, Any]]
@@ -73,7 +73,7 @@ def _declare(request: Request) -> None:
     _check_name(request)
     document = request.json()
     auto_delete, durable = boolean(document, "auto_delete"), boolean(document, "durable")
-    arguments = amqp_table(document.get("arguments", {}))
+    arguments = arguments_of("queue", document, request.api)
     request.check_node(document)
     declare(
         request,

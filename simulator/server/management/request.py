@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -28,7 +28,7 @@ class Request:
     Attributes:
         management: the state of the API that is asked.
         method: ``GET``, ``PUT``, ``POST`` or ``DELETE``.
-        path: the path as it was sent, still quoted.
+        segments: the segments of the path (``resources.segments_of``).
         names: the names in the path by what they name, such as ``vhost`` and ``queue``.
         query: the query's parameters, the last of each name.
         headers: by their names in lower case.
@@ -43,7 +43,7 @@ class Request:
         self,
         management: ManagementState,
         method: str,
-        path: str,
+        segments: Sequence[str],
         names: Mapping[str, str],
         query: Mapping[str, str],
         headers: Mapping[str, str],
@@ -52,7 +52,7 @@ class Request:
     ) -> None:
         self.management = management
         self.method = method
-        self.path = path
+        self.segments = segments
         self.names = names
         self.query = query
         self.headers = headers

@@ -19,6 +19,12 @@ JSON = re.compile(r"application/json *(;.*)?", re.IGNORECASE)
 JSON_ALONE = re.compile(r"application/json *", re.IGNORECASE)
 FORM = re.compile(r"multipart/form-data *(;.*)?", re.IGNORECASE)
 
+_MALFORMED = re.compile("%(?![0-9A-Fa-f]{2})")
+
+
+class MalformedPathError(Exception):
+    """A path that cannot be unquoted (400)."""
+
 
 def always(request: Request) -> bool:
     """Return true: there is only one such object, and it exists."""
@@ -77,6 +83,28 @@ class Resource:
         return not self.takes or any(kind.fullmatch(given) for kind in self.takes)
 
 
+def segments_of(path: str) -> list[str]:
+    """Return the segments of a path as RabbitMQ's HTTP server reads them.
+
+    They are unquoted first: so ``.``, which counts for nothing, and ``..``, which takes back the segment before it,
+    mean this also as ``%2E``. One slash at the end counts for nothing.
+
+    Raises:
+        MalformedPathError: a percent sign without two hexadecimal digits after it.
+
+    Source: cowboy_router.erl (split_path, remove_dot_segments).
+    """
+    if _MALFORMED.search(path):
+        raise MalformedPathError
+    below, found = path.removeprefix("/"), list[str]()
+    for segment in map(unquote, below.removesuffix("/").split("/") if below else []):
+        if segment == "..":
+            del found[-1:]
+        elif segment != ".":
+            found.append(segment)
+    return found
+
+
 @dataclass
 class _Branch:
     """One place in the tree of paths: fixed segments may follow, or one name."""
@@ -94,18 +122,17 @@ class Router:
         for resource in resources:
             self._add(resource)
 
-    def find(self, path: str) -> tuple[Resource, Mapping[str, str]] | None:
-        """Return the resource and the names in the path, unquoted; ``None`` when no resource has the path.
+    def find(self, segments: Sequence[str]) -> tuple[Resource, Mapping[str, str]] | None:
+        """Return the resource and the names in a path below ``/api``; ``None`` when no resource has the path.
 
-        A name may be empty, as in ``/exchanges/v//publish``; one slash at the end counts for nothing.
+        A name may be empty, as in ``/exchanges/v//publish``.
         """
-        segments = path.removeprefix("/").removesuffix("/").split("/") if path.strip("/") else []
         found = _follow(self._root, segments, [])
         if found is None:
             return None
         resource, values = found
         names = [part[1:] for part in resource.path.split("/") if part.startswith(":")]
-        return resource, dict(zip(names, map(unquote, values), strict=True))
+        return resource, dict(zip(names, values, strict=True))
 
     def _add(self, resource: Resource) -> None:
         branch = self._root
@@ -118,7 +145,7 @@ class Router:
         branch.resource = resource
 
 
-def _follow(branch: _Branch, segments: list[str], values: list[str]) -> tuple[Resource, list[str]] | None:
+def _follow(branch: _Branch, segments: Sequence[str], values: list[str]) -> tuple[Resource, list[str]] | None:
     if not segments:
         return (branch.resource, values) if branch.resource is not None else None
     first, rest = segments[0], segments[1:]

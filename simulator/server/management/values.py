@@ -32,6 +32,12 @@ def amqp_table(value: Any) -> dict[str, Any]:
     return table
 
 
+def arguments_of(kind: str, document: Mapping[str, Any], api: Api) -> dict[str, Any]:
+    """Return the arguments that a document has for such a thing as a ``queue``. Raises ``ApiError``, ``Crash``."""
+    given = document.get("arguments", {})
+    return {} if isinstance(given, list) and kind in api.lists_of_arguments_taken else amqp_table(given)
+
+
 def boolean(document: Mapping[str, Any], name: str) -> bool:
     """Return a true or false of a document, false by default; strings will do. Raises ``ApiError``."""
     value = document.get(name, False)

@@ -28,18 +28,18 @@ CONFIRMED = SelectConfirms(channel="p")
 BYTES = b"\x00\xff"
 LONG = 201 * "x"
 NOT_UTF8 = Field("S", BYTES)
+MESSAGE = {"properties": {}, "routing_key": "q", "payload": "m", "payload_encoding": "string"}
 STREAMING = tuple(release for release in LIVE if release != "3.8")
 
 
-def getting(ackmode: str, encoding: str, count: int) -> Part:
+def getting(ackmode: str, encoding: str, count: int, of: str = "q") -> Part:
     """basic.get through the management API."""
-    return Http("POST", ("queues", VHOST, "q", "get"), {"ackmode": ackmode, "encoding": encoding, "count": count})
+    return Http("POST", ("queues", VHOST, of, "get"), {"ackmode": ackmode, "encoding": encoding, "count": count})
 
 
 def published(**properties: object) -> list[Part]:
     """A message published through the management API, looked at there, and taken."""
-    body = {"properties": properties, "routing_key": "q", "payload": "m", "payload_encoding": "string"}
-    publish = Http("POST", ("exchanges", VHOST, "amq.default", "publish"), body)
+    publish = Http("POST", ("exchanges", VHOST, "amq.default", "publish"), MESSAGE | {"properties": properties})
     return [publish, getting("ack_requeue_true", "auto", 1), Get("q", no_ack=True)]
 
 
@@ -151,5 +151,49 @@ SCENARIOS = [
         exchange(LONG, "topic"), queue(LONG), Http("PUT", ("exchanges", VHOST, LONG), {"type": "topic"}),
         Http("PUT", ("exchanges", VHOST, LONG), {"type": "direct", "durable": True}),
         Http("PUT", ("queues", VHOST, LONG), {"durable": False}), releases=LIVE,
+    ),
+    scenario(
+        "until 3.10 a stream gives an x-death back that is neither a list nor a table",
+        CONFIRMED, stream("s"),
+        [publish("s", on="p", headers={"x-death": value}) for value in (True, None, 5, b"x", BYTES, "text", {}, [])],
+        ReadStream("s"), releases=STREAMING,
+    ),
+    scenario(
+        "the management API fails to tell what is not ASCII",
+        quorum("sö", single_active_consumer=True), queue("qö"), exchange("xö"), queue("eö", exclusive=True),
+        Http("PUT", ("queues", VHOST, "qö"), {"durable": False}), Http("PUT", ("queues", VHOST, "amq.ö"), {}),
+        Http("PUT", ("queues", VHOST, "q"), {"arguments": {"x-queue-type": "ö"}}),
+        Http("PUT", ("exchanges", VHOST, "xö"), {"type": "direct"}),
+        Http("POST", ("exchanges", VHOST, "xö", "publish"), MESSAGE | {"properties": {"expiration": "ö"}}),
+        Http("POST", ("exchanges", VHOST, "xö", "publish"), MESSAGE | {"payload_encoding": "ö"}),
+        [getting("ack_requeue_true", "auto", 1, of=name) for name in ("sö", "eö")],
+        Http("POST", ("bindings", VHOST, "e", "xö", "q", "missingö"), {"routing_key": "ö"}),
+        Http("POST", ("bindings", VHOST, "e", "amq.headers", "q", "qö"), {"arguments": {"x-match": "ö"}}),
+        Http("DELETE", ("queues", VHOST, "eö", "contents")), Http("DELETE", ("queues", VHOST, "missingö")),
+        Http("PUT", ("parameters", "ö", VHOST, "n"), {"value": 1}), releases=LIVE,
+    ),
+    scenario(
+        "how a refused x-match is printed",
+        queue("q"),
+        [
+            Bind("amq.headers", "q", "f", {"x-match": value})
+            for value in ("ö", "€", Field("S", b"\xff"), Field("S", b"\xc3\xb6\xff"), "\x7f", BYTES, ["ö"], {"ö": "ö"})
+        ],
+        releases=LIVE,
+    ),
+    scenario(
+        "the management API takes lists for arguments",
+        Http("PUT", ("exchanges", VHOST, "x"), {"arguments": ["a", 1]}),
+        Http("GET", ("exchanges", VHOST, "x")), Http("PUT", ("exchanges", VHOST, "x"), {}), releases=LIVE,
+    ),
+    scenario(
+        "the management API takes lists for arguments, of bindings until 3.10",
+        queue("q"), Http("POST", ("bindings", VHOST, "e", "amq.direct", "q", "q"), {"arguments": [{"a": 1}]}),
+        publish("", exchange="amq.direct"), Get("q"), releases=("3.8", "3.10"),
+    ),
+    scenario(
+        "the management API takes lists for arguments, of queues in 3.8",
+        Http("PUT", ("queues", VHOST, "w"), {"arguments": ["x-max-length", 5]}),
+        Http("PUT", ("queues", VHOST, "w"), {}), releases=("3.8",),
     ),
 ]  # fmt: skip

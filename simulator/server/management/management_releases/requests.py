@@ -38,6 +38,24 @@ class Requests:
         ),
         evidence="live, asked directly; cowboy_static.erl validate_reserved (from Cowboy 2.8, which 3.9.29 uses)",
     )
+    names_in_reasons: Literal["any", "ASCII"] = since(
+        "4.0", "ASCII", before="any",
+        meaning=(
+            "The names and values that the reason of a refusal may hold: any, or ASCII alone; others make the request"
+            " fail with 500, such as the PUT of a queue that exists as another one, with a name that is not ASCII."
+        ),
+        evidence="3.8, 3.10, 4.0 and 4.3 live; rabbit_mgmt_util.erl bad_request_exception",
+        undecided=("3.11", "3.12", "3.13"),
+    )
+    lists_of_arguments_taken: frozenset[str] = changed(
+        {"3.10": frozenset({"exchange", "binding"}), "4.0": frozenset({"exchange"})},
+        before=frozenset({"exchange", "binding", "queue"}),
+        meaning=(
+            "What takes a JSON list for its arguments, which no argument is found in and none is shown of; others fail."
+        ),
+        evidence="3.8, 3.10, 4.0 and 4.3 live; 3.10 also takes one for a queue that exists, which is not done here",
+        undecided=("3.9", "3.11", "3.12", "3.13"),
+    )
     empty_bodies: frozenset[str] = since(
         "3.9", frozenset({"null"}), before=frozenset({"[]"}),
         meaning="JSON texts that count as an empty object.",
