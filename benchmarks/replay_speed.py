@@ -6,8 +6,8 @@
 
 Both plans read the same Parquet, bring the rows of a message together, sort them
 and take the same columns through Python; only the function differs. There are two captures: the
-captured example many times over, and generated messages of which hardly two are alike
-(``--alike`` and ``--diverse`` name Parquet files to take instead). All sides run in turn; the ratios of
+captured example many times over, and generated messages of which hardly two are alike;
+``--capture`` names folders of Parquet files to take instead. All sides run in turn; the ratios of
 the medians are the figures. CPU time is that of Java and of all its Python workers.
 
 ``cores`` compares one core with two. ``memory`` shows how large the largest Python worker becomes,
@@ -66,8 +66,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--memory", default="4g", help="the heap of Spark's driver, which is all of it here")
-    parser.add_argument("--alike", type=Path, help="Parquet files with the first capture")
-    parser.add_argument("--diverse", type=Path, help="Parquet files with the second one")
+    parser.add_argument("--capture", type=Path, action="append", default=[], help="a folder of Parquet files")
     options = parser.parse_args()
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-memory {options.memory} pyspark-shell"
     definitions = read_definitions(EXAMPLE / "definitions.json")
@@ -77,12 +76,8 @@ def main() -> None:
             memory(definitions, options.rows, options.master, folder)
             return
         (rows,) = options.rows
-        captures = {
-            "messages alike": options.alike or many_rows(folder, rows),
-            "hardly two alike": options.diverse or diverse_rows(folder, rows),
-        }
-        for what, capture in captures.items():
-            print(f"{pq.ParquetDataset(capture).read(['line']).num_rows:,} rows, {what}", flush=True)
+        for capture in options.capture or (many_rows(folder / "alike", rows), diverse_rows(folder / "diverse", rows)):
+            print(f"{capture.name}: {rows_of(capture):,} rows", flush=True)
             if options.what == "identity":
                 identity(capture, definitions, options.master, options.rounds)
             else:
@@ -139,28 +134,32 @@ def session(master: str) -> Iterator[SparkSession]:
 
 
 def many_rows(folder: Path, rows: int) -> Path:
-    """Write the example under other message identities, until there are enough rows."""
-    folder.mkdir(exist_ok=True)
-    convert([EXAMPLE / "trace.log.gz"], folder / "example.parquet")
-    one = pq.read_table(folder / "example.parquet")
+    """Write the example under other message identities and a second later, until there are enough rows."""
+    example = folder.with_suffix(".parquet")
+    convert([EXAMPLE / "trace.log.gz"], example)
     with session("local[2]") as spark:
-        copies = spark.range(0, -(-rows // one.num_rows), 1, 8).withColumnRenamed("id", "copy")
-        several = copies.crossJoin(F.broadcast(spark.read.parquet(str(folder / "example.parquet")))).withColumns(
+        copies = spark.range(0, -(-rows // pq.read_metadata(example).num_rows), 1, 8).withColumnRenamed("id", "copy")
+        several = copies.crossJoin(F.broadcast(spark.read.parquet(str(example)))).withColumns(
             {
                 "message": F.concat("message", F.lit("-"), "copy"),
-                "time_us": F.col("time_us") + F.col("copy") * 1000,
+                "time_us": F.col("time_us") + F.col("copy") * 1_000_000,
+                "x_death_times": F.transform("x_death_times", lambda time: time + F.col("copy")),
             }
         )
-        several.drop("copy").write.parquet(str(folder / "rows.parquet"))
-    return folder / "rows.parquet"
+        several.drop("copy").write.parquet(str(folder))
+    return folder
 
 
 def diverse_rows(folder: Path, rows: int) -> Path:
     """Generate a log of messages of which hardly two are alike."""
-    logs = folder / "diverse"
-    logs.mkdir()
-    generate(Wish((EXAMPLE / "definitions.json").read_bytes(), rows, diversity="high"), logs)
-    return logs
+    folder.mkdir()
+    generate(Wish((EXAMPLE / "definitions.json").read_bytes(), rows, diversity="high"), folder)
+    return folder
+
+
+def rows_of(capture: Path) -> int:
+    """Return how many rows there are in a folder of Parquet files."""
+    return sum(pq.read_metadata(file).num_rows for file in capture.glob("*.parquet"))
 
 
 def measured(sides: Mapping[str, Side], rounds: int) -> dict[str, Cost]:

@@ -36,7 +36,9 @@ def alike_sequences(values: Ints, lengths: Ints) -> Ints:
 
 def firsts(numbers: Ints) -> Ints:
     """Return where each number stands first."""
-    return np.unique(numbers, return_index=True)[1]
+    first = np.zeros(int(numbers.max(initial=-1)) + 1, np.int64)
+    first[numbers[::-1]] = np.arange(len(numbers))[::-1]  # of those that are equal, the last one stays
+    return first
 
 
 def _numbered(values: npt.NDArray[np.signedinteger]) -> Ints:

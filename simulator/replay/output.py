@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from simulator.replay.alike import alike_rows, firsts
 from simulator.replay.coverage.paths import Shown
 from simulator.replay.dead_ends import DeadEnd
 from simulator.replay.row_times import Bounds
@@ -49,9 +50,9 @@ def _moments(time_us: npt.NDArray[np.int64]) -> Any:
 
 def dead_end_column(values: Sequence[tuple[DeadEnd, ...]], number: npt.NDArray[np.int32]) -> Any:
     """Return the column of dead ends. ``number`` says which of the values each row has."""
-    used, index = np.unique(number, return_inverse=True)
-    found = [[end._asdict() for end in values[each]] for each in used.tolist()]
-    return pa.array(found, pa.list_(DEAD_END)).take(pa.array(index))
+    which = alike_rows(number)
+    found = [[end._asdict() for end in values[each]] for each in number[firsts(which)].tolist()]
+    return pa.array(found, pa.list_(DEAD_END)).take(pa.array(which))
 
 
 def shown_column(found: Mapping[int, Sequence[Shown]], rows: int) -> Any:

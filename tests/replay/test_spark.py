@@ -81,18 +81,6 @@ def test_spark_and_local_replay_refute_and_leave_unchecked_the_same(captured, co
     assert found == {"message-ttl", "delivery-limit", "routing"} | (set() if complete else {"max-length"})
 
 
-@pytest.mark.parametrize("partitions", [1, 13])
-def test_partitioning_and_order_of_input_change_nothing(spark, captured, partitions):
-    shuffled = captured.orderBy("payload" if "payload" in captured.columns else "properties")
-    before = spark.conf.get("spark.sql.shuffle.partitions")
-    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
-    try:
-        rows = replay(shuffled, DEFINITIONS).toArrow().to_pylist()
-    finally:
-        spark.conf.set("spark.sql.shuffle.partitions", before)
-    assert comparable(rows) == comparable(replay_table(open_log(LOG), DEFINITIONS).to_pylist())
-
-
 def test_the_summary_adds_up(captured):
     replayed = replay(captured, DEFINITIONS).cache()
     summary = summarize(replayed, DEFINITIONS, broken_lines=2)
