@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import regex
+if TYPE_CHECKING:
+    import regex
 
 _SETTING = "UTF8?|UCP|CR|LF|CRLF|ANYCRLF|ANY|BSR_ANYCRLF|BSR_UNICODE|NO_START_OPT|NO_AUTO_POSSESS|LIMIT_MATCH=[0-9]+"
 _SETTINGS = re.compile(rf"(?:\(\*(?:{_SETTING})\))*")
@@ -39,6 +40,14 @@ _LENGTHY = re.compile(r"\)[*+?{]|\(\?|\\[0-9gk]")
 _IN_WORDS = {"end_of_quote": "", "no_newline": r"[^\n]", "no_blank": r"[^\h]", "no_line_break": r"[^\n\v\f\r\x85]"}
 
 
+class PatternError(ValueError):
+    """A pattern that cannot be read: why, in the words of ``regex``, and at which character."""
+
+    def __init__(self, why: str, position: int = 0) -> None:
+        super().__init__(why)
+        self.why, self.position = why, position
+
+
 class Compiled(NamedTuple):
     """A pattern to look for in names. A search for one that is ``brief`` cannot take long, whatever the name."""
 
@@ -56,13 +65,18 @@ class Compiled(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def compiled(pattern: str) -> Compiled:
-    """Return the pattern, ready to search with. Raises ``regex.error`` for one that cannot be read."""
+    """Return the pattern, ready to search with. Raises ``PatternError`` for one that cannot be read."""
+    import regex  # takes an eighth of a server's start; most have no policies
+
     settings = _SETTINGS.match(pattern)
     start = settings.end() if settings else 0
     utf = "(*UTF" in pattern[:start]
     most = 0x10FFFF if utf else 0xFF
     written = _TOKEN.sub(lambda token: _rewritten(token, most), _characters(pattern[start:], utf))
-    return Compiled(regex.compile(written), utf, _is_brief(written))
+    try:
+        return Compiled(regex.compile(written), utf, _is_brief(written))
+    except regex.error as error:
+        raise PatternError(error.msg, error.pos or 0) from None
 
 
 def _is_brief(written: str) -> bool:
@@ -94,5 +108,5 @@ def _literally(character: str) -> str:
 
 def _character(number: int, most: int) -> str:
     if number > most:
-        raise regex.error("character value in \\x{} or \\o{} is too large")
+        raise PatternError("character value in \\x{} or \\o{} is too large")
     return chr(number)

@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import msgspec
-import regex
 
-from dlx.patterns import compiled
+from dlx.patterns import PatternError, compiled
 from dlx.releases import Release
 from dlx.topology import CLASSIC, QUORUM, STREAM, Exchange, Policy, Queue
 
@@ -118,5 +117,5 @@ def pattern_found(pattern: str, name: str) -> bool:
     """Tell whether the regular expression is found anywhere in the name; a broken one is never found."""
     try:
         return compiled(pattern).search(name, _MATCH_SECONDS) is not None
-    except (TimeoutError, regex.error):
+    except (TimeoutError, PatternError):
         return False

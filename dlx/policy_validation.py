@@ -17,13 +17,11 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import regex
-
 from dlx.amqp_errors import Refusal
 from dlx.argument_values import age_ms
 from dlx.erlang_printing import Atom, json_term, printed
 from dlx.parameter_validation import Member, is_integer, is_number, said, wrong_members, wrong_number
-from dlx.patterns import compiled
+from dlx.patterns import PatternError, compiled
 from dlx.releases import Release
 
 Definition = Mapping[str, Any]
@@ -99,7 +97,7 @@ def pattern_error(pattern: str, release: Release) -> tuple[list[int], int] | Non
     """Return the error in a regular expression, as an Erlang term of words and place; ``None`` if it has no error."""
     try:
         compiled(pattern)
-    except regex.error as error:
+    except PatternError as error:
         words, at = _pattern_error(error, pattern, release)
         return list(map(ord, words)), at
     return None
@@ -125,13 +123,13 @@ _PATTERN_ERRORS = {
 }
 
 
-def _pattern_error(error: regex.error, pattern: str, release: Release) -> tuple[str, int]:
+def _pattern_error(error: PatternError, pattern: str, release: Release) -> tuple[str, int]:
     """Return PCRE's words for an error and the byte where it is; for rare errors, Python's words."""
-    position = error.pos or 0
-    at_end = release.regex_errors == "PCRE2" and error.msg == "unknown extension" and error.pos == len(pattern)
-    both = _PATTERN_ERRORS.get("missing )" if at_end else error.msg)
+    position = error.position
+    at_end = release.regex_errors == "PCRE2" and error.why == "unknown extension" and position == len(pattern)
+    both = _PATTERN_ERRORS.get("missing )" if at_end else error.why)
     if both is None:
-        return error.msg, position
+        return error.why, position
     words, behind = both[release.regex_errors == "PCRE2"]
     return words, position + behind
 
