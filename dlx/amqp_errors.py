@@ -46,10 +46,11 @@ class Refusal(Exception):
     """A command that RabbitMQ refuses.
 
     ``code`` is the AMQP reply code, ``explanation`` the text without its prefix;
-    ``text`` is what a client sees, such as ``NOT_FOUND - no queue 'q' in vhost '/'``.
+    ``text`` is what a client sees, unless ``silent``, such as ``NOT_FOUND - no queue 'q' in vhost '/'``.
     """
 
     encoding = "utf-8"
+    silent = False  # whether the connection ends without a word
 
     def __init__(self, code: int, explanation: str = "") -> None:
         super().__init__(explanation)
@@ -91,7 +92,11 @@ def as_told(refusal: Refusal, release: Release) -> Refusal:
         return internal_error() if max(text) > "\xff" else told
     whole = f"{NAMES[refusal.code]} - {text}"  # cut by characters, in vain where the bytes are too many
     held = whole if len(whole) <= _LONGEST else whole[: _LONGEST - 3] + "..."
-    return internal_error() if len(held.encode()) > _LONGEST else told
+    if len(held.encode()) <= _LONGEST:
+        return told
+    failure = internal_error()
+    failure.silent = refusal.ends_connection  # what fails at the text is what would send it
+    return failure
 
 
 def explained(before: str, term: Any, release: Release, line: int = LINE) -> str:

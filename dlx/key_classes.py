@@ -1,8 +1,9 @@
 """Tell which messages no exchange of a topology tells apart.
 
-Most routing keys differ only in parts that no binding looks at, such as an order's number. Two publishes to one
-exchange with the same class meet the same bindings there, and after any deaths in the same queues for the same
-reasons their dead letters do, too. So what is known of the way of one holds for the other.
+Most routing keys differ only in parts that no binding looks at, such as an order's number, or meet bindings that
+lead to the same places. Two publishes to one exchange with the same class are led from there to the same queues and
+exchanges, by patterns with the same wildcards, and after any deaths in the same queues for the same reasons their
+dead letters are, too. So what is known of the way of one holds for the other.
 
 A class says nothing of what deliveries show: there the keys themselves stand, in ``x-death`` as well.
 """
@@ -11,16 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 
-from dlx.binding_index import MODULUS_HASH, first
+from dlx.binding_index import INDEXES, MODULUS_HASH, BindingIndex, first
 from dlx.binding_matching import Wanted
 from dlx.deaths import X_DEATH
 from dlx.message import Message
 from dlx.releases import Release
-from dlx.routing import DEFAULT_EXCHANGE, index_of
+from dlx.routing import DEFAULT_EXCHANGE
 from dlx.topology import Binding, Exchange, Topology
 
 KeyClass = int | str
-"""A number for keys that meet the same bindings everywhere; the key itself where it is a class of its own."""
+"""A number for keys that lead to the same places everywhere; the key itself where it is a class of its own."""
+
+Led = tuple[str, str, str, bool, bool]
+"""From which exchange a binding leads to what, and whether its pattern has a ``*`` or a ``#``."""
 
 
 class KeyClasses:
@@ -35,8 +39,8 @@ class KeyClasses:
     def __init__(self, topology: Topology, release: Release) -> None:
         self._topology = topology
         self._release = release
-        self._by_key = [each for each in _bound(topology) if each.type in ("direct", "topic")]
-        self._numbers: dict[tuple[tuple[Binding, ...], ...], int] = {}
+        self._by_key = [_index(topology, kind) for kind in ("direct", "topic")]
+        self._numbers: dict[frozenset[Led], int] = {}
         wanted = [item for fields in _compared(topology, release) for item in fields.items()]
         self.compared = frozenset(name for name, _ in wanted)
         hashes = any(each.type == MODULUS_HASH for each in _bound(topology))
@@ -46,8 +50,9 @@ class KeyClasses:
         """Return the class of a routing key. A queue's name is its own: the default exchange routes by it."""
         if self.every_key_matters or key in self._topology.queues:
             return key
-        met = tuple(self._met(exchange, key) for exchange in self._by_key)
-        return self._numbers.setdefault(met, len(self._numbers))
+        message = Message(exchange="", routing_keys=(key,))
+        met = (binding for index in self._by_key for binding in index.met(message, self._release, first))
+        return self._numbers.setdefault(frozenset(map(_led, met)), len(self._numbers))
 
     def message_class(self, message: Message) -> Hashable:
         """Return the class of a message as it was published: of its keys, CC and BCC among them, and its headers.
@@ -59,16 +64,23 @@ class KeyClasses:
         expiration = message.expiration if self.every_key_matters else message.expiration is not None
         return keys, expiration, self._headers(message)
 
-    def _met(self, exchange: Exchange, key: str) -> tuple[Binding, ...]:
-        message = Message(exchange=exchange.name, routing_keys=(key,))
-        return index_of(exchange, self._topology).met(message, self._release, first)
-
     def _headers(self, message: Message) -> Hashable:
         kept = ((name, repr(value)) for name, value in (message.headers or {}).items() if self._matters(name))
         return tuple(sorted(kept))
 
     def _matters(self, header: str) -> bool:
         return header in self.compared or header.startswith("x-")
+
+
+def _led(binding: Binding) -> Led:
+    key = binding.routing_key
+    return binding.source, binding.destination_type, binding.destination, "*" in key, "#" in key
+
+
+def _index(topology: Topology, kind: str) -> BindingIndex:
+    """Return one index of the bindings of all exchanges of a type: each says which exchange it is of."""
+    exchanges = (each for each in _bound(topology) if each.type == kind)
+    return INDEXES[kind](binding for each in exchanges for binding in topology.bindings[each.name])
 
 
 def _bound(topology: Topology) -> Iterator[Exchange]:

@@ -26,13 +26,14 @@ import msgspec
 from dlx.dead_lettering import DeadLetter, dead_letter, forwarded, readdressed
 from dlx.death_headers import QueueCrashError
 from dlx.deaths import REASONS, REJECTED, X_DEATH, without_times
+from dlx.delivery_headers import stored_headers
 from dlx.field_values import plain
 from dlx.letter_copies import LetterCopy, crashed, letter_copies
 from dlx.message import Message, PublishRefusedError, without_expiration
 from dlx.possible_deaths import PossibleDeath, possible_death, why_impossible
 from dlx.recorded_deaths import death_counts, recorded_deaths
 from dlx.releases import Release
-from dlx.routing import Visit, route, visits
+from dlx.routing import Visit, headers_looked_at, route, visits
 from dlx.settings import Settings, alternate_exchange, effective_settings
 from dlx.topology import CLASSIC, STREAM, Topology
 
@@ -102,7 +103,7 @@ class MessageFlow:
         topology, release: as given.
     """
 
-    __slots__ = ("_deaths", "_impossible", "_settings", "_settings_of", "_states", "release", "topology")
+    __slots__ = ("_compared", "_deaths", "_impossible", "_settings", "_settings_of", "_states", "release", "topology")
 
     def __init__(
         self, topology: Topology, release: Release, *, settings_of: Callable[[str], Settings] | None = None
@@ -114,6 +115,7 @@ class MessageFlow:
         self._states: dict[Hashable, State] = {}
         self._deaths: dict[tuple[int, str], _Death] = {}
         self._impossible: dict[tuple[str, str, bool], str | None] = {}
+        self._compared = sorted(headers_looked_at(topology))
 
     # Queues
 
@@ -233,10 +235,16 @@ class MessageFlow:
         in properties that no queue or exchange ahead of them looks at.
         """
         settings = self.settings(queue)
-        client = (item for item in (message.headers or {}).items() if not item[0].startswith("x-"))
         keeps_keys = settings.dead_letters and settings.dead_letter_routing_key is None
         keys = message.routing_keys if keeps_keys else None
-        return queue, keys, self._deaths_that_matter(message), repr(sorted(client, key=repr))
+        return queue, keys, self._deaths_that_matter(message), self._headers_that_matter(message)
+
+    def _headers_that_matter(self, message: Message) -> Hashable:
+        """Return the headers that headers exchanges compare, those that the broker writes among them."""
+        if not self._compared:
+            return None
+        headers = stored_headers(message)
+        return repr([(name, headers[name]) for name in self._compared if name in headers])
 
     def _deaths_that_matter(self, message: Message) -> Hashable:
         """Return the deaths that the cycle rule needs: if the newest stands first, those since the last rejection."""

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from dlx.binding_index import INDEXES, BindingIndex, Choose, first
+from dlx.deaths import X_DEATH
 from dlx.message import Message
 from dlx.releases import Release
 from dlx.settings import alternate_exchange
@@ -105,3 +106,17 @@ def index_of(exchange: Exchange, topology: Topology) -> BindingIndex:
             )
         index = topology.indexes[exchange.name] = kind(topology.bindings.get(exchange.name, ()))
     return index
+
+
+def headers_looked_at(topology: Topology) -> frozenset[str]:
+    """Return the headers that headers exchanges of the topology compare; routing depends on no others.
+
+    ``x-death`` is not among them: it tells how often and when a message died.
+    """
+    names: set[str] = set()
+    for source, bindings in topology.bindings.items():
+        exchange = topology.exchanges.get(source)
+        if exchange is not None and exchange.type == "headers":
+            for binding in bindings:
+                names.update(binding.arguments)
+    return frozenset(names - {"x-match", X_DEATH})

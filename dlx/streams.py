@@ -33,8 +33,14 @@ def read_from_stream(message: Message, release: Release) -> Message:
     return msgspec.structs.replace(message, headers=headers, routing_keys=keys, bcc=(), expiration=expiration)
 
 
-def can_keep(message: Message, release: Release) -> bool:
-    """Return whether a stream can keep the message: a decimal among the headers that it keeps makes the server fail."""
+def can_keep(message: Message, priority: int | None, release: Release) -> bool:
+    """Return whether a stream can keep the message that is published with that priority.
+
+    A decimal among the headers that it keeps makes the server fail, and in AMQP 1.0 form a priority that is no octet,
+    as the management API may publish it.
+    """
+    if release.headers_kept_in_stream != "scalar headers" and (priority or 0) not in range(256):
+        return False
     return not any(map(_has_decimal, _headers_written(message.headers or {}, release).values()))
 
 

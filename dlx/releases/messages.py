@@ -88,6 +88,12 @@ class Messages:
         meaning="A stream receives at-most-once dead letters; otherwise they are lost without a word.",
         evidence="live; release notes of 3.12.0",
     )
+    published_octets: Literal["as given", "low bits"] = since(
+        "4.0", "low bits", before="as given",
+        meaning="What a message that is published over HTTP keeps of a priority or delivery mode that is no octet.",
+        evidence="live, asked directly; mc_amqpl.erl",
+        undecided=("3.13",),
+    )
     headers_kept_in_stream: Literal["scalar headers", "x- headers and CC"] = since(
         "3.13", "x- headers and CC", before="scalar headers",
         meaning=(

@@ -33,7 +33,7 @@ def refuse(node: NodeState, command: Any, refusal: amqp_errors.Refusal) -> None:
     connection, number = command.channel
     channel = node.channels.get(command.channel)
     if refusal.ends_connection or channel is None:
-        node.out.append(ConnectionClosed(connection, refusal.code, refusal.text, method, number))
+        node.out.append(ConnectionClosed(connection, refusal.code, refusal.text, method, number, refusal.silent))
         connections.close_connection(node, commands.CloseConnection(connection))
     else:
         node.out.append(ChannelClosed(channel.id, refusal.code, refusal.text, method, refusal.uncut))

@@ -158,10 +158,14 @@ class ChannelClosed(Reply):
 
 
 class ConnectionClosed(Reply):
-    """``connection.close`` from the broker; ``channel`` is the number of the offending one, or 0 without one."""
+    """``connection.close`` from the broker; ``channel`` is the number of the offending one, or 0 without one.
+
+    ``silent``: the connection is cut instead.
+    """
 
     connection: Hashable
     code: int
     text: str
     method: str = ""
     channel: int = 0
+    silent: bool = False

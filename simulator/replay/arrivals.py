@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +19,18 @@ import pyarrow as pa
 from dlx.message import PublishRefusedError
 from dlx.message_flow import MessageFlow
 from dlx.releases import Release
+from dlx.routing import headers_looked_at
 from dlx.topology import Topology
+from simulator.replay.alike_keys import AlikeKeys
 from simulator.replay.entrants import Entrant, Entrants
 from simulator.replay.explain import Explainer
-from simulator.replay.graph import headers_looked_at
 from simulator.replay.lengths import SECOND_US, Arrivals, QueueArrivals
 from simulator.replay.row_codec import CONTENT, SIGNATURE, looked_at
 from simulator.replay.signatures import Signatures
+from simulator.replay.states import Row
+
+REMEMBERED_MAX = 200_000
+"""Kinds of publishes that are remembered."""
 
 Ints = npt.NDArray[np.int64]
 SIZE = "size_bytes"
@@ -48,7 +54,11 @@ class ArrivalsCounter:
         self._topologies = topologies
         self._rules = rules
         self._explainers: dict[str, tuple[Explainer, Entrants] | None] = {}
-        self._signatures = Signatures()
+        self._keys: dict[str, AlikeKeys] = {}
+        self._signatures = Signatures(self._alike_keys)
+        self._known: dict[Any, int] = {}
+        self._numbers: dict[tuple[str, tuple[Entrant, ...]], int] = {}
+        self._entering: list[tuple[str, tuple[Entrant, ...]]] = []
 
     def count(self, publishes: pa.RecordBatch) -> pa.RecordBatch:
         """Return ``ARRIVALS`` for a batch of ``PUBLISHES``."""
@@ -57,31 +67,61 @@ class ArrivalsCounter:
             encoded.indices.to_numpy(zero_copy_only=False)
         ]
         contents = publishes.column(CONTENT).dictionary_encode()
-        kinds = np.stack([numbers, contents.indices.to_numpy(zero_copy_only=False)])
+        places = contents.indices.to_numpy(zero_copy_only=False)
+        kinds, kind = np.unique(np.stack([numbers, places]), axis=1, return_inverse=True)
+        texts = contents.dictionary.to_pylist()
+        several = [self._number(number, texts[content]) for number, content in kinds.T.tolist()]
+        entering = np.array(several, np.int64)[kind.ravel()]
         seconds = publishes.column("time_us").to_numpy() // SECOND_US
         sizes = publishes.column(SIZE).fill_null(0).to_numpy(zero_copy_only=False)
-        several, kind = np.unique(kinds, axis=1, return_inverse=True)
-        texts = contents.dictionary.to_pylist()
         found = []
-        for place, (number, content) in enumerate(several.T.tolist()):
-            vhost, entrants = self._entrants(number, texts[content])
-            if entrants:
-                rows = np.flatnonzero(kind.ravel() == place)
-                found += _by_second(vhost, entrants, seconds[rows], sizes[rows])
-        self._signatures.forget()
+        for each in np.unique(entering).tolist():
+            rows = np.flatnonzero(entering == each)
+            vhost, entrants = self._entering[each]
+            found += _by_second(vhost, entrants, seconds[rows], sizes[rows])
+        self._forget()
         return pa.RecordBatch.from_pylist(found, schema=ARRIVALS)
 
-    def _entrants(self, number: int, content: str) -> tuple[str, tuple[Entrant, ...]]:
-        row = self._signatures.row(number)
+    def _number(self, number: int, content: str) -> int:
+        """Return the number of what a publish can put into queues: those alike in all that matters have the same."""
+        row = self._signatures.example_of(number)
         both = self._of(row.vhost)
         if both is None or not both[1].limited:
-            return row.vhost, ()
-        explainer, entrants = both
+            return self._numbered(row.vhost, ())
+        headers = looked_at(content, both[0].headers_looked_at)
+        key = self._signatures.kind(number), repr(headers)
+        if key not in self._known:
+            self._known[key] = self._numbered(row.vhost, self._entrants(self._signatures.row(number), headers, *both))
+        return self._known[key]
+
+    def _numbered(self, vhost: str, entrants: tuple[Entrant, ...]) -> int:
+        number = self._numbers.setdefault((vhost, entrants), len(self._entering))
+        if number == len(self._entering):
+            self._entering.append((vhost, entrants))
+        return number
+
+    def _entrants(
+        self, row: Row, headers: Mapping[str, Any], explainer: Explainer, entrants: Entrants
+    ) -> tuple[Entrant, ...]:
         try:
-            roots = explainer.entries(row, looked_at(content, explainer.headers_looked_at))
+            roots = explainer.entries(row, headers)
         except PublishRefusedError:
             roots = ()
-        return row.vhost, entrants.of(roots, delayed=explainer.may_delay(row.visible.exchange))
+        return entrants.of(roots, delayed=explainer.may_delay(row.visible.exchange))
+
+    def _alike_keys(self, vhost: str) -> AlikeKeys | None:
+        both = self._of(vhost)
+        if both is None:
+            return None
+        if vhost not in self._keys:
+            self._keys[vhost] = AlikeKeys(both[0].flow)
+        return self._keys[vhost]
+
+    def _forget(self) -> None:
+        """Keep memory bounded on logs in which little repeats."""
+        if len(self._known) > REMEMBERED_MAX:
+            self._known.clear()
+        self._signatures.forget()
 
     def _of(self, vhost: str) -> tuple[Explainer, Entrants] | None:
         if vhost not in self._explainers:

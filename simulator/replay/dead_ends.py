@@ -7,6 +7,7 @@ delivered is gone if it was rejected, and only a recorded consumer tells whether
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import NamedTuple
 
 from dlx.deaths import EXPIRED, REJECTED
@@ -40,7 +41,7 @@ class DeadEnds:
 
     def __init__(self, flow: MessageFlow) -> None:
         self._flow = flow
-        self._known: dict[tuple[int, str], tuple[DeadEnd, ...]] = {}
+        self._known: dict[Hashable, tuple[DeadEnd, ...]] = {}
 
     def waiting(self, state: State) -> tuple[DeadEnd, ...]:
         """Return the dead ends of a message that nobody takes from its queue."""
@@ -56,7 +57,8 @@ class DeadEnds:
         return tuple(dict.fromkeys(each._replace(certain=False) for each in found))
 
     def _remembered(self, state: State, reason: str) -> tuple[DeadEnd, ...]:
-        key = state.number, reason
+        message = state.message
+        key = self._flow.situation(state.queue, message), message.expiration is not None, reason
         if key not in self._known:
             self._known[key] = tuple(self._following(state, reason, 0, True, HOPS_MAX))
         return self._known[key]

@@ -68,11 +68,12 @@ class Entrants:
 
     def _entrants(self, root: State) -> tuple[Entrant, ...]:
         start = self._flow.situation(root.queue, root.message)
-        known = self._known.get(start)
+        kind = start, root.message.expiration is not None
+        known = self._known.get(kind)
         if known is None:
             graph = self._graph(root, start)
             found = (self._entrant(graph, start, queue) for queue in self.limited)
-            known = self._known[start] = tuple(each for each in found if each.at_once or each.later)
+            known = self._known[kind] = tuple(each for each in found if each.at_once or each.later)
         return known
 
     def _entrant(self, graph: _Graph | None, start: Hashable, queue: str) -> Entrant:

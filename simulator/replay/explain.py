@@ -17,6 +17,7 @@ from dlx.field_values import plain
 from dlx.message import Message
 from dlx.message_flow import Hop, MessageFlow, State
 from dlx.releases import Release
+from dlx.routing import headers_looked_at
 from dlx.streams import headers_kept, properties_kept
 from dlx.topology import Topology
 from simulator.replay.counts import DeliveryCounts
@@ -29,7 +30,6 @@ from simulator.replay.graph import (
     Graph,
     Target,
     delaying,
-    headers_looked_at,
     unknown_routing,
     with_stand_ins,
 )

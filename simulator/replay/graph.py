@@ -384,14 +384,3 @@ def _kind(exchange: Exchange) -> str:
     """Return the type by which an exchange routes: a delayed one routes as the type it names."""
     kind: str = exchange.arguments.get("x-delayed-type", exchange.type)
     return kind
-
-
-def headers_looked_at(topology: Topology) -> frozenset[str]:
-    """Return the user headers that headers exchanges of the topology compare; routing depends on no others."""
-    names: set[str] = set()
-    for source, bindings in topology.bindings.items():
-        exchange = topology.exchanges.get(source)
-        if exchange is not None and exchange.type == "headers":
-            for binding in bindings:
-                names.update(binding.arguments)
-    return frozenset(names - {"x-match", X_DEATH})

@@ -108,13 +108,13 @@ class _Batch:
     def _look(self, groups: Ints) -> None:
         """Note what the verdicts on whole messages depend on, row by row: messages alike in it have equal verdicts.
 
-        That is the row's template, the user headers that exchanges compare, how the message's expirations and
-        contents repeat, and how many verdicts on the row its times have refuted.
+        That is the row's template, the user headers that exchanges compare, how the values that templates leave
+        out and the contents repeat, and how many verdicts on the row its times have refuted.
         """
         signatures = self._memory.signatures
         changes = _changes(self._contents, self._starts)
         self._several = np.logical_or.reduceat(changes, self._starts)
-        self._varied = np.logical_or.reduceat(signatures.having_expirations(self._numbers), self._starts)
+        self._varied = np.logical_or.reduceat(signatures.having_values(self._numbers), self._starts)
         self._looks[TEMPLATE] = self._templates
         self._look_at_headers()
         for group in groups[self._several[groups] | self._varied[groups]].tolist():
@@ -133,8 +133,8 @@ class _Batch:
     def _look_at_repeats(self, group: int) -> None:
         rows = self._rows(group)
         contents = self._contents[rows].to_pylist() if self._several[group] else [""] * self._lengths[group]
-        expirations = self._memory.signatures.expirations(self._numbers[rows])
-        self._looks[REPEATS, rows] = self._memory.repeats(contents, expirations)
+        values = self._memory.signatures.values(self._numbers[rows])
+        self._looks[REPEATS, rows] = self._memory.repeats(contents, values)
 
     def _look_up(self, groups: Ints) -> None:
         """Find the verdicts on whole messages, and hold them against the times of their rows."""
@@ -201,6 +201,7 @@ class _Batch:
         found = np.array(steps, dtype=np.int32).T
         varied, several = bool(self._varied[group]), bool(self._several[group])
         shared = not any(self._tells_values(number, varied, several) for number, *_ in steps)
+        shared = shared and not (varied and self._names_values(group, {ends for _, _, ends, _ in steps}))
         if shared and len(memory.remembered) < REMEMBERED_MAX:
             memory.remembered[key] = found
         return found, shared
@@ -211,6 +212,12 @@ class _Batch:
         fields = [] if verdict is None else [difference.field for difference in verdict.differences]
         shows_content = any(field.startswith(("properties.", "headers.")) for field in fields)
         return bool(varied and fields) or (several and shows_content)
+
+    def _names_values(self, group: int, dead_ends: set[int]) -> bool:
+        """Tell whether dead ends name keys that templates leave out."""
+        why = {end.why for number in dead_ends for end in self._memory.dead_ends.values[number]}
+        values = {value for each in self._memory.signatures.values(self._numbers[self._rows(group)]) for value in each}
+        return any(value in text for text in why for value in values)
 
     def _stepped(self, group: int) -> None:
         """Find the verdicts on a message that is long, or may go on in the next batch."""

@@ -17,6 +17,7 @@ from dlx.releases import Release
 from dlx.topology import Topology
 from simulator.events import Event
 from simulator.replay import check_texts
+from simulator.replay.alike_keys import AlikeKeys
 from simulator.replay.assumptions import Assumptions
 from simulator.replay.attribution import AttributingLineage
 from simulator.replay.coverage.paths import Shown
@@ -91,7 +92,8 @@ class Memory:
         self.dead_ends.number(())  # 0
         self._deliveries: dict[Any, int] = {}
         self._waiting: dict[int, tuple[str, Delivery]] = {}
-        self.signatures = Signatures()
+        self._keys: dict[str, AlikeKeys] = {}
+        self.signatures = Signatures(self.alike_keys)
         self.clock = Clock(self._assumptions, self._arrivals)
         self.remembered: dict[bytes, Found] = {}
         self._headers: Numbered[bytes] = Numbered()
@@ -118,6 +120,15 @@ class Memory:
             self._shown_rules[vhost] = ShownRules(self._explainers[vhost])
         return self._explainers[vhost]
 
+    def alike_keys(self, vhost: str) -> AlikeKeys | None:
+        """Return what numbers the routing keys of a virtual host, ``None`` if the definitions do not have it."""
+        explainer = self.explainer(vhost)
+        if explainer is None:
+            return None
+        if vhost not in self._keys:
+            self._keys[vhost] = AlikeKeys(explainer.flow)
+        return self._keys[vhost]
+
     def headers_looked_at(self, vhost: str) -> frozenset[str]:
         """Return the user headers that exchanges of the virtual host compare."""
         explainer = self.explainer(vhost)
@@ -127,21 +138,21 @@ class Memory:
         """Return the number of user headers; equal ones have the same, and none have 0."""
         return self._headers.number(_encode(headers))
 
-    def repeats(self, contents: Sequence[str], expirations: Sequence[tuple[str, ...]]) -> list[int]:
-        """Return for each row of a message the number of how its content and its expirations repeat earlier ones.
+    def repeats(self, contents: Sequence[str], values: Sequence[tuple[str, ...]]) -> list[int]:
+        """Return for each row of a message the number of how its content and its values repeat earlier ones.
 
-        A message of one content without expirations has 0 everywhere.
+        A message of one content without values has 0 everywhere.
         """
         of_content: dict[str, int] = {}
-        of_expiration: dict[str, int] = {}
+        of_value: dict[str, int] = {}
         return [
             self._repeats.number(
                 (
                     of_content.setdefault(content, len(of_content)),
-                    *(of_expiration.setdefault(each, len(of_expiration)) for each in several),
+                    *(of_value.setdefault(each, len(of_value)) for each in several),
                 )
             )
-            for content, several in zip(contents, expirations, strict=True)
+            for content, several in zip(contents, values, strict=True)
         ]
 
     def lineage(self, vhost: str) -> Lineage | None:

@@ -15,7 +15,7 @@ in how it escapes a character; what is read back is the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -41,6 +41,10 @@ _strings = msgspec.json.Decoder(tuple[str, ...]).decode
 # A number as brokers write it: the expiration of the message itself, which ends the second line, or of a death.
 _OWN_EXPIRATION = re.compile(r'[^\n]*\n[^\n]*,"([1-9][0-9]{0,10})"\]\n')
 _EXPIRATION_OF_DEATH = re.compile(r'(?<="original-expiration":")[1-9][0-9]{0,10}(?=")')
+_JSON_STRINGS = r'\["(?:[^"\\]|\\.)*"(?:,"(?:[^"\\]|\\.)*")*\]'
+_STRINGS = re.compile(_JSON_STRINGS)
+_CC = re.compile(f'(?<="CC":){_JSON_STRINGS}')
+_KEYS_OF_DEATH = re.compile(f'(?<="routing-keys":){_JSON_STRINGS}')
 
 
 class Signature(msgspec.Struct, frozen=True):
@@ -66,6 +70,11 @@ def read_signature(text: str) -> Signature:
     event, names, keys, broker_headers, x_death, routed = text.split("\n")
     routed_queues = _strings(routed) if routed else None
     return Signature(event, *_names(names), _strings(keys), broker_headers, x_death or None, routed_queues)
+
+
+def read_vhost(signature: str) -> str:
+    """Read the virtual host from a signature."""
+    return _names(signature.split("\n", 2)[1])[0]
 
 
 def write_signature(signature: Signature) -> str:
@@ -107,6 +116,35 @@ def without_expirations(signature: str) -> tuple[str, str | None, tuple[str, ...
         of_deaths = tuple(_EXPIRATION_OF_DEATH.findall(signature))
         signature = _EXPIRATION_OF_DEATH.sub("", signature)
     return signature, None if own is None else own[1], of_deaths
+
+
+def without_keys(signature: str, number: Callable[[str], int | None]) -> tuple[str, tuple[str, ...]]:
+    """Return the signature with the numbers of its routing keys for these, and the keys that have one.
+
+    That holds for the keys of the message, and for those in ``CC`` and in the entries of ``x-death``.
+    """
+    keys: list[str] = []
+
+    def numbered(found: re.Match[str]) -> str:
+        return "<" + " ".join(map(of_key, _strings(found[0]))) + ">"  # no JSON, so no row has it
+
+    def of_key(key: str) -> str:
+        known = number(key)
+        if known is None:
+            return _encode(key).decode()
+        keys.append(key)
+        return str(known)
+
+    event, names, own, broker_headers, x_death, routed = signature.split("\n")
+    lines = (
+        event,
+        names,
+        _STRINGS.sub(numbered, own),
+        _CC.sub(numbered, broker_headers),
+        _KEYS_OF_DEATH.sub(numbered, x_death),
+        routed,
+    )
+    return "\n".join(lines), tuple(keys)
 
 
 def read_content(text: str) -> tuple[str, str]:

@@ -1,20 +1,23 @@
-"""Numbers for signatures, and templates that leave the milliseconds of expirations out.
+"""Numbers for signatures, and templates that leave out what makes no difference.
 
-Messages with a random expiration each (a retry with jitter) would make every
-signature unique. No rule looks at how many milliseconds they are, only at whether
-two are the same; so a signature is a template and the expirations in it, and two
-messages are alike when their templates are and their expirations repeat alike.
+Messages with a random expiration each (a retry with jitter), or with an order's number
+in their routing keys, would make every signature unique. No rule looks at how many
+milliseconds an expiration has, and no binding tells most keys apart; it only matters
+whether two are the same. So a signature is a template and the values in it, expirations
+and keys, and two messages are alike when their templates are and their values repeat
+alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import numpy.typing as npt
 
+from simulator.replay.alike_keys import AlikeKeys
 from simulator.replay.path_times import NO_TTL
-from simulator.replay.row_codec import without_expirations
+from simulator.replay.row_codec import read_vhost, without_expirations, without_keys
 from simulator.replay.states import Row, row_of
 
 SIGNATURES_MAX = 200_000
@@ -26,15 +29,19 @@ Ints = npt.NDArray[np.int32]
 
 
 class Signatures:
-    """The signatures seen, each with its number, its template's number and its expirations."""
+    """The signatures seen, each with its number, its template's number and its values.
 
-    def __init__(self) -> None:
+    ``alike_keys`` returns what numbers the keys of a virtual host; ``None``: they are all unlike.
+    """
+
+    def __init__(self, alike_keys: Callable[[str], AlikeKeys | None]) -> None:
+        self._alike_keys = alike_keys
         self._numbers: dict[str, int] = {}
         self._texts: list[str] = []
         self._templates: dict[str, int] = {}
         self._template_of: list[int] = []
-        self._expirations: list[tuple[str, ...]] = []
-        self._has_expirations: list[bool] = []
+        self._values: list[tuple[str, ...]] = []
+        self._has_values: list[bool] = []
         self._expiration_us: list[int] = []
         self._examples: list[Row] = []
         self._rows: dict[int, Row] = {}
@@ -48,18 +55,18 @@ class Signatures:
         """Return the template of each number."""
         return np.array(self._template_of, dtype=np.int32)[numbers]
 
-    def having_expirations(self, numbers: Ints) -> npt.NDArray[np.bool_]:
-        """Say which of the numbers stand for a signature with an expiration."""
-        return np.array(self._has_expirations, dtype=bool)[numbers]
+    def having_values(self, numbers: Ints) -> npt.NDArray[np.bool_]:
+        """Say which of the numbers stand for a signature with values that its template leaves out."""
+        return np.array(self._has_values, dtype=bool)[numbers]
 
     def expirations_us(self, numbers: Ints) -> npt.NDArray[np.int64]:
         """Return the expiration of the message itself by number, ``NO_TTL`` where it has none."""
         known = self._expiration_us
         return np.array([known[number] for number in numbers.tolist()], np.int64)
 
-    def expirations(self, numbers: Ints) -> list[tuple[str, ...]]:
-        """Return the expirations in signatures: that of the message itself, and those of its deaths."""
-        return [self._expirations[number] for number in numbers.tolist()]
+    def values(self, numbers: Ints) -> list[tuple[str, ...]]:
+        """Return what the templates leave out of signatures: expirations, then keys."""
+        return [self._values[number] for number in numbers.tolist()]
 
     def row(self, number: int) -> Row:
         """Return the signature's row."""
@@ -70,6 +77,11 @@ class Signatures:
     def example_of(self, number: int) -> Row:
         """Return the example of the signature's template."""
         return self._examples[self._template_of[number]]
+
+    def kind(self, number: int) -> tuple[int, tuple[int, ...]]:
+        """Return the template of a signature and how its values repeat: what entries a publish has depends on."""
+        values = self._values[number]
+        return self._template_of[number], tuple(values.index(value) for value in values)
 
     def example(self, template: int) -> Row:
         """Return a row of that template; all of them have the same event, virtual host, queue and exchange."""
@@ -84,7 +96,7 @@ class Signatures:
         if len(self._numbers) > SIGNATURES_MAX:
             self._numbers.clear()
             self._rows.clear()
-            for kept in (self._texts, self._template_of, self._expirations, self._has_expirations):
+            for kept in (self._texts, self._template_of, self._values, self._has_values):
                 kept.clear()
             self._expiration_us.clear()
 
@@ -97,13 +109,17 @@ class Signatures:
         number = self._numbers[text] = len(self._texts)
         self._texts.append(text)
         template, own, of_deaths = without_expirations(text)
-        expirations = of_deaths if own is None else (own, *of_deaths)
+        values = of_deaths if own is None else (own, *of_deaths)
+        alike_keys = self._alike_keys(read_vhost(text))
+        if alike_keys is not None:
+            template, keys = without_keys(template, alike_keys.number)
+            values = (*values, *keys)
         if template not in self._templates:
             self._templates[template] = len(self._examples)
             self._examples.append(row_of(text))
         self._template_of.append(self._templates[template])
-        self._expirations.append(expirations)
-        self._has_expirations.append(bool(expirations))
+        self._values.append(values)
+        self._has_values.append(bool(values))
         example = self._examples[self._templates[template]]
         self._expiration_us.append(_microseconds(example.visible.expiration if own is None else own))
         return number

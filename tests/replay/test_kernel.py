@@ -87,7 +87,7 @@ def test_routing_keys_that_are_numbers_are_no_expirations(tmp_path):
 
 
 def test_random_expirations_share_a_template():
-    signatures = Signatures()
+    signatures = Signatures(lambda vhost: None)
     texts = [f'published\n["/",null,"","{n}"]\n["q"]\n{{}}\n\n' for n in range(1, 200)]
     numbers = signatures.numbers(texts)
     assert len(set(signatures.templates(numbers).tolist())) == 1

@@ -24,6 +24,7 @@ from simulator.broker.copies import Copy
 from simulator.broker.effects import DeadLettered, Leaving
 from simulator.broker.operations import consumer_selection, dead_letters, deliveries, stream_consumers
 from simulator.broker.state import Consumer, NodeState, QueueState, Unacked
+from simulator.broker.stores.quorum import QuorumStore
 from simulator.events import Event
 
 AT_ONCE_MAX = 1_000  # of more messages that leave a queue together, each one's death is a step of its own
@@ -90,12 +91,15 @@ def _offer(node: NodeState, queue: QueueState, copy: Copy) -> None:
         copy.redelivered = carried
 
 
-def evaluate(node: NodeState, queue: QueueState) -> None:
-    """Do what a queue does after anything changed in it: requeues, acknowledgements, time, policies."""
+def evaluate(node: NodeState, queue: QueueState, *, singly: bool = False) -> None:
+    """Do what a queue does after anything changed in it: requeues, acknowledgements, time, policies.
+
+    ``singly``: message by message, as ``run`` has it.
+    """
     store = queue.store
     if queue.definition.type == QUORUM:
         expire(node, queue)
-        run(node, queue)
+        run(node, queue, singly=singly)
         if store.limited:
             if keep_within_limits(node, queue):
                 node.look_after(queue)
@@ -128,13 +132,13 @@ def due(node: NodeState, due_us: int, queue: QueueState) -> None:
         node.look_after(queue)
 
 
-def run(node: NodeState, queue: QueueState) -> None:
+def run(node: NodeState, queue: QueueState, *, singly: bool = False) -> None:
     """Hand out ready messages for as long as a consumer may take one.
 
-    A quorum queue sends what it hands out in one go consumer by consumer.
+    A quorum queue sends what it hands out in one go consumer by consumer; ``singly``: it hands out one at a time.
     """
     store, taken = queue.store, False
-    later: list[tuple[Consumer, Copy]] | None = [] if queue.definition.type == QUORUM else None
+    later: list[tuple[Consumer, Copy]] | None = [] if queue.definition.type == QUORUM and not singly else None
     while store.ready and queue.consumers:
         if node.handed_out >= node.hand_out_max:  # the rest after whatever else there is to do
             node.timers.set(node.now_us, "queue", queue)
@@ -173,7 +177,7 @@ def requeue(
     later = node.release.quorum_overflow_before_delivery_limit and queue.definition.type == QUORUM
     if dead and not later:
         _drop(node, queue, dead, DELIVERY_LIMIT, Event.LIMIT_DROPPED)
-    evaluate(node, queue)
+    evaluate(node, queue, singly=isinstance(queue.store, QuorumStore) and queue.store.takes_back_singly(how))
     if dead and later:
         _drop(node, queue, dead, DELIVERY_LIMIT, Event.LIMIT_DROPPED)
     node.look_after(queue)

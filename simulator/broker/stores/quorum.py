@@ -141,6 +141,10 @@ class QuorumStore:
         self.ready_bytes -= copy.size
         return copy
 
+    def takes_back_singly(self, how: Return) -> bool:
+        """Return whether messages come back one after another, each by a command of its own, and at the end."""
+        return self._requeues_at_back and how != "lost channel"
+
     def give_back(self, copies: list[Copy], how: Return, now_us: int) -> list[Copy]:
         """Take deliveries back, in the order of ``copies``; return those over the delivery limit, which stay out."""
         release, exceeded = self.settings.release, list[Copy]()
@@ -244,7 +248,7 @@ class QuorumStore:
             ready_ms = now_us // 1_000 + delay_ms
             copy.ready_us = ready_ms * 1_000
             self._delay((ready_ms, copy.position, copy))
-        elif self._requeues_at_back and how != "lost channel":
+        elif self.takes_back_singly(how):
             copy.priority = 0  # the normal lane, whatever it was
             self._append(copy)
         else:

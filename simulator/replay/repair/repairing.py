@@ -7,9 +7,10 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from dlx.releases import release
+from dlx.routing import headers_looked_at
 from simulator.definitions import Definitions
 from simulator.replay.definitions import exporting_release, topologies
-from simulator.replay.graph import headers_looked_at, with_stand_ins
+from simulator.replay.graph import with_stand_ins
 from simulator.replay.repair.repairs import repaired
 from simulator.replay.repair.sequences import Gathered, gather
 from simulator.replay.repair.told import Repairs

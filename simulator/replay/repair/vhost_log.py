@@ -9,11 +9,12 @@ from itertools import chain, islice
 from dlx.deaths import EXPIRED, REJECTED
 from dlx.message_flow import MessageFlow
 from dlx.releases import Release
+from dlx.routing import headers_looked_at
 from dlx.settings import Settings
 from dlx.topology import Topology
 from simulator.events import Event
 from simulator.replay.explain import Explainer
-from simulator.replay.graph import Effort, headers_looked_at, with_stand_ins
+from simulator.replay.graph import Effort, with_stand_ins
 from simulator.replay.repair import costs
 from simulator.replay.repair.changes import Change, OtherBinding, OtherSetting, Part
 from simulator.replay.repair.hypotheses import Hypothesis

@@ -326,7 +326,11 @@ class Connection:
         """Send a reply of the broker. Raises ``ValueError`` for a message that AMQP cannot hold."""
         if type(reply) is ConnectionClosed:
             self._in_broker = False
-            self.close(reply.code, reply.text, reply.method)
+            if reply.silent:
+                self.ending = RESET
+                self.leave()
+            else:
+                self.close(reply.code, reply.text, reply.method)
             return
         channel = self._channels.get(reply.channel[1])  # type: ignore[attr-defined]
         if channel is None or channel.state == channels.CLOSING:

@@ -43,7 +43,7 @@ def publish(request: Request) -> dict[str, Any]:
         raise bad_request("payload_not_string")
     with publishing_channel(request) as channel:
         channel.run(SelectConfirms(channel.id))
-        properties = _basic_properties(document["properties"], request)
+        properties = _basic_properties(document["properties"])
         body = _decoded(payload, document["payload_encoding"])
         key = document["routing_key"]
         if not isinstance(key, str):
@@ -79,7 +79,7 @@ def _decoded(payload: str, encoding: Any) -> bytes:
         raise bad_request(["not_base64", payload]) from error
 
 
-def _basic_properties(given: Any, request: Request) -> dict[str, Any]:
+def _basic_properties(given: Any) -> dict[str, Any]:
     """Return the basic properties that the request gives; other names are ignored."""
     if not isinstance(given, dict):
         raise Crash
@@ -87,8 +87,6 @@ def _basic_properties(given: Any, request: Request) -> dict[str, Any]:
     for name in reversed(_PROPERTIES):
         if name in given:
             properties[name] = _property(name, given[name])
-    if request.api.published_octets == "low bits":
-        properties |= {name: properties[name] & 0xFF for name in ("delivery_mode", "priority") if name in properties}
     return properties
 
 

@@ -49,7 +49,8 @@ KNOWN = (
     Known(
         "a field twice in a table",
         "The simulator's tables are dictionaries: the first of two equal fields counts, as where RabbitMQ looks one "
-        "up, and the second is not given back.",
+        "up, and the second is not given back. Scripts leave out what has the second: headers exchanges from 3.13 on, "
+        "and the JSON of a message.",
         _repeated_fields,
     ),
     Known(

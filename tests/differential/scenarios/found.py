@@ -27,6 +27,7 @@ FROM_39 = since("3.9")
 CONFIRMED = SelectConfirms(channel="p")
 BYTES = b"\x00\xff"
 LONG = 201 * "x"
+WIDE = "q" + 120 * "é"
 NOT_UTF8 = Field("S", BYTES)
 MESSAGE = {"properties": {}, "routing_key": "q", "payload": "m", "payload_encoding": "string"}
 STREAMING = tuple(release for release in LIVE if release != "3.8")
@@ -196,4 +197,27 @@ SCENARIOS = [
         Http("PUT", ("queues", VHOST, "w"), {"arguments": ["x-max-length", 5]}),
         Http("PUT", ("queues", VHOST, "w"), {}), releases=("3.8",),
     ),
+    scenario(
+        "from 3.13 on a stream keeps no message whose priority is no octet",
+        queue("q"), stream("s"), exchange("f"), Bind("f", "q"), Bind("f", "s"),
+        [
+            Http("POST", ("exchanges", VHOST, "f", "publish"), MESSAGE | {"properties": {"priority": priority}})
+            for priority in (-1, 255, 256)
+        ],
+        [Get("q", no_ack=True)] * 4, ReadStream("s"), releases=STREAMING,
+    ),
+    scenario(
+        "an error of the connection whose text is too long in UTF-8 is not told",
+        stream(WIDE), Get(WIDE), Get(WIDE[1:]), quorum("k" + WIDE), DeleteQueue("k" + WIDE, if_empty=True),
+        releases=("4.0", "4.3"),
+    ),
+    *[
+        scenario(
+            f"what comes back without a delivery limit is handed out one by one, {limit=}",
+            CONFIRMED, quorum("q", limit=limit), publish("q", *"123456", on="p"), Consume("q", "c1"),
+            Consume("q", "c0"), Nack(multiple=True, tag=0), Recover(), CloseChannel(),
+            releases=releases,
+        )
+        for limit, releases in ((None, STREAMING), (5, STREAMING), (-1, ("4.0", "4.3")))
+    ],
 ]  # fmt: skip

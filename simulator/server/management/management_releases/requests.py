@@ -130,12 +130,6 @@ class Requests:
         meaning="How getting messages with an unknown ackmode is answered.",
         evidence="live; rabbit_mgmt_wm_queue_get.erl parse_ackmode",
     )
-    published_octets: Literal["as given", "low bits"] = since(
-        "4.0", "low bits", before="as given",
-        meaning="What a message that is published over HTTP keeps of a priority or delivery mode that is no octet.",
-        evidence="live, asked directly; mc_amqpl.erl",
-        undecided=("3.13",),
-    )
     get_requeues_by: Literal["closing the channel", "basic.nack"] = since(
         "3.11", "basic.nack", before="closing the channel",
         meaning=(
