@@ -10,7 +10,6 @@ afterwards, when there is nothing to wait for but the answer itself.
 from __future__ import annotations
 
 import argparse
-import base64
 import http.client
 import json
 import threading
@@ -21,12 +20,12 @@ from urllib.parse import urlsplit
 
 import pika
 from import_speed import document
+from management_api import HEADERS, request
 from served import Served
 
 DEAD = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
 POLICIES = 50
 PAUSE_S, QUIET_S = 0.02, 0.5
-HEADERS = {"Authorization": f"Basic {base64.b64encode(b'guest:guest').decode()}", "Content-Type": "application/json"}
 
 
 def main() -> None:
@@ -169,13 +168,8 @@ class Bench:
         self.api("PUT", f"vhosts/{name}", b"{}")
 
     def api(self, method: str, path: str, body: bytes) -> None:
-        """One request. Raises ``RuntimeError`` where it is refused."""
-        connected = http.client.HTTPConnection(self._address)
-        connected.request(method, f"/api/{path}", body, HEADERS)
-        answer = connected.getresponse()
-        said = answer.read()
-        if answer.status >= 300:
-            raise RuntimeError(f"{method} {path}: {answer.status} {said!r}")
+        """One request."""
+        request(self._served.management_url, method, path, body)
 
 
 if __name__ == "__main__":

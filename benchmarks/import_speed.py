@@ -55,19 +55,24 @@ def import_s(broker: Broker, given: dict[str, Any]) -> float:
     return time.process_time() - before
 
 
-def document(queues: int, policies: int) -> dict[str, Any]:
-    """Queues of both types in teams, each bound to one exchange, and policies for some teams."""
+def document(
+    queues: int, policies: int, vhost: str = "/", types: tuple[str, ...] = ("classic", "quorum")
+) -> dict[str, Any]:
+    """Queues of these types in turn, in teams, each bound to one exchange, and policies for some teams."""
     names = [f"team{number % TEAMS}.orders{number}" for number in range(queues)]
-    types: list[dict[str, str]] = [{}, {"x-queue-type": "quorum"}]
+    kinds = [{} if each == "classic" else {"x-queue-type": each} for each in types]
+    definitions = [{"max-length": n + 1} for n in range(policies)]
+    common = {"vhost": vhost, "durable": True, "auto_delete": False}
+    bound = {"vhost": vhost, "source": "orders", "destination_type": "queue", "arguments": {}}
     return {
-        "vhosts": [{"name": "/"}],
+        "vhosts": [{"name": vhost}],
         "policies": [
-            {"vhost": "/", "name": f"p{n}", "pattern": rf"^team{n}\.", "priority": n, "definition": {"max-length": n}}
-            for n in range(policies)
+            {"vhost": vhost, "name": f"p{n}", "pattern": rf"^team{n}\.", "priority": n, "definition": each}
+            for n, each in enumerate(definitions)
         ],
-        "exchanges": [{"vhost": "/", "name": "orders", "type": "topic"}],
-        "queues": [{"vhost": "/", "name": name, "arguments": types[n % 2]} for n, name in enumerate(names)],
-        "bindings": [{"vhost": "/", "source": "orders", "destination": name, "routing_key": name} for name in names],
+        "exchanges": [{**common, "name": "orders", "type": "topic", "internal": False, "arguments": {}}],
+        "queues": [{**common, "name": name, "arguments": kinds[n % len(kinds)]} for n, name in enumerate(names)],
+        "bindings": [{**bound, "destination": name, "routing_key": name} for name in names],
     }
 
 

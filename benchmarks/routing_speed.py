@@ -11,7 +11,6 @@ when the queue has all messages. Medians are printed, and the ratio to the live 
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import time
 import uuid
@@ -20,7 +19,7 @@ from functools import partial
 
 import pika
 from broker_speed import BODY, NO_PROPERTIES, parameters, seconds
-from served import Served
+from served import Served, live_urls
 
 from simulator.broker import Broker, commands
 
@@ -32,7 +31,7 @@ Side = Callable[[int, int], float]
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--live", metavar="AMQP_URL", default=live_url(), help="a live server to compare with")
+    parser.add_argument("--live", metavar="AMQP_URL", default=live_urls()[0], help="a live server to compare with")
     parser.add_argument("--messages", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--bindings", type=int, nargs="+", default=BINDINGS, help="how many, besides eu.#")
@@ -48,13 +47,6 @@ def main() -> None:
             for count in options.bindings
         }
     show(measured, options.messages)
-
-
-def live_url() -> str | None:
-    """The AMQP address of the 4.3 in ``DLX_LIVE_SERVERS``."""
-    given = os.environ.get("DLX_LIVE_SERVERS", "")
-    urls = dict(server.split("=", 1) for server in given.split(",") if server)
-    return urls["4.3"].split("|")[0] if "4.3" in urls else None
 
 
 def chosen(options: argparse.Namespace, served_url: str) -> dict[str, Side]:

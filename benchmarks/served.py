@@ -1,7 +1,8 @@
-"""``dlx serve`` in a process of its own, for the benchmarks."""
+"""The servers that the benchmarks measure: ``dlx serve`` in a process of its own, and a live one."""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -10,6 +11,16 @@ from pathlib import Path
 from types import TracebackType
 
 READY = re.compile(r"(amqp://\S+) (http://\S+)")
+
+
+def live_urls() -> tuple[str | None, str | None]:
+    """The AMQP and management addresses of the 4.3 in ``DLX_LIVE_SERVERS``, None for each without one."""
+    given = os.environ.get("DLX_LIVE_SERVERS", "")
+    for release, _, urls in (server.partition("=") for server in given.split(",")):
+        if release == "4.3":
+            amqp, _, management = urls.partition("|")
+            return amqp, management or None
+    return None, None
 
 
 class Served:
