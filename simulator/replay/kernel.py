@@ -261,16 +261,16 @@ class _Batch:
     def columns(self) -> _Columns:
         """Return the rows with their verdicts; of the last row it is not known whether its message goes on."""
         memory, batch = self._memory, self._batch
-        used_verdicts, verdict_index = np.unique(self._verdicts, return_inverse=True)
-        used_templates, row_index = np.unique(self._templates, return_inverse=True)
-        rows = [memory.signatures.example(template) for template in used_templates.tolist()]
+        used_verdicts, verdict_index = _used(self._verdicts)
+        used_templates, row_index = _used(self._templates)
+        rows = [memory.signatures.example(template) for template in used_templates]
         columns = {name: batch.column(name) for name in (LINEAGE, "time_us", "file", "line")}
         columns["first"] = self._marked(self._starts[1 if self._continued else 0 :])
         columns["last"] = self._marked(self._starts[1:] - 1)
         for name in ("event", "vhost", "queue"):
             columns[name] = pa.array([getattr(row, name) for row in rows], pa.string()).take(pa.array(row_index))
         columns["exchange"] = pa.array([row.visible.exchange for row in rows]).take(pa.array(row_index))
-        verdicts = [memory.verdict(number) for number in used_verdicts.tolist()]
+        verdicts = [memory.verdict(number) for number in used_verdicts]
         columns |= verdict_columns(verdicts, verdict_index, self._times.bounds())
         columns["dead_ends"] = dead_end_column(memory.dead_ends.values, self._dead_ends)
         columns["shown"] = shown_column(self._newly_shown(), batch.num_rows)
@@ -278,9 +278,8 @@ class _Batch:
 
     def _newly_shown(self) -> dict[int, list[Shown]]:
         """Return by row the rules that a delivery which agrees is the first to show."""
-        both = self._verdicts.astype(np.int64) << 32 | self._deliveries
         found: dict[int, list[Shown]] = {}
-        for row in np.sort(np.unique(both, return_index=True)[1]).tolist():
+        for row in firsts(alike_rows(self._verdicts, self._deliveries)).tolist():
             verdict = self._memory.verdict(int(self._verdicts[row]))
             if verdict is not None and verdict.name == "agree":
                 found[row] = self._memory.newly_shown(int(self._deliveries[row]))
@@ -310,6 +309,12 @@ def _numbers(memory: Memory, column: Any) -> npt.NDArray[np.int32]:
     known = memory.signatures.numbers(encoded.dictionary.to_pylist())
     numbers: npt.NDArray[np.int32] = known[encoded.indices.to_numpy(zero_copy_only=False)]
     return numbers
+
+
+def _used(numbers: npt.NDArray[np.int32]) -> tuple[list[int], Ints]:
+    """Return the numbers that there are, once each, and which of them stands in each place."""
+    which = alike_rows(numbers)
+    return numbers[firsts(which)].tolist(), which
 
 
 def _facts(batch: pa.RecordBatch, expirations_us: npt.NDArray[np.int64]) -> Facts:
