@@ -156,6 +156,7 @@ class Graph:
         self._effort = effort
         self._visible: dict[int, Visible] = {}
         self._read_back: dict[int, Visible] = {}
+        self._addresses: dict[int, tuple[tuple[tuple[str, str], Any], ...]] = {}
 
     def why_not(self, state: State, reason: str, constraints: ConsumerConstraints) -> str | None:
         """Tell why the message cannot die there for that reason; return ``None`` if it can."""
@@ -311,7 +312,10 @@ class Graph:
 
     def _died_there(self, state: State, addresses: Mapping[tuple[str, str], Any]) -> bool:
         """Tell whether the deaths of the state have these addresses: later deaths of a kind do not change them."""
-        return all(addresses.get(key, at) == at for key, at in _addresses_in(self._entries_kept(state)))
+        kept = self._addresses.get(state.number)
+        if kept is None:
+            kept = self._addresses[state.number] = tuple(_addresses_in(self._entries_kept(state)))
+        return all(addresses.get(key, at) == at for key, at in kept)
 
     @staticmethod
     def _entries_kept(state: State) -> list[Mapping[str, Any]]:

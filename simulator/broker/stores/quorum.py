@@ -42,9 +42,9 @@ class QuorumStore:
     ON_RETURN = ON_PUBLISH
 
     __slots__ = (
-        "_counted", "_delayed", "_delivery_limit", "_expires_each_priority", "_has_limits", "_known", "_known_priority",
-        "_known_size", "_max_bytes", "_max_length", "_messages", "_mortal", "_next_position", "_publishers",
-        "_refused", "_rejects", "_requeues_at_back", "_retry", "_returns", "_ttl_known", "_ttl_ms",
+        "_counted", "_delayed", "_delivery_limit", "_expires_each_priority", "_fell_unheard", "_has_limits", "_known",
+        "_known_priority", "_known_size", "_max_bytes", "_max_length", "_messages", "_mortal", "_next_position",
+        "_publishers", "_refused", "_rejects", "_requeues_at_back", "_retry", "_returns", "_ttl_known", "_ttl_ms",
         "limited", "pending", "pending_bytes", "ready", "ready_bytes", "settings",
     )  # fmt: skip
 
@@ -58,6 +58,7 @@ class QuorumStore:
         self._mortal = False
         self._publishers: set[Hashable] = set()
         self._refused: set[Hashable] = set()
+        self._fell_unheard = False  # whether it emptied while it dropped heads, of which the refused did not hear
         self._known: Message | None = None
         self._known_priority = self._known_size = 0
         self._ttl_known = expires_messages(QUORUM, release)
@@ -178,11 +179,12 @@ class QuorumStore:
         if self._rejects:
             self._tell_publishers()
             return NOTHING
-        if not self._has_limits or not self._over():
+        if not self._has_limits:
             return NOTHING
         dropped: list[Copy] = []
         while self.ready and self._over():
             dropped.append(self.take())
+        self._fell_unheard |= bool(self._refused) and self._is_low()
         if self.settings.release.quorum_drop_head_order == "newest first":
             dropped.reverse()
         return dropped
@@ -287,10 +289,12 @@ class QuorumStore:
         return length > self._max_length or self.ready_bytes + self.pending_bytes > self._max_bytes
 
     def _tell_publishers(self) -> None:
+        if not self._is_low():
+            self._fell_unheard = False
+        elif self._refused and not self._fell_unheard:  # else nobody tells them before it has been full again
+            self._refused.clear()
         if self._over():
             self._refused |= self._publishers
-        elif self._refused and self._is_low():
-            self._refused.clear()
 
     def _is_low(self) -> bool:
         length = self.ready + len(self._delayed) + self.pending

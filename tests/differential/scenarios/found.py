@@ -5,10 +5,12 @@ from tests.differential.operations import (
     Ack,
     Bind,
     Cancel,
+    ClearPolicy,
     CloseChannel,
     Consume,
     Count,
     DeleteQueue,
+    Drain,
     Get,
     Http,
     Nack,
@@ -19,7 +21,7 @@ from tests.differential.operations import (
     SelectConfirms,
     Wait,
 )
-from tests.differential.words import Part, exchange, publish, queue, quorum, scenario, stream
+from tests.differential.words import Part, exchange, policy, publish, queue, quorum, scenario, stream
 from tests.real_servers import LIVE, since
 from tests.vectors.amqp import Field
 
@@ -220,4 +222,10 @@ SCENARIOS = [
         )
         for limit, releases in ((None, STREAMING), (5, STREAMING), (-1, ("4.0", "4.3")))
     ],
+    scenario(
+        "who was refused is not told that the queue emptied under a policy to drop",
+        CONFIRMED, quorum("q", length=0, overflow="reject-publish"), publish("q", *"12", on="p"),
+        policy("p", "^q$", overflow="drop-head"), Wait(150), ClearPolicy("p"), Wait(150), publish("q", *"34", on="p"),
+        publish("q", "5", on="p2"), Drain("q"), publish("q", "6", on="p"), releases=STREAMING,
+    ),
 ]  # fmt: skip
