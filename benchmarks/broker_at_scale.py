@@ -30,6 +30,8 @@ from urllib.parse import urlsplit
 
 import pika
 from broker_speed import consume_all, parameters, publish_all
+from figures import Figure
+from figures import show as show_figures
 from idle_memory import resident_bytes
 from import_speed import document
 from management_api import request
@@ -37,6 +39,8 @@ from served import Served, live_urls
 from startup import processor_seconds
 
 POLICIES = 50
+COMMAND = "`benchmarks/broker_at_scale.py`"
+LIVE_COMMAND = "`benchmarks/broker_at_scale.py --live URL --management URL`"
 LISTENING = "0A"  # in /proc/net/tcp
 TTL_MS = 1_000
 TTL_QUEUE = {"x-message-ttl": TTL_MS, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
@@ -94,6 +98,23 @@ class Side:
 
 def main() -> None:
     """Measure and print."""
+    options = parsed()
+    for subject in options.only:
+        found = measured(subject, options)
+        show(found, sizes(subject, options))
+        show_figures(figures_of(found, sizes(subject, options)))
+        print(flush=True)
+
+
+def figures() -> list[Figure]:
+    """What small sizes show."""
+    options = parsed(["--queues", "500", "2000", "--messages", "10000", "40000"])
+    found = [figures_of(measured(subject, options), sizes(subject, options)) for subject in SUBJECTS]
+    return [figure for several in found for figure in several]
+
+
+def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The options. Ends the program where an address is missing."""
     live, management = live_urls()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--live", metavar="AMQP_URL", default=live, help="a live server to compare with")
@@ -102,11 +123,10 @@ def main() -> None:
     parser.add_argument("--messages", type=int, nargs=2, default=(100_000, 400_000), metavar=("SMALL", "LARGE"))
     parser.add_argument("--release", default="4.3", help="of the simulator (4.3)")
     parser.add_argument("--only", nargs="+", choices=SUBJECTS, default=tuple(SUBJECTS), help="leave the others out")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.live and not options.management:
         parser.error("--live needs --management, for the virtual host and the import")
-    for subject in options.only:
-        show(measured(subject, options), sizes(subject, options))
+    return options
 
 
 def sizes(subject: str, options: argparse.Namespace) -> tuple[int, int]:
@@ -158,7 +178,24 @@ def show(found: dict[str, list[Phases]], both: tuple[int, int]) -> None:
                 print(f"{f'{size:,} {phase}, {name}':<42}{columns(each, size)}{growth}")
             if "live" in taken:
                 print(f"{'    live takes so many times as much':<42}{ratios(taken['live'], taken['dlx serve'])}")
-    print(flush=True)
+
+
+def figures_of(found: dict[str, list[Phases]], both: tuple[int, int]) -> list[Figure]:
+    """For each phase how the times grow, and how they relate to the live server's at the large size."""
+    return [figure for phase in found["dlx serve"][0] for figure in figures_of_phase(found, phase, both)]
+
+
+def figures_of_phase(found: dict[str, list[Phases]], phase: str, both: tuple[int, int]) -> Iterator[Figure]:
+    growth = growth_per_item(found["dlx serve"], phase, both)
+    times = both[1] / both[0]
+    what = f"{phase}, {times:.0f} times as many: processor time of each, relative to fewer"
+    yield Figure(what, "≤ 1.5", f"{growth:.1f} ({both[0]:,} and {both[1]:,})", COMMAND)
+    if "live" in found:
+        live, simulated = found["live"][1][phase], found["dlx serve"][1][phase]
+        ratio = f"{live.seconds / simulated.seconds:.1f}"
+        if live.processor_s and simulated.processor_s:
+            ratio += f"; of processor time {live.processor_s / simulated.processor_s:.1f}"
+        yield Figure(f"{phase}, relative to a live RabbitMQ", "≥ 1", f"{ratio} ({both[1]:,})", LIVE_COMMAND)
 
 
 def columns(taken: Taken, size: int) -> str:

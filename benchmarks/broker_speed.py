@@ -19,7 +19,9 @@ from collections.abc import Callable
 from functools import partial
 
 import pika
-from served import Served
+from figures import Figure
+from figures import show as show_figures
+from served import Served, live_urls
 
 from simulator.broker import Broker, commands
 from simulator.broker.replies import Delivered
@@ -29,23 +31,71 @@ BODY = b"x" * 100
 PREFETCH = 500
 NO_PROPERTIES: dict[str, object] = {}  # equal properties are the same object: the broker remembers them
 NO_TIMEOUT = 600
+COMMAND = "`benchmarks/broker_speed.py --live URL`"
 Times = dict[str, float]
 Side = Callable[[int], Times]
 
 
 def main() -> None:
     """Measure and print."""
+    options = parsed()
+    rounds = measured(options)
+    show(rounds, options.messages)
+    print()
+    show_figures(figures_of(rounds))
+
+
+def figures() -> list[Figure]:
+    """How the simulator's rates relate to a live server's; nothing without one."""
+    live, _management = live_urls()
+    return figures_of(measured(parsed(["--live", live, "--messages", "5000"]))) if live else []
+
+
+def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The options."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--live", metavar="AMQP_URL", help="a live server to compare with")
     parser.add_argument("--messages", type=int, default=30_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--release", default="4.3", help="of the simulator (4.3)")
     parser.add_argument("--only", choices=("blocking", "select", "in-process"), help="leave the other clients out")
-    options = parser.parse_args()
+    return parser.parse_args(arguments)
+
+
+def measured(options: argparse.Namespace) -> list[dict[str, Times]]:
+    """Each round: the seconds of each phase on each side."""
     with Served(options.release) as served:
         sides = chosen(options, served.amqp_url)
-        rounds = [{name: side(options.messages) for name, side in sides.items()} for _ in range(options.rounds)]
-    show(rounds, options.messages)
+        return [{name: side(options.messages) for name, side in sides.items()} for _ in range(options.rounds)]
+
+
+def figures_of(rounds: list[dict[str, Times]]) -> list[Figure]:
+    """The rates of the sides relative to the live server with the same client, in process to the faster one."""
+    found = []
+    wire, inside = "publish, consume, reject, dead-letter, drain over the wire", "the same by `Broker.handle`"
+    for client, name in {"blocking": "BlockingConnection", "select": "SelectConnection"}.items():
+        live = f"live, {client}"
+        if live in rounds[0]:
+            what = f"{wire} with pika's {name}, relative to a live RabbitMQ"
+            found.append(Figure(what, "≥ 1", ratios(rounds, [live], f"dlx serve, {client}"), COMMAND))
+    every_live = [name for name in rounds[0] if name.startswith("live")]
+    if every_live and "in process" in rounds[0]:
+        what = f"{inside}, relative to the live server with the faster client"
+        found.append(Figure(what, "≥ 5", ratios(rounds, every_live, "in process"), COMMAND))
+    return found
+
+
+def ratios(rounds: list[dict[str, Times]], live: list[str], name: str) -> str:
+    """Of each phase, and from end to end: the medians of the live server's time by the side's."""
+    said = []
+    for phases in (*((phase,) for phase in PHASES), PHASES):
+        of_sides = {
+            side: statistics.median(sum(each[side][phase] for phase in phases) for each in rounds)
+            for side in (*live, name)
+        }
+        what = "end to end" if phases == PHASES else phases[0]
+        said.append(f"{what} {min(of_sides[side] for side in live) / of_sides[name]:.1f}")
+    return ", ".join(said)
 
 
 def chosen(options: argparse.Namespace, served_url: str) -> dict[str, Side]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pika
+from figures import Figure
 from served import Served
 
 WARM_UP = 2_000
@@ -39,12 +40,32 @@ def main() -> None:
         print(*broker_growth(options.release, options.messages, own=options.in_process == "own"))
         return
     print(f"{options.messages:,} messages of 100 octets in a classic queue: bytes for each, and what a purge leaves\n")
+    for what, growth in measured(options.release, options.messages):
+        show(what, growth, options.messages)
+
+
+def figures() -> list[Figure]:
+    """What a message takes, and what 200,000 leave behind."""
+    (alike, alike_kept), (own, own_kept), (_, served_kept), (_, served_own_kept) = (
+        (grown / 200_000, kept / 1e6) for _what, (grown, kept) in measured("4.3", 200_000)
+    )
+    each = f"{alike:.0f} bytes; {own:.0f} with headers of its own"
+    kept = f"{alike_kept:.0f} MB; {own_kept:.0f} MB with headers of their own"
+    served = f"(`dlx serve`: {served_kept:.0f} and {served_own_kept:.0f} MB, see below)"
+    by = "`benchmarks/idle_memory.py`"
+    return [
+        Figure("a message of 100 octets that waits in a classic queue", "1,500 bytes", each, by),
+        Figure("what 200,000 such messages leave behind when they are purged", "", f"{kept} {served}", by),
+    ]
+
+
+def measured(release: str, messages: int) -> Iterator[tuple[str, tuple[int, int]]]:
+    """What each kind of message is, and the bytes that so many take and leave behind."""
     kinds = {"shared": "no properties", "own": "headers of their own"}
     for kind, what in kinds.items():
-        show(f"in process, {what}", in_fresh_process(kind, options), options.messages)
+        yield f"in process, {what}", in_fresh_process(kind, release, messages)
     for kind, what in kinds.items():
-        growth = server_growth(options.release, options.messages, own=kind == "own")
-        show(f"dlx serve,  {what}", growth, options.messages)
+        yield f"dlx serve,  {what}", server_growth(release, messages, own=kind == "own")
 
 
 def show(what: str, growth: tuple[int, int], messages: int) -> None:
@@ -53,9 +74,9 @@ def show(what: str, growth: tuple[int, int], messages: int) -> None:
     print(f"{what:<36}{grown / messages:8,.0f}{kept / 1e6:8,.0f} MB", flush=True)
 
 
-def in_fresh_process(kind: str, options: argparse.Namespace) -> tuple[int, int]:
+def in_fresh_process(kind: str, release: str, messages: int) -> tuple[int, int]:
     """``broker_growth`` where nothing was freed before that could be used again."""
-    given = ["--messages", str(options.messages), "--release", options.release, "--in-process", kind]
+    given = ["--messages", str(messages), "--release", release, "--in-process", kind]
     said = subprocess.run([sys.executable, __file__, *given], check=True, capture_output=True).stdout
     grown, kept = map(int, said.split())
     return grown, kept

@@ -19,6 +19,7 @@ from functools import partial
 
 import pika
 from broker_speed import BODY, NO_PROPERTIES, parameters, seconds
+from figures import Figure
 from served import Served, live_urls
 
 from simulator.broker import Broker, commands
@@ -30,6 +31,30 @@ Side = Callable[[int, int], float]
 
 def main() -> None:
     """Measure and print."""
+    options = parsed()
+    show(measured(options), options.messages)
+
+
+def figures() -> list[Figure]:
+    """How the simulator's rates relate to a live server's; nothing without one."""
+    options = parsed(["--messages", "5000", "--rounds", "1"])
+    if not options.live:
+        return []
+    ratios: dict[str, list[str]] = {}
+    for rounds in measured(options).values():
+        for name, taken in rounds[0].items():
+            ratios.setdefault(name, []).append(f"{rounds[0]['live'] / taken:.1f}")
+    served, topic, direct = (
+        ", ".join(ratios[name]) for name in ("dlx serve", "in process, topic", "in process, direct")
+    )
+    counts = ", ".join(f"{count:,}" for count in options.bindings)
+    what = f"publishes over {counts} topic bindings, all keys different, over the wire, relative to a live RabbitMQ"
+    found = f"{served}; by `Broker.handle` {topic}, direct bindings {direct}"
+    return [Figure(what, "≥ 1", found, "`benchmarks/routing_speed.py --live URL`")]
+
+
+def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The options."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--live", metavar="AMQP_URL", default=live_urls()[0], help="a live server to compare with")
     parser.add_argument("--messages", type=int, default=20_000)
@@ -37,16 +62,19 @@ def main() -> None:
     parser.add_argument("--bindings", type=int, nargs="+", default=BINDINGS, help="how many, besides eu.#")
     parser.add_argument("--release", default="4.3", help="of the simulator (4.3)")
     parser.add_argument("--only", choices=("in-process", "wire"), help="leave the other side out")
-    options = parser.parse_args()
+    return parser.parse_args(arguments)
+
+
+def measured(options: argparse.Namespace) -> dict[int, list[dict[str, float]]]:
+    """Seconds of each side in each round, for each number of bindings."""
     with Served(options.release) as served:
         sides = chosen(options, served.amqp_url)
-        measured = {
+        return {
             count: [
                 {name: side(count, options.messages) for name, side in sides.items()} for _ in range(options.rounds)
             ]
             for count in options.bindings
         }
-    show(measured, options.messages)
 
 
 def chosen(options: argparse.Namespace, served_url: str) -> dict[str, Side]:

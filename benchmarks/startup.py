@@ -20,6 +20,7 @@ import sys
 import time
 from pathlib import Path
 
+from figures import Figure
 from served import Served
 
 IN_PROCESS = """
@@ -45,19 +46,41 @@ def main() -> None:
     parser.add_argument("--release", default="4.3")
     parser.add_argument("--live-start", metavar="COMMAND")
     options = parser.parse_args()
-    taken: dict[str, list[Times]] = {}
-    for run in range(options.runs + 1):
-        for name, times in once(options.release).items():
-            if run:  # the first warms the disk's cache
-                taken.setdefault(name, []).append(times)
     print(f"{'':<32}{'elapsed':>10}{'processor':>12}")
-    for name, several in taken.items():
-        elapsed, processor = (1_000 * statistics.median(each) for each in zip(*several, strict=True))
+    for name, (elapsed, processor) in medians(options.release, options.runs).items():
         print(f"{name:<32}{elapsed:7,.0f} ms{processor:9,.0f} ms")
     if options.live_start:
         started = time.perf_counter()
         subprocess.run(shlex.split(options.live_start), check=True)
         print(f"{'a real server':<32}{1_000 * (time.perf_counter() - started):7,.0f} ms")
+
+
+def figures() -> list[Figure]:
+    """What a few starts take of processor time."""
+    (_, imported), (_, first), (_, following), (_, command) = medians("4.3", 3).values()
+    imports = imported + first - following
+    served = f"{following:.0f} ms of processor time, plus {imports:.0f} ms once for imports"
+    by = "`benchmarks/startup.py`"
+    return [
+        Figure("`simulator.serve()` in a fresh interpreter", "100 ms", served, by),
+        Figure("`dlx serve`, from the shell to its ready line", "1 s", f"{command:.0f} ms of processor time", by),
+    ]
+
+
+def medians(release: str, runs: int) -> dict[str, Times]:
+    """Milliseconds of each start: elapsed, and of processor time."""
+    taken: dict[str, list[Times]] = {}
+    for run in range(runs + 1):
+        for name, times in once(release).items():
+            if run:  # the first warms the disk's cache
+                taken.setdefault(name, []).append(times)
+    return {
+        name: (
+            1_000 * statistics.median(each[0] for each in several),
+            1_000 * statistics.median(each[1] for each in several),
+        )
+        for name, several in taken.items()
+    }
 
 
 def once(release: str) -> dict[str, Times]:
