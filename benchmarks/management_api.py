@@ -12,10 +12,17 @@ HEADERS = {"Authorization": f"Basic {base64.b64encode(b'guest:guest').decode()}"
 
 
 def request(url: str, method: str, path: str, body: bytes = b"") -> Any:
-    """The answer to one request below ``/api/``, None where it has no body. Raises ``RuntimeError`` if refused."""
+    """The answer to one request below ``/api/``, None where it has no body.
+
+    Raises ``RuntimeError`` if it is refused, and ``TimeoutError`` if the server hangs up first, as RabbitMQ
+    does on work of minutes.
+    """
     connected = http.client.HTTPConnection(urlsplit(url).netloc)
     connected.request(method, f"/api/{path}", body, HEADERS)
-    answer = connected.getresponse()
+    try:
+        answer = connected.getresponse()
+    except http.client.RemoteDisconnected as error:
+        raise TimeoutError(f"{method} {path}: the server hung up before it answered; ask for less at once") from error
     said = answer.read()
     connected.close()
     if answer.status >= 300:
