@@ -10,7 +10,7 @@ from tests.differential.fuzz.cases import Case, Outcome, judge
 from tests.differential.fuzz.report import report
 from tests.live.servers import LiveServer
 
-SEED, CASES = 1, 60
+SEED, CASES = 1, 125
 WORKERS = 16  # servers mostly wait
 UNDETERMINED_MOST = CASES // 20
 
