@@ -44,6 +44,7 @@ BELOW: dict[str, set[str]] = {
     "zaqar": {"scenario"},
     "compare": {"scenario", "activemq", "ibm_mq", "ironmq", "zaqar"},
     "server": {"bootstrap", "broker", "message_history", "message_location"},
+    "questions": {"broker", "scenario"},
     "capture": set(),
     "generate": {"broker", "capture", "scenario"},
     "replay": {"capture", "scenario"},

@@ -37,6 +37,7 @@ from dlx.releases import DEFAULT
 from dlx.topology import STREAM, Policy
 from simulator.bootstrap import DefinitionsSource
 from simulator.broker import OperatorError, QueueState
+from simulator.questions.entries import entries
 from simulator.scenario import steps
 from simulator.scenario.properties.property import PropertyBroken
 from simulator.scenario.properties.property_registry import BUILT_IN, INVARIANTS, Maker, listed, made
@@ -44,7 +45,6 @@ from simulator.scenario.steps import AnyStep, History
 from simulator.scenario.trial import Trial
 from simulator.scenario.unknown_names import unknown_names
 from simulator.testing.search.counterexample import Counterexample
-from simulator.testing.search.entries import entries
 from simulator.testing.search.failure_report import explained
 from simulator.testing.search.property_code import built_in, in_code
 from simulator.testing.search.systematic_search import Search
@@ -68,7 +68,7 @@ class TopologyMachine(RuleBasedStateMachine):
             is looked for beside the file of the class, then in the current folder.
         release: the RabbitMQ release.
         properties: what must hold besides the invariants: names, or what makes a ``Property``, such as its class.
-        publishes: what publishers publish; by default what ``simulator.testing.search.entries`` finds.
+        publishes: what publishers publish; by default what ``simulator.questions.entries`` finds.
         discards: whether consumers reject for good where there is no dead-letter exchange.
         systematic: whether every way that one message can go is tried first, once for all examples
             (``simulator.testing.search.systematic_search``); only where the definitions are given. It takes

@@ -57,7 +57,8 @@ class Session:
         call("DELETE", f"/api/parameters/vhost-limits/{vhost}/limits")
         self._clear_metadata()
         # Traces and publishes have connections of their own; a busy server still lists them when they are closed.
-        _until(lambda listed: listed.json == [], lambda: call("GET", f"/api/vhosts/{vhost}/connections"))
+        for kind in ("connections", "channels"):
+            _until(lambda listed: listed.json == [], lambda kind=kind: call("GET", f"/api/vhosts/{vhost}/{kind}"))
 
     def _clear_metadata(self) -> None:
         """Put the virtual host once more, also before the first scenario: 3.11 to 3.13 show that it was."""

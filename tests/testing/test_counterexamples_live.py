@@ -15,13 +15,13 @@ from dlx.topology import QUORUM
 from simulator.broker.state import QueueState
 from simulator.definitions import DefinitionsError
 from simulator.events import Event
+from simulator.questions.entries import entries
 from simulator.scenario import steps
 from simulator.scenario.properties.promises import RETURNS_MAX
 from simulator.scenario.steps import AnyStep, History
 from simulator.testing import Trial
 from simulator.testing.brokers.running_server import RunningServer
 from simulator.testing.brokers.servers import Server
-from simulator.testing.search.entries import entries
 from simulator.testing.search.systematic_search import Search
 from simulator.testing.search.topology_under_test import read_topology
 from tests.live.servers import LiveServer

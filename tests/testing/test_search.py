@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from simulator.questions.entries import entries
 from simulator.scenario import steps
 from simulator.scenario.trial import Trial
 from simulator.testing import PropertyBroken, replay
 from simulator.testing.search import counterexample as counterexample_module
-from simulator.testing.search.entries import entries
 from simulator.testing.search.systematic_search import Search
 from tests.testing.test_trial import queue
 

@@ -16,15 +16,15 @@ from simulator.bootstrap import DefinitionsSource
 from simulator.broker import OperatorError
 from simulator.definitions import read_definitions
 from simulator.events import Happened
+from simulator.questions.entries import Entries, entries
+from simulator.questions.limit_scaling import scaled, unscaled
+from simulator.questions.reachability import flows_of, message_of, sliced
 from simulator.scenario import steps
 from simulator.scenario.properties.property import Property, PropertyBroken
 from simulator.scenario.properties.property_registry import named
 from simulator.scenario.steps import AnyStep, History, Publish
 from simulator.scenario.trial import Trial
-from simulator.testing.search.entries import Entries, entries
 from simulator.testing.search.failure_report import events_of
-from simulator.testing.search.limit_scaling import scaled, unscaled
-from simulator.testing.search.reachability import flows_of, message_of, sliced
 from simulator.testing.search.shrinking import shrink
 
 INTO_MAX = 20

@@ -21,13 +21,7 @@ from typing import Any, NamedTuple
 
 from dlx.topology import STREAM
 from simulator.broker import Copy, QueueState
-from simulator.scenario import steps
-from simulator.scenario.properties.promises import RETURNS_MAX, Settles
-from simulator.scenario.properties.property import PropertyBroken
-from simulator.scenario.steps import History, Publish
-from simulator.scenario.trial import Trial
-from simulator.testing.search.counterexample import Counterexample, Finder, once
-from simulator.testing.search.next_steps import (
+from simulator.questions.next_steps import (
     fail_all,
     failures,
     pause,
@@ -35,6 +29,12 @@ from simulator.testing.search.next_steps import (
     too_many,
     with_body,
 )
+from simulator.scenario import steps
+from simulator.scenario.properties.promises import RETURNS_MAX, Settles
+from simulator.scenario.properties.property import PropertyBroken
+from simulator.scenario.steps import History, Publish
+from simulator.scenario.trial import Trial
+from simulator.testing.search.counterexample import Counterexample, Finder, once
 
 ACTIONS_MAX = 400_000
 CHEAP = 300

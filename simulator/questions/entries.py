@@ -3,7 +3,7 @@
 A queue that is bound is reached through its bindings, as its publishers reach it; the
 default exchange reaches those that nothing else does, not even dead letters. Exchanges
 that are internal are for dead letters and other exchanges alone. Routing keys are made
-of the topology's bindings (``simulator.testing.search.routing_keys``): a dead letter keeps its
+of the topology's bindings (``simulator.questions.routing_keys``): a dead letter keeps its
 key, so one that another exchange knows may go another way than one that none does.
 """
 
@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 from dlx.message_flow import MessageFlow
 from dlx.topology import Binding, Exchange, Topology
+from simulator.questions.reachability import flows_of, message_of, reached
+from simulator.questions.routing_keys import Keys
 from simulator.scenario.steps import Publish
 from simulator.scenario.trial import Trial
-from simulator.testing.search.reachability import flows_of, message_of, reached
-from simulator.testing.search.routing_keys import Keys
 
 PUBLISHES_MAX = 600
 CANDIDATES_MAX = 3_000

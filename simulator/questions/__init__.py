@@ -1,0 +1,1 @@
+"""Questions about a topology: what can become of its messages, where they are lost, and which setting does it."""
