@@ -76,8 +76,15 @@ def possible_death(reason: str, settings: Settings, release: Release, expiration
     if reason == REJECTED:
         return PossibleDeath(reason, True, Rule(f"rejected {when}: a consumer may reject it for good"))
     setting = next((values[key] for key in _DECIDING[reason] if key in values), None)
+    if reason == EXPIRED and _is_shorter(expiration, settings.message_ttl_ms):
+        setting = None
     limit = f"{setting.key} is {setting.value}" if setting is not None else f"its expiration is {expiration}"
     return PossibleDeath(reason, True, Rule(f"{reason} {when}: {limit}", setting))
+
+
+def _is_shorter(expiration: str | None, ttl_ms: int | None) -> bool:
+    """Tell whether a message's own time to live ends before its queue's."""
+    return expiration is not None and expiration.isdecimal() and ttl_ms is not None and int(expiration) < ttl_ms
 
 
 _DECIDING = {

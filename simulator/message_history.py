@@ -26,7 +26,7 @@ EVENTS_PER_MESSAGE_MAX = 500
 _FIREHOSE = "amq.rabbitmq.trace"
 _BEFORE_THE_END = frozenset({Event.PUBLISHED, Event.CONFIRMED})
 # A history without any of these has lost no copy; see ``simulator.events.losses``.
-_MAY_LOSE = LOSSES | {Event.NACKED}
+MAY_LOSE = LOSSES | {Event.NACKED}
 _SENTENCES = {
     Event.PUBLISHED: "it was published to {exchange} with {keys}",
     Event.ROUTED: "it entered the queue '{queue}'",
@@ -100,7 +100,7 @@ class MessageHistory(msgspec.Struct, kw_only=True):
         """Tell the history in sentences, without where the message is now."""
         told, before = [], None
         for event in self.events:
-            told.append(f"{_when(event.time_us, before)} {_what(event)}.")
+            told.append(f"{_when(event.time_us, before)} {what_happened(event)}.")
             before = event.time_us
         if self.omitted:
             told.insert(EVENTS_PER_MESSAGE_MAX, f"{self.omitted} further events were not kept.")
@@ -166,7 +166,7 @@ class MessageHistories:
             if message.exchange == _FIREHOSE:
                 return
             kept = self._begin(happened.uid, happened.vhost)
-        if len(kept) < _FULL or (len(kept) < _FULL_OF_LOSSES and happened.event in _MAY_LOSE):
+        if len(kept) < _FULL or (len(kept) < _FULL_OF_LOSSES and happened.event in MAY_LOSE):
             kept += (happened, message)
         else:
             self._omitted[happened.uid] += 1
@@ -215,7 +215,7 @@ class MessageHistories:
                 continue
             if queue is not None and all(happened.queue != queue for happened in kept[1::2]):
                 continue
-            if lost and _MAY_LOSE.isdisjoint([happened.event for happened in kept[1::2]]):
+            if lost and MAY_LOSE.isdisjoint([happened.event for happened in kept[1::2]]):
                 continue
             history = self._history(uid, kept)
             if ended in (None, history.ended) and lost in (None, history.loss is not None):
@@ -308,11 +308,12 @@ class RecordingBroker(Broker):
 
 
 def _sentence(event: Happened) -> str:
-    what = _what(event)
+    what = what_happened(event)
     return f"{what[0].upper()}{what[1:]}."
 
 
-def _what(event: Happened) -> str:
+def what_happened(event: Happened) -> str:
+    """Tell one event in words, without its time: a clause that begins with a small letter."""
     sentence = _SENTENCES.get(event.event)
     if event.event == Event.UNROUTABLE:
         sentence = _UNBOUND if event.queue is None else _UNBOUND_LETTER
@@ -335,10 +336,10 @@ def _keys(keys: tuple[str, ...]) -> str:
 def _when(time_us: int, before_us: int | None) -> str:
     if before_us is None:
         return f"At {datetime.fromtimestamp(time_us / 1_000_000, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3]
-    return "At once" if time_us == before_us else f"{_span(time_us - before_us)} later"
+    return "At once" if time_us == before_us else f"{span(time_us - before_us)} later"
 
 
-def _span(us: int) -> str:
+def span(us: int) -> str:
     """Return a time span in its two largest units: ``1 h 30 min``, ``2 s 500 ms``."""
     parts = []
     for unit, size in (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000)):

@@ -41,7 +41,7 @@ def _unacknowledged(channel: Channel, queue: QueueState, uid: int) -> Iterator[s
     def ours(unacked: Unacked) -> bool:
         return unacked.queue is queue and unacked.copy.uid == uid
 
-    where = f"on channel {channel.number} of {channel.connection.name}"
+    where = " of ".join(filter(None, (f"on channel {channel.number}", channel.connection.name)))
     for unacked in filter(ours, channel.unacked.values()):
         who = "basic.get" if unacked.consumer is None else f"the consumer '{unacked.consumer.tag}'"
         yield f"It is in the queue '{queue.name}', not yet acknowledged by {who} {where}."

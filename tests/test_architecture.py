@@ -35,6 +35,7 @@ TOOLS = {
 BELOW: dict[str, set[str]] = {
     "broker": set(),
     "bootstrap": {"broker"},
+    "pictures": set(),
     "message_location": {"broker"},
     "message_history": {"broker", "message_location"},
     "scenario": {"bootstrap", "broker"},
@@ -44,10 +45,10 @@ BELOW: dict[str, set[str]] = {
     "zaqar": {"scenario"},
     "compare": {"scenario", "activemq", "ibm_mq", "ironmq", "zaqar"},
     "server": {"bootstrap", "broker", "message_history", "message_location"},
-    "questions": {"broker", "scenario"},
+    "questions": {"bootstrap", "broker", "message_history", "message_location", "scenario"},
     "capture": set(),
     "generate": {"broker", "capture", "scenario"},
-    "replay": {"capture", "scenario"},
+    "replay": {"capture", "pictures", "scenario"},
 }
 # The harness and the command line stand above all others, and the command line above the harness.
 BELOW["testing"] = {*BELOW} - {"compare", "replay"}

@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Run one scenario under several messaging systems and compare the outcomes.",
     ),
     "convert": ("simulator.cli.capture:convert", "Convert RabbitMQ trace logs into one Parquet file."),
+    "explain": ("simulator.cli.explain:explain", "Tell the life of one message, and the rule behind each step."),
     "fuzz": ("simulator.cli.fuzz:fuzz", "Search for a history in which a topology loses messages."),
     "generate": ("simulator.cli.generate:generate", "Make a log of any size from definitions and a seed."),
     "replay": ("simulator.cli.replay:replay", "Replay captured logs and compare predictions with deliveries."),

@@ -8,6 +8,7 @@ from dlx.topology import STREAM
 from simulator.broker import QueueState
 from simulator.events import Event
 from simulator.scenario import steps
+from simulator.scenario.player import Player
 from simulator.scenario.properties.property import PropertyBroken
 from simulator.scenario.steps import AnyStep, History, Publish
 from simulator.scenario.trial import Trial
@@ -75,7 +76,7 @@ def pauses(trial: Trial) -> Iterator[History]:
         yield leaving
 
 
-def pause(trial: Trial) -> bool:
+def pause(trial: Player) -> bool:
     """Let time pass until something happens by itself; return whether anything does. Raises ``PropertyBroken``."""
     due_us = trial.broker.next_due()
     if due_us is None or due_us - trial.now_us > YEAR_MS * 1_000:

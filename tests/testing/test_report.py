@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from dlx.field_values import UnsignedByte
+from simulator.pictures.repetitions import repeats
+from simulator.pictures.sequence_diagram import as_mermaid
 from simulator.scenario import steps
 from simulator.testing import PropertyBroken, Trial
-from simulator.testing.search.failure_report import as_mermaid, as_test, events_of, explained, in_words, life, repeats
+from simulator.testing.search.failure_report import as_test, events_of, explained, in_words, life
 from tests.testing.test_trial import LADDER, QUORUM, definitions, queue
 
 

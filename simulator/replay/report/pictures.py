@@ -17,7 +17,8 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
-from simulator.replay.report.curves import Box, box_around, label_place, segments, svg_path
+from simulator.pictures.curves import Box, box_around, label_place, segments, svg_path
+from simulator.pictures.layout import Layout, Route, layered
 from simulator.replay.report.data import Path, ReportData
 from simulator.replay.report.grouping import (
     ARROWS_MAX,
@@ -30,7 +31,6 @@ from simulator.replay.report.grouping import (
     arrows,
     most_used,
 )
-from simulator.replay.report.layout import Layout, Route, layered
 
 COLOURS = {
     PUBLISHED: "#7c8aa0",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from simulator.replay.report.layout import Point, Route
+from simulator.pictures.layout import Point, Route
 
 Segment = tuple[Point, Point, Point, Point]
 Box = tuple[float, float, float, float]

@@ -1,0 +1,232 @@
+"""``dlx explain`` tells the life of one message, step by step, with the rule and the setting behind each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+
+from dlx.routing import UnknownExchangeTypeError
+from dlx.topology import Topology
+from simulator.cli.command_parts import DataError, example
+from simulator.cli.given_files import DEFINITIONS
+from simulator.cli.given_release import release_option
+from simulator.definitions import Definitions, DefinitionsError, read_definitions
+from simulator.json_reading import NestedTooDeeplyError, read_json
+from simulator.message_history import span
+from simulator.nearest_names import suggestion
+from simulator.pictures.repetitions import repeats
+from simulator.questions.life import OUTCOMES, Life, LifeStep, Outcome, live
+from simulator.scenario.steps import Publish
+
+EXIT_LOST = 1
+TIMES_MAX = 1_000
+_EXAMPLES = (
+    "dlx explain definitions.json --publish orders eu.paid --outcome 'orders=reject*3,ack'",
+    "dlx explain definitions.json --publish '' orders --outcome orders=crash*21 --release 4.3 --format json",
+)
+
+
+@click.command(epilog=example(*_EXAMPLES))
+@click.argument("definitions_path", metavar="DEFINITIONS", type=DEFINITIONS)
+@click.option(
+    "--publish",
+    "published",
+    nargs=2,
+    required=True,
+    metavar="EXCHANGE ROUTING_KEY",
+    help="Where the message is published to; '' is the default exchange, whose keys are names of queues.",
+)
+@click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A header of the message; repeatable. VALUE is JSON, or text where it is none.",
+)
+@click.option("--expiration", type=click.IntRange(min=0), metavar="MS", help="Its own time to live, in ms.")
+@click.option(
+    "--outcome",
+    "outcomes",
+    multiple=True,
+    metavar="QUEUE=OUTCOME,...",
+    help="What becomes of it in a queue, the first time, the second time, ...; repeatable: once for each queue.",
+)
+@release_option("RabbitMQ release whose rules apply.")
+@click.option("--vhost", metavar="NAME", help="Virtual host. [default: the only one, or /]")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "mermaid"]),
+    default="text",
+    show_default=True,
+    help="Sentences, JSON, or a Mermaid sequence diagram.",
+)
+def explain(
+    definitions_path: Path,
+    published: tuple[str, str],
+    headers: tuple[str, ...],
+    expiration: int | None,
+    outcomes: tuple[str, ...],
+    rules: str,
+    vhost: str | None,
+    form: str,
+) -> int:
+    """Tell the life of one message, step by step, and by which rule each step happens.
+
+    DEFINITIONS is a file written by `rabbitmqctl export_definitions` or GET /api/definitions.
+    A simulated broker plays the life in virtual time, with this message alone. Each step
+    names the setting that decides and who set it (argument, policy, operator policy, server
+    default), and how the rule is known.
+
+    An OUTCOME is one of these, and OUTCOME*N is the same N times:
+
+    \b
+    ack      the consumer acknowledges
+    reject   it rejects for good (requeue=false)
+    requeue  it returns the message by basic.reject with requeue=true
+    nack     it returns the message by basic.nack with requeue=true
+    crash    its connection dies with the delivery
+    expire   nobody consumes, and time passes (also: wait)
+
+    What is not stated is not guessed: the life stops there, and the answer names what is missing
+    and what would follow. Only where a time to live sends a message on to another queue, and
+    nothing is stated of its queue, time passes; that is told as an assumption.
+    The command exits with 1 if the message, or a copy of it, is lost.
+    """
+    try:
+        definitions = read_definitions(definitions_path)
+        exchange, key = published
+        host = _vhost(definitions, vhost, exchange, key)
+        topology = definitions.topology(host)
+        _check_known("--publish", "exchange", exchange, topology.exchanges)
+        if topology.exchanges[exchange].internal:
+            raise click.BadParameter(f"{exchange!r} is internal: nobody can publish to it", param_hint="'--publish'")
+        step = Publish(exchange, key, headers=_headers(headers), expiration_ms=expiration, vhost=host)
+        found = live(definitions.document, step, _stated(outcomes, topology), release=rules)
+    except DefinitionsError as error:
+        raise DataError(str(error)) from error
+    except UnknownExchangeTypeError as error:
+        raise DataError(f"{definitions_path}: {error}") from error
+    _print(found, form)
+    return EXIT_LOST if found.is_lost else 0
+
+
+def _vhost(definitions: Definitions, asked: str | None, exchange: str, key: str) -> str:
+    """Return the virtual host that is asked for; without one, the only one that has the exchange, or ``/``."""
+    known = definitions.vhosts
+    if asked is not None:
+        if definitions.vhost_named:
+            _check_known("--vhost", "virtual host", asked, known)
+            return asked
+        return known[0]
+    having = [name for name in known if _takes(definitions.topology(name), exchange, key)] or list(known)
+    if len(having) == 1 or "/" in having:
+        return "/" if "/" in having else having[0]
+    named = ", ".join(map(repr, having))
+    raise click.UsageError(f"name the virtual host with --vhost: {named or 'the definitions have none'}")
+
+
+def _takes(topology: Topology, exchange: str, key: str) -> bool:
+    return exchange in topology.exchanges and (exchange != "" or key in topology.queues)
+
+
+def _check_known(option: str, kind: str, name: str, known: Iterable[str]) -> None:
+    if name not in known:
+        raise click.BadParameter(f"no {kind} {name!r}; {suggestion(name, known)}", param_hint=f"'{option}'")
+
+
+def _headers(given: Sequence[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not (name and equals):
+            problem = f"{each!r}; expected NAME=VALUE, such as region=eu or 'CC=[\"other\"]'"
+            raise click.BadParameter(problem, param_hint="'--header'")
+        if name in found:
+            raise click.BadParameter(f"{name!r} is given twice", param_hint="'--header'")
+        found[name] = _value(value)
+    return found
+
+
+def _value(text: str) -> Any:
+    """Return the JSON value, or the text itself where it is none. A JSON null is none: no header is one."""
+    try:
+        value = read_json(text.encode())
+    except (msgspec.DecodeError, NestedTooDeeplyError, UnicodeEncodeError):
+        return text
+    return text if value is None else value
+
+
+def _stated(given: Sequence[str], topology: Topology) -> dict[str, list[Outcome]]:
+    """Return the outcomes by queue."""
+    found: dict[str, list[Outcome]] = {}
+    for each in given:
+        queue, equals, words = each.rpartition("=")
+        if not (queue and equals):
+            problem = f"{each!r}; expected QUEUE=OUTCOME,..., such as orders=reject*3,ack"
+            raise click.BadParameter(problem, param_hint="'--outcome'")
+        _check_known("--outcome", "queue", queue, topology.queues)
+        found.setdefault(queue, []).extend(outcome for word in words.split(",") for outcome in _outcomes(word.strip()))
+    return found
+
+
+def _outcomes(word: str) -> list[Outcome]:
+    name, star, times = word.partition("*")
+    if star and not (times.isdecimal() and 1 <= int(times) <= TIMES_MAX):
+        problem = f"{word!r}; expected a number of times from 1 to {TIMES_MAX:,} after the *"
+        raise click.BadParameter(problem, param_hint="'--outcome'")
+    _check_known("--outcome", "outcome", name, OUTCOMES)
+    return [OUTCOMES[name]] * (int(times) if star else 1)
+
+
+def _print(life: Life, form: str) -> None:
+    if form == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(life.as_json()), indent=2).decode())
+    elif form == "mermaid":
+        from simulator.pictures.sequence_diagram import as_mermaid
+
+        click.echo(as_mermaid(life.events))
+    else:
+        console = Console()
+        for line, style in _lines(life):
+            console.print(line, style=style, soft_wrap=True, highlight=False, markup=False)
+
+
+def _lines(life: Life) -> Iterable[tuple[str, str]]:
+    """Yield the lines of the answer, each with its style."""
+    before = ""
+    for part, times in repeats([_told(step) for step in life.steps]):
+        for at, text, because, source, style in part:
+            yield f"{'' if at == before else at:>14}  {text}", style
+            before = at
+            if because:
+                yield f"{'':18}because {because}", ""
+            if source:
+                yield f"{'':18}source: {source}", "dim"
+        if times > 1:
+            yield f"{'':16}(these {len(part)}, {times:,} times)" if len(part) > 1 else f"{'':16}({times:,} times)", ""
+    yield "", ""
+    yield f"Fate under RabbitMQ {life.release}: {life.fate}. {' '.join(life.where)}".rstrip(), _STYLES[life.is_lost]
+    for each in life.assumed:
+        yield f"Assumed: {each}.", ""
+    for each in life.unused:
+        yield f"Not used: {each}.", ""
+    for missing in life.missing:
+        yield f"Not stated: {missing.what}.", ""
+        for possibility in missing.possibilities:
+            yield f"    {possibility.outcome}: {possibility.then}", ""
+
+
+def _told(step: LifeStep) -> tuple[str, str, str, str, str]:
+    """Return what is printed of a step: when, what, why, how that is known, and the style."""
+    at = "0 s" if not step.at_ms else span(round(step.at_ms * 1_000))
+    return at, step.text, step.because, step.source, "bold" if step.event in _ENDS else ""
+
+
+_ENDS = {"dropped", "cycle-dropped", "unroutable", "purged", "nacked", "refused"}
+_STYLES = {True: "bold red", False: "bold green"}
