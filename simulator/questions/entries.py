@@ -9,20 +9,23 @@ key, so one that another exchange knows may go another way than one that none do
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from itertools import chain, islice, product
 from typing import Any, NamedTuple
 
+from dlx.key_classes import KeyClass, KeyClasses
 from dlx.message_flow import MessageFlow
-from dlx.topology import Binding, Exchange, Topology
-from simulator.questions.reachability import flows_of, message_of, reached
+from dlx.settings import alternate_exchange
+from dlx.topology import Binding, Exchange
+from simulator.questions.ahead import Ahead, Prospect
+from simulator.questions.reachability import AT_RANDOM, message_of, reached
 from simulator.questions.routing_keys import Keys
 from simulator.scenario.steps import Publish
-from simulator.scenario.trial import Trial
 
 PUBLISHES_MAX = 600
 CANDIDATES_MAX = 3_000
 TABLES_MAX = 30
+NAMED_MAX = 3
 
 
 class Entries(NamedTuple):
@@ -32,45 +35,114 @@ class Entries(NamedTuple):
     left_out: list[str]
 
 
-def entries(trial: Trial) -> Entries:
-    """Return the publishes to try in this topology, each once; all of them reach a queue."""
+def entries(flows: Mapping[str, MessageFlow]) -> Entries:
+    """Return the publishes to try in these virtual hosts, each once; all of them reach a queue."""
     found: dict[str, Publish] = {}
-    left_out: list[str] = []
-    for name, flow in flows_of(trial).items():
-        for step in _of(flow, name, left_out):
+    short: list[str] = []
+    for name, flow in flows.items():
+        for step in _OneVhost(flow, name, short).publishes():
             found.setdefault(repr(step), step)
-    return Entries(list(found.values()), left_out)
+    return Entries(list(found.values()), _left_out(short))
 
 
-def _of(flow: MessageFlow, vhost: str, left_out: list[str]) -> Iterator[Publish]:
-    topology = flow.topology
-    bound = {
-        binding.destination
-        for bindings in topology.bindings.values()
-        for binding in bindings
-        if binding.source and binding.destination_type == "queue"
-    }
-    plain = [Publish("", name, vhost=vhost) for name in topology.queues if name not in bound]
-    keys = Keys(topology)
-    into = [
-        list(_into(exchange, flow, vhost, keys, left_out))
-        for exchange in topology.exchanges.values()
-        if exchange.name and not exchange.internal
-    ]
-    yield from plain
-    yield from _alone(flow, vhost, [*plain, *chain(*into)])
-    yield from _in_turn(into)
+def _left_out(exchanges: list[str]) -> list[str]:
+    if not exchanges:
+        return []
+    names = ", ".join(f"'{name}'" for name in exchanges[:NAMED_MAX])
+    more = f" and {len(exchanges) - NAMED_MAX} more" if len(exchanges) > NAMED_MAX else ""
+    exchange = "exchange" if len(exchanges) == 1 else "exchanges"
+    take = "takes" if len(exchanges) == 1 else "take"
+    return [f"some of the routing keys and headers that {exchange} {names}{more} {take}"]
 
 
-def _alone(flow: MessageFlow, vhost: str, others: list[Publish]) -> Iterator[Publish]:
-    """Yield publishes to queues that no other publish leads to, rather to those where messages do not pause."""
-    there, _ = reached(flow, others)
-    queues = flow.topology.queues
-    for name in sorted(queues, key=lambda name: "x-message-ttl" in queues[name].arguments):
-        if name not in there:
-            step = Publish("", name, vhost=vhost)
+class _OneVhost:
+    """Finds the publishes of one virtual host. ``short`` gets the exchanges to which not all was published."""
+
+    def __init__(self, flow: MessageFlow, vhost: str, short: list[str]) -> None:
+        self._flow, self._topology, self._vhost, self._short = flow, flow.topology, vhost, short
+        self._keys, self._prospect = Keys(flow.topology), Prospect(flow)
+        classes = KeyClasses(flow.topology, flow.release)
+        at_random = any(each.type in AT_RANDOM for each in flow.topology.exchanges.values())
+        self._class_of: Callable[[str], KeyClass] = str if at_random else classes.key_class
+
+    def publishes(self) -> Iterator[Publish]:
+        """Yield them, the plainest first."""
+        bound = {
+            binding.destination
+            for bindings in self._topology.bindings.values()
+            for binding in bindings
+            if binding.source and binding.destination_type == "queue"
+        }
+        plain = [Publish("", name, vhost=self._vhost) for name in self._topology.queues if name not in bound]
+        exchanges = [each for each in self._topology.exchanges.values() if each.name and not each.internal]
+        into = [list(self._into(exchange)) for exchange in exchanges]
+        yield from plain
+        yield from self._alone([*plain, *chain(*into)])
+        yield from _in_turn(into)
+
+    def _alone(self, others: list[Publish]) -> Iterator[Publish]:
+        """Yield publishes to queues that no other publish leads to, rather to those where messages do not pause."""
+        there, _ = reached(self._flow, others)
+        queues = self._topology.queues
+        for name in sorted(queues, key=lambda name: "x-message-ttl" in queues[name].arguments):
+            if name not in there:
+                step = Publish("", name, vhost=self._vhost)
+                yield step
+                there |= reached(self._flow, [step])[0]
+
+    def _into(self, exchange: Exchange) -> Iterator[Publish]:
+        """Yield publishes to one exchange that reach a queue, of those that nothing tells apart only one."""
+        ways, more = self._ways(exchange)
+        candidates = islice(ways, CANDIDATES_MAX)
+        classes: set[Hashable] = set()
+        for key, headers in candidates:
+            step = Publish(exchange.name, key, headers=headers, vhost=self._vhost)
+            kind = self._class_of(key), repr(sorted(headers.items()))
+            if kind in classes or not self._flow.entries(message_of(step, self._flow.release)):
+                continue
+            if len(classes) == PUBLISHES_MAX:
+                more = True
+                break
+            classes.add(kind)
             yield step
-            there |= reached(flow, [step])[0]
+        if more or next(ways, None) is not None:
+            self._short.append(exchange.name)
+
+    def _ways(self, exchange: Exchange) -> tuple[Iterator[tuple[str, dict[str, Any]]], bool]:
+        """Return pairs of a key and headers to publish with, and whether there are more to be thought of."""
+        bindings = [each for each in self._topology.bindings.get(exchange.name, ()) if each.source]
+        there = [(each, self._prospect.of((each.destination_type, each.destination))) for each in bindings]
+        whole = self._prospect.of(("exchange", exchange.name)) if bindings or exchange.arguments else None
+        keys = list(self._keys_for(exchange, there, whole))
+        tables = list(islice(self._tables(exchange, bindings, whole), TABLES_MAX + 1))
+        first = list(dict.fromkeys(keys[: len(bindings)]))
+        rest = dict.fromkeys(keys[len(bindings) :])
+        some = tables[:TABLES_MAX] if exchange.type == "headers" else tables[:1]
+        ways = chain(product(first, tables[:TABLES_MAX]), product(rest, some))
+        return ways, len(tables) > TABLES_MAX or any(ahead.more for _, ahead in there)
+
+    def _keys_for(self, exchange: Exchange, there: list[tuple[Binding, Ahead]], whole: Ahead | None) -> Iterator[str]:
+        """Yield a key for each binding, then those that are told apart further on, then those that no binding takes."""
+        for binding, _ in there:
+            yield self._keys.plain(binding.routing_key) if exchange.type == "topic" else binding.routing_key
+        for binding, ahead in there:
+            if exchange.type == "topic":
+                yield from self._keys.met_by(binding.routing_key, ahead.patterns)
+            elif exchange.type != "direct":
+                yield from self._keys.of_any(ahead.patterns)
+        other = alternate_exchange(exchange, self._topology, self._flow.release)
+        if other:
+            yield from self._keys.of_any(self._prospect.of(("exchange", other)).patterns)
+
+    def _tables(self, exchange: Exchange, bindings: Iterable[Binding], whole: Ahead | None) -> Iterator[dict[str, Any]]:
+        """Yield headers to publish with: none, those that its own bindings take, and those that matter further on."""
+        yield {}  # the first
+        own = [table for each in bindings for table in _matching(each.arguments)] if exchange.type == "headers" else []
+        yield from own
+        ahead = () if whole is None else whole.tables
+        others = [table for arguments in ahead for table in _matching(arguments) if table not in own]
+        yield from others
+        yield from (other | table for table in own for other in others)
 
 
 def _in_turn(lists: Iterable[list[Publish]]) -> Iterator[Publish]:
@@ -78,41 +150,6 @@ def _in_turn(lists: Iterable[list[Publish]]) -> Iterator[Publish]:
     left = [each for each in lists if each]
     for place in range(max(map(len, left), default=0)):
         yield from (each[place] for each in left if place < len(each))
-
-
-def _into(exchange: Exchange, flow: MessageFlow, vhost: str, keys: Keys, left_out: list[str]) -> Iterator[Publish]:
-    """Yield the publishes to one exchange that reach a queue."""
-    topology = flow.topology
-    bindings = [each for each in topology.bindings.get(exchange.name, ()) if each.source]
-    first = list(dict.fromkeys(keys.first(exchange, bindings)))
-    more = dict.fromkeys(chain(keys.more(exchange, bindings), keys.others()))
-    headers = list(islice(_tables(exchange, bindings, topology), TABLES_MAX + 1))
-    tried = chain(product(headers[:TABLES_MAX], first), product(headers[:1], (key for key in more if key not in first)))
-    steps = (Publish(exchange.name, key, headers=table, vhost=vhost) for table, key in islice(tried, CANDIDATES_MAX))
-    found = list(islice((step for step in steps if flow.entries(message_of(step, flow.release))), PUBLISHES_MAX + 1))
-    yield from found[:PUBLISHES_MAX]
-    if len(found) > PUBLISHES_MAX or len(headers) > TABLES_MAX or next(tried, None) is not None:
-        left_out.append(f"some of the routing keys and headers that exchange '{exchange.name}' takes")
-
-
-def _tables(exchange: Exchange, bindings: Iterable[Binding], topology: Topology) -> Iterator[dict[str, Any]]:
-    """Yield headers to publish with: none, those that its own bindings take, and those that other exchanges take."""
-    yield {}  # the first
-    own = [table for binding in bindings for table in _matching(binding.arguments)] if _by_headers(exchange) else []
-    yield from own
-    others = [
-        table
-        for other in topology.exchanges.values()
-        if _by_headers(other) and other is not exchange
-        for binding in topology.bindings.get(other.name, ())
-        for table in _matching(binding.arguments)
-    ]
-    yield from others
-    yield from (other | table for table in own for other in others)
-
-
-def _by_headers(exchange: Exchange) -> bool:
-    return exchange.type == "headers"
 
 
 def _matching(arguments: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -16,7 +16,7 @@ from dlx.topology import Topology
 from simulator.scenario.player import Player
 from simulator.scenario.steps import Publish
 
-_AT_RANDOM = frozenset({"x-local-random", "x-modulus-hash", "x-consistent-hash", "x-random", "x-recent-history"})
+AT_RANDOM = frozenset({"x-local-random", "x-modulus-hash", "x-consistent-hash", "x-random", "x-recent-history"})
 
 
 def flows_of(player: Player) -> dict[str, MessageFlow]:
@@ -36,7 +36,7 @@ def sliced(document: Mapping[str, Any], flow: MessageFlow, publish: Publish) -> 
     All of them stay where exchanges choose at random, or by headers that only a dead letter has.
     """
     topology = flow.topology
-    if any(exchange.type in _AT_RANDOM for exchange in topology.exchanges.values()) or _asks_for_deaths(topology):
+    if any(exchange.type in AT_RANDOM for exchange in topology.exchanges.values()) or _asks_for_deaths(topology):
         return document
     queues, exchanges = reached(flow, [publish])
 

@@ -1,7 +1,7 @@
 """Routing keys that go different ways through a topology.
 
 Two keys go the same way where the same bindings take them. So of each pattern there is a
-key that no other binding knows, keys that another pattern takes, too, and keys of every
+key that no other binding knows, keys that patterns ahead take, too, and keys of every
 number of words that some pattern can tell apart.
 """
 
@@ -11,66 +11,54 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import chain, count
 
-from dlx.topology import Binding, Exchange, Topology
+from dlx.topology import Topology
 
-WORDS_MAX = 30
 LENGTH_MAX = 12
 MEETINGS_MAX = 6
 Pattern = tuple[str, ...]
 
 
 class Keys:
-    """The routing keys of one topology, and its patterns."""
+    """Makes routing keys for one topology."""
 
     def __init__(self, topology: Topology) -> None:
         bound = (each for bindings in topology.bindings.values() for each in bindings if each.source)
-        self._patterns = list(dict.fromkeys(tuple(each.routing_key.split(".")) for each in bound))
-        words = {word for pattern in self._patterns for word in pattern}
-        self._other = next(word for word in chain(["other"], map("other{}".format, count(2))) if word not in words)
-        self._words = sorted(words - {"", "*", "#"})[:WORDS_MAX]
-        self._longest = min(max(map(len, self._patterns), default=0), LENGTH_MAX)
+        patterns = {_split(each.routing_key) for each in bound}
+        words = {word for pattern in patterns for word in pattern}
+        self.other = next(word for word in chain(["other"], map("other{}".format, count(2))) if word not in words)
 
-    def first(self, exchange: Exchange, bindings: Iterable[Binding]) -> Iterator[str]:
-        """Yield a key for each binding of an exchange."""
-        for binding in bindings:
-            yield self._filled(tuple(binding.routing_key.split("."))) if _wild(exchange) else binding.routing_key
+    def plain(self, pattern: str) -> str:
+        """Return a key that the pattern takes, and no other one that need not."""
+        return self._filled(_split(pattern))
 
-    def more(self, exchange: Exchange, bindings: Iterable[Binding]) -> Iterator[str]:
-        """Yield further keys that the bindings of a topic exchange take."""
-        if not _wild(exchange):
-            return
-        own = [tuple(binding.routing_key.split(".")) for binding in bindings]
-        for pattern in own:
-            yield from self._lengths(pattern)
-        for pattern in own:
-            for other in self._patterns:
-                for both in meeting(pattern, other):
-                    yield from self._lengths(both)
-        for pattern in own:
-            for word in self._words:
-                yield self._filled(pattern, word)
+    def met_by(self, pattern: str, ahead: Iterable[str]) -> Iterator[str]:
+        """Yield keys that the pattern takes, and that the patterns ahead tell apart."""
+        own, others = _split(pattern), [_split(each) for each in ahead]
+        longest = min(max(map(len, (own, *others))), LENGTH_MAX)
+        yield from self._lengths(own, longest)
+        for other in others:
+            for both in meeting(own, other):
+                yield from self._lengths(both, longest)
 
-    def others(self) -> Iterator[str]:
-        """Yield keys of the whole topology, and one that no binding of it has."""
-        yield self._other
-        yield from map(self._filled, self._patterns)
-        for pattern in self._patterns:
-            yield from self._lengths(pattern)
+    def of_any(self, ahead: Iterable[str]) -> Iterator[str]:
+        """Yield a key that no pattern of the topology names, and keys that the patterns ahead tell apart."""
+        yield self.other
+        yield from self.met_by("#", ahead)
 
-    def _lengths(self, pattern: Pattern) -> Iterator[str]:
+    def _lengths(self, pattern: Pattern, longest: int) -> Iterator[str]:
         """Yield the pattern filled with a word that the topology does not have: one for ``*``, any number for ``#``."""
-        for number in range(self._longest + 2 if "#" in pattern else 1):
+        for number in range(longest + 2 if "#" in pattern else 1):
             yield self._filled(pattern, hashes=number)
 
-    def _filled(self, pattern: Pattern, word: str = "", hashes: int = 1) -> str:
+    def _filled(self, pattern: Pattern, hashes: int = 1) -> str:
         words: list[str] = []
         for part in pattern:
-            words += [word or self._other] * hashes if part == "#" else [word or self._other if part == "*" else part]
+            words += [self.other] * hashes if part == "#" else [self.other if part == "*" else part]
         return ".".join(words)
 
 
-def _wild(exchange: Exchange) -> bool:
-    return exchange.type == "topic"
+def _split(pattern: str) -> Pattern:
+    return tuple(pattern.split("."))
 
 
 @lru_cache(maxsize=10_000)

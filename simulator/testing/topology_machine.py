@@ -38,6 +38,7 @@ from dlx.topology import STREAM, Policy
 from simulator.bootstrap import DefinitionsSource
 from simulator.broker import OperatorError, QueueState
 from simulator.questions.entries import entries
+from simulator.questions.reachability import flows_of
 from simulator.scenario import steps
 from simulator.scenario.properties.property import PropertyBroken
 from simulator.scenario.properties.property_registry import BUILT_IN, INVARIANTS, Maker, listed, made
@@ -113,7 +114,7 @@ class TopologyMachine(RuleBasedStateMachine):
         expirations = [each.expirations_ms for each in wanted if each.expirations_ms != (None,)]
         self._expirations = list(dict.fromkeys(ms for each in expirations for ms in each))
         self.trial = trial
-        self._entries = list(self.publishes) or entries(trial).publishes
+        self._entries = list(self.publishes) or entries(flows_of(trial)).publishes
 
     def _check_publishes(self, trial: Trial) -> None:
         for each in self.publishes:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from simulator.questions.entries import entries
+from simulator.questions.reachability import flows_of
 from simulator.scenario import steps
 from simulator.scenario.trial import Trial
 from simulator.testing import PropertyBroken, replay
@@ -92,7 +93,7 @@ def test_entries_reach_queues_and_leave_internal_exchanges_alone() -> None:
         {"shop": "topic", "dlx": {"type": "fanout", "internal": True}},
         [("shop", "bound", "order.*"), ("dlx", "dead", "")],
     )
-    found = entries(Trial(definitions)).publishes
+    found = entries(flows_of(Trial(definitions))).publishes
     assert {each.exchange for each in found} == {"", "shop"}
     assert {each.routing_key for each in found if not each.exchange} == {"unbound"}
     assert {each.routing_key for each in found if each.exchange} >= {"order.other"}

@@ -91,7 +91,7 @@ class Finder:
         trial = Trial(definitions, release=release)
         self.topologies, self.flows = trial.topologies(), flows_of(trial)
         self.expiries_ms = sorted({ms for ms in (queue.settings.expires_ms for queue in trial.queues()) if ms})
-        self.publishes, self.left_out = entries(trial) if not publishes else Entries(list(publishes), [])
+        self.publishes, self.left_out = entries(self.flows) if not publishes else Entries(list(publishes), [])
         self._whole = whole
         self._routes: dict[str, tuple[str, ...]] = {}
         self._reachable_parts: dict[str, Mapping[str, Any]] = {}
