@@ -23,13 +23,18 @@ ADDED_MAX = 3
 _KEYS = {f"{prefix}{key}" for prefix in ("", "x-") for key in (MAX_LENGTH, DELIVERY_LIMIT)}
 
 
-def scaled(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[int, int]]:
-    """Return the definitions with small limits in place of large ones, and the large one behind each small one."""
+def scaled(
+    document: Mapping[str, Any], *, above: int = LARGE, apart: int = APART
+) -> tuple[dict[str, Any], dict[int, int]]:
+    """Return the definitions with small limits in place of large ones, and the large one behind each small one.
+
+    Limits ``above`` that number are large; those in their place are ``apart`` from each other.
+    """
     smaller = copy.deepcopy(dict(document))
     limits = {value for table in _tables(smaller) for key, value in table.items() if _is_limit(key, value)}
-    base = max((value for value in limits if value <= LARGE), default=0)
-    large = sorted(value for value in limits if value > LARGE)
-    small = {value: base + APART * (rank + 1) for rank, value in enumerate(large)}
+    base = max((value for value in limits if value <= above), default=0)
+    large = sorted(value for value in limits if value > above)
+    small = {value: base + apart * (rank + 1) for rank, value in enumerate(large)}
     for table in _tables(smaller):
         table.update({key: small[value] for key, value in table.items() if _is_limit(key, value) and value in small})
     return smaller, {by: value for value, by in small.items()}

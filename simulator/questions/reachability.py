@@ -35,8 +35,7 @@ def sliced(document: Mapping[str, Any], flow: MessageFlow, publish: Publish) -> 
 
     All of them stay where exchanges choose at random, or by headers that only a dead letter has.
     """
-    topology = flow.topology
-    if any(exchange.type in AT_RANDOM for exchange in topology.exchanges.values()) or _asks_for_deaths(topology):
+    if whole_is_needed(flow.topology):
         return document
     queues, exchanges = reached(flow, [publish])
 
@@ -56,7 +55,10 @@ def sliced(document: Mapping[str, Any], flow: MessageFlow, publish: Publish) -> 
     }
 
 
-def _asks_for_deaths(topology: Topology) -> bool:
+def whole_is_needed(topology: Topology) -> bool:
+    """Tell whether exchanges choose at random, or by headers that only a dead letter has."""
+    if any(exchange.type in AT_RANDOM for exchange in topology.exchanges.values()):
+        return True
     bindings = (binding for bound in topology.bindings.values() for binding in bound)
     return any(str(binding.arguments.get("x-match", "")).endswith("with-x") for binding in bindings)
 

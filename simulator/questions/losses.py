@@ -1,0 +1,205 @@
+"""Finds every way in which a topology loses messages, with the rule that decides it and a history that shows it.
+
+All rules are those of ``dlx.MessageFlow``; here all entries and all deaths are gone
+through. A loss counts when a history of it was played (``simulator.questions.proofs``).
+Where a consumer's decision alone loses the message (it rejects for good where nothing
+takes the dead letter), that is no loss but a promise that consumers have to keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Literal
+
+import msgspec
+
+from dlx.deaths import DELIVERY_LIMIT, REJECTED
+from dlx.letter_copies import CopyOutcome
+from dlx.message_flow import Hop, MessageFlow
+from dlx.possible_deaths import Rule
+from dlx.settings import AT_LEAST_ONCE, EXPIRES
+from dlx.topology import STREAM
+from simulator.questions.proofs import proof
+from simulator.questions.slices import Slices
+from simulator.questions.snapshot import Snapshot
+from simulator.questions.walk import Place, Walk
+from simulator.scenario.steps import History, Publish
+
+Fate = Literal[CopyOutcome, "refused", "removed with the queue"]
+"""What becomes of the message; ``refused``: the queue that should take the dead letter is full."""
+
+REMOVED = "removed with the queue"
+REFUSED = "refused"
+NOT_LOST = frozenset({"dead-lettered", "held"})
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """One way to lose a message.
+
+    Attributes:
+        vhost, queue: where the message is when it dies.
+        reason: why it dies there; empty where the queue itself is deleted.
+        fate: what becomes of it.
+        rule: the deciding rule, with the setting where there is one.
+        publish, path: how it was published, and the deaths behind it.
+        keys: its routing keys at the end.
+        target: the queue that the dead letter was for, if there is one.
+        by_consumers: whether only consumers can lose it: they promise not to.
+        whole: whether no other copy of the dead letter arrives.
+        history: steps that lose it; empty where none was found.
+    """
+
+    vhost: str
+    queue: str
+    reason: str
+    fate: str
+    rule: Rule
+    publish: Publish
+    path: tuple[Hop, ...]
+    keys: tuple[str, ...] = ()
+    target: str | None = None
+    by_consumers: bool = False
+    whole: bool = True
+    history: History = ()
+
+
+class Losses(msgspec.Struct, frozen=True):
+    """The answer.
+
+    Attributes:
+        lost: the losses, each with its history.
+        promised: what would be lost if consumers did what they promise not to do.
+        partial: dead letters of which one copy is lost, and another one arrives.
+        unproven: what the rules make possible, while no history of it was found.
+        walks: the walks behind it, by virtual host.
+        parking: queues that take dead letters and send none, as pairs of virtual host and name.
+        unchecked: what was not looked at, in sentences.
+    """
+
+    lost: tuple[Loss, ...]
+    promised: tuple[Loss, ...]
+    partial: tuple[Loss, ...]
+    unproven: tuple[Loss, ...]
+    walks: dict[str, Walk]
+    parking: frozenset[tuple[str, str]]
+    unchecked: tuple[str, ...]
+
+
+def find_losses(snapshot: Snapshot) -> Losses:
+    """Return every way in which messages can be lost."""
+    publishes, left_out = snapshot.entries
+    walks = {vhost: Walk(flow, vhost, publishes) for vhost, flow in snapshot.flows.items()}
+    parking = frozenset((vhost, queue) for vhost, walk in walks.items() for queue in _parking(walk))
+    prover = _Prover(snapshot)
+    partial: list[Loss] = []
+    unproven: list[Loss] = []
+    proven: list[Loss] = []
+    for loss in (each for walk in walks.values() for each in _distinct(walk, parking)):
+        history = prover.history(loss) if loss.whole else None
+        if history is not None:
+            proven.append(msgspec.structs.replace(loss, history=history))
+        else:
+            (unproven if loss.whole else partial).append(loss)
+    lost = [loss for loss in proven if not loss.by_consumers]
+    promised = [loss for loss in proven if loss.by_consumers]
+    unchecked = [*left_out, *(f"more ways than {len(walk.places):,}" for walk in walks.values() if not walk.complete)]
+    return Losses(tuple(lost), tuple(promised), tuple(partial), tuple(unproven), walks, parking, tuple(unchecked))
+
+
+def _parking(walk: Walk) -> set[str]:
+    """Return the queues that take dead letters and send none."""
+    took = {place.queue for place in walk.places if place.hop is not None}
+    return {queue for queue in took if not walk.flow.settings(queue).dead_letters}
+
+
+def _distinct(walk: Walk, parking: frozenset[tuple[str, str]]) -> Iterator[Loss]:
+    """Yield each loss once, on its shortest way."""
+    known: set[Hashable] = set()
+    for place in walk.places:
+        for loss in _at(place, walk, (walk.vhost, place.queue) in parking):
+            keys = loss.keys if loss.fate == "unroutable" else ()
+            what = loss.queue, loss.reason, loss.fate, loss.target, loss.whole, keys
+            if what not in known:
+                known.add(what)
+                yield loss
+
+
+def _at(place: Place, walk: Walk, parked: bool) -> Iterator[Loss]:
+    flow, queue = walk.flow, place.queue
+    for death in flow.deaths(place.state):
+        if not death.possible:
+            continue
+        copies = flow.copies(place.state, death.reason)
+        arrives = any(copy.outcome in ("dead-lettered", "may be refused") for copy in copies)
+        for copy in copies:
+            fate = _fate(copy.outcome, copy.queue, flow, queue)
+            if fate is None:
+                continue
+            rule = death.rule if fate == "no dead-letter exchange" and death.reason != REJECTED else copy.rule
+            given_up = fate == "no dead-letter exchange" and death.reason in (
+                (REJECTED, DELIVERY_LIMIT) if parked else (REJECTED,)
+            )
+            yield Loss(
+                vhost=walk.vhost,
+                queue=queue,
+                reason=death.reason,
+                fate=fate,
+                rule=rule,
+                publish=place.publish,
+                path=place.path,
+                keys=_keys_on(flow, place),
+                target=copy.queue,
+                by_consumers=given_up,
+                whole=fate == REFUSED or not arrives,
+            )
+    rule_of_end = _end_of(queue, flow)
+    if rule_of_end is not None:
+        yield Loss(
+            vhost=walk.vhost,
+            queue=queue,
+            reason="",
+            fate=REMOVED,
+            rule=rule_of_end,
+            publish=place.publish,
+            path=place.path,
+        )
+
+
+def _fate(outcome: str, target: str | None, flow: MessageFlow, queue: str) -> str | None:
+    """Return what becomes of a copy that is lost; ``None`` for one that is not."""
+    if outcome == "may be refused" and target is not None:
+        held = flow.settings(queue).dead_letter_strategy == AT_LEAST_ONCE
+        return None if held or flow.settings(target).dead_letters_refused else REFUSED
+    return None if outcome in NOT_LOST else outcome
+
+
+def _keys_on(flow: MessageFlow, place: Place) -> tuple[str, ...]:
+    """Return the routing keys that the dead letter has."""
+    replaced = flow.settings(place.queue).dead_letter_routing_key
+    return place.state.message.routing_keys if replaced is None else (replaced,)
+
+
+def _end_of(queue: str, flow: MessageFlow) -> Rule | None:
+    """Return the rule by which the queue is deleted with its messages; ``None`` where nothing deletes it."""
+    definition, settings = flow.topology.queues[queue], flow.settings(queue)
+    if definition.type == STREAM:
+        return None
+    if settings.expires_ms is not None:
+        unused = f"the queue is deleted, with its messages, when nobody has used it for {settings.expires_ms} ms"
+        return Rule(unused, settings.values.get(EXPIRES))
+    if definition.auto_delete:
+        return Rule("the queue is deleted, with its messages, when its last consumer leaves (auto-delete)")
+    return None
+
+
+class _Prover:
+    """Finds the histories; equal questions are asked once."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._slices = Slices(snapshot.document, snapshot.flows, snapshot.only_vhost)
+
+    def history(self, loss: Loss) -> History | None:
+        definitions = self._slices.of(loss.publish)
+        death, full = (loss.queue, loss.reason), loss.target if loss.fate == REFUSED else None
+        return proof(definitions, self._snapshot.release.name, loss.publish, loss.path, death, full)

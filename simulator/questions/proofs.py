@@ -1,0 +1,163 @@
+"""Proves a loss: turns the way of a message into steps, and plays them until the broker loses it.
+
+What the rules say of a message says nothing of how to bring it about: who has to consume,
+what time has to pass, how many messages fill a queue. Here that is tried in the part of the
+topology that the message can come to, with small limits in place of large ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
+from dlx.message import Message
+from dlx.message_flow import Hop
+from simulator.broker import OperatorError
+from simulator.events import Happened, silent_loss
+from simulator.questions.limit_scaling import scaled, unscaled
+from simulator.questions.next_steps import DEADLINES_MAX, pause, too_many, with_body
+from simulator.scenario import steps
+from simulator.scenario.properties.property import Property, PropertyBroken
+from simulator.scenario.steps import History, Publish
+from simulator.scenario.trial import Trial
+
+SMALL = 8
+PLAYED_MAX = 3_000
+
+Death = tuple[str, str]
+"""A queue, and the reason of a death in it; an empty reason stands for the end of the queue itself."""
+
+
+class _Loses(Property):
+    """Is broken when a message is lost in that queue for that reason."""
+
+    name = "keeps"
+
+    def __init__(self, death: Death, full: str | None) -> None:
+        self._queue, self._reason = death
+        self._full = full
+        self._last: Happened | None = None
+
+    def observe(self, trial: Trial, event: Happened, message: Message) -> None:
+        before, self._last = self._last, event
+        if not silent_loss(event, before):
+            return
+        here = event.queue == self._queue and (event.reason or "") == self._reason
+        if here or (self._full is not None and event.queue == self._full):
+            raise self.broken("lost", event)
+
+
+def proof(
+    definitions: Mapping[str, Any],
+    release: str,
+    publish: Publish,
+    path: Sequence[Hop],
+    death: Death,
+    full: str | None = None,
+) -> History | None:
+    """Return a history in which the message, dying along the path, is lost by ``death``; ``None`` if none was found.
+
+    Args:
+        definitions: those that the message can come to, at least.
+        release: the RabbitMQ release.
+        publish: how the message is published.
+        path: the deaths behind it when it comes to the queue where it is lost.
+        death: where it is lost, and why.
+        full: the queue that has to be full when the dead letter comes to it.
+    """
+    small, limits = scaled(definitions, above=SMALL, apart=1)
+    deaths = [*((hop.queue, hop.reason) for hop in path), death]
+    for opening in _openings(publish, deaths):
+        found = _played(small, release, opening, deaths, full, publish.vhost)
+        if found is None:
+            continue
+        for true in unscaled(found, limits):
+            if steps.length(true) > PLAYED_MAX or _loses(definitions, release, true, death, full):
+                return true
+    return None
+
+
+def _openings(publish: Publish, deaths: Sequence[Death]) -> Iterator[History]:
+    """Yield how it begins: with the publish; or a consumer is there before, since the queue keeps nothing back."""
+    yield (publish,)
+    consumed = dict.fromkeys(queue for queue, reason in deaths if reason in (REJECTED, DELIVERY_LIMIT))
+    if consumed:
+        yield (*(steps.Hold(queue, vhost=publish.vhost) for queue in consumed), publish)
+
+
+def _loses(definitions: Mapping[str, Any], release: str, history: History, death: Death, full: str | None) -> bool:
+    try:
+        Trial(definitions, release=release, properties=[_Loses(death, full)]).play(history)
+    except PropertyBroken:
+        return True
+    return False
+
+
+def _played(
+    definitions: Mapping[str, Any],
+    release: str,
+    opening: History,
+    deaths: Sequence[Death],
+    full: str | None,
+    vhost: str,
+) -> History | None:
+    trial = Trial(definitions, release=release, properties=[_Loses(deaths[-1], full)])
+    try:
+        trial.play(opening)
+        for queue, reason in deaths:
+            _die(trial, queue, reason, vhost)
+        if full is not None:
+            _overfill(trial, full, vhost)
+    except PropertyBroken as broken:
+        return broken.history
+    except OperatorError:
+        return None
+    return None
+
+
+def _die(trial: Trial, queue: str, reason: str, vhost: str) -> None:
+    """Let the oldest message of the queue die there for that reason."""
+    if reason == REJECTED:
+        trial.do(steps.Reject(queue, vhost=vhost))
+    elif reason == DELIVERY_LIMIT:
+        _exceed_limit(trial, queue, vhost)
+    elif reason == MAXLEN:
+        _overfill(trial, queue, vhost)
+    else:
+        _wait(trial, queue, reason, vhost)
+
+
+def _exceed_limit(trial: Trial, name: str, vhost: str) -> None:
+    queue = trial.queue(name, vhost)
+    if queue is None or queue.settings.delivery_limit is None:
+        return
+    retry = queue.settings.delayed_retry
+    once: History = (steps.Crash(name, vhost=vhost),)
+    if retry is not None:
+        once = (*once, steps.Wait(retry.max_ms + 1))
+    trial.do(steps.again(once, queue.settings.delivery_limit + 1))
+
+
+def _overfill(trial: Trial, name: str, vhost: str) -> None:
+    """Send more messages the way that the first one went, until the queue has more than it may hold."""
+    queue, so_far = trial.queue(name, vhost), tuple(trial.history)
+    if queue is None:
+        return
+    for times, body_bytes in too_many(queue, trial):
+        one = tuple(with_body(step, body_bytes) for step in so_far if not isinstance(step, steps.Hold))
+        trial.do(steps.again(one, times))
+
+
+def _wait(trial: Trial, queue: str, reason: str, vhost: str) -> None:
+    """Let time pass, without consumers, until a message dies in the queue or the queue itself is deleted."""
+    for each in [each.name for each in trial.queues() if trial.has_consumer(each.name, each.vhost.name)]:
+        trial.do(steps.Leave(each, vhost))
+    for _ in range(DEADLINES_MAX):
+        if not pause(trial) or (reason == EXPIRED and _expired(trial, queue)):
+            break
+
+
+def _expired(trial: Trial, queue: str) -> bool:
+    return any(event.queue == queue and event.reason == EXPIRED for event, _ in islice(trial.events, 1_000))

@@ -1,0 +1,126 @@
+"""Definitions under one release, as a broker of that release takes them: what questions are asked of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from dlx.amqp_errors import Refusal
+from dlx.declarations import imported_queue
+from dlx.exchange_declarations import check_type
+from dlx.message_flow import MessageFlow
+from dlx.releases import Release
+from dlx.settings import Settings
+from dlx.topology import Topology
+from simulator.definitions import Definitions, importable
+from simulator.questions.entries import Entries, entries
+from simulator.questions.findings import ObjectName
+from simulator.scenario.trial import Trial
+
+_WHO = ("users", "permissions", "topic_permissions")  # a trial's clients may do everything
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """An object that the broker does not take, and why not, in RabbitMQ's words."""
+
+    about: ObjectName
+    why: str
+
+
+class Snapshot:
+    """Definitions under one release.
+
+    Attributes:
+        definitions, release: as given.
+        refused: what a broker of that release does not take. It is left out of everything else.
+        document: the rest, as an export.
+        flows: what the rules say of each virtual host, by name.
+
+    Raises ``DefinitionsError`` where the broker refuses the whole document.
+    """
+
+    def __init__(self, definitions: Definitions, release: Release) -> None:
+        self.definitions, self.release = definitions, release
+        self._names = _VhostNames(definitions)
+        self.refused = tuple(self._refusals())
+        self.document = self._playable()
+        trial = Trial(self.document, release=release.name)
+        topologies = trial.topologies()
+        self.flows = {vhost: MessageFlow(each, release) for vhost, each in topologies.items()}
+
+    @property
+    def only_vhost(self) -> str | None:
+        """The virtual host of an export of one, whose items do not name it."""
+        return self.definitions.vhosts[0] if self.definitions.single_vhost else None
+
+    @property
+    def topologies(self) -> dict[str, Topology]:
+        """The virtual hosts by name."""
+        return {vhost: flow.topology for vhost, flow in self.flows.items()}
+
+    @cached_property
+    def entries(self) -> Entries:
+        """What publishers publish: keys that together reach every queue by all ways that bindings tell apart."""
+        return entries(self.flows)
+
+    def queues(self) -> Iterator[tuple[str, Settings]]:
+        """Yield each queue's settings, with its virtual host."""
+        for vhost, flow in self.flows.items():
+            for name in flow.topology.queues:
+                yield vhost, flow.settings(name)
+
+    def _refusals(self) -> Iterator[Refused]:
+        for item, vhost in self._items("exchanges"):
+            try:
+                check_type(item.get("type", "direct"), self.release)
+            except Refusal as refusal:
+                yield Refused(ObjectName("exchange", vhost, item["name"]), refusal.text)
+        for item, vhost in self._items("queues"):
+            try:
+                imported_queue(
+                    item["name"],
+                    vhost=vhost,
+                    durable=item.get("durable", True),
+                    auto_delete=item.get("auto_delete", False),
+                    arguments=item.get("arguments") or {},
+                    release=self.release,
+                )
+            except Refusal as refusal:
+                yield Refused(ObjectName("queue", vhost, item["name"]), refusal.text)
+
+    def _items(self, section: str) -> Iterator[tuple[Mapping[str, Any], str]]:
+        for item in self.definitions.document.get(section, ()):
+            yield item, self._names.of(item)
+
+    def _playable(self) -> dict[str, Any]:
+        """Return the document without who may do what, and without what the broker refuses."""
+        without = {each.about for each in self.refused}
+        document = {key: value for key, value in self.definitions.document.items() if key not in _WHO}
+
+        def taken(kind: str, item: Mapping[str, Any], name: str) -> bool:
+            return ObjectName(kind, self._names.of(item), item.get(name, "")) not in without
+
+        for section, kind in (("queues", "queue"), ("exchanges", "exchange")):
+            if without and section in document:
+                document[section] = [item for item in document[section] if taken(kind, item, "name")]
+        if without and "bindings" in document:
+            document["bindings"] = [
+                item
+                for item in document["bindings"]
+                if taken("exchange", item, "source")
+                and taken(item.get("destination_type", "queue"), item, "destination")
+            ]
+        return importable(document)
+
+
+class _VhostNames:
+    """Tells the virtual host of an item; an export of one virtual host does not name it there."""
+
+    def __init__(self, definitions: Definitions) -> None:
+        self._only = definitions.vhosts[0] if definitions.single_vhost else None
+
+    def of(self, item: Mapping[str, Any]) -> str:
+        return self._only if self._only is not None else str(item.get("vhost", "/"))
