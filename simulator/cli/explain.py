@@ -17,11 +17,11 @@ from simulator.cli.given_files import DEFINITIONS
 from simulator.cli.given_release import release_option
 from simulator.definitions import Definitions, DefinitionsError, read_definitions
 from simulator.json_reading import NestedTooDeeplyError, read_json
-from simulator.message_history import span
 from simulator.nearest_names import suggestion
 from simulator.pictures.repetitions import repeats
 from simulator.questions.life import OUTCOMES, Life, LifeStep, Outcome, live
 from simulator.scenario.steps import Publish
+from simulator.time_spans import span
 
 EXIT_LOST = 1
 TIMES_MAX = 1_000
@@ -224,8 +224,7 @@ def _lines(life: Life) -> Iterable[tuple[str, str]]:
 
 def _told(step: LifeStep) -> tuple[str, str, str, str, str]:
     """Return what is printed of a step: when, what, why, how that is known, and the style."""
-    at = "0 s" if not step.at_ms else span(round(step.at_ms * 1_000))
-    return at, step.text, step.because, step.source, "bold" if step.event in _ENDS else ""
+    return span(round(step.at_ms * 1_000)), step.text, step.because, step.source, "bold" if step.event in _ENDS else ""
 
 
 _ENDS = {"dropped", "cycle-dropped", "unroutable", "purged", "nacked", "refused"}
