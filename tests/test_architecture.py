@@ -22,6 +22,7 @@ TOOLS = {
     "clock",
     "deadlines",
     "definitions",
+    "definitions_overlay",
     "events",
     "extras",
     "files",
@@ -59,7 +60,8 @@ BELOW = {room: below | TOOLS | {"dlx"} for room, below in BELOW.items()}
 BELOW |= {tool: TOOLS | {"dlx"} for tool in TOOLS} | {"dlx": set()}
 
 # Rooms whose answers depend on their arguments alone: no sockets, threads or clocks.
-WITHOUT_IO = {"dlx", "broker", "scenario", "activemq", "ibm_mq", "deadlines", "definitions", "events", "json_values"}
+WITHOUT_IO = {"dlx", "broker", "scenario", "activemq", "ibm_mq", "deadlines", "events", "json_values"}
+WITHOUT_IO |= {"definitions", "definitions_overlay"}
 IO = {"asyncio", "http", "pika", "select", "socket", "ssl", "starlette", "subprocess", "threading", "time", "uvicorn"}
 
 # Rooms that have no circle even when imports for type hints count.

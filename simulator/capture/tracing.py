@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import http.client
-import json
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote
 
 from simulator.capture.capture_errors import CaptureUnavailable
-from simulator.capture.http_authorization import authorization
+from simulator.capture.management_api import ManagementError, call, server_of
 
-_TIMEOUT_SECONDS = 30
 _KEPT = ("description", "tags", "default_queue_type")  # a PUT without them might reset them
 
 
@@ -45,22 +40,12 @@ def tracing(management_url: str, vhost: str) -> Iterator[None]:
 
 def _call(management_url: str, vhost: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
     """GET the virtual host, or PUT it."""
-    parts = urlsplit(management_url)
-    server = f"{parts.scheme}://{parts.hostname}:{parts.port or 15672}"
-    user, password = unquote(parts.username or "guest"), unquote(parts.password or "guest")
-    request = urllib.request.Request(
-        f"{server}{parts.path.rstrip('/').removesuffix('/api')}/api/vhosts/{quote(vhost, safe='')}",
-        data=None if body is None else json.dumps(body).encode(),
-        headers={**authorization(user, password), "Content-Type": "application/json"},
-        method="GET" if body is None else "PUT",
-    )
+    method = "GET" if body is None else "PUT"
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
-            answer = response.read()
-    except urllib.error.HTTPError as error:
+        return dict(call(management_url, f"vhosts/{quote(vhost, safe='')}", method=method, body=body) or {})
+    except ManagementError as error:
         known = {401: "wrong user or password", 404: f"no virtual host {vhost!r}"}
-        problem = known.get(error.code, error.reason)
-        raise CaptureUnavailable(server, f"management API: {problem}") from error
-    except (OSError, http.client.HTTPException) as error:
-        raise CaptureUnavailable(server, f"management API: no answer: {error}") from error
-    return dict(json.loads(answer)) if answer else {}
+        problem = known.get(error.status, error.reason)
+        raise CaptureUnavailable(server_of(management_url), f"management API: {problem}") from error
+    except OSError as error:
+        raise CaptureUnavailable(server_of(management_url), f"management API: no answer: {error}") from error

@@ -11,6 +11,11 @@ import click
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
+def is_url(text: str) -> bool:
+    """Return whether the text is a URL and not a path."""
+    return _URL.match(text) is not None
+
+
 class GivenFile(click.Path):
     """A path to read from.
 
@@ -24,7 +29,7 @@ class GivenFile(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path. Fails with a usage error if ``value`` is a URL."""
-        if isinstance(value, str) and _URL.match(value):
+        if isinstance(value, str) and is_url(value):
             self.fail(f"{value} is a URL, and a file is needed here. {self.instead}".rstrip(), param, ctx)
         return super().convert(value, param, ctx)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -23,9 +22,9 @@ from dlx.settings import (
 )
 from dlx.topology import STREAM, Policy, Topology
 from simulator.cli.command_parts import DataError, example
-from simulator.cli.given_files import DEFINITIONS
 from simulator.cli.given_release import release_option
-from simulator.definitions import Definitions, DefinitionsError, read_definitions
+from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
+from simulator.definitions import Definitions, DefinitionsError
 from simulator.nearest_names import suggestion
 
 _WHY = {
@@ -33,21 +32,29 @@ _WHY = {
     OVERFLOW: "quorum queues take reject-publish-dlx for drop-head",
     DELIVERY_LIMIT: "what a negative limit means in this release",
 }
+_EXAMPLES = (
+    "dlx settings definitions.json --vhost shop --queue orders",
+    "dlx settings http://guest:guest@localhost:15672/ --release 4.3",
+    "dlx settings new-policies.json --over http://guest:guest@localhost:15672/",
+)
 
 
-@click.command(epilog=example("dlx settings definitions.json --vhost shop --queue orders"))
-@click.argument("definitions_path", metavar="DEFINITIONS", type=DEFINITIONS)
+@click.command(epilog=example(*_EXAMPLES))
+@source_argument
 @click.option("--queue", metavar="NAME", help="Show only this queue.")
 @click.option("--vhost", metavar="NAME", help="Show only this virtual host.")
 @release_option("RabbitMQ release whose rules apply.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def settings(definitions_path: Path, queue: str | None, vhost: str | None, rules: str, as_json: bool) -> None:
+def settings(
+    source: Source, over: ServerURL | None, queue: str | None, vhost: str | None, rules: str, as_json: bool
+) -> None:
     """Show each queue's effective settings and where each value comes from.
 
-    DEFINITIONS is a file written by `rabbitmqctl export_definitions` or GET /api/definitions.
+    SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), `-` for
+    standard input, or the management URL of a running server.
     """
+    definitions = read_source(source, over)
     try:
-        definitions = read_definitions(definitions_path)
         found = _resolved(definitions, vhost, queue, release(rules))
     except DefinitionsError as error:
         raise DataError(str(error)) from error

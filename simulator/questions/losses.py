@@ -8,12 +8,13 @@ takes the dead letter), that is no loss but a promise that consumers have to kee
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Literal
 
 import msgspec
 
-from dlx.deaths import DELIVERY_LIMIT, REJECTED
+from dlx.deaths import DELIVERY_LIMIT, MAXLEN, REJECTED
 from dlx.letter_copies import CopyOutcome
 from dlx.message_flow import Hop, MessageFlow
 from dlx.possible_deaths import Rule
@@ -30,6 +31,8 @@ Fate = Literal[CopyOutcome, "refused", "removed with the queue"]
 
 REMOVED = "removed with the queue"
 REFUSED = "refused"
+TRIED_MAX = 8
+"""So many ways to the same loss are tried until one of them is played successfully."""
 NOT_LOST = frozenset({"dead-lettered", "held"})
 
 
@@ -91,15 +94,16 @@ def find_losses(snapshot: Snapshot) -> Losses:
     walks = {vhost: Walk(flow, vhost, publishes) for vhost, flow in snapshot.flows.items()}
     parking = frozenset((vhost, queue) for vhost, walk in walks.items() for queue in _parking(walk))
     prover = _Prover(snapshot)
+    proven: list[Loss] = []
     partial: list[Loss] = []
     unproven: list[Loss] = []
-    proven: list[Loss] = []
-    for loss in (each for walk in walks.values() for each in _distinct(walk, parking)):
-        history = prover.history(loss) if loss.whole else None
-        if history is not None:
-            proven.append(msgspec.structs.replace(loss, history=history))
-        else:
-            (unproven if loss.whole else partial).append(loss)
+    for walk in walks.values():
+        for alike in _alike(walk, parking):
+            if not alike[0].whole:
+                partial.append(alike[0])
+                continue
+            shown = next(filter(None, map(prover.proven, alike[:TRIED_MAX])), None)
+            (unproven if shown is None else proven).append(shown or alike[0])
     lost = [loss for loss in proven if not loss.by_consumers]
     promised = [loss for loss in proven if loss.by_consumers]
     unchecked = [*left_out, *(f"more ways than {len(walk.places):,}" for walk in walks.values() if not walk.complete)]
@@ -112,22 +116,20 @@ def _parking(walk: Walk) -> set[str]:
     return {queue for queue in took if not walk.flow.settings(queue).dead_letters}
 
 
-def _distinct(walk: Walk, parking: frozenset[tuple[str, str]]) -> Iterator[Loss]:
-    """Yield each loss once, on its shortest way."""
-    known: set[Hashable] = set()
+def _alike(walk: Walk, parking: frozenset[tuple[str, str]]) -> Iterable[list[Loss]]:
+    """Return the losses that a person would call one and the same, those on shorter ways first."""
+    found: dict[Hashable, list[Loss]] = defaultdict(list)
     for place in walk.places:
         for loss in _at(place, walk, (walk.vhost, place.queue) in parking):
             keys = loss.keys if loss.fate == "unroutable" else ()
-            what = loss.queue, loss.reason, loss.fate, loss.target, loss.whole, keys
-            if what not in known:
-                known.add(what)
-                yield loss
+            found[loss.queue, loss.reason, loss.fate, loss.target, loss.whole, keys].append(loss)
+    return found.values()
 
 
 def _at(place: Place, walk: Walk, parked: bool) -> Iterator[Loss]:
     flow, queue = walk.flow, place.queue
     for death in flow.deaths(place.state):
-        if not death.possible:
+        if not death.possible or (death.reason == MAXLEN and _told(place, flow)):
             continue
         copies = flow.copies(place.state, death.reason)
         arrives = any(copy.outcome in ("dead-lettered", "may be refused") for copy in copies)
@@ -165,6 +167,11 @@ def _at(place: Place, walk: Walk, parked: bool) -> Iterator[Loss]:
         )
 
 
+def _told(place: Place, flow: MessageFlow) -> bool:
+    """Tell whether a full queue refuses the message where it is, and its publisher learns of it."""
+    return place.hop is None and flow.settings(place.queue).dead_letters_refused
+
+
 def _fate(outcome: str, target: str | None, flow: MessageFlow, queue: str) -> str | None:
     """Return what becomes of a copy that is lost; ``None`` for one that is not."""
     if outcome == "may be refused" and target is not None:
@@ -199,7 +206,9 @@ class _Prover:
         self._snapshot = snapshot
         self._slices = Slices(snapshot.document, snapshot.flows, snapshot.only_vhost)
 
-    def history(self, loss: Loss) -> History | None:
+    def proven(self, loss: Loss) -> Loss | None:
+        """Return the loss with a history that was played; ``None`` if none was found."""
         definitions = self._slices.of(loss.publish)
         death, full = (loss.queue, loss.reason), loss.target if loss.fate == REFUSED else None
-        return proof(definitions, self._snapshot.release.name, loss.publish, loss.path, death, full)
+        history = proof(definitions, self._snapshot.release.name, loss.publish, loss.path, death, full)
+        return None if history is None else msgspec.structs.replace(loss, history=history)

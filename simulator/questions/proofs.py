@@ -7,7 +7,7 @@ topology that the message can come to, with small limits in place of large ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -70,12 +70,11 @@ def proof(
     small, limits = scaled(definitions, above=SMALL, apart=1)
     deaths = [*((hop.queue, hop.reason) for hop in path), death]
     for opening in _openings(publish, deaths):
-        found = _played(small, release, opening, deaths, full, publish.vhost)
-        if found is None:
-            continue
-        for true in unscaled(found, limits):
-            if steps.length(true) > PLAYED_MAX or _loses(definitions, release, true, death, full):
-                return true
+        for way in (_in_order, _rejected_when_full):
+            found = _played(small, release, opening, way, deaths, full)
+            for true in unscaled(found, limits) if found is not None else ():
+                if steps.length(true) > PLAYED_MAX or _loses(definitions, release, true, death, full):
+                    return true
     return None
 
 
@@ -99,22 +98,44 @@ def _played(
     definitions: Mapping[str, Any],
     release: str,
     opening: History,
+    way: Callable[[Trial, Sequence[Death], str | None, str], None],
     deaths: Sequence[Death],
     full: str | None,
-    vhost: str,
 ) -> History | None:
     trial = Trial(definitions, release=release, properties=[_Loses(deaths[-1], full)])
+    vhost = next(step.vhost for step in opening if isinstance(step, Publish))
     try:
         trial.play(opening)
-        for queue, reason in deaths:
-            _die(trial, queue, reason, vhost)
-        if full is not None:
-            _overfill(trial, full, vhost)
+        way(trial, deaths, full, vhost)
     except PropertyBroken as broken:
         return broken.history
     except OperatorError:
         return None
     return None
+
+
+def _in_order(trial: Trial, deaths: Sequence[Death], full: str | None, vhost: str) -> None:
+    """Let the message die in one queue after the other."""
+    for queue, reason in deaths:
+        _die(trial, queue, reason, vhost)
+    if full is not None:
+        _overfill(trial, full, vhost)
+
+
+def _rejected_when_full(trial: Trial, deaths: Sequence[Death], full: str | None, vhost: str) -> None:
+    """The same, but whoever rejects the message last keeps it until the queue is full again behind it."""
+    rejections = [place for place, (_, reason) in enumerate(deaths) if reason == REJECTED]
+    if not rejections:
+        return
+    last = rejections[-1]
+    for queue, reason in deaths[:last]:
+        _die(trial, queue, reason, vhost)
+    holder = deaths[last][0]
+    trial.do(steps.Get(holder, vhost=vhost))
+    _overfill(trial, holder, vhost)
+    trial.do(steps.Reject(holder, vhost=vhost))
+    for queue, reason in deaths[last + 1 :]:
+        _die(trial, queue, reason, vhost)
 
 
 def _die(trial: Trial, queue: str, reason: str, vhost: str) -> None:
@@ -146,7 +167,7 @@ def _overfill(trial: Trial, name: str, vhost: str) -> None:
     if queue is None:
         return
     for times, body_bytes in too_many(queue, trial):
-        one = tuple(with_body(step, body_bytes) for step in so_far if not isinstance(step, steps.Hold))
+        one = tuple(with_body(step, body_bytes) for step in so_far if not isinstance(step, steps.Hold | steps.Get))
         trial.do(steps.again(one, times))
 
 

@@ -14,7 +14,7 @@ BROKER = "http://guest:guest@localhost:15672/"
     ("args", "url", "advice"),
     [
         (["fuzz", BROKER], BROKER, EXPORT),
-        (["settings", BROKER], BROKER, "http://HOST:15672/api/definitions"),
+        (["generate", "--definitions", BROKER], BROKER, "http://HOST:15672/api/definitions"),
         (["serve", "--definitions", BROKER], BROKER, EXPORT),
         (["replay", "x.log", "--definitions", BROKER], BROKER, EXPORT),
         (["replay", "amqp://localhost", "--definitions", "d.json"], "amqp://localhost", "dlx capture --url"),

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import urllib.error
-import urllib.request
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, urlsplit
+
+from simulator.capture import management_api
+from simulator.capture.management_api import ManagementError, credentials
+
+__all__ = ["ManagementError", "NoSuchServerError", "Server", "ask", "call", "hidden"]
 
 MANAGEMENT_OFFSET = 10_000  # RabbitMQ's own habit: AMQP at 5672, management at 15672
-_TIMEOUT_S = 30
 
 
 class NoSuchServerError(Exception):
     """The server that was named does not answer."""
-
-
-class ManagementError(Exception):
-    """The management API refused a call. ``status`` is the HTTP status, ``reason`` the server's text."""
-
-    def __init__(self, call: str, status: int, reason: str) -> None:
-        super().__init__(f"{call}: {status} {reason}")
-        self.status = status
-        self.reason = reason
 
 
 @dataclass(frozen=True)
@@ -39,7 +30,7 @@ class Server:
     @property
     def user(self) -> str:
         """The user of the AMQP URL."""
-        return _credentials(self.amqp_url)[0]
+        return credentials(self.amqp_url)[0]
 
     def api(self, method: str, path: str, body: object = None) -> Any:
         """Call the management API (``path`` such as ``vhosts/x``); return its answer, ``None`` if it is empty.
@@ -51,7 +42,7 @@ class Server:
     def vhost_url(self, vhost: str) -> str:
         """Return the AMQP URL of one of its virtual hosts, with user and password."""
         parts = urlsplit(self.amqp_url)
-        user, password = (quote(each, safe="") for each in _credentials(self.amqp_url))
+        user, password = (quote(each, safe="") for each in credentials(self.amqp_url))
         host = parts.netloc.rpartition("@")[2]
         return f"{parts.scheme}://{user}:{password}@{host}/{quote(vhost, safe='')}"
 
@@ -71,7 +62,7 @@ def ask(urls: str) -> Server:
         version = call(amqp_url, management_url, "GET", "overview")["rabbitmq_version"]
     except (OSError, ManagementError, ValueError, LookupError, TypeError) as error:
         if isinstance(error, ManagementError) and error.status == 401:
-            user = _credentials(management_url if urlsplit(management_url).username else amqp_url)[0]
+            user = credentials(management_url if urlsplit(management_url).username else amqp_url)[0]
             raise NoSuchServerError(
                 f"the management API at {hidden(management_url)} refuses the user {user!r}: {error.reason}; "
                 "is the password right, and has the user the tag 'management'?"
@@ -87,41 +78,11 @@ def call(amqp_url: str, management_url: str, method: str, path: str, body: objec
 
     Raises ``ManagementError`` or ``OSError``.
     """
-    parts = urlsplit(management_url)
-    credentials = ":".join(_credentials(management_url if parts.username else amqp_url)).encode()
-    server = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-    request = urllib.request.Request(
-        f"{server.rstrip('/')}/api/{path}",
-        method=method,
-        data=None if body is None else json.dumps(body).encode(),
-        headers={
-            "Authorization": "Basic " + base64.b64encode(credentials).decode(),
-            "Content-Type": "application/json",
-        },
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:
-            text = response.read()
-    except urllib.error.HTTPError as error:
-        with error:
-            raise ManagementError(f"{method} /api/{path}", error.code, _reason(error.read())) from error
-    return json.loads(text) if text else None
-
-
-def _credentials(url: str) -> tuple[str, str]:
-    parts = urlsplit(url)
-    return unquote(parts.username or "guest"), unquote(parts.password or "guest")
+    login = credentials(management_url if urlsplit(management_url).username else amqp_url)
+    return management_api.call(management_url, path, method=method, body=body, login=login)
 
 
 def hidden(url: str) -> str:
     """Return the URL without its password."""
     parts = urlsplit(url)
     return url.replace(f":{parts.password}@", ":...@") if parts.password else url
-
-
-def _reason(text: bytes) -> str:
-    try:
-        answer = json.loads(text)
-        return str(answer.get("reason", answer))
-    except (ValueError, AttributeError):
-        return text.decode(errors="replace").strip()

@@ -1,0 +1,84 @@
+"""Calls a RabbitMQ's management API. No error names a password."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import urllib.error
+import urllib.request
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from simulator.capture.http_authorization import authorization
+
+_TIMEOUT_S = 30
+_PORTS = {"http": ":15672", "https": ""}  # with TLS it is often behind a proxy, at the usual port
+
+
+class ManagementError(Exception):
+    """The management API refused a call. ``status`` is the HTTP status, ``reason`` the server's text."""
+
+    def __init__(self, call: str, status: int, reason: str) -> None:
+        super().__init__(f"{call}: {status} {reason}")
+        self.status = status
+        self.reason = reason
+
+
+def server_of(url: str) -> str:
+    """Return where the API is, such as ``http://localhost:15672``: without user, password and the path ``/api``.
+
+    Raises ``ValueError`` for a port that is no number.
+    """
+    parts = urlsplit(url)
+    host = f"[{parts.hostname}]" if ":" in str(parts.hostname) else parts.hostname
+    port = _PORTS.get(parts.scheme, "") if parts.port is None else f":{parts.port}"
+    return f"{parts.scheme}://{host}{port}{parts.path.rstrip('/').removesuffix('/api')}"
+
+
+def credentials(url: str) -> tuple[str, str]:
+    """Return the user and the password in a URL, each ``guest`` where it has none."""
+    parts = urlsplit(url)
+    return unquote(parts.username or "guest"), unquote(parts.password or "guest")
+
+
+def fetched(
+    url: str, path: str, *, method: str = "GET", body: object = None, login: tuple[str, str] | None = None
+) -> bytes:
+    """Call the API (``path`` such as ``vhosts/x``) and return the bytes of its answer.
+
+    Args:
+        url: where the API is, such as ``http://USER:PASSWORD@localhost:15672/``.
+        path: what is asked for, below ``/api/``.
+        method, body: as in HTTP; the body is sent as JSON.
+        login: user and password; those of the URL where it is left out.
+
+    Raises ``ManagementError`` when the API refuses, ``OSError`` when it does not answer.
+    """
+    request = urllib.request.Request(
+        f"{server_of(url)}/api/{path}",
+        method=method,
+        data=None if body is None else json.dumps(body).encode(),
+        headers={**authorization(*(login or credentials(url))), "Content-Type": "application/json"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:
+            return bytes(response.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            raise ManagementError(f"{method} /api/{path}", error.code, _reason(error.read())) from error
+    except http.client.HTTPException as error:
+        raise ConnectionError(f"no HTTP: {error}") from error
+
+
+def call(url: str, path: str, *, method: str = "GET", body: object = None, login: tuple[str, str] | None = None) -> Any:
+    """Do as ``fetched`` and return the JSON value of the answer, ``None`` if it is empty."""
+    answer = fetched(url, path, method=method, body=body, login=login)
+    return json.loads(answer) if answer else None
+
+
+def _reason(text: bytes) -> str:
+    try:
+        answer = json.loads(text)
+        return str(answer.get("reason", answer))
+    except (ValueError, AttributeError):
+        return text.decode(errors="replace").strip()

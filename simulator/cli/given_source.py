@@ -1,0 +1,146 @@
+"""SOURCE: the definitions that a command is asked about, from a file, standard input or a running server.
+
+``source_argument`` gives a command the argument SOURCE and the option ``--over``; ``read_source`` reads them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import click
+import msgspec
+
+from simulator.cli.command_parts import DataError, Unavailable
+from simulator.cli.given_files import is_url
+from simulator.definitions import Definitions, DefinitionsError, parse_definitions, read_definitions
+from simulator.definitions_overlay import laid_over
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_EXPECTED = "expected the management URL of a server: http://USER:PASSWORD@HOST:15672/"
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class ServerURL(msgspec.Struct, frozen=True):
+    """The management API of a running server; ``url`` may hold a password and is not for printing."""
+
+    url: str
+
+    def __str__(self) -> str:
+        from simulator.capture.management_api import server_of  # imported here: few sources are servers
+
+        return f"{server_of(self.url)}/api/definitions"
+
+
+class StandardInput(msgspec.Struct, frozen=True):
+    """What is piped into the command."""
+
+    def __str__(self) -> str:
+        return "standard input"
+
+
+Source = Path | StandardInput | ServerURL
+
+
+class _GivenURL(click.ParamType):  # type: ignore[type-arg]  # which takes an argument from click 8.4 on
+    name = "url"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the ``ServerURL``. Fails with a usage error that repeats nothing of a URL that has a password."""
+        if isinstance(value, ServerURL):
+            return value
+        if not is_url(str(value)):
+            self.fail(f"{value!r} is no URL; {_EXPECTED}", param, ctx)
+        problem = _wrong(value)
+        if problem:
+            self.fail(f"{problem}; {_EXPECTED}", param, ctx)
+        return ServerURL(_without_page(value))
+
+
+class _GivenSource(click.Path):
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, allow_dash=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and is_url(value):
+            return _GivenURL().convert(value, param, ctx)
+        return StandardInput() if value == "-" else super().convert(value, param, ctx)
+
+
+def source_argument(command: Function) -> Function:
+    """Give the command the argument SOURCE, as ``source``, and the option ``--over``, as ``over``."""
+    over = click.option(
+        "--over",
+        type=_GivenURL(),
+        metavar="URL",
+        help="Management URL of a server: what SOURCE defines replaces what is there, and the rest stays as it is.",
+    )
+    return click.argument("source", metavar="SOURCE", type=_GivenSource())(over(command))
+
+
+def read_source(source: Source, over: ServerURL | None = None) -> Definitions:
+    """Return the definitions of SOURCE, laid over those of a running server if there is one.
+
+    Raises:
+        DataError: they cannot be used; names file, line or field.
+        Unavailable: the server does not answer, or refuses.
+    """
+    try:
+        found = _read(source)
+        return found if over is None else laid_over(found, _read(over))
+    except DefinitionsError as error:
+        raise DataError(str(error)) from error
+
+
+def _read(source: Source) -> Definitions:
+    if isinstance(source, ServerURL):
+        return parse_definitions(_fetched(source), str(source))
+    if isinstance(source, StandardInput):
+        return parse_definitions(sys.stdin.buffer.read(), str(source))
+    return read_definitions(source)
+
+
+def _fetched(server: ServerURL) -> bytes:
+    from simulator.capture.management_api import ManagementError, credentials, fetched
+
+    try:
+        return fetched(server.url, "definitions")
+    except ManagementError as error:
+        raise Unavailable(f"{server}: {_refused(error.status, error.reason, credentials(server.url)[0])}") from error
+    except OSError as error:
+        problem = getattr(error, "reason", error)
+        raise Unavailable(f"{server}: no answer: {problem}; {_EXPECTED}") from error
+
+
+def _refused(status: int, reason: str, user: str) -> str:
+    if status in (401, 403):
+        return f"the server refuses the user {user!r}: {reason}; it needs the right password, and the tag administrator"
+    return f"{status} instead of definitions; {_EXPECTED}"
+
+
+def _wrong(url: str) -> str:
+    """Say what is wrong with a URL, without a word of it that may belong to a password."""
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018  which raises where it is no number
+    except ValueError:
+        return "no URL of a server: special characters in user and password are written as %XX"
+    if parts.scheme not in ("http", "https"):
+        return f"{parts.scheme} is not the scheme of a management API"
+    if "@" in parts.path + parts.query + parts.fragment:
+        return "there is an @ behind the host: special characters in user and password are written as %XX"
+    if not parts.hostname:
+        return "the URL has no host"
+    if parts.username is None and parts.hostname not in _LOOPBACK:
+        return f"no user for {parts.hostname}: without one it is guest, who may come from the machine itself only"
+    return ""
+
+
+def _without_page(url: str) -> str:
+    """Return the URL without what leads to a page or to the definitions, so that it may come from a browser."""
+    parts = urlsplit(url)
+    return parts._replace(path=parts.path.rstrip("/").removesuffix("/definitions"), query="", fragment="").geturl()

@@ -1,0 +1,83 @@
+"""Lints definitions: asks every rule, and says what was assumed and what was not checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from dlx.releases import Release
+from simulator.definitions import Definitions
+from simulator.questions.findings import SEVERITIES, Finding
+from simulator.questions.lint import losing, policies, retries, settings
+from simulator.questions.lint.rule import RULES
+from simulator.questions.lint.subject import Subject
+from simulator.questions.losses import Loss, Losses
+from simulator.questions.snapshot import Snapshot
+
+GROUPS = (losing, retries, settings, policies)
+"""The modules that hold the rules."""
+ALWAYS_ASSUMED = (
+    "publishers set no expiration, CC, BCC or x-death, and no headers but those that bindings compare",
+    "policies, bindings and queues stay as they are",
+)
+
+
+class LintReport(msgspec.Struct, frozen=True):
+    """What lint found in definitions under one release.
+
+    Attributes:
+        release: its name.
+        findings: errors first, then warnings and notes; by code.
+        assumed: what has to be so for the answer to hold.
+        unchecked: what was not looked at.
+        queues: how many queues were.
+    """
+
+    release: str
+    findings: tuple[Finding, ...]
+    assumed: tuple[str, ...]
+    unchecked: tuple[str, ...]
+    queues: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as plain JSON values."""
+        return {**msgspec.to_builtins(self, enc_hook=str), "findings": [each.as_json() for each in self.findings]}
+
+
+def lint(definitions: Definitions, release: Release) -> LintReport:
+    """Return what the rules find. Raises ``DefinitionsError`` where the broker refuses the whole document."""
+    subject = Subject(Snapshot(definitions, release))
+    found = [finding for each in RULES.values() for finding in each.findings(subject)]
+    return LintReport(
+        release.name,
+        tuple(sorted(found, key=_order)),
+        (*_promises(subject.losses.promised), *ALWAYS_ASSUMED),
+        tuple(_unchecked(subject)),
+        sum(1 for _ in subject.queues()),
+    )
+
+
+def _order(finding: Finding) -> tuple[int, str, Any]:
+    return SEVERITIES.index(finding.severity), finding.code, finding.about
+
+
+def _promises(promised: Iterable[Loss]) -> list[str]:
+    """Say what consumers must not do."""
+    said = []
+    for loss in promised:
+        if loss.reason == "rejected":
+            said.append(f"nobody rejects for good in '{loss.queue}', which has no dead-letter exchange")
+        else:
+            said.append(f"nobody returns a message to '{loss.queue}' more often than its delivery limit allows")
+    return list(dict.fromkeys(said))
+
+
+def _unchecked(subject: Subject) -> Iterable[str]:
+    losses: Losses = subject.losses
+    yield from losses.unchecked
+    for refused in subject.snapshot.refused:
+        yield f"what concerns {refused.about}, which a broker of this release refuses"
+    for loss in losses.unproven:
+        yield f"whether messages in '{loss.queue}' can be lost ({loss.rule}): no history of it was found"

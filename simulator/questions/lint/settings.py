@@ -1,0 +1,198 @@
+"""Rules about settings that do not do what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dlx.settings import (
+    AT_LEAST_ONCE,
+    DEAD_LETTER_EXCHANGE,
+    DEAD_LETTER_ROUTING_KEY,
+    DEAD_LETTER_STRATEGY,
+    DELIVERY_LIMIT,
+    OVERFLOW,
+    REJECT_PUBLISH_DLX,
+    Settings,
+)
+from dlx.topology import QUORUM
+from simulator.questions.findings import Fix, ObjectName
+from simulator.questions.lint.rule import Found, rule
+from simulator.questions.lint.subject import Subject, change, is_stream, queue_name, said_by
+
+_DEAD_LETTER_KEYS = (DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, DEAD_LETTER_STRATEGY)
+
+
+def _useless(subject: Subject, key: str) -> Iterator[tuple[ObjectName, str, str, Fix]]:
+    """Yield queues for which somebody set the key in vain: the object, what happens, what decides it, and the fix."""
+    for queue, settings in subject.queues():
+        for setting, why in settings.ignored:
+            if setting.key == key:
+                fix = Fix(setting.origin.kind != "argument", f"remove {key} by {setting.origin}: it does nothing")
+                yield queue_name(queue), f"{said_by(setting)} has no effect: {why}", said_by(setting), fix
+        yield from _policies_kept_away(settings, queue[0], key)
+    yield from _refused(subject, f"x-{key}")
+
+
+def _policies_kept_away(settings: Settings, vhost: str, key: str) -> Iterator[tuple[ObjectName, str, str, Fix]]:
+    """Yield policies that would apply to the queue if its type supported the key."""
+    for choice, kind in ((settings.policy, "policy"), (settings.operator_policy, "operator policy")):
+        for skipped in choice.skipped:
+            if "do not support" in skipped.why and key in skipped.why and key in skipped.policy.definition:
+                told = f"{kind} '{skipped.policy.name}' does not apply at all, none of its keys: {skipped.why}"
+                fix = Fix(True, f"take {key} out of {kind} '{skipped.policy.name}', or make a policy for each type")
+                yield queue_name((vhost, settings.queue.name)), told, f"{kind} {skipped.policy.name}", fix
+
+
+def _refused(subject: Subject, argument: str) -> Iterator[tuple[ObjectName, str, str, Fix]]:
+    """Yield queues that the broker refuses to declare because of an argument."""
+    for each in subject.snapshot.refused:
+        if f"'{argument}'" in each.why:
+            why = f"a broker of {subject.snapshot.release.name} refuses the queue: {each.why}"
+            yield each.about, why, f"argument {argument}", Fix(False, f"declare the queue without {argument}")
+
+
+def _found(subject: Subject, key: str, consequence: str) -> Iterator[Found]:
+    for about, why, deciding, fix in _useless(subject, key):
+        yield Found(
+            severity="warning",
+            about=about,
+            message=f"'{about.name}': {why}. {consequence}",
+            because=deciding,
+            fix=fix,
+        )
+
+
+@rule("DLX011", "delivery-limit-ignored")
+def delivery_limit_ignored(subject: Subject) -> Iterator[Found]:
+    """A delivery limit is set for a queue that is no quorum queue.
+
+    Why: only quorum queues count returns. In a classic queue a message that crashes its consumer comes back for
+    ever; and a policy with a key that the type does not support does not apply at all.
+    Example: classic queue 'orders' under a policy with delivery-limit 5.
+    Fix: make the queue a quorum queue, or count attempts in the consumer.
+    """
+    yield from _found(subject, DELIVERY_LIMIT, "Messages that crash their consumer come back for ever.")
+
+
+@rule("DLX012", "at-least-once-ineffective")
+def at_least_once_ineffective(subject: Subject) -> Iterator[Found]:
+    """At-least-once dead-lettering is asked for, and at-most-once happens.
+
+    Why: the strategy needs a quorum queue, a dead-letter exchange, and overflow reject-publish. Where one is
+    missing, RabbitMQ falls back to at-most-once, and dead letters can be lost on their way.
+    Example: quorum queue 'orders' with x-dead-letter-strategy at-least-once and the default overflow, drop-head.
+    Fix: set overflow to reject-publish.
+    """
+    for queue, settings in subject.queues():
+        setting = settings.values.get(DEAD_LETTER_STRATEGY)
+        if setting is None or setting.value != AT_LEAST_ONCE or settings.dead_letter_strategy == AT_LEAST_ONCE:
+            continue
+        lacks = "a dead-letter exchange" if not settings.dead_letters else "overflow reject-publish"
+        yield Found(
+            severity="warning",
+            about=queue_name(queue),
+            message=f"'{queue[1]}' asks for at-least-once dead-lettering without {lacks}: at-most-once happens, and "
+            "dead letters can be lost.",
+            because=said_by(setting if not settings.dead_letters else settings.values[OVERFLOW]),
+            fix=change(settings, DEAD_LETTER_STRATEGY, f"set {lacks} for '{queue[1]}' as well"),
+        )
+    yield from _found(subject, DEAD_LETTER_STRATEGY, "Its dead letters can be lost on their way.")
+
+
+@rule("DLX013", "overflow-unsupported")
+def overflow_unsupported(subject: Subject) -> Iterator[Found]:
+    """An overflow behaviour is set that the type of the queue does not have in this release.
+
+    Why: a quorum queue takes reject-publish-dlx for drop-head: publishers are not told that the queue is full, and
+    its oldest messages leave instead of the newest.
+    Example: quorum queue 'orders' under a policy with overflow reject-publish-dlx.
+    Fix: choose reject-publish or drop-head.
+    """
+    for queue, settings in subject.queues():
+        setting = settings.values.get(OVERFLOW)
+        if setting is not None and setting.value == REJECT_PUBLISH_DLX and settings.queue.type == QUORUM:
+            yield Found(
+                severity="warning",
+                about=queue_name(queue),
+                message=f"quorum queue '{queue[1]}' takes overflow reject-publish-dlx for drop-head: full, it drops "
+                "its oldest message and refuses no publish.",
+                because=said_by(setting),
+                fix=change(settings, OVERFLOW, "set overflow to reject-publish or drop-head"),
+            )
+    yield from _found(subject, OVERFLOW, "When it is full it does something else.")
+
+
+@rule("DLX018", "dead-letter-key-alone")
+def dead_letter_key_alone(subject: Subject) -> Iterator[Found]:
+    """A queue has a dead-letter routing key and no dead-letter exchange.
+
+    Why: the key does nothing without an exchange, so what dies is dropped. As an argument, RabbitMQ refuses it.
+    Example: a policy with dead-letter-routing-key 'orders.dead' alone.
+    Fix: set dead-letter-exchange as well; '' stands for the default exchange.
+    """
+    for queue, settings in subject.queues():
+        setting = settings.values.get(DEAD_LETTER_ROUTING_KEY)
+        if setting is not None and not settings.dead_letters and not is_stream(settings):
+            yield Found(
+                severity="warning",
+                about=queue_name(queue),
+                message=f"'{queue[1]}' has a dead-letter routing key and no dead-letter exchange: what dies is "
+                "dropped.",
+                because=said_by(setting),
+                fix=change(settings, DEAD_LETTER_ROUTING_KEY, "set dead-letter-exchange as well ('' is the default)"),
+            )
+    for about, why, deciding, _ in _refused(subject, f"x-{DEAD_LETTER_ROUTING_KEY}"):
+        yield Found(
+            severity="warning",
+            about=about,
+            message=f"'{about.name}': {why}",
+            because=deciding,
+            fix=Fix(False, "declare the queue with x-dead-letter-exchange as well ('' is the default exchange)"),
+        )
+
+
+@rule("DLX019", "stream-never-dead-letters")
+def stream_never_dead_letters(subject: Subject) -> Iterator[Found]:
+    """A stream has dead-letter settings.
+
+    Why: streams keep what they have until their retention ends. Nothing dies in them, so nothing is dead-lettered.
+    Example: stream 'audit' under a policy with dead-letter-exchange 'dlx'.
+    Fix: remove the setting; let consumers publish what they cannot process.
+    """
+    told = set()
+    for key in _DEAD_LETTER_KEYS:
+        for about, why, deciding, fix in _useless(subject, key):
+            if about not in told and _stream(subject, about):
+                told.add(about)
+                yield Found(
+                    severity="warning",
+                    about=about,
+                    message=f"stream '{about.name}' never dead-letters: {why}.",
+                    because=deciding,
+                    fix=fix,
+                )
+
+
+def _stream(subject: Subject, about: ObjectName) -> bool:
+    topology = subject.snapshot.definitions.topology(about.vhost)
+    return topology.queues[about.name].type == "stream"
+
+
+@rule("DLX025", "refused-object")
+def refused_object(subject: Subject) -> Iterator[Found]:
+    """A broker of this release refuses a queue or an exchange of the definitions.
+
+    Why: importing the definitions fails there, and nothing that concerns the object could be checked.
+    Example: a queue with x-max-priority 300, or an exchange of type x-delayed-message without its plugin.
+    Fix: correct the argument, or install the plugin; without it dlx does not know the exchange either.
+    """
+    named = (DELIVERY_LIMIT, DEAD_LETTER_STRATEGY, OVERFLOW, *_DEAD_LETTER_KEYS)
+    for each in subject.snapshot.refused:
+        if not any(f"'x-{key}'" in each.why for key in named):
+            yield Found(
+                severity="warning",
+                about=each.about,
+                message=f"a broker of {subject.snapshot.release.name} refuses {each.about}: {each.why}",
+                because="the broker's own check of declarations",
+                fix=Fix(False, "correct it, or leave it out; what concerns it was not checked"),
+            )

@@ -1,0 +1,185 @@
+"""What lint rules look at: definitions under one release, the losses in them, and facts that several rules ask for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cached_property
+
+from dlx.settings import Setting, Settings
+from dlx.topology import STREAM, Policy
+from simulator.questions.findings import Fix, ObjectName
+from simulator.questions.losses import Loss, Losses, find_losses
+from simulator.questions.snapshot import Snapshot
+from simulator.questions.walk import Place, Walk
+
+QueueAt = tuple[str, str]
+"""A virtual host and the name of a queue in it."""
+
+
+class Subject:
+    """Definitions under one release.
+
+    Attributes:
+        snapshot: the definitions.
+        losses: what is lost in them.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.losses: Losses = find_losses(snapshot)
+
+    def queues(self) -> Iterator[tuple[QueueAt, Settings]]:
+        """Yield the settings of each queue."""
+        for vhost, settings in self.snapshot.queues():
+            yield (vhost, settings.queue.name), settings
+
+    @cached_property
+    def lost_at(self) -> dict[QueueAt, list[Loss]]:
+        """The losses by the queue in which the message dies."""
+        found: dict[QueueAt, list[Loss]] = defaultdict(list)
+        for loss in self.losses.lost:
+            found[loss.vhost, loss.queue].append(loss)
+        return found
+
+    @cached_property
+    def sources(self) -> dict[QueueAt, set[str]]:
+        """The queues whose dead letters come to a queue."""
+        found: dict[QueueAt, set[str]] = defaultdict(set)
+        for vhost, walk in self.losses.walks.items():
+            for place in walk.places:
+                for hop, _ in place.onward:
+                    found[vhost, hop.to_queue].add(hop.queue)
+        return found
+
+    @cached_property
+    def loops(self) -> list[Loop]:
+        """The ways on which messages come back to where they were, each once."""
+        return [loop for walk in self.losses.walks.values() for loop in _loops(walk)]
+
+    @cached_property
+    def looping(self) -> set[QueueAt]:
+        """The queues that are on a loop through another queue."""
+        return {(loop.vhost, queue) for loop in self.loops for queue in loop.queues}
+
+    def is_parking(self, queue: QueueAt) -> bool:
+        """Tell whether a queue takes dead letters and sends none: it keeps what has failed for somebody to look at."""
+        return queue in self.losses.parking
+
+
+class Loop:
+    """A way on which messages come back as they were: places that lead to one another.
+
+    Attributes:
+        vhost: the virtual host.
+        queues: the queues on it.
+        places: the places on it, the one that is reached first at the beginning.
+    """
+
+    def __init__(self, vhost: str, places: list[Place]) -> None:
+        self.vhost, self.places = vhost, places
+        self.queues = tuple(dict.fromkeys(place.queue for place in places))
+
+
+def _loops(walk: Walk) -> Iterator[Loop]:
+    """Yield the loops through more than one queue, the shortest way round each set of queues once."""
+    seen: set[frozenset[str]] = set()
+    for places in _components(walk.places):
+        if len({place.queue for place in places}) > 1:
+            loop = Loop(walk.vhost, places)
+            if frozenset(loop.queues) not in seen:
+                seen.add(frozenset(loop.queues))
+                yield loop
+
+
+def _components(places: list[Place]) -> Iterator[list[Place]]:
+    """Yield the sets of places that lead to one another (Tarjan's algorithm, without recursion)."""
+    number: dict[int, int] = {}
+    low: dict[int, int] = {}
+    stack: list[Place] = []
+    stacked: set[int] = set()
+    for root in places:
+        if id(root) in number:
+            continue
+        work = [(root, iter(root.onward))]
+        number[id(root)] = low[id(root)] = len(number)
+        stack.append(root)
+        stacked.add(id(root))
+        while work:
+            place, onward = work[-1]
+            following = next(onward, None)
+            if following is None:
+                work.pop()
+                if work:
+                    parent = id(work[-1][0])
+                    low[parent] = min(low[parent], low[id(place)])
+                if low[id(place)] == number[id(place)]:
+                    found = []
+                    while True:
+                        found.append(stack.pop())
+                        stacked.discard(id(found[-1]))
+                        if found[-1] is place:
+                            break
+                    if len(found) > 1:
+                        yield found[::-1]
+                continue
+            _, there = following
+            if id(there) not in number:
+                number[id(there)] = low[id(there)] = len(number)
+                stack.append(there)
+                stacked.add(id(there))
+                work.append((there, iter(there.onward)))
+            elif id(there) in stacked:
+                low[id(place)] = min(low[id(place)], number[id(there)])
+
+
+# What findings say, and how to change a setting
+
+
+def queue_name(queue: QueueAt) -> ObjectName:
+    """Return the name of a queue as findings have it."""
+    return ObjectName("queue", *queue)
+
+
+def policy_name(vhost: str, policy: Policy, *, operator: bool = False) -> ObjectName:
+    """Return the name of a policy as findings have it."""
+    return ObjectName("operator policy" if operator else "policy", vhost, policy.name)
+
+
+def shown(value: object) -> str:
+    """Return a value as a sentence has it."""
+    return f"'{value}'" if isinstance(value, str) else str(value)
+
+
+def said_by(setting: Setting) -> str:
+    """Say which setting it is and where it comes from."""
+    return f"{setting.key} is {shown(setting.value)} by {setting.origin}"
+
+
+def because(loss: Loss) -> str:
+    """Return the deciding rule of a loss, with the setting behind it."""
+    return str(loss.rule)
+
+
+def by_policy(key: str, value: object, queue: str) -> Fix:
+    """Return the fix that sets a key by a policy of its own, which a live queue takes."""
+    return Fix(True, f"set {key} to {shown(value)} with a policy for '{queue}'; queues take policies while they run")
+
+
+def change(settings: Settings, key: str, how: str) -> Fix:
+    """Return the fix that changes a setting where it is set: safe in a policy, not in a queue's arguments."""
+    setting = settings.values.get(key)
+    origin = None if setting is None else setting.origin
+    if origin is None or origin.kind == "server default":
+        return Fix(True, f"with a policy for '{settings.queue.name}': {how}")
+    if origin.kind == "argument":
+        return Fix(
+            False,
+            f"{how}: it is an argument of the queue, so delete the queue and declare it again (drain it first)",
+        )
+    return Fix(True, f"in {origin}: {how}")
+
+
+def is_stream(settings: Settings) -> bool:
+    """Tell whether the queue is a stream."""
+    return settings.queue.type == STREAM

@@ -1,0 +1,187 @@
+"""SOURCE and ``--over``: definitions from a file, standard input or a running server, and how each fails."""
+
+from __future__ import annotations
+
+import io
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+import simulator
+from simulator.cli.main import main
+from tests.live.servers import LiveServer
+
+Capture = pytest.CaptureFixture[str]
+
+PASSWORD = "p:w/é"
+DEFINITIONS = {
+    "vhosts": [{"name": "/"}, {"name": "shop"}],
+    "exchanges": [{"name": "dlx", "vhost": "shop", "type": "fanout"}],
+    "queues": [
+        {"name": "orders", "vhost": "shop", "arguments": {"x-message-ttl": 500}},
+        {"name": "rest", "vhost": "shop"},
+    ],
+    "bindings": [{"vhost": "shop", "source": "dlx", "destination": "rest"}],
+    "policies": [{"vhost": "shop", "name": "limits", "pattern": "^orders$", "definition": {"max-length": 5}}],
+    "users": [
+        {"name": "guest", "password": "guest", "tags": ["administrator"]},
+        {"name": "admin", "password": PASSWORD, "tags": ["administrator"]},
+        {"name": "watch", "password": PASSWORD, "tags": ["monitoring"]},
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[str]:
+    """The management URL of a server in this process."""
+    with simulator.serve("4.3", definitions=DEFINITIONS, management_port=0) as server:
+        yield str(server.management_url)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Callable[[Any], str]:
+    def written(document: Any) -> str:
+        path = tmp_path / "changes.json"
+        path.write_text(json.dumps(document), encoding="utf-8")
+        return str(path)
+
+    return written
+
+
+def login(url: str, user: str, password: str = PASSWORD) -> str:
+    return url.replace("://", f"://{user}:{quote(password, safe='')}@")
+
+
+def queues(capsys: Capture, *args: str) -> dict[str, Any]:
+    """What ``dlx settings`` says of the queues, by name."""
+    assert main(["settings", *args, "--json"]) == 0
+    return {each["queue"]: each for each in json.loads(capsys.readouterr().out)["queues"]}
+
+
+def failing(capsys: Capture, status: int, *args: str) -> str:
+    """What is said on standard error where ``dlx settings`` ends with that status, without any password."""
+    assert main(["settings", *args]) == status
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert PASSWORD not in err
+    assert quote(PASSWORD, safe="") not in err
+    assert "secret" not in err
+    return err
+
+
+def test_a_running_server_is_asked(running: str, capsys: Capture) -> None:
+    found = queues(capsys, running)
+    assert set(found) == {"orders", "rest"}
+    assert found["orders"]["settings"]["max-length"]["origin"] == {"kind": "policy", "name": "limits"}
+
+
+@pytest.mark.parametrize("page", ["", "api", "api/", "api/definitions", "#/queues"])
+def test_the_url_may_come_from_a_browser_and_name_a_user(page: str, running: str, capsys: Capture) -> None:
+    assert set(queues(capsys, login(running, "admin") + page)) == {"orders", "rest"}
+
+
+def test_standard_input(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    piped = io.TextIOWrapper(io.BytesIO(json.dumps(DEFINITIONS).encode()))
+    monkeypatch.setattr("sys.stdin", piped)
+    assert set(queues(capsys, "-")) == {"orders", "rest"}
+
+
+def test_standard_input_that_is_no_json_is_65_with_its_place(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"queues":\n [}')))
+    assert "standard input: line 2, column 3: not JSON" in failing(capsys, 65, "-")
+
+
+def test_a_wrong_field_is_65_and_named(file: Callable[[Any], str], running: str, capsys: Capture) -> None:
+    path = file({"queues": [{"name": 7, "vhost": "shop"}]})
+    said = failing(capsys, 65, path, "--over", running)
+    assert f"{path}: queues[0].name: expected a string, got 7" in said
+
+
+def test_over_a_server_an_object_replaces_its_like_and_the_rest_stays(
+    file: Callable[[Any], str], running: str, capsys: Capture
+) -> None:
+    policy = {"name": "limits", "pattern": "^orders$", "definition": {"dead-letter-exchange": "dlx"}}
+    path = file({"vhosts": [], "queues": [{"name": "new", "vhost": "shop"}], "policies": [{**policy, "vhost": "shop"}]})
+    found = queues(capsys, path, "--over", running)
+    assert set(found) == {"orders", "rest", "new"}
+    assert found["orders"]["settings"]["dead-letter-exchange"]["value"] == "dlx"
+    assert found["orders"]["settings"]["message-ttl"]["value"] == 500
+    assert "max-length" not in found["orders"]["settings"]
+
+
+def test_the_export_of_one_virtual_host_goes_over_that_one(
+    file: Callable[[Any], str], running: str, capsys: Capture
+) -> None:
+    path = file({"original_vhost_name": "shop", "queues": [{"name": "orders", "arguments": {"x-message-ttl": 900}}]})
+    found = queues(capsys, path, "--over", running)
+    assert {name: each["vhost"] for name, each in found.items()} == {"orders": "shop", "rest": "shop"}
+    assert found["orders"]["settings"]["message-ttl"]["value"] == 900
+
+
+def test_an_export_that_does_not_say_for_which_virtual_host_is_65(
+    file: Callable[[Any], str], running: str, capsys: Capture
+) -> None:
+    path = file({"queues": [{"name": "orders"}]})
+    assert f"{path}: original_vhost_name: missing; expected" in failing(capsys, 65, path, "--over", running)
+
+
+def test_a_refused_user_is_69_and_named(running: str, capsys: Capture) -> None:
+    said = failing(capsys, 69, login(running, "admin", "secret"))
+    assert f"{running}api/definitions: the server refuses the user 'admin'" in said
+
+
+def test_a_server_that_does_not_answer_is_69(capsys: Capture) -> None:
+    said = failing(capsys, 69, "http://u:secret@127.0.0.1:1/")
+    assert "http://127.0.0.1:1/api/definitions: no answer: " in said
+
+
+def test_a_server_of_something_else_is_69(running: str, capsys: Capture) -> None:
+    assert "404 instead of definitions" in failing(capsys, 69, f"{login(running, 'admin')}other")
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("amqp://u:secret@localhost/", "amqp is not the scheme of a management API"),
+        ("http://u:secret/x@localhost/", "special characters in user and password are written as %XX"),
+        ("http://u:secret#x@localhost/", "special characters in user and password are written as %XX"),
+        ("http://u:1/secret@localhost/", "an @ behind the host"),
+        ("http://rabbit.example/", "no user for rabbit.example: without one it is guest"),
+    ],
+)
+def test_a_wrong_url_is_64(url: str, said: str, file: Callable[[Any], str], capsys: Capture) -> None:
+    assert said in failing(capsys, 64, url)
+    assert said in failing(capsys, 64, file(DEFINITIONS), "--over", url)
+
+
+def test_over_takes_no_file(file: Callable[[Any], str], capsys: Capture) -> None:
+    path = file(DEFINITIONS)
+    assert f"{path!r} is no URL" in failing(capsys, 64, path, "--over", path)
+
+
+def test_a_real_server_and_its_export_say_the_same(
+    live_server: LiveServer, file: Callable[[Any], str], capsys: Capture
+) -> None:
+    vhost = f"dlx-source-{uuid.uuid4().hex[:8]}"
+    live_server.api("PUT", f"vhosts/{vhost}")
+    try:
+        live_server.api(
+            "PUT", f"permissions/{vhost}/{live_server.user}", dict.fromkeys(("configure", "write", "read"), ".*")
+        )
+        live_server.api("PUT", f"queues/{vhost}/orders", {"durable": True, "arguments": {"x-message-ttl": 500}})
+        live_server.api("PUT", f"policies/{vhost}/p", {"pattern": "^orders$", "definition": {"max-length": 7}})
+        url = live_server.management_url
+        found = queues(capsys, url, "--vhost", vhost)
+        assert found["orders"]["settings"]["max-length"]["value"] == 7
+        assert queues(capsys, file(live_server.api("GET", "definitions")), "--vhost", vhost) == found
+        policy = {"vhost": vhost, "name": "p", "pattern": "^orders$", "definition": {"max-length": 3}}
+        over = queues(capsys, file({"vhosts": [], "policies": [policy]}), "--over", url, "--vhost", vhost)
+        assert over["orders"]["settings"]["max-length"]["value"] == 3
+        assert over["orders"]["settings"]["message-ttl"]["value"] == 500
+    finally:
+        live_server.api("DELETE", f"vhosts/{vhost}")
