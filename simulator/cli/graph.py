@@ -9,9 +9,9 @@ import click
 
 from dlx.releases import release
 from simulator.cli.command_parts import DataError, example
-from simulator.cli.given_files import DEFINITIONS
 from simulator.cli.given_release import release_option
-from simulator.definitions import DefinitionsError, read_definitions
+from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
+from simulator.definitions import DefinitionsError
 from simulator.files import write_whole
 from simulator.nearest_names import suggestion
 from simulator.pictures import dot, html, mermaid, svg
@@ -32,9 +32,10 @@ WRITERS: Mapping[str, Callable[[Graph], str]] = {
     epilog=example(
         "dlx graph definitions.json --format html --out topology.html",
         "dlx graph definitions.json --queue orders --format mermaid",
+        "dlx graph http://guest:guest@localhost:15672/ --out topology.svg",
     )
 )
-@click.argument("definitions_path", metavar="DEFINITIONS", type=DEFINITIONS)
+@source_argument
 @click.option(
     "--format", "form", type=click.Choice([*WRITERS]), default="svg", show_default=True, help="What to write."
 )
@@ -51,21 +52,30 @@ WRITERS: Mapping[str, Callable[[Graph], str]] = {
 )
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="File to write.")
 def graph(
-    definitions_path: Path, form: str, queue: str | None, vhost: str | None, rules: str, most: int, out: Path | None
+    source: Source,
+    over: ServerURL | None,
+    form: str,
+    queue: str | None,
+    vhost: str | None,
+    rules: str,
+    most: int,
+    out: Path | None,
 ) -> None:
     """Draw a topology: exchanges, queues and their limits, where dead letters go, and where they are lost.
 
-    DEFINITIONS is a file written by `rabbitmqctl export_definitions` or GET /api/definitions.
+    SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), `-` for
+    standard input, or the management URL of a running server.
     Dead letters are dashed, with the reasons that a queue's settings allow. Losses are red, with
     the reason; each was played on a simulated broker. Where only a consumer can lose a message,
     by rejecting it in a queue without dead-letter exchange, nothing is red.
 
     SVG and HTML need no network. Mermaid is for documents that draw it, dot for Graphviz.
     """
+    definitions = read_source(source, over)
     try:
-        found = topology_graph(Snapshot(read_definitions(definitions_path), release(rules)), vhost)
+        found = topology_graph(Snapshot(definitions, release(rules)), vhost)
     except DefinitionsError as error:
-        raise DataError(str(error)) from error
+        raise DataError(": ".join(filter(None, (definitions.source, error.where, error.problem)))) from error
     if queue is not None:
         found = _of_queue(found, queue)
     found = at_most(found, most, f"To see them: --queue NAME, or --most {len(found.nodes)} for all.")

@@ -87,7 +87,7 @@ class Drawing:
         lines = [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{-MARGIN:g} {-MARGIN:g} {w} {h}" width="{w}" '
             f'height="{h}" font-family="{escape(FONT)}" role="img">',
-            f"<title>{escape(self.graph.title)}</title>",
+            f"<title>{_text(self.graph.title)}</title>",
             *_heads(),
             f'<rect x="{-MARGIN:g}" y="{-MARGIN:g}" width="{w}" height="{h}" fill="{PAPER}"/>',
             *self._paths(),
@@ -142,7 +142,7 @@ def _box(node: Node, lines: tuple[str, ...], box: Box) -> Iterator[str]:
     shade = COLOURS[node.kind]
     round_ = 14 if node.kind in ("exchange", "missing") else 4
     dashes = ' stroke-dasharray="5 3"' if node.kind in ("missing", "lost") else ""
-    yield f"<g><title>{escape(_told(node))}</title>"
+    yield f"<g><title>{_text(_told(node))}</title>"
     yield (
         f'<rect x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" height="{bottom - top:.1f}" rx="{round_}" '
         f'fill="{PAPER}" stroke="{shade}" stroke-width="1.6"{dashes}/>'
@@ -174,12 +174,12 @@ def _texts(lines: tuple[str, ...], box: Box, *, first: str, colour: str) -> Iter
     for number, line in enumerate(lines):
         size = first if number == 0 else f'font-size="{TEXT_SIZE:g}"'
         at = f'x="{x:.1f}" y="{y + LINE * number:.1f}"'
-        yield f'<text {at} {size} fill="{colour}" text-anchor="middle">{escape(_printable(line))}</text>'
+        yield f'<text {at} {size} fill="{colour}" text-anchor="middle">{_text(line)}</text>'
 
 
-def _printable(text: str) -> str:
-    """Return the text with a sign in place of each character that XML cannot hold."""
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+def _text(text: str) -> str:
+    """Escape text, with a sign in place of each character that cannot be shown or that XML cannot hold."""
+    return escape("".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text))
 
 
 def as_svg(graph: Graph) -> str:
