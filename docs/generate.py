@@ -21,6 +21,7 @@ import msgspec
 import simulator
 from dlx.releases import RELEASES, SUBJECTS, VERSIONS, Row
 from dlx.releases.rows import rows_of, subjects_of
+from dlx.releases.texts import change_texts, is_set, members_text, subject_text, value_text
 from simulator.capture.schema import COLUMNS, SCHEMA_VERSION
 from simulator.files import write_whole
 from simulator.replay.coverage.catalogue import ALSO_NEVER_SHOWN, NEVER_SHOWN, PATH_RULES, RELEASE_ROWS, RULES
@@ -86,29 +87,13 @@ def changes() -> str:
 def _changes_in(release: str) -> str:
     before, now = (VERSIONS[name] for name in (RELEASES[RELEASES.index(release) - 1], release))
     found = [
-        (f"`{row.name}`", row.meaning, *_change(row, before, now))
+        (f"`{row.name}`", row.meaning, *change_texts(row, before, now, "`"))
         for subject in _SUBJECTS
         for row in rows_of(subject)
         if row.value_in(before) != row.value_in(now)
     ]
     head = ("Behaviour", "What it decides", f"In {before}", f"In {now}")
     return f"### What changed in {release}\n\n" + _table(head, found)
-
-
-def _change(row: Row, before: str, now: str) -> tuple[str, str]:
-    """The value before and after; of sets, what came and what went."""
-    old, new = row.value_in(before), row.value_in(now)
-    exact = [date for date in row.dates_between(before, now) if date not in VERSIONS]
-    since = f" (from {', '.join(exact)})" if exact else ""
-    if not _of_sets(row):
-        return _value(old), _value(new) + since
-    came, went = _members(new - old), _members(old - new)
-    parts = [f"also {came}" if came else "", f"no longer {went}" if went else ""]
-    return "", "; ".join(filter(None, parts)) + since
-
-
-def _members(members: frozenset[Any]) -> str:
-    return ", ".join(f"`{member}`" if member != "" else '`""`' for member in sorted(members))
 
 
 def subjects() -> str:
@@ -120,13 +105,13 @@ def _subject(subject: type) -> str:
     file = subject.__module__.replace(".", "/") + ".py"
     rows = rows_of(subject)
     head = ("Behaviour", *(f"{name} ({VERSIONS[name]})" for name in RELEASES))
-    values = [(f"`{row.name}`", *_values(row)) for row in rows if not _of_sets(row)]
+    values = [(f"`{row.name}`", *_values(row)) for row in rows if not is_set(row)]
     known = [(f"`{row.name}`", row.meaning, row.evidence) for row in rows]
     parts = [
-        f"### {(subject.__doc__ or '').strip().rstrip('.')}",
+        f"### {subject_text(subject)}",
         f"From [`{file}`](../{file}).",
         _table(head, values) if values else "",
-        *map(_set, filter(_of_sets, rows)),
+        *map(_set, filter(is_set, rows)),
         _table(("Behaviour", "What it decides", "Evidence"), known),
     ]
     return "\n\n".join(filter(None, parts))
@@ -135,14 +120,14 @@ def _subject(subject: type) -> str:
 def _values(row: Row) -> list[str]:
     """The value in each release, with a mark where nothing decides that it is the right one."""
     pairs = zip(RELEASES, row.values, strict=True)
-    return [_value(value) + (_UNDECIDED if name in row.undecided else "") for name, value in pairs]
+    return [value_text(value) + (_UNDECIDED if name in row.undecided else "") for name, value in pairs]
 
 
 def _set(row: Row) -> str:
     """What a behaviour whose value is a set holds, and in which releases."""
     members = sorted(frozenset().union(*row.values))
     rows = [
-        (_members(frozenset({member})), *("×" if member in held else "" for held in row.values)) for member in members
+        (members_text({member}, "`"), *("×" if member in held else "" for held in row.values)) for member in members
     ]
     heads = (name + (_UNDECIDED if name in row.undecided else "") for name in RELEASES)
     return _table((f"`{row.name}`", *heads), rows)
@@ -173,22 +158,8 @@ def stale() -> list[str]:
     return [document for document, text in texts.items() if generated(document, text) != text]
 
 
-def _of_sets(row: Row) -> bool:
-    return isinstance(row.values[0], frozenset)
-
-
 def _type(kind: Any) -> str:
     return str(kind).replace("element: ", "")
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value))
-    return "none" if value is None else str(value)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -62,6 +62,7 @@ NEEDS_AN_EXTRA = [
     (["simulate", "activemq", "activemq.json"], "activemq", LIBRARIES),
 ]
 NEEDS_NONE = [
+    ["releases"],
     ["settings", DEFINITIONS],
     ["compare", HISTORY],
     ["simulate", "rabbitmq", "rabbitmq.json"],

@@ -72,7 +72,8 @@ def missing_dlx(subject: Subject) -> Iterator[Found]:
         yield Found(
             severity="error" if lost else "warning",
             about=queue_name((vhost, name)),
-            message=f"'{name}' sends its dead letters to exchange '{dlx}', which does not exist: {fate}. {near}",
+            message=f"'{name}' sends its dead letters to exchange '{dlx}', which does not exist: {fate}. "
+            f"{near[0].upper()}{near[1:]}",
             because=said_by(settings.values[DEAD_LETTER_EXCHANGE]),
             fix=Fix(True, f"declare exchange '{dlx}' and bind a queue to it, or correct the name ({near})"),
             history=lost[0].history if lost else (),

@@ -37,18 +37,21 @@ def endless_retry(subject: Subject) -> Iterator[Found]:
     there were enough.
     """
     for loop in subject.loops:
-        rejecting = next((place.queue for place in loop.places if _is_rejected_on(loop, place.queue)), None)
-        if rejecting is None:
+        settings = subject.snapshot.flows[loop.vhost].settings
+        worked_on = [queue for queue in loop.queues if settings(queue).message_ttl_ms is None]  # elsewhere they wait
+        worked = next((queue for queue in worked_on if _is_rejected_on(loop, queue)), None)
+        if worked is None:
             continue
-        way = " → ".join(f"'{queue}'" for queue in (*loop.queues, loop.queues[0]))
+        place = loop.queues.index(worked)
+        way = " → ".join(f"'{queue}'" for queue in (*loop.queues[place:], *loop.queues[:place], worked))
         pause = _pause_ms(subject, loop)
         yield Found(
             severity="warning",
-            about=queue_name((loop.vhost, rejecting)),
-            message=f"messages rejected in '{rejecting}' come back {_every(pause)} for as long as they are rejected "
+            about=queue_name((loop.vhost, worked)),
+            message=f"messages rejected in '{worked}' come back {_every(pause)} for as long as they are rejected "
             f"({way}).",
             because="a rejection on the way lets a message pass the cycle rule; no setting limits how often",
-            fix=Fix(True, f"let consumers of '{rejecting}' read the count in x-death, and park a message after enough"),
+            fix=Fix(True, f"let consumers of '{worked}' read the count in x-death, and park a message after enough"),
         )
 
 
@@ -107,7 +110,7 @@ def unbounded_dead_letter_queue(subject: Subject) -> Iterator[Found]:
     for queue, settings in subject.queues():
         if not subject.is_parking(queue) or settings.has_length_limit or settings.message_ttl_ms is not None:
             continue
-        limited = [name for name in sorted(subject.sources[queue]) if _drops(subject, (queue[0], name))]
+        limited = [name for name in sorted(subject.sources[queue]) if _only_limited(subject, (queue[0], name))]
         if limited:
             yield Found(
                 severity="note",
@@ -116,6 +119,12 @@ def unbounded_dead_letter_queue(subject: Subject) -> Iterator[Found]:
                 because="no argument or policy limits its length or the time that messages stay",
                 fix=Fix(True, f"set max-length with a policy for '{queue[1]}', or consume from it; watch its length"),
             )
+
+
+def _only_limited(subject: Subject, queue: QueueAt) -> bool:
+    """Tell whether messages leave the queue by its length limit, and not all of them by its TTL."""
+    settings = subject.snapshot.flows[queue[0]].settings(queue[1])
+    return _drops(subject, queue) and settings.message_ttl_ms is None
 
 
 def _drops(subject: Subject, queue: QueueAt) -> bool:

@@ -145,7 +145,7 @@ def dead_letter_key_alone(subject: Subject) -> Iterator[Found]:
         yield Found(
             severity="warning",
             about=about,
-            message=f"'{about.name}': {why}",
+            message=f"'{about.name}': {why}.",
             because=deciding,
             fix=Fix(False, "declare the queue with x-dead-letter-exchange as well ('' is the default exchange)"),
         )
@@ -192,7 +192,7 @@ def refused_object(subject: Subject) -> Iterator[Found]:
             yield Found(
                 severity="warning",
                 about=each.about,
-                message=f"a broker of {subject.snapshot.release.name} refuses {each.about}: {each.why}",
+                message=f"a broker of {subject.snapshot.release.name} refuses {each.about}: {each.why}.",
                 because="the broker's own check of declarations",
                 fix=Fix(False, "correct it, or leave it out; what concerns it was not checked"),
             )

@@ -1,0 +1,168 @@
+"""Prints what lint found: for people, and for the machines that collect findings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+from xml.etree import ElementTree
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+import dlx
+from simulator.questions.findings import Finding
+from simulator.questions.lint.linting import LintReport
+from simulator.questions.lint.rule import RULES, LintRule
+from simulator.scenario.steps_in_words import in_words
+
+_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold blue"}
+_SARIF = {"error": "error", "warning": "warning", "note": "note"}
+_SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_HISTORY_MAX = 12
+_PROMISES_MAX = 8
+
+Format = Callable[[LintReport, str, int], str]
+"""Returns the text, with its last newline: of a report, the name of its source, and how many findings were left out."""
+
+
+def explained(rule: LintRule) -> str:
+    """Return a rule's document as plain text."""
+    document = rule.document
+    parts = [f"{rule.code} {rule.name}", document.what, f"Why: {document.why}", f"Example: {document.example}"]
+    return "\n\n".join([*parts, f"Fix: {document.fix}"])
+
+
+def _text(report: LintReport, source: str, hidden: int) -> str:
+    lines: list[Text] = []
+    for each in report.findings:
+        lines += _told(each)
+    lines.append(Text(_summary(report, source, hidden), "bold"))
+    lines += _remarks("Assumed", report.assumed, _PROMISES_MAX) + _remarks("Not checked", report.unchecked, 0)
+    return _printed(lines)
+
+
+def _printed(lines: list[Text]) -> str:
+    console = Console(highlight=False)
+    with console.capture() as capture:
+        for line in lines:
+            console.print(line, soft_wrap=True)
+    return capture.get()
+
+
+def _told(finding: Finding) -> list[Text]:
+    head = Text.assemble((finding.severity, _STYLES[finding.severity]), f" {finding.code} {finding.name}: ")
+    head.append(finding.message)
+    safe = "" if finding.fix.safe else " (not while messages are in it)"
+    lines = [head, Text(f"  because: {finding.because}"), Text(f"  fix: {finding.fix.text}{safe}")]
+    if finding.history:
+        steps = in_words(finding.history)
+        more = [f"... {len(steps) - _HISTORY_MAX} more steps"] if len(steps) > _HISTORY_MAX else []
+        lines.append(Text("  this loses a message:"))
+        lines += [Text(f"    {step}") for step in [*steps[:_HISTORY_MAX], *more]]
+    return [*lines, Text("")]
+
+
+def _summary(report: LintReport, source: str, hidden: int) -> str:
+    counts = Counter(each.severity for each in report.findings)
+    found = ", ".join(f"{count} {_plural(severity, count)}" for severity, count in counts.items()) or "no findings"
+    known = f"; {hidden} known from the baseline" if hidden else ""
+    return f"{source}: {found} in {report.queues} {_plural('queue', report.queues)} under {report.release}{known}"
+
+
+def _plural(word: str, count: int) -> str:
+    return word if count == 1 else f"{word}s"
+
+
+def _remarks(title: str, said: tuple[str, ...], most: int) -> list[Text]:
+    """Return the remarks, at most that many if ``most`` is not 0; the number of the others is told."""
+    shown = said if not most or len(said) <= most else (*said[: most - 2], *said[-2:])
+    lines = [Text(f"{title}: {each}") for each in shown]
+    if len(shown) < len(said):
+        lines.append(Text(f"{title}: {len(said) - len(shown)} more; --format json has all"))
+    return lines
+
+
+def _json(report: LintReport, source: str, hidden: int) -> str:
+    document = {"source": source, **report.as_json(), "known": hidden}
+    return msgspec.json.encode(document).decode() + "\n"
+
+
+def _sarif(report: LintReport, source: str, hidden: int) -> str:
+    driver = {
+        "name": "dlx lint",
+        "version": dlx.__version__,
+        "rules": [_sarif_rule(each) for each in RULES.values()],
+    }
+    run = {"tool": {"driver": driver}, "results": [_sarif_result(each, source) for each in report.findings]}
+    document = {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
+    return msgspec.json.encode(document).decode() + "\n"
+
+
+def _sarif_rule(rule: LintRule) -> dict[str, Any]:
+    return {
+        "id": rule.code,
+        "name": rule.name,
+        "shortDescription": {"text": rule.document.what},
+        "fullDescription": {"text": f"{rule.document.what} {rule.document.why}"},
+        "help": {"text": explained(rule)},
+    }
+
+
+def _sarif_result(finding: Finding, source: str) -> dict[str, Any]:
+    about = finding.about
+    return {
+        "ruleId": finding.code,
+        "level": _SARIF[finding.severity],
+        "message": {"text": f"{finding.message} Because: {finding.because}. Fix: {finding.fix.text}."},
+        "locations": [
+            {
+                "physicalLocation": {"artifactLocation": {"uri": source}},
+                "logicalLocations": [{"kind": about.kind, "name": about.name, "fullyQualifiedName": str(about)}],
+            }
+        ],
+        "partialFingerprints": {"object/v1": f"{finding.code}/{about.kind}/{about.vhost}/{about.name}"},
+    }
+
+
+def _junit(report: LintReport, source: str, hidden: int) -> str:
+    """Return a test case for each rule: it fails where the rule found something that is no note."""
+    failing = [each for each in report.findings if each.severity != "note"]
+    suite = ElementTree.Element("testsuite", name=f"dlx lint {source}", tests=str(len(RULES)))
+    failures = 0
+    for rule in RULES.values():
+        case = ElementTree.SubElement(suite, "testcase", classname="dlx.lint", name=f"{rule.code} {rule.name}")
+        found = [each for each in failing if each.code == rule.code]
+        if found:
+            failures += 1
+            failure = ElementTree.SubElement(case, "failure", message=_clean(found[0].message))
+            failure.text = _clean("\n".join(f"{each.about}: {each.message} Fix: {each.fix.text}" for each in found))
+    suite.set("failures", str(failures))
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _clean(text: str) -> str:
+    """Return the text without characters that XML cannot hold; a queue's name may have any."""
+    return "".join(each if each in "\n\t" or each >= " " else "\N{REPLACEMENT CHARACTER}" for each in text)
+
+
+_GITHUB = {"error": "error", "warning": "warning", "note": "notice"}
+
+
+def _github(report: LintReport, source: str, hidden: int) -> str:
+    lines = [
+        f"::{_GITHUB[each.severity]} file={_escaped(source, property=True)},title={each.code} {each.name}::"
+        + _escaped(f"{each.message} Because: {each.because}. Fix: {each.fix.text}")
+        for each in report.findings
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _escaped(text: str, *, property: bool = False) -> str:
+    for character, code in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A"), *([(":", "%3A"), (",", "%2C")] * property)):
+        text = text.replace(character, code)
+    return text
+
+
+FORMATS: dict[str, Format] = {"text": _text, "json": _json, "sarif": _sarif, "junit": _junit, "github": _github}
