@@ -97,6 +97,12 @@ class MessageHistory(msgspec.Struct, kw_only=True):
         """Tell the history in sentences, each with the time since the one before, and say where the message is now."""
         return [*self.story(), self._outcome()]
 
+    def _repr_html_(self) -> str:
+        """Return the history as notebooks show it: the way of the message as a picture, and the sentences."""
+        from simulator.pictures.html import life_fragment  # few look at it in a notebook
+
+        return life_fragment(self.events, self.sentences())
+
     def story(self) -> list[str]:
         """Tell the history in sentences, without where the message is now."""
         told, before = [], None

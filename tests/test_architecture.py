@@ -39,7 +39,7 @@ BELOW: dict[str, set[str]] = {
     "bootstrap": {"broker"},
     "pictures": set(),
     "message_location": {"broker"},
-    "message_history": {"broker", "message_location"},
+    "message_history": {"broker", "message_location", "pictures"},
     "scenario": {"bootstrap", "broker"},
     "activemq": {"scenario"},
     "ibm_mq": {"scenario"},

@@ -61,10 +61,10 @@ _EXAMPLES = (
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "json", "mermaid"]),
+    type=click.Choice(["text", "json", "mermaid", "svg"]),
     default="text",
     show_default=True,
-    help="Sentences, JSON, or a Mermaid sequence diagram.",
+    help="Sentences, JSON, a Mermaid sequence diagram, or a picture of the way.",
 )
 def explain(
     source: Source,
@@ -194,6 +194,12 @@ def _print(life: Life, form: str) -> None:
         from simulator.pictures.sequence_diagram import as_mermaid
 
         click.echo(as_mermaid(life.events))
+    elif form == "svg":
+        from simulator.pictures.life_graph import life_graph
+        from simulator.pictures.svg import as_svg
+
+        title = f"A message under RabbitMQ {life.release}: {life.fate}"
+        click.echo(as_svg(life_graph(title, life.events)), nl=False)
     else:
         console = Console()
         for line, style in _lines(life):

@@ -17,9 +17,8 @@ from simulator.nearest_names import suggestion
 from simulator.pictures import dot, html, mermaid, svg
 from simulator.pictures.graph import Graph, around, at_most
 from simulator.questions.snapshot import Snapshot
-from simulator.questions.topology_graph import topology_graph
+from simulator.questions.topology_graph import NODES_SHOWN, topology_graph
 
-MOST = 60
 WRITERS: Mapping[str, Callable[[Graph], str]] = {
     "svg": svg.as_svg,
     "html": html.as_html,
@@ -45,7 +44,7 @@ WRITERS: Mapping[str, Callable[[Graph], str]] = {
 @click.option(
     "--most",
     type=click.IntRange(1),
-    default=MOST,
+    default=NODES_SHOWN,
     show_default=True,
     metavar="N",
     help="Boxes to draw at most: those that lose messages first, with what is around them.",

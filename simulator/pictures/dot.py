@@ -12,6 +12,7 @@ _SHAPES: Mapping[NodeKind, str] = {
     "exchange": "shape=box, style=rounded",
     "missing": 'shape=box, style="rounded,dashed"',
     "lost": "shape=box, style=dashed",
+    "end": "shape=box, style=rounded",
 }
 _STYLES: Mapping[EdgeKind, str] = {"binding": "solid", "alternate": "dotted", "dead letter": "dashed", "loss": "dashed"}
 

@@ -8,14 +8,14 @@ from typing import Literal
 
 import msgspec
 
-NodeKind = Literal["queue", "exchange", "missing", "lost"]
+NodeKind = Literal["queue", "exchange", "missing", "lost", "end"]
 EdgeKind = Literal["binding", "alternate", "dead letter", "loss"]
 
 NAME_MAX = 34
 
 
 class Node(msgspec.Struct, frozen=True):
-    """A queue, an exchange, a ``missing`` exchange, or the end of messages that the queue ``name`` has ``lost``."""
+    """A box: ``missing`` is an exchange that is not there, ``lost`` where messages of the queue ``name`` are lost."""
 
     kind: NodeKind
     name: str

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
+from simulator.events import Happened
 from simulator.pictures.graph import Graph
+from simulator.pictures.life_graph import life_graph
 from simulator.pictures.svg import COLOURS, as_svg
 
 _STYLE = f"""
@@ -33,3 +36,10 @@ def as_fragment(graph: Graph) -> str:
     notes = "".join(f"<li>{escape(note)}</li>" for note in graph.notes)
     listed = f"<ul>{notes}</ul>\n" if notes else ""
     return f'<p>{_LEGEND}</p>\n{listed}<div class="picture" style="overflow: auto">{as_svg(graph)}</div>\n'
+
+
+def life_fragment(events: Sequence[Happened], sentences: Sequence[str]) -> str:
+    """Return the way of a message as a picture, and its history in sentences, to stand in a page or a notebook."""
+    told = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+    picture = as_svg(life_graph("The way of a message", events))
+    return f'<div style="overflow: auto">{picture}</div>\n<ol>{told}</ol>\n'

@@ -13,6 +13,7 @@ _SHAPES: Mapping[NodeKind, tuple[str, str]] = {
     "exchange": ("([", "])"),
     "missing": ("([", "])"),
     "lost": ("{{", "}}"),
+    "end": ("([", "])"),
 }
 _ARROWS: Mapping[EdgeKind, str] = {"binding": "-->", "alternate": "-.->", "dead letter": "-.->", "loss": "-.->"}
 

@@ -25,6 +25,7 @@ COLOURS: Mapping[NodeKind | EdgeKind, str] = {
     "exchange": "#6b7a90",
     "missing": "#c8102e",
     "lost": "#c8102e",
+    "end": "#6b7a90",
     "binding": "#6b7a90",
     "alternate": "#6b7a90",
     "dead letter": "#b06f00",
@@ -76,9 +77,13 @@ class Drawing:
     def _ways(self, number: int, up: bool) -> Iterator[_Piece]:
         """Yield the pieces of an arrow: one, or one before its label and one behind it."""
         edge = self.graph.edges[number]
+        if edge.source == edge.target and edge.label:  # there and back again
+            yield _Piece(number, edge.source, number, "")
+            yield _Piece(number, edge.source, number, "start")
+            return
         stops: list[_Place] = [edge.source, *([number] if edge.label else []), edge.target]
         for source, target in pairwise(stops):
-            upper, lower = (target, source) if up or source == target else (source, target)
+            upper, lower = (target, source) if up else (source, target)
             yield _Piece(number, upper, lower, "" if target is number else "start" if up else "end")
 
     def svg(self) -> str:
@@ -140,7 +145,7 @@ def _head_of(kind: EdgeKind) -> str:
 def _box(node: Node, lines: tuple[str, ...], box: Box) -> Iterator[str]:
     left, top, right, bottom = box
     shade = COLOURS[node.kind]
-    round_ = 14 if node.kind in ("exchange", "missing") else 4
+    round_ = 14 if node.kind in ("exchange", "missing", "end") else 4
     dashes = ' stroke-dasharray="5 3"' if node.kind in ("missing", "lost") else ""
     yield f"<g><title>{_text(_told(node))}</title>"
     yield (

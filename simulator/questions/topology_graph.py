@@ -7,18 +7,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from html import escape
 
 from dlx.deaths import REASONS
 from dlx.message_flow import MessageFlow
+from dlx.releases import DEFAULT, known_release, release
 from dlx.settings import DROP_HEAD, Settings, alternate_exchange
 from dlx.topology import CLASSIC, STOCK_EXCHANGES, Binding
-from simulator.pictures.graph import Edge, Graph, Node, shortened
+from simulator.definitions import Definitions, DefinitionsError
+from simulator.pictures.graph import Edge, Graph, Node, at_most, shortened
+from simulator.pictures.html import as_fragment
 from simulator.questions.losses import Loss, find_losses
 from simulator.questions.snapshot import Snapshot
 from simulator.questions.walk import Walk
 from simulator.time_spans import span
 
 KEYS_SHOWN = 3
+NODES_SHOWN = 60
+"""Boxes of a picture, unless somebody asks for more."""
 MISSING = "dead-letter exchange missing"
 _STOCK = {exchange.name for exchange in STOCK_EXCHANGES}
 
@@ -39,6 +45,17 @@ def topology_graph(snapshot: Snapshot, vhost: str | None = None) -> Graph:
     refused = [f"RabbitMQ {snapshot.release.name} refuses {each.about}: {each.why}" for each in snapshot.refused]
     unchecked = [f"Not checked for losses: {each}." for each in found.unchecked]
     return Graph(title, nodes, tuple(edges), (*refused, *unchecked))
+
+
+def definitions_html(definitions: Definitions) -> str:
+    """Return the picture of definitions for a notebook, under the release that exported them if it is known."""
+    exported = known_release(definitions.rabbitmq_version or DEFAULT) or DEFAULT
+    try:
+        found = topology_graph(Snapshot(definitions, release(exported)))
+    except DefinitionsError as error:
+        return f"<p>{escape(f'{definitions.source}: {error.problem}')}</p>"
+    see = "To see one queue: simulator.pictures.graph.around(topology_graph(...), Node('queue', NAME, VHOST))."
+    return as_fragment(at_most(found, NODES_SHOWN, see))
 
 
 class _Parts:

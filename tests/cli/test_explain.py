@@ -142,3 +142,10 @@ def test_the_document_shows_what_is_printed(
         main(shlex.split(command.replace(" --out docs/explain.svg", "")))
         picture = (ROOT / "docs" / "explain.svg").read_text() if " --out " in command else ""
         assert capsys.readouterr().out == printed + picture
+
+
+def test_svg_draws_the_way(ladder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, told = explained(capsys, ladder, "--publish", "shop", "order.eu", "--format", "svg")
+    assert status == 0
+    assert told.startswith("<svg ")
+    assert "A message under RabbitMQ 4.3: waiting" in told
