@@ -17,9 +17,9 @@ from simulator.cli.lint_formats import FORMATS, explained
 from simulator.definitions import DefinitionsError
 from simulator.nearest_names import suggestion
 from simulator.questions.findings import Finding
-from simulator.questions.lint.linting import LintReport
-from simulator.questions.lint.linting import lint as linted
-from simulator.questions.lint.rule import RULES
+from simulator.questions.lint_rules.linting import LintReport
+from simulator.questions.lint_rules.linting import lint as linted
+from simulator.questions.lint_rules.rule import RULES
 
 FAIL_ON = {"lost": ("error",), "warning": ("error", "warning")}
 Key = tuple[str, str, str, str]

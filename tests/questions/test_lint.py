@@ -8,8 +8,8 @@ import pytest
 
 from dlx.releases import release
 from simulator.definitions import read_definitions
-from simulator.questions.lint.linting import LintReport, lint
-from simulator.questions.lint.rule import RULES, LintRule
+from simulator.questions.lint_rules.linting import LintReport, lint
+from simulator.questions.lint_rules.rule import RULES, LintRule
 from simulator.scenario.properties.promises import Lossless
 from simulator.scenario.trial import Trial
 
