@@ -94,7 +94,8 @@ class Answer:
     def assert_none(self, message: str = "", *, but: Iterable[str] = ()) -> None:
         """Assert that there are no rows, apart from those about the objects ``but``.
 
-        These are names, in which ``*`` is a wildcard. Raises ``AssertionError`` that tells each row, and one for a name in ``but`` that no row is about.
+        These are names, in which ``*`` is a wildcard. Raises ``AssertionError`` that tells each row, and one for
+        a name in ``but`` that no row is about.
         """
         __tracebackhide__ = True
         names = list(but)

@@ -68,7 +68,7 @@ def test_the_ways_of_dead_letters() -> None:
 
 def test_loops() -> None:
     rows = ask(LADDER).loops().answer().rows
-    assert [row.path for row in rows] == ["orders → orders.wait → orders"]
+    assert [set(row.path.split(" → ")) for row in rows] == [{"orders", "orders.wait"}]
     assert ask(document(queue("orders", dead_letter_exchange=""))).loops().answer().rows[0].path == "orders → orders"
 
 
