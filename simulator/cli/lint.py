@@ -41,7 +41,6 @@ def _explain(context: click.Context, _parameter: click.Parameter, value: str | N
     epilog=example(
         "dlx lint definitions.json --release 4.3",
         "dlx lint http://guest:guest@localhost:15672/ --format sarif",
-        "dlx lint --explain missing-dlx",
     )
 )
 @source_argument
