@@ -65,6 +65,7 @@ NEEDS_AN_EXTRA = [
 NEEDS_NONE = [
     ["explain", TOPOLOGY, "--publish", "", "orders"],
     ["graph", TOPOLOGY],
+    ["lint", str(ROOT / "examples/topologies/sound/plain-dead-letter-queue.json")],
     ["releases"],
     ["settings", DEFINITIONS],
     ["compare", HISTORY],
