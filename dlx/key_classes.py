@@ -40,7 +40,10 @@ class KeyClasses:
         self._topology = topology
         self._release = release
         self._by_key = [_index(topology, kind) for kind in ("direct", "topic")]
-        self._numbers: dict[frozenset[Led], int] = {}
+        self._numbers: dict[frozenset[int], int] = {}
+        leads: dict[Led, int] = {}
+        bindings = (each for exchange in _bound(topology) for each in topology.bindings[exchange.name])
+        self._lead = {id(each): leads.setdefault(_led(each), len(leads)) for each in bindings}  # they live on there
         wanted = [item for fields in _compared(topology, release) for item in fields.items()]
         self.compared = frozenset(name for name, _ in wanted)
         hashes = any(each.type == MODULUS_HASH for each in _bound(topology))
@@ -52,7 +55,8 @@ class KeyClasses:
             return key
         message = Message(exchange="", routing_keys=(key,))
         met = (binding for index in self._by_key for binding in index.met(message, self._release, first))
-        return self._numbers.setdefault(frozenset(map(_led, met)), len(self._numbers))
+        leads = frozenset([self._lead[id(each)] for each in met])
+        return self._numbers.setdefault(leads, len(self._numbers))
 
     def message_class(self, message: Message) -> Hashable:
         """Return the class of a message as it was published: of its keys, CC and BCC among them, and its headers.

@@ -24,6 +24,8 @@ from dlx.releases.rows import rows_of, subjects_of
 from dlx.releases.texts import change_texts, is_set, members_text, subject_text, value_text
 from simulator.capture.schema import COLUMNS, SCHEMA_VERSION
 from simulator.files import write_whole
+from simulator.questions.lint_rules.linting import GROUPS
+from simulator.questions.lint_rules.rule import RULES as LINT_RULES
 from simulator.replay.coverage.catalogue import ALSO_NEVER_SHOWN, NEVER_SHOWN, PATH_RULES, RELEASE_ROWS, RULES
 from simulator.replay.repair.costs import COSTS, REMARKS
 from simulator.server.management.management_releases import Api
@@ -133,10 +135,22 @@ def _set(row: Row) -> str:
     return _table((f"`{row.name}`", *heads), rows)
 
 
+def lint_rules() -> str:
+    """Each rule of lint with its document."""
+    assert GROUPS  # importing them makes the rules
+    parts: list[str] = []
+    for rule in sorted(LINT_RULES.values(), key=lambda rule: rule.code):
+        told = rule.document
+        sections = (f"*Why:* {told.why}", f"*Example:* {told.example}", f"*Fix:* {told.fix}")
+        parts += [f"### {rule.code} {rule.name}", told.what, *sections]
+    return "\n\n".join(parts)
+
+
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "capture.md": {"columns": columns},
     "coverage.md": {"rules": exercised_rules, "never-shown": never_shown},
     "replay.md": {"repair-costs": repair_costs},
+    "lint.md": {"rules": lint_rules},
     "releases.md": {"changes": changes, "subjects": subjects},
 }
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -108,6 +109,11 @@ class Definitions:
         if self.single_vhost:
             return msgspec.json.encode({**self.document, "original_vhost_name": vhost})
         return msgspec.json.encode(self._one_vhost(vhost))
+
+    def _repr_html_(self) -> str:
+        """Return the topologies as notebooks show them: a picture, with its losses."""
+        shown: str = import_module("simulator.questions.topology_graph").definitions_html(self)  # needs a broker
+        return shown
 
     def _one_vhost(self, vhost: str) -> dict[str, Any]:
         """Return the export that the server would make of this virtual host."""

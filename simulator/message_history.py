@@ -19,6 +19,7 @@ from dlx.releases import DEFAULT, Release
 from simulator.broker import Broker, NodeState, snapshots
 from simulator.events import LOSSES, Event, Happened, copies_added, losses
 from simulator.message_location import locations
+from simulator.time_spans import span
 
 MESSAGES_MAX = 10_000
 EVENTS_PER_MESSAGE_MAX = 500
@@ -95,6 +96,12 @@ class MessageHistory(msgspec.Struct, kw_only=True):
     def sentences(self) -> list[str]:
         """Tell the history in sentences, each with the time since the one before, and say where the message is now."""
         return [*self.story(), self._outcome()]
+
+    def _repr_html_(self) -> str:
+        """Return the history as notebooks show it: the way of the message as a picture, and the sentences."""
+        from simulator.pictures.html import life_fragment  # few look at it in a notebook
+
+        return life_fragment(self.events, self.sentences())
 
     def story(self) -> list[str]:
         """Tell the history in sentences, without where the message is now."""
@@ -337,15 +344,3 @@ def _when(time_us: int, before_us: int | None) -> str:
     if before_us is None:
         return f"At {datetime.fromtimestamp(time_us / 1_000_000, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3]
     return "At once" if time_us == before_us else f"{span(time_us - before_us)} later"
-
-
-def span(us: int) -> str:
-    """Return a time span in its two largest units: ``1 h 30 min``, ``2 s 500 ms``."""
-    parts = []
-    for unit, size in (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000)):
-        count, us = divmod(us, size)
-        if count:
-            parts.append(f"{count} {unit}")
-    if us:
-        parts.append(f"{us / 1000:g} ms")
-    return " ".join(parts[:2])

@@ -31,6 +31,7 @@ TOOLS = {
     "nearest_names",
     "simulator",
     "systems",
+    "time_spans",
 }
 # For each other room the rooms that it may import, besides dlx and the tools.
 BELOW: dict[str, set[str]] = {
@@ -38,7 +39,7 @@ BELOW: dict[str, set[str]] = {
     "bootstrap": {"broker"},
     "pictures": set(),
     "message_location": {"broker"},
-    "message_history": {"broker", "message_location"},
+    "message_history": {"broker", "message_location", "pictures"},
     "scenario": {"bootstrap", "broker"},
     "activemq": {"scenario"},
     "ibm_mq": {"scenario"},
@@ -46,7 +47,7 @@ BELOW: dict[str, set[str]] = {
     "zaqar": {"scenario"},
     "compare": {"scenario", "activemq", "ibm_mq", "ironmq", "zaqar"},
     "server": {"bootstrap", "broker", "message_history", "message_location"},
-    "questions": {"bootstrap", "broker", "message_history", "message_location", "scenario"},
+    "questions": {"bootstrap", "broker", "message_history", "message_location", "pictures", "scenario"},
     "capture": set(),
     "generate": {"broker", "capture", "scenario"},
     "replay": {"capture", "pictures", "scenario"},

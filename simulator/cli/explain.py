@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 from rich.console import Console
 
-from dlx.routing import UnknownExchangeTypeError
+from dlx.releases import release
 from dlx.topology import Topology
 from simulator.cli.command_parts import DataError, example
-from simulator.cli.given_files import DEFINITIONS
 from simulator.cli.given_release import release_option
-from simulator.definitions import Definitions, DefinitionsError, read_definitions
+from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
+from simulator.definitions import DefinitionsError
 from simulator.json_reading import NestedTooDeeplyError, read_json
-from simulator.message_history import span
 from simulator.nearest_names import suggestion
 from simulator.pictures.repetitions import repeats
 from simulator.questions.life import OUTCOMES, Life, LifeStep, Outcome, live
+from simulator.questions.snapshot import Snapshot
 from simulator.scenario.steps import Publish
+from simulator.time_spans import span
 
 EXIT_LOST = 1
 TIMES_MAX = 1_000
@@ -32,7 +32,7 @@ _EXAMPLES = (
 
 
 @click.command(epilog=example(*_EXAMPLES))
-@click.argument("definitions_path", metavar="DEFINITIONS", type=DEFINITIONS)
+@source_argument
 @click.option(
     "--publish",
     "published",
@@ -61,13 +61,14 @@ _EXAMPLES = (
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "json", "mermaid"]),
+    type=click.Choice(["text", "json", "mermaid", "svg"]),
     default="text",
     show_default=True,
-    help="Sentences, JSON, or a Mermaid sequence diagram.",
+    help="Sentences, JSON, a Mermaid sequence diagram, or a picture of the way.",
 )
 def explain(
-    definitions_path: Path,
+    source: Source,
+    over: ServerURL | None,
     published: tuple[str, str],
     headers: tuple[str, ...],
     expiration: int | None,
@@ -78,10 +79,10 @@ def explain(
 ) -> int:
     """Tell the life of one message, step by step, and by which rule each step happens.
 
-    DEFINITIONS is a file written by `rabbitmqctl export_definitions` or GET /api/definitions.
-    A simulated broker plays the life in virtual time, with this message alone. Each step
-    names the setting that decides and who set it (argument, policy, operator policy, server
-    default), and how the rule is known.
+    SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), `-` for
+    standard input, or the management URL of a running server. A simulated broker plays the life
+    in virtual time, with this message alone. Each step names the setting that decides and who
+    set it (argument, policy, operator policy, server default), and how the rule is known.
 
     An OUTCOME is one of these, and OUTCOME*N is the same N times:
 
@@ -98,33 +99,35 @@ def explain(
     nothing is stated of its queue, time passes; that is told as an assumption.
     The command exits with 1 if the message, or a copy of it, is lost.
     """
+    definitions = read_source(source, over)
     try:
-        definitions = read_definitions(definitions_path)
-        exchange, key = published
-        host = _vhost(definitions, vhost, exchange, key)
-        topology = definitions.topology(host)
-        _check_known("--publish", "exchange", exchange, topology.exchanges)
-        if topology.exchanges[exchange].internal:
-            raise click.BadParameter(f"{exchange!r} is internal: nobody can publish to it", param_hint="'--publish'")
-        step = Publish(exchange, key, headers=_headers(headers), expiration_ms=expiration, vhost=host)
-        found = live(definitions.document, step, _stated(outcomes, topology), release=rules)
+        snapshot = Snapshot(definitions, release(rules))
     except DefinitionsError as error:
-        raise DataError(str(error)) from error
-    except UnknownExchangeTypeError as error:
-        raise DataError(f"{definitions_path}: {error}") from error
+        raise DataError(": ".join(filter(None, (definitions.source, error.where, error.problem)))) from error
+    exchange, key = published
+    host = _vhost(snapshot, vhost, exchange, key)
+    topology = snapshot.topologies[host]
+    _check_known("--publish", "exchange", exchange, topology.exchanges)
+    if topology.exchanges[exchange].internal:
+        raise click.BadParameter(f"{exchange!r} is internal: nobody can publish to it", param_hint="'--publish'")
+    step = Publish(exchange, key, headers=_headers(headers), expiration_ms=expiration, vhost=host)
+    found = live(snapshot.document, step, _stated(outcomes, topology), release=rules)
+    for each in snapshot.refused:
+        click.echo(f"note: RabbitMQ {rules} refuses {each.about}, which is left out: {each.why}", err=True)
     _print(found, form)
     return EXIT_LOST if found.is_lost else 0
 
 
-def _vhost(definitions: Definitions, asked: str | None, exchange: str, key: str) -> str:
+def _vhost(snapshot: Snapshot, asked: str | None, exchange: str, key: str) -> str:
     """Return the virtual host that is asked for; without one, the only one that has the exchange, or ``/``."""
-    known = definitions.vhosts
+    topologies = snapshot.topologies
+    known = snapshot.definitions.vhosts
     if asked is not None:
-        if definitions.vhost_named:
+        if snapshot.definitions.vhost_named:
             _check_known("--vhost", "virtual host", asked, known)
             return asked
         return known[0]
-    having = [name for name in known if _takes(definitions.topology(name), exchange, key)] or list(known)
+    having = [name for name in known if _takes(topologies[name], exchange, key)] or list(known)
     if len(having) == 1 or "/" in having:
         return "/" if "/" in having else having[0]
     named = ", ".join(map(repr, having))
@@ -191,6 +194,12 @@ def _print(life: Life, form: str) -> None:
         from simulator.pictures.sequence_diagram import as_mermaid
 
         click.echo(as_mermaid(life.events))
+    elif form == "svg":
+        from simulator.pictures.life_graph import life_graph
+        from simulator.pictures.svg import as_svg
+
+        title = f"A message under RabbitMQ {life.release}: {life.fate}"
+        click.echo(as_svg(life_graph(title, life.events)), nl=False)
     else:
         console = Console()
         for line, style in _lines(life):
@@ -224,8 +233,7 @@ def _lines(life: Life) -> Iterable[tuple[str, str]]:
 
 def _told(step: LifeStep) -> tuple[str, str, str, str, str]:
     """Return what is printed of a step: when, what, why, how that is known, and the style."""
-    at = "0 s" if not step.at_ms else span(round(step.at_ms * 1_000))
-    return at, step.text, step.because, step.source, "bold" if step.event in _ENDS else ""
+    return span(round(step.at_ms * 1_000)), step.text, step.because, step.source, "bold" if step.event in _ENDS else ""
 
 
 _ENDS = {"dropped", "cycle-dropped", "unroutable", "purged", "nacked", "refused"}

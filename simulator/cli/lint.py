@@ -17,9 +17,9 @@ from simulator.cli.lint_formats import FORMATS, explained
 from simulator.definitions import DefinitionsError
 from simulator.nearest_names import suggestion
 from simulator.questions.findings import Finding
-from simulator.questions.lint.linting import LintReport
-from simulator.questions.lint.linting import lint as linted
-from simulator.questions.lint.rule import RULES
+from simulator.questions.lint_rules.linting import LintReport
+from simulator.questions.lint_rules.linting import lint as linted
+from simulator.questions.lint_rules.rule import RULES
 
 FAIL_ON = {"lost": ("error",), "warning": ("error", "warning")}
 Key = tuple[str, str, str, str]
@@ -41,7 +41,6 @@ def _explain(context: click.Context, _parameter: click.Parameter, value: str | N
     epilog=example(
         "dlx lint definitions.json --release 4.3",
         "dlx lint http://guest:guest@localhost:15672/ --format sarif",
-        "dlx lint --explain missing-dlx",
     )
 )
 @source_argument

@@ -13,8 +13,8 @@ from rich.text import Text
 
 import dlx
 from simulator.questions.findings import Finding
-from simulator.questions.lint.linting import LintReport
-from simulator.questions.lint.rule import RULES, LintRule
+from simulator.questions.lint_rules.linting import LintReport
+from simulator.questions.lint_rules.rule import RULES, LintRule
 from simulator.scenario.steps_in_words import in_words
 
 _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold blue"}

@@ -39,6 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "explain": ("simulator.cli.explain:explain", "Tell the life of one message, and the rule behind each step."),
     "fuzz": ("simulator.cli.fuzz:fuzz", "Search for a history in which a topology loses messages."),
     "generate": ("simulator.cli.generate:generate", "Make a log of any size from definitions and a seed."),
+    "graph": ("simulator.cli.graph:graph", "Draw a topology: where dead letters go, and where they are lost."),
     "lint": ("simulator.cli.lint:lint", "Find what definitions get wrong about dead letters: losses first."),
     "releases": ("simulator.cli.releases:releases", "Show what differs between releases of RabbitMQ."),
     "replay": ("simulator.cli.replay:replay", "Replay captured logs and compare predictions with deliveries."),

@@ -45,15 +45,20 @@ class Layout(NamedTuple, Generic[Name]):
     height: float
 
 
-def layered(sizes: Mapping[Name, Size], arrows: Sequence[tuple[Name, Name]]) -> Layout[Name]:
-    """Lay out nodes of the given width and height. Unconnected pieces stand beside each other."""
+def layered(
+    sizes: Mapping[Name, Size], arrows: Sequence[tuple[Name, Name]], *, width_wanted: float = WIDTH_WANTED
+) -> Layout[Name]:
+    """Lay out nodes of the given width and height.
+
+    Unconnected pieces stand beside each other, as many as ``width_wanted`` has room for.
+    """
     centres: dict[Name, Point] = {}
     routes: dict[int, Route] = {}
     x = y = row_height = width = 0.0
     for members in _pieces(sizes, arrows):
         numbers = [n for n, (source, _) in enumerate(arrows) if source in members]
         piece = _Piece({name: sizes[name] for name in members}, [arrows[n] for n in numbers]).layout()
-        if x > 0 and x + piece.width > WIDTH_WANTED:
+        if x > 0 and x + piece.width > width_wanted:
             x, y, row_height = 0.0, y + row_height + PIECE_GAP, 0.0
         for name, (cx, cy) in piece.centres.items():
             centres[name] = (cx + x, cy + y)
@@ -93,7 +98,7 @@ class _Piece(Generic[Name]):
     def __init__(self, sizes: Mapping[Name, Size], arrows: Sequence[tuple[Name, Name]]) -> None:
         self.sizes: dict[Any, Size] = dict(sizes)
         self.arrows = arrows
-        self.back = _returning(sizes, arrows)
+        self.back = returning(sizes, arrows)
         self.layers = self._layers()
         self.ways = [self._way(number) for number in range(len(arrows))]
         self.rows: list[list[Any]] = [[] for _ in range(1 + max(self.layers.values(), default=0))]
@@ -261,7 +266,7 @@ class _Piece(Generic[Name]):
         return Route((start, (turn, (y0 + y1) / 2), end), back=True)
 
 
-def _returning(names: Iterable[Name], arrows: Sequence[tuple[Name, Name]]) -> set[int]:
+def returning(names: Iterable[Name], arrows: Sequence[tuple[Name, Name]]) -> set[int]:
     """Return the arrows that close a cycle when the graph is walked from its sources."""
     out: defaultdict[Name, list[int]] = defaultdict(list)
     entered = {target for source, target in arrows if source != target}

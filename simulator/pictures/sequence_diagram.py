@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from simulator.events import LOSSES, Event, Happened
+from simulator.pictures.mermaid_text import quoted
 from simulator.pictures.repetitions import repeats
 
 EVENTS_DRAWN_MAX = 2_000
@@ -16,7 +16,7 @@ def as_mermaid(events: Sequence[Happened]) -> str:
     drawing = _Drawing()
     for event in events[:EVENTS_DRAWN_MAX]:
         drawing.draw(event)
-    queues = [f"    participant {alias} as {_quoted(name)}" for name, alias in drawing.queues.items()]
+    queues = [f"    participant {alias} as {quoted(name)}" for name, alias in drawing.queues.items()]
     people = [f"    participant {name}" for name in ("publisher", "consumer", "lost") if name in drawing.used]
     return "\n".join(["sequenceDiagram", *people[:1], *queues, *people[1:], *_folded(drawing.arrows)])
 
@@ -71,15 +71,7 @@ class _Drawing:
         return name
 
     def _arrow(self, source: str, arrow: str, target: str, label: str) -> None:
-        self.arrows.append(f"{source}{arrow}{target}: {_quoted(label)}")
-
-
-def _quoted(text: str) -> str:
-    """Escape text so that Mermaid shows it unchanged."""
-    return _SPECIAL.sub(lambda found: f"#{ord(found[0])};", text) or " "
-
-
-_SPECIAL = re.compile(r"[#;:%\x00-\x1f\x7f-\x9f\u2028\u2029]")
+        self.arrows.append(f"{source}{arrow}{target}: {quoted(label)}")
 
 
 def _folded(arrows: list[str]) -> list[str]:

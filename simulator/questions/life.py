@@ -26,13 +26,14 @@ from dlx.topology import STREAM, Topology
 from simulator.bootstrap import DefinitionsSource
 from simulator.broker import Copy, QueueState
 from simulator.events import Event, Happened, losses
-from simulator.message_history import MAY_LOSE, span, what_happened
+from simulator.message_history import MAY_LOSE, what_happened
 from simulator.message_location import locations
 from simulator.questions.next_steps import DEADLINES_MAX, pause
 from simulator.questions.reasons import ARRIVES, Reasons, copy_reason
 from simulator.scenario import steps
 from simulator.scenario.player import START_US, Player, Seen
 from simulator.scenario.steps import AnyStep, History, Publish
+from simulator.time_spans import span
 
 Outcome = Literal["ack", "reject", "requeue", "nack", "crash", "expire"]
 """What becomes of a message in a queue: its consumer does it, or, with ``expire``, nobody consumes and time passes."""

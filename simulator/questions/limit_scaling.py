@@ -32,7 +32,7 @@ def scaled(
     """
     smaller = copy.deepcopy(dict(document))
     limits = {value for table in _tables(smaller) for key, value in table.items() if _is_limit(key, value)}
-    base = max((value for value in limits if value <= above), default=0)
+    base = max([1, *(value for value in limits if value <= above)])  # a step that happens once stays one
     large = sorted(value for value in limits if value > above)
     small = {value: base + apart * (rank + 1) for rank, value in enumerate(large)}
     for table in _tables(smaller):
@@ -74,8 +74,8 @@ def _unscaled(history: History, limits: Mapping[int, int], place: int) -> Histor
     for step in history:
         if isinstance(step, steps.Repeat):
             step = steps.changed(step, steps=_unscaled(step.steps, limits, place))
-        times = getattr(step, "times", 1)
-        if limits and times >= min(limits):
+        times = getattr(step, "times", None)
+        if limits and times is not None and times >= min(limits):
             step = steps.changed(step, times=_guesses(times, limits)[place])
         found.append(step)
     return tuple(found)

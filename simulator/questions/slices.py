@@ -18,6 +18,7 @@ class Slices:
 
     def __init__(self, document: Mapping[str, Any], flows: Mapping[str, MessageFlow], only_vhost: str | None) -> None:
         self._document, self._flows, self._only = document, flows, only_vhost
+        self._whole = {vhost for vhost, flow in flows.items() if whole_is_needed(flow.topology)}
         self._by = {
             "queues": self._indexed("queues", "name"),
             "exchanges": self._indexed("exchanges", "name"),
@@ -34,7 +35,7 @@ class Slices:
 
     def _cut(self, publish: Publish) -> Mapping[str, Any]:
         flow, vhost = self._flows[publish.vhost], publish.vhost
-        if whole_is_needed(flow.topology):
+        if vhost in self._whole:
             return self._document
         queues, exchanges = reached(flow, [publish])
         found = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -115,6 +116,11 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     def agreement_percent(self) -> float:
         """The share of deliveries that agree, rounded down to 0.01; 100.0 for a log without deliveries."""
         return self.agree * 10_000 // self.deliveries / 100 if self.deliveries else 100.0
+
+    def _repr_html_(self) -> str:
+        """Return the totals as notebooks show them."""
+        shown: str = import_module("simulator.replay.notebook").summary_html(self)  # few look at it in a notebook
+        return shown
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

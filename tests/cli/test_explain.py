@@ -120,6 +120,14 @@ def test_the_virtual_host_that_has_the_exchange_is_meant_or_asked_for(
     assert explained(capsys, str(path), "--publish", "shop", "", "--vhost", "us")[0] == 1
 
 
+def test_what_rabbitmq_refuses_is_left_out_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    delayed = {"name": "later", "vhost": "/", "type": "x-delayed-message"}
+    path = tmp_path / "definitions.json"
+    path.write_text(json.dumps({**LADDER, "exchanges": [*LADDER["exchanges"], delayed]}))
+    status, told = explained(capsys, str(path), "--publish", "shop", "order.eu")
+    assert (status, "refuses exchange 'later', which is left out" in told) == (0, True)
+
+
 def test_definitions_that_cannot_be_used_are_bad_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert explained(capsys, str(tmp_path / "none.json"), "--publish", "", "q")[0] == EXIT_DATA
 
@@ -129,7 +137,15 @@ def test_the_document_shows_what_is_printed(
 ) -> None:
     monkeypatch.chdir(ROOT)
     shown = re.findall(r"^```console\n\$ dlx ([^\n]*)\n(.*?)^```", (ROOT / "docs/explain.md").read_text(), re.S | re.M)
-    assert shown
+    assert len(shown) == 3
     for command, printed in shown:
-        main(shlex.split(command))
-        assert capsys.readouterr().out == printed
+        main(shlex.split(command.replace(" --out docs/explain.svg", "")))
+        picture = (ROOT / "docs" / "explain.svg").read_text() if " --out " in command else ""
+        assert capsys.readouterr().out == printed + picture
+
+
+def test_svg_draws_the_way(ladder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, told = explained(capsys, ladder, "--publish", "shop", "order.eu", "--format", "svg")
+    assert status == 0
+    assert told.startswith("<svg ")
+    assert "A message under RabbitMQ 4.3: waiting" in told

@@ -84,9 +84,10 @@ class Loop:
 def _loops(walk: Walk) -> Iterator[Loop]:
     """Yield the loops through more than one queue, the shortest way round each set of queues once."""
     seen: set[frozenset[str]] = set()
+    order = {id(place): number for number, place in enumerate(walk.places)}
     for places in _components(walk.places):
         if len({place.queue for place in places}) > 1:
-            loop = Loop(walk.vhost, places)
+            loop = Loop(walk.vhost, sorted(places, key=lambda place: order[id(place)]))
             if frozenset(loop.queues) not in seen:
                 seen.add(frozenset(loop.queues))
                 yield loop

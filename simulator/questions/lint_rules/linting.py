@@ -10,9 +10,9 @@ import msgspec
 from dlx.releases import Release
 from simulator.definitions import Definitions
 from simulator.questions.findings import SEVERITIES, Finding
-from simulator.questions.lint import losing, policies, retries, settings
-from simulator.questions.lint.rule import RULES
-from simulator.questions.lint.subject import Subject
+from simulator.questions.lint_rules import losing, policies, retries, settings
+from simulator.questions.lint_rules.rule import RULES
+from simulator.questions.lint_rules.subject import Subject
 from simulator.questions.losses import Loss, Losses
 from simulator.questions.snapshot import Snapshot
 
@@ -53,7 +53,7 @@ def lint(definitions: Definitions, release: Release) -> LintReport:
     return LintReport(
         release.name,
         tuple(sorted(found, key=_order)),
-        (*_promises(subject.losses.promised), *ALWAYS_ASSUMED),
+        (*promises(subject.losses.promised), *ALWAYS_ASSUMED),
         tuple(_unchecked(subject)),
         sum(1 for _ in subject.queues()),
     )
@@ -63,8 +63,8 @@ def _order(finding: Finding) -> tuple[int, str, Any]:
     return SEVERITIES.index(finding.severity), finding.code, finding.about
 
 
-def _promises(promised: Iterable[Loss]) -> list[str]:
-    """Say what consumers must not do."""
+def promises(promised: Iterable[Loss]) -> list[str]:
+    """Return what consumers must not do, in sentences."""
     said = []
     for loss in promised:
         if loss.reason == "rejected":

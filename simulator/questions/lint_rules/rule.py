@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from simulator.questions.findings import Finding, Fix, ObjectName, Severity
-from simulator.questions.lint.subject import Subject
+from simulator.questions.lint_rules.subject import Subject
 from simulator.scenario.steps import History
 
 SECTIONS = ("Why", "Example", "Fix")

@@ -19,8 +19,8 @@ from dlx.settings import (
 from dlx.topology import QUORUM
 from simulator.nearest_names import suggestion
 from simulator.questions.findings import Fix
-from simulator.questions.lint.rule import Found, rule
-from simulator.questions.lint.subject import (
+from simulator.questions.lint_rules.rule import Found, rule
+from simulator.questions.lint_rules.subject import (
     QueueAt,
     Subject,
     because,

@@ -16,8 +16,8 @@ from dlx.settings import (
 )
 from dlx.topology import QUORUM
 from simulator.questions.findings import Fix, ObjectName
-from simulator.questions.lint.rule import Found, rule
-from simulator.questions.lint.subject import Subject, change, is_stream, queue_name, said_by
+from simulator.questions.lint_rules.rule import Found, rule
+from simulator.questions.lint_rules.subject import Subject, change, is_stream, queue_name, said_by
 
 _DEAD_LETTER_KEYS = (DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, DEAD_LETTER_STRATEGY)
 

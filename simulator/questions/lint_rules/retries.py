@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dlx.deaths import REJECTED
 from dlx.settings import MAX_LENGTH, MAX_LENGTH_BYTES
 from simulator.questions.findings import Fix
-from simulator.questions.lint.rule import Found, rule
-from simulator.questions.lint.subject import (
+from simulator.questions.lint_rules.rule import Found, rule
+from simulator.questions.lint_rules.subject import (
     Loop,
     QueueAt,
     Subject,

@@ -18,8 +18,8 @@ from dlx.settings import (
 )
 from dlx.topology import Policy
 from simulator.questions.findings import Fix
-from simulator.questions.lint.rule import Found, rule
-from simulator.questions.lint.subject import Subject, is_stream, queue_name, said_by, shown
+from simulator.questions.lint_rules.rule import Found, rule
+from simulator.questions.lint_rules.subject import Subject, is_stream, queue_name, said_by, shown
 
 _NAMES = (DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, DEAD_LETTER_STRATEGY)
 

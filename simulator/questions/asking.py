@@ -1,0 +1,261 @@
+"""Questions about definitions, for tests and notebooks.
+
+    ask("definitions.json").losses(queue="orders*").answer(release="4.3").assert_none()
+    ask(mine).losses().answer(release="4.3", against_release="3.13").frame()
+
+Each question has parameters; its answer has rows. With ``against`` (other definitions) or
+``against_release`` the rows are the differences. Nothing here has a rule of its own:
+all ask ``dlx.MessageFlow`` and ``dlx.settings``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from dlx.field_values import plain
+from dlx.message_flow import Hop, MessageFlow
+from dlx.policies import why_not
+from dlx.releases import DEFAULT, release
+from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, alternate_exchange
+from dlx.topology import STOCK_EXCHANGES, Exchange, Queue
+from simulator.definitions import Definitions, read_definitions
+from simulator.questions.answer import Answer, Found, Row, compared, matching
+from simulator.questions.findings import ObjectName
+from simulator.questions.lint_rules.linting import ALWAYS_ASSUMED, promises
+from simulator.questions.lint_rules.subject import Subject
+from simulator.questions.snapshot import Snapshot
+from simulator.questions.walk import Place
+from simulator.scenario.steps import Publish
+from simulator.scenario.steps_in_words import in_words
+
+Given = Definitions | Mapping[str, Any] | str | os.PathLike[str]
+"""Definitions: read already, as a document, or the path of an export."""
+
+Look = Callable[[Subject], Found]
+
+
+class Question:
+    """A question with its parameters; ``answer`` asks it."""
+
+    def __init__(self, name: str, definitions: Definitions, look: Look) -> None:
+        self._name, self._definitions, self._look = name, definitions, look
+
+    def answer(
+        self, release: str = DEFAULT, *, against: Given | None = None, against_release: str | None = None
+    ) -> Answer:
+        """Return the rows under a release; with ``against`` or ``against_release``, what differs from there.
+
+        Raises:
+            UnknownReleaseError: there are no rules for that release.
+            DefinitionsError: the definitions cannot be used.
+        """
+        here = self._found(self._definitions, release)
+        if against is None and against_release is None:
+            return Answer(self._name, here)
+        other = self._definitions if against is None else _read(against)
+        return compared(self._name, here, self._found(other, against_release or release))
+
+    def _found(self, definitions: Definitions, name: str) -> Found:
+        return self._look(Subject(Snapshot(definitions, release(name))))
+
+
+class ask:
+    """Asks about definitions: a document, the path of an export, or ``Definitions``.
+
+    Patterns of names are as in file names: ``*`` stands for any characters, ``?`` for one.
+    """
+
+    def __init__(self, definitions: Given) -> None:
+        self._definitions = _read(definitions)
+
+    def _question(self, name: str, look: Look) -> Question:
+        return Question(name, self._definitions, look)
+
+    def losses(self, queue: str | None = None) -> Question:
+        """Ask where messages can be lost: a row for each way, with a history that loses one."""
+        return self._question("losses", lambda subject: _losses(subject, queue))
+
+    def dead_letter_paths(self, queue: str | None = None) -> Question:
+        """Ask what becomes of what dies in each queue, for each reason and each kind of routing key."""
+        return self._question("dead_letter_paths", lambda subject: Found(tuple(_paths(subject, queue))))
+
+    def undefined_references(self) -> Question:
+        """Ask which exchanges and queues are named, and do not exist."""
+        return self._question("undefined_references", lambda subject: Found(tuple(_undefined(subject))))
+
+    def loops(self, queue: str | None = None) -> Question:
+        """Ask on which ways messages come back to a queue that they were in."""
+        return self._question("loops", lambda subject: Found(tuple(_loops(subject, queue))))
+
+    def unreachable_queues(self) -> Question:
+        """Ask which queues get no messages but by their own name: no binding and no dead letter leads there."""
+        return self._question("unreachable_queues", lambda subject: Found(tuple(_unreachable(subject))))
+
+    def unreachable_policies(self) -> Question:
+        """Ask which policies apply to nothing, and why."""
+        return self._question("unreachable_policies", lambda subject: Found(tuple(_idle_policies(subject))))
+
+    def effective_settings(self, queue: str | None = None) -> Question:
+        """Ask which settings each queue has, where they come from, and what they hide."""
+        return self._question("effective_settings", lambda subject: Found(tuple(_settings(subject, queue))))
+
+
+def _read(given: Given) -> Definitions:
+    if isinstance(given, Definitions):
+        return given
+    return Definitions(dict(given), "definitions") if isinstance(given, Mapping) else read_definitions(given)
+
+
+def _published(publish: Publish) -> str:
+    return in_words([publish])[0]
+
+
+def _way(path: tuple[Hop, ...]) -> str:
+    return " → ".join(f"{hop.queue} ({hop.reason})" for hop in path)
+
+
+def _losses(subject: Subject, queue: str | None) -> Found:
+    fits = matching(queue)
+    rows = [
+        Row(
+            about=ObjectName("queue", loss.vhost, loss.queue),
+            publish=_published(loss.publish),
+            path=_way(loss.path),
+            fate=f"{loss.reason}: {loss.fate}" if loss.reason else loss.fate,
+            rule=str(loss.rule),
+            history=loss.history,
+        )
+        for loss in subject.losses.lost
+        if fits(loss.queue)
+    ]
+    assumed = (*promises(loss for loss in subject.losses.promised if fits(loss.queue)), *ALWAYS_ASSUMED)
+    return Found(tuple(rows), assumed, subject.losses.unchecked)
+
+
+def _paths(subject: Subject, queue: str | None) -> Iterator[Row]:
+    fits = matching(queue)
+    told = set()
+    for vhost, walk in subject.losses.walks.items():
+        for place in walk.places:
+            if not fits(place.queue):
+                continue
+            for row in _deaths(vhost, walk.flow, place):
+                key = row.about, row.fate, row.rule
+                if key not in told:
+                    told.add(key)
+                    yield row
+
+
+def _deaths(vhost: str, flow: MessageFlow, place: Place) -> Iterator[Row]:
+    """Yield what becomes of the message that dies at a place, for each reason."""
+    for death in flow.deaths(place.state):
+        for copy in flow.copies(place.state, death.reason) if death.possible else ():
+            to = f" to '{copy.queue}'" if copy.queue else ""
+            yield Row(
+                about=ObjectName("queue", vhost, place.queue),
+                publish=_published(place.publish),
+                path=_way(place.path),
+                fate=f"{death.reason}: {copy.outcome}{to}",
+                rule=str(copy.rule),
+            )
+
+
+def _undefined(subject: Subject) -> Iterator[Row]:
+    for vhost, flow in subject.snapshot.flows.items():
+        topology = flow.topology
+        for name in topology.queues:
+            settings = flow.settings(name)
+            dlx, key = settings.dead_letter_exchange, settings.dead_letter_routing_key
+            about = ObjectName("queue", vhost, name)
+            if dlx is not None and dlx not in topology.exchanges:
+                rule = str(settings.values[DEAD_LETTER_EXCHANGE])
+                yield Row(about=about, fate=f"dead-letter exchange '{dlx}' does not exist", rule=rule)
+            if dlx == "" and key is not None and key not in topology.queues:
+                rule = str(settings.values[DEAD_LETTER_ROUTING_KEY])
+                yield Row(about=about, fate=f"dead-letter routing key '{key}' names no queue", rule=rule)
+        for exchange in topology.exchanges.values():
+            other = alternate_exchange(exchange, topology, subject.snapshot.release)
+            if other and other not in topology.exchanges:
+                about = ObjectName("exchange", vhost, exchange.name)
+                yield Row(about=about, fate=f"alternate exchange '{other}' does not exist", rule="alternate-exchange")
+
+
+def _loops(subject: Subject, queue: str | None) -> Iterator[Row]:
+    fits = matching(queue)
+    for loop in subject.loops:
+        if any(map(fits, loop.queues)):
+            reasons = [hop.reason for place in loop.places for hop, there in place.onward if there in loop.places]
+            yield Row(
+                about=ObjectName("queue", loop.vhost, loop.queues[0]),
+                publish=_published(loop.places[0].publish),
+                path=" → ".join((*loop.queues, loop.queues[0])),
+                fate=f"comes back when {' or '.join(dict.fromkeys(reasons))}",
+                rule="a rejection on the way lets a message pass the cycle rule",
+            )
+    for (vhost, name), sources in subject.sources.items():
+        if name in sources and fits(name):
+            yield Row(
+                about=ObjectName("queue", vhost, name),
+                path=f"{name} → {name}",
+                fate="comes back to the queue itself",
+                rule=str(subject.snapshot.flows[vhost].settings(name).values.get(DEAD_LETTER_EXCHANGE, "")),
+            )
+
+
+def _unreachable(subject: Subject) -> Iterator[Row]:
+    for vhost, walk in subject.losses.walks.items():
+        topology = walk.flow.topology
+        bound = {
+            queue
+            for exchange in topology.exchanges.values()
+            if exchange.name
+            for queue in _behind(walk.flow, exchange.name)
+        }
+        dead = {place.queue for place in walk.places if place.hop is not None}
+        for name in topology.queues:
+            if name not in bound | dead:
+                fate = "gets only what is published to the default exchange with its name"
+                yield Row(about=ObjectName("queue", vhost, name), fate=fate, rule="no binding and no dead letter")
+
+
+def _behind(flow: MessageFlow, exchange: str) -> set[str]:
+    return {
+        binding.destination
+        for name in flow.passed({exchange})
+        for binding in flow.topology.bindings.get(name, ())
+        if binding.destination_type == "queue"
+    }
+
+
+def _idle_policies(subject: Subject) -> Iterator[Row]:
+    for vhost, flow in subject.snapshot.flows.items():
+        topology, rules = flow.topology, subject.snapshot.release
+        exchanges = [each for each in topology.exchanges.values() if each.name]
+        targets: list[Queue | Exchange] = [*topology.queues.values(), *exchanges]
+        queues = [flow.settings(name) for name in topology.queues]
+        for kind, policies in (("policy", topology.policies), ("operator policy", topology.operator_policies)):
+            for policy in policies:
+                if any(policy in each.in_force for each in queues):
+                    continue
+                fitting = [each for each in targets if why_not(policy, each, rules) is None]
+                if any(isinstance(each, Exchange) and each not in STOCK_EXCHANGES for each in fitting):
+                    continue
+                why = dict.fromkeys(why_not(policy, each, rules) or "another policy comes first" for each in targets)
+                found = next((each for each in why if "pattern" not in each), next(iter(why), "nothing is declared"))
+                yield Row(about=ObjectName(kind, vhost, policy.name), fate="applies to nothing", rule=found)
+
+
+def _settings(subject: Subject, queue: str | None) -> Iterator[Row]:
+    fits = matching(queue)
+    for vhost, settings in subject.snapshot.queues():
+        for setting in settings.values.values() if fits(settings.queue.name) else ():
+            hidden = ", ".join(f"{value} by {origin}" for value, origin in setting.hidden)
+            yield Row(
+                about=ObjectName("queue", vhost, settings.queue.name),
+                fate=f"{setting.key} {msgspec.json.encode(setting.value, enc_hook=plain).decode()}",
+                rule=f"{setting.origin}, hides {hidden}" if hidden else str(setting.origin),
+            )

@@ -1,0 +1,17 @@
+"""Tells time spans to people."""
+
+from __future__ import annotations
+
+_UNITS = (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000))
+
+
+def span(us: int) -> str:
+    """Return a span of microseconds in its two largest units: ``1 h 30 min``, ``2 s 500 ms``; ``0 s`` for none."""
+    parts = []
+    for unit, size in _UNITS:
+        count, us = divmod(us, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    if us:
+        parts.append(f"{us / 1000:g} ms")
+    return " ".join(parts[:2]) or "0 s"

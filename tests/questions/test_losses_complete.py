@@ -1,0 +1,39 @@
+"""All topologies of up to two queues, in every release: lint says that messages are lost exactly where they can be.
+
+The oracle of ``tests.enumeration`` says where; it knows nothing of lint, nor lint of it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from dlx.deaths import DELIVERY_LIMIT
+from dlx.releases import RELEASES, release
+from simulator.definitions import Definitions
+from simulator.questions.losses import Losses, find_losses
+from simulator.questions.snapshot import Snapshot
+from tests.enumeration.oracle import NO_EXCHANGE, Oracle, Queue
+from tests.enumeration.space import Space
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("queues", [1, 2])
+@pytest.mark.parametrize("name", RELEASES)
+def test_lint_and_the_oracle_agree(name: str, queues: int) -> None:
+    space = Space(queues, release(name))
+    judged = disagreed = 0
+    for topology in space.topologies():
+        definitions = space.definitions(topology)
+        found = find_losses(Snapshot(Definitions(definitions, "definitions"), space.release))
+        expected = Oracle([Queue(space.kinds[kind], target) for kind, target in topology], space.release).losses()
+        judged += 1
+        if bool(found.lost) != bool(expected) and not _promised(found, expected):
+            disagreed += 1
+            print(definitions["queues"], expected, [(each.queue, each.reason, each.fate) for each in found.lost])
+    assert judged > 10
+    assert disagreed == 0
+
+
+def _promised(found: Losses, expected: set[str]) -> bool:
+    """Whether only returns to a parking queue lose messages: consumers promise not to."""
+    return expected == {NO_EXCHANGE} and any(each.reason == DELIVERY_LIMIT for each in found.promised)

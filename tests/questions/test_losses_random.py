@@ -1,0 +1,45 @@
+"""200 random topologies: lint calls a topology lossy exactly where the search of ``dlx fuzz`` breaks ``lossless``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from dlx.deaths import DELIVERY_LIMIT
+from dlx.releases import DEFAULT, release
+from simulator.definitions import Definitions
+from simulator.questions.losses import find_losses
+from simulator.questions.snapshot import Snapshot
+from simulator.scenario.properties.promises import Lossless
+from simulator.scenario.properties.property import PropertyBroken
+from simulator.scenario.trial import Trial
+from simulator.testing.search.systematic_search import Search
+from simulator.testing.strategies import definitions as definitions_documents
+
+TRIED_MAX = 4_000
+
+
+@pytest.mark.slow
+@settings(
+    max_examples=200,
+    derandomize=True,
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+    database=None,
+)
+@given(definitions_documents(queues_max=4))
+def test_lint_and_the_search_agree(document: dict[str, Any]) -> None:
+    found = find_losses(Snapshot(Definitions(document, "definitions"), release(DEFAULT)))
+    for loss in found.lost:
+        with pytest.raises(PropertyBroken):
+            Trial(document, properties=[Lossless()]).play(loss.history)
+
+    search = Search(document, "lossless")
+    broken = search.run(lambda tried: tried < TRIED_MAX)
+    if broken is None:
+        assert not found.lost
+    elif not found.lost:  # returns to a parking queue are a promise of consumers
+        assert any(loss.reason == DELIVERY_LIMIT for loss in found.promised), broken.history
