@@ -55,7 +55,7 @@ class Cost(NamedTuple):
         return self.java + self.python
 
 
-Side = Callable[[], None]
+Side = Callable[[], Cost]
 
 
 def main() -> None:
@@ -102,9 +102,9 @@ def cores(capture: Path, definitions: Definitions, rounds: int) -> None:
     """Compare one core with two."""
 
     def side(master: str) -> Side:
-        def run() -> None:
-            with session(master) as spark:
-                _run(replay(scan(spark, [str(capture)]), definitions, "4.3"))()
+        def run() -> Cost:
+            with session(master) as spark:  # its workers end with it: they are looked at before
+                return _run(replay(scan(spark, [str(capture)]), definitions, "4.3"))()
 
         return run
 
@@ -167,7 +167,7 @@ def measured(sides: Mapping[str, Side], rounds: int) -> dict[str, Cost]:
     costs: dict[str, list[Cost]] = {name: [] for name in sides}
     for turn in range(rounds + 1):
         for name, side in sides.items():
-            cost = _cost(side)
+            cost = side()
             if turn:
                 costs[name].append(cost)
     found = {name: Cost(*map(statistics.median, zip(*each, strict=True))) for name, each in costs.items()}
@@ -183,14 +183,14 @@ def show(what: str, one: Cost, other: Cost) -> None:
 
 
 def _run(plan: DataFrame) -> Side:
-    return lambda: plan.write.format("noop").mode("overwrite").save()
+    return lambda: _cost(lambda: plan.write.format("noop").mode("overwrite").save())
 
 
 def _identity(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return batches
 
 
-def _cost(work: Side) -> Cost:
+def _cost(work: Callable[[], None]) -> Cost:
     before, start = _cpu(), time.perf_counter()
     work()
     wall, after = time.perf_counter() - start, _cpu()
