@@ -1,0 +1,193 @@
+"""A topology under two releases, and under one in which a single row is that of the other.
+
+That experiment tells which row a difference comes from: it is there with the row as
+it was before, and gone with the row as it will be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import msgspec
+
+from dlx.message_flow import MessageFlow
+from dlx.policy_validation import PolicyRefusedError, check_policy
+from dlx.releases import Release, Row
+from dlx.settings import DEAD_LETTER_STRATEGY, DELIVERY_LIMIT, OVERFLOW, Settings, effective_settings
+from dlx.topology import QUORUM, Policy, Topology
+from simulator.definitions import Definitions
+from simulator.questions.entries import Entries, entries
+from simulator.questions.findings import Fix, ObjectName, Severity
+from simulator.questions.upgrade.change import NOTHING_TO_DO, Change, Kind, Traffic, named
+from simulator.questions.walk import Walk
+
+
+class QueueAt(NamedTuple):
+    """A queue and its virtual host."""
+
+    vhost: str
+    name: str
+
+    @property
+    def about(self) -> ObjectName:
+        """The queue's name as findings have it."""
+        return ObjectName("queue", self.vhost, self.name)
+
+
+class Upgrade:
+    """Definitions, the release of their server, and the release that it shall have.
+
+    Attributes:
+        definitions: as given.
+        before, after: the releases.
+        topologies: the virtual hosts by name.
+        before_flows, after_flows: what the rules of each release say of them.
+    """
+
+    def __init__(self, definitions: Definitions, before: Release, after: Release) -> None:
+        self.definitions, self.before, self.after = definitions, before, after
+        self.topologies: dict[str, Topology] = {name: definitions.topology(name) for name in definitions.vhosts}
+        self.before_flows, self.after_flows = self.flows(before), self.flows(after)
+
+    def flows(self, release: Release) -> dict[str, MessageFlow]:
+        """Return what the rules of a release say of each virtual host."""
+        return {vhost: MessageFlow(each, release) for vhost, each in self.topologies.items()}
+
+    def with_row(self, row: Row) -> Release:
+        """Return the release before, with this row as it will be."""
+        return msgspec.structs.replace(self.before, **{row.name: getattr(self.after, row.name)})
+
+    def without_row(self, row: Row) -> Release:
+        """Return the release to come, with this row as it was."""
+        return msgspec.structs.replace(self.after, **{row.name: getattr(self.before, row.name)})
+
+    def trials(self, row: Row) -> tuple[tuple[Release, Release], ...]:
+        """Return pairs of releases that differ in this row alone: some changes show only beside others."""
+        return (self.before, self.with_row(row)), (self.without_row(row), self.after)
+
+    def queues(self, *types: str) -> Iterator[tuple[QueueAt, Settings, Settings]]:
+        """Yield the queues of these types, of all without any, each with its settings before and after."""
+        for vhost, topology in self.topologies.items():
+            for name, queue in sorted(topology.queues.items()):
+                if not types or queue.type in types:
+                    now, then = self.before_flows[vhost].settings(name), self.after_flows[vhost].settings(name)
+                    yield QueueAt(vhost, name), now, then
+
+    @cached_property
+    def entries(self) -> Entries:
+        """What publishers publish."""
+        return entries(self.before_flows)
+
+    @cached_property
+    def walks(self) -> dict[str, Walk]:
+        """All that can become of messages before the upgrade, by virtual host."""
+        publishes, _ = self.entries
+        return {vhost: Walk(flow, vhost, publishes) for vhost, flow in self.before_flows.items()}
+
+    @cached_property
+    def takes_dead_letters(self) -> dict[str, dict[str, set[str]]]:
+        """By virtual host the queues that dead letters enter, each with the queues that they come from."""
+        found: dict[str, dict[str, set[str]]] = {}
+        for vhost, walk in self.walks.items():
+            sources = found.setdefault(vhost, {})
+            for place in walk.places:
+                for hop, _ in place.onward:
+                    sources.setdefault(hop.to_queue, set()).add(hop.queue)
+        return found
+
+    def refused_policy(self, policy: Policy, release: Release, *, operator: bool) -> str | None:
+        """Return why a release does not take a policy; ``None`` if it does."""
+        try:
+            check_policy(
+                policy.name,
+                policy.pattern,
+                dict(policy.definition),
+                policy.apply_to,
+                policy.priority,
+                operator=operator,
+                release=release,
+            )
+        except PolicyRefusedError as refused:
+            return str(refused)
+        return None
+
+
+class SettingChange(NamedTuple):
+    """A setting of a queue that is another one after the upgrade; ``None`` is none."""
+
+    queue: QueueAt
+    key: str
+    now: Any
+    then: Any
+    before: Settings
+    after: Settings
+
+
+def setting_changes(upgrade: Upgrade, row: Row) -> Iterator[SettingChange]:
+    """Yield the settings that this row changes."""
+    for queue, before, after in upgrade.queues():
+        now, then = in_force(before), in_force(after)
+        for key in sorted(now.keys() | then.keys()):
+            if now.get(key) != then.get(key) and _is_behind(row, upgrade, queue, key):
+                yield SettingChange(queue, key, now.get(key), then.get(key), before, after)
+
+
+def _is_behind(row: Row, upgrade: Upgrade, queue: QueueAt, key: str) -> bool:
+    topology = upgrade.topologies[queue.vhost]
+
+    def value(release: Release) -> Any:
+        return in_force(effective_settings(topology.queues[queue.name], topology, release)).get(key)
+
+    return any(value(one) != value(other) for one, other in upgrade.trials(row))
+
+
+def in_force(settings: Settings) -> dict[str, Any]:
+    """Return the values that take effect, by key."""
+    found = {key: setting.value for key, setting in settings.values.items()}
+    if OVERFLOW in found:
+        found[OVERFLOW] = settings.overflow
+    if DEAD_LETTER_STRATEGY in found:
+        found[DEAD_LETTER_STRATEGY] = settings.dead_letter_strategy
+    if settings.queue.type == QUORUM:
+        found[DELIVERY_LIMIT] = settings.delivery_limit
+    return found
+
+
+def for_each_vhost(
+    upgrade: Upgrade,
+    queues: Iterable[tuple[str, str]],
+    kind: Kind,
+    text: str,
+    severity: Severity = "note",
+    fix: Fix = NOTHING_TO_DO,
+) -> Iterator[Change]:
+    """Yield one change for all these queues of a virtual host; ``text`` has ``{names}`` and the releases in it."""
+    found: dict[str, list[str]] = {}
+    for vhost, name in queues:
+        found.setdefault(vhost, []).append(name)
+    for vhost, names in found.items():
+        yield Change(
+            severity=severity,
+            about=ObjectName("vhost", vhost, vhost),
+            message=text.format(names=named(names), before=upgrade.before.name, after=upgrade.after.name),
+            fix=fix,
+            traffic=Traffic(kind, vhost, tuple(sorted(names))),
+        )
+
+
+def by_policy(settings: Settings, what: str) -> str:
+    """Say by which policy to set something: the one that the queue has, since only one applies, or one of its own."""
+    policy = settings.policy.policy
+    if policy is None:
+        return f"set {what} with a policy for '{settings.queue.name}'"
+    return f"set {what} in policy '{policy.name}', the one that applies to '{settings.queue.name}'"
+
+
+def change_of(settings: Settings, key: str, how: str) -> Fix:
+    """Return the fix that changes a setting where it is set: safe in a policy, not in a queue's arguments."""
+    setting = settings.values.get(key)
+    if setting is not None and setting.origin.kind == "argument":
+        return Fix(False, f"{how}: x-{key} is an argument, so drain the queue, delete it and declare it again")
+    return Fix(True, f"{by_policy(settings, key)}: {how}")

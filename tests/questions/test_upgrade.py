@@ -1,0 +1,488 @@
+"""What an upgrade changes: each kind of change is played under both releases, and so is the fix that is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+import dlx
+from dlx.delivery_headers import stored_headers
+from dlx.releases import RELEASES, TABLE, release
+from dlx.topology import Policy
+from simulator.broker import OperatorError
+from simulator.definitions import DefinitionsError, parse_definitions
+from simulator.questions.upgrade.beside_topologies import BESIDE
+from simulator.questions.upgrade.change import QUESTIONS, Change, asks
+from simulator.questions.upgrade.upgrading import UpgradeReport, upgraded
+from simulator.scenario.steps import AnyStep, Publish
+from simulator.scenario.trial import Trial
+
+Found = dict[tuple[str, str], Change]
+
+
+def queue(name: str, kind: str = "classic", **arguments: Any) -> dict[str, Any]:
+    table = {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}
+    types = {} if kind == "classic" else {"x-queue-type": kind}  # 3.8 knows no x-queue-type for streams
+    return {"vhost": "/", "name": name, "durable": True, "auto_delete": False, "arguments": {**types, **table}}
+
+
+def policy(name: str, pattern: str, apply_to: str = "queues", **definition: Any) -> dict[str, Any]:
+    keys = {key.replace("_", "-"): value for key, value in definition.items()}
+    return {"vhost": "/", "name": name, "pattern": pattern, "apply-to": apply_to, "priority": 0, "definition": keys}
+
+
+def topology(*queues: dict[str, Any], **sections: Any) -> dict[str, Any]:
+    return {"vhosts": [{"name": "/"}], "queues": list(queues), **sections}
+
+
+def report(document: Mapping[str, Any], before: str, after: str) -> UpgradeReport:
+    definitions = parse_definitions(msgspec.json.encode(document), "definitions.json")
+    return upgraded(definitions, release(before), release(after))
+
+
+def changes(document: Mapping[str, Any], before: str, after: str) -> Found:
+    """The changes by behaviour and object, the worst of each."""
+    found: Found = {}
+    for each in report(document, before, after).changes:
+        found.setdefault((each.behaviour, each.change.about.name), each.change)
+    return found
+
+
+def ready(trial: Trial, name: str) -> int:
+    """How many messages are in a queue, those that a consumer holds among them."""
+    return sum(state.name == name for state, _ in trial.copies())
+
+
+def headers(trial: Trial, name: str) -> dict[str, Any]:
+    """The headers of a message in a queue, as its consumer sees them."""
+    return dict(stored_headers(next(copy.message for state, copy in trial.copies() if state.name == name)))
+
+
+def both(document: Mapping[str, Any], before: str, after: str) -> tuple[Trial, Trial]:
+    return Trial(dict(document), release=before), Trial(dict(document), release=after)
+
+
+# -- the table -------------------------------------------------------------------
+
+
+def test_every_row_has_a_question_or_a_reason_why_it_cannot_matter() -> None:
+    names = {row.name for row in TABLE}
+    assert QUESTIONS.keys() | BESIDE.keys() == names
+    assert QUESTIONS.keys() & BESIDE.keys() == set()
+
+
+def test_a_row_has_one_question() -> None:
+    with pytest.raises(ValueError, match="quorum_overflow has a question already"):
+        asks("quorum_overflow")(lambda _upgrade, _row: ())
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_nothing_changes_between_a_release_and_itself(name: str) -> None:
+    document = topology(queue("orders", "quorum", delivery_limit=5), queue("dead"))
+    assert report(document, name, name).changes == ()
+
+
+def test_what_cannot_matter_to_the_topology_is_not_told() -> None:
+    """A classic queue without settings meets none of what 4.0 changed."""
+    assert changes(topology(queue("plain")), "3.13", "4.0") == {}
+
+
+def test_the_answer_says_what_it_rests_on() -> None:
+    answer = report(topology(queue("plain")), "3.13", "4.3").as_json()
+    assert (answer["from"], answer["to"]) == ("3.13", "4.3")
+    assert answer["assumed"]
+    assert any("dlx releases 3.13 4.3" in each for each in answer["unchecked"])
+
+
+@pytest.mark.parametrize(("before", "after"), [("3.8", "4.3"), ("4.3", "3.8"), ("3.12", "3.13"), ("4.2", "4.3")])
+def test_each_change_has_a_sentence_a_fix_and_its_evidence(before: str, after: str) -> None:
+    for each in report(_EVERYTHING, before, after).changes:
+        row = next(row for row in TABLE if row.name == each.behaviour)
+        assert row.value_in(release(before).version) != row.value_in(release(after).version)
+        assert each.change.message.endswith(".")
+        assert "{before}" not in each.change.message
+        assert each.change.fix.text
+        assert row.evidence in each.evidence
+
+
+_EVERYTHING = topology(
+    queue("work", "quorum", dead_letter_exchange="", dead_letter_routing_key="wait"),
+    queue("wait", message_ttl=1_000, dead_letter_exchange="", dead_letter_routing_key="work"),
+    queue("full", "quorum", max_length_bytes=1_000, dead_letter_exchange="h"),
+    queue("one", "quorum", single_active_consumer=True, expires=1_000),
+    queue("rest", max_priority=0, dead_letter_exchange=""),
+    exchanges=[{"vhost": "/", "name": "h", "type": "headers", "durable": True, "auto_delete": False, "arguments": {}}],
+    bindings=[
+        {
+            "vhost": "/",
+            "source": "h",
+            "destination": "rest",
+            "destination_type": "queue",
+            "routing_key": "",
+            "arguments": {"x-match": "all", "size": 1},
+        }
+    ],
+    policies=[policy("mirrored", "^rest$", **{"ha-mode": "all"})],
+)
+
+
+# -- the delivery limit ------------------------------------------------------------
+
+
+def test_the_default_limit_drops_messages_and_a_policy_keeps_them() -> None:
+    document = topology(queue("orders", "quorum"), queue("parking"))
+    found = changes(document, "3.13", "4.0")["quorum_default_delivery_limit", "orders"]
+    assert found.severity == "error"
+    assert "delivery limit 20: at return number 21 the message is dropped" in found.message
+    lost: list[AnyStep] = [Publish("", "orders")]
+    for trial, left in zip(both(document, "3.13", "4.0"), (1, 0), strict=True):
+        trial.play(lost)
+        trial.requeue("orders", times=21)
+        assert ready(trial, "orders") == left
+    assert found.fix.safe
+    assert "delivery-limit (such as 50) and dead-letter-exchange" in found.fix.text
+    fixed = policy("limits", "^orders$", delivery_limit=50, dead_letter_exchange="", dead_letter_routing_key="parking")
+    for trial in both({**document, "policies": [fixed]}, "3.13", "4.0"):
+        trial.play(lost)
+        trial.requeue("orders", times=21)
+        assert ready(trial, "orders") == 1
+        trial.requeue("orders", times=30)
+        assert (ready(trial, "orders"), ready(trial, "parking")) == (0, 1)
+    left_over = changes({**document, "policies": [fixed]}, "3.13", "4.0")
+    assert ("quorum_default_delivery_limit", "orders") not in left_over
+
+
+@pytest.mark.parametrize(("before", "taken"), [("3.8", False), ("3.10", False), ("3.13", False)])
+def test_the_fix_says_whether_no_limit_can_be_set_before_the_upgrade(before: str, taken: bool) -> None:
+    found = changes(topology(queue("orders", "quorum")), before, "4.0")["quorum_default_delivery_limit", "orders"]
+    assert ("delivery-limit -1, for none, is taken by policies only from 4.0 on" in found.fix.text) != taken
+    unlimited = Policy(name="p", pattern="^orders$", definition={"delivery-limit": -1}, apply_to="queues")
+    with pytest.raises(OperatorError):
+        Trial(topology(queue("orders", "quorum")), release=before).set_policy(unlimited)
+
+
+def test_with_a_dead_letter_exchange_the_default_limit_is_a_warning() -> None:
+    document = topology(queue("orders", "quorum", dead_letter_exchange="", dead_letter_routing_key="d"), queue("d"))
+    found = changes(document, "3.13", "4.0")["quorum_default_delivery_limit", "orders"]
+    assert (found.severity, "is dead-lettered to the default exchange" in found.message) == ("warning", True)
+
+
+def test_the_fix_names_the_policy_that_a_queue_has() -> None:
+    document = topology(queue("orders", "quorum"), policies=[policy("sizes", "^orders$", max_length=9)])
+    found = changes(document, "3.13", "4.0")["quorum_default_delivery_limit", "orders"]
+    assert "in policy 'sizes', the one that applies to 'orders'" in found.fix.text
+
+
+def test_a_limit_of_minus_one_means_something_else() -> None:
+    document = topology(queue("orders", "quorum", delivery_limit=-1))
+    found = changes(document, "3.13", "4.0")["quorum_negative_delivery_limit", "orders"]
+    assert "has the delivery limit 0: at return number 1 the message is dropped" in found.message
+    for trial, left in zip(both(document, "3.13", "4.0"), (0, 1), strict=True):
+        trial.publish("", "orders")
+        trial.requeue("orders", times=30)
+        assert ready(trial, "orders") == left
+
+
+def test_returns_by_nack_no_longer_count_and_rejects_do_in_both() -> None:
+    document = topology(
+        queue("orders", "quorum", delivery_limit=2, dead_letter_exchange="", dead_letter_routing_key="dead"),
+        queue("dead"),
+    )
+    found = changes(document, "4.2", "4.3")["quorum_delivery_limit_counts", "orders"]
+    assert found.severity == "warning"
+    for trial, dead in zip(both(document, "4.2", "4.3"), (1, 0), strict=True):
+        trial.publish("", "orders")
+        trial.requeue("orders", times=3, method="nack")
+        assert ready(trial, "dead") == dead
+    assert "basic.reject with requeue=true in place of basic.nack" in found.fix.text
+    for trial in both(document, "4.2", "4.3"):
+        trial.publish("", "orders")
+        trial.requeue("orders", times=3, method="reject")
+        assert ready(trial, "dead") == 1
+
+
+def test_a_dead_letter_brings_its_count_along() -> None:
+    document = topology(
+        queue("orders", "quorum", delivery_limit=1, dead_letter_exchange="", dead_letter_routing_key="again"),
+        queue("again", "quorum", delivery_limit=1, dead_letter_exchange="", dead_letter_routing_key="dead"),
+        queue("dead"),
+    )
+    found = changes(document, "4.2", "4.3")["delivery_count_carried", "again"]
+    assert "They count towards its delivery limit (1)" in found.message
+
+    def dead_after_one_return(limit: int) -> list[int]:
+        changed = policy("more", "^again$", delivery_limit=limit)
+        higher = topology(
+            document["queues"][0],
+            queue("again", "quorum", dead_letter_exchange="", dead_letter_routing_key="dead"),
+            queue("dead"),
+            policies=[changed],
+        )
+        seen = []
+        for trial in both(higher, "4.2", "4.3"):
+            trial.publish("", "orders")
+            trial.requeue("orders", times=2)
+            trial.requeue("again", times=1)
+            seen.append(ready(trial, "dead"))
+        return seen
+
+    assert dead_after_one_return(1) == [0, 1]
+    assert "a higher delivery-limit with a policy" in found.fix.text
+    assert dead_after_one_return(4) == [0, 0]
+
+
+def test_returned_messages_go_to_the_front() -> None:
+    document = topology(queue("orders", "quorum"))
+    found = changes(document, "3.13", "4.0")["quorum_default_delivery_limit", "orders"]
+    assert found is not None
+    told = [each.change for each in report(document, "3.13", "4.0").changes]
+    assert any("goes to the back of 'orders' under 3.13, and to its front under 4.0" in each.message for each in told)
+    for trial, first in zip(both(document, "3.13", "4.0"), (2, 1), strict=True):
+        trial.publish("", "orders", headers={"n": 1})
+        trial.publish("", "orders", headers={"n": 2})
+        trial.requeue("orders")
+        trial.ack("orders")
+        assert headers(trial, "orders")["n"] == 3 - first
+
+
+# -- the history of a message ------------------------------------------------------
+
+
+def test_counts_of_republished_messages_begin_anew_and_an_own_count_goes_on() -> None:
+    document = topology(queue("orders", dead_letter_exchange="", dead_letter_routing_key="dead"), queue("dead"))
+    found = changes(document, "3.13", "4.0")["client_deaths_continued", "/"]
+    assert found.severity == "warning"
+    for trial, count in zip(both(document, "3.13", "4.0"), (2, 1), strict=True):
+        trial.publish("", "orders")
+        trial.reject("orders")
+        trial.publish("", "orders", headers=headers(trial, "dead"))
+        trial.ack("dead")
+        trial.reject("orders")
+        assert headers(trial, "dead")["x-death"][0]["count"] == count
+    assert "`dlx.republish_headers`" in found.fix.text
+    for trial in both(document, "3.13", "4.0"):
+        trial.publish("", "orders")
+        trial.reject("orders")
+        trial.publish("", "orders", headers=dlx.republish_headers(headers(trial, "dead"), attempts=1))
+        trial.ack("dead")
+        trial.reject("orders")
+        history = dlx.death_history(headers(trial, "dead"))
+        assert history.attempts_before + history.attempts == 2
+
+
+CYCLE = topology(
+    queue("work", dead_letter_exchange="", dead_letter_routing_key="one"),
+    queue("one", message_ttl=100, dead_letter_exchange="", dead_letter_routing_key="two"),
+    queue("two", message_ttl=100, dead_letter_exchange="", dead_letter_routing_key="one"),
+)
+
+
+def test_a_loop_that_went_on_is_dropped_as_a_cycle_and_a_way_out_keeps_the_message() -> None:
+    found = changes(CYCLE, "3.12", "3.13")["death_order", "two"]
+    assert found.severity == "error"
+    assert "under 3.13 it is dropped as a cycle before 'one'" in found.message
+    for trial, left in zip(both(CYCLE, "3.12", "3.13"), (1, 0), strict=True):
+        trial.publish("", "work")
+        trial.reject("work")
+        trial.wait(10_000)
+        assert ready(trial, "one") + ready(trial, "two") == left
+    assert not found.fix.safe  # the routing key is an argument
+    assert "to a queue where messages rest" in found.fix.text
+    out = topology(*CYCLE["queues"][:2], queue("two", message_ttl=100), queue("rest"))
+    out["policies"] = [policy("out", "^two$", dead_letter_exchange="", dead_letter_routing_key="rest")]
+    for trial in both(out, "3.12", "3.13"):
+        trial.publish("", "work")
+        trial.reject("work")
+        trial.wait(10_000)
+        assert ready(trial, "rest") == 1
+    assert ("death_order", "two") not in changes(out, "3.12", "3.13")
+
+
+def test_a_cycle_by_policy_has_a_safe_fix() -> None:
+    by_policy = topology(*CYCLE["queues"][:2], queue("two", message_ttl=100))
+    by_policy["policies"] = [policy("back", "^two$", dead_letter_exchange="", dead_letter_routing_key="one")]
+    found = changes(by_policy, "3.12", "3.13")["death_order", "two"]
+    assert found.fix.safe
+    assert "in policy 'back'" in found.fix.text
+
+
+def test_the_order_of_deaths_differs() -> None:
+    chain = topology(
+        queue("a", message_ttl=100, dead_letter_exchange="", dead_letter_routing_key="b"),
+        queue("b", message_ttl=100, dead_letter_exchange="", dead_letter_routing_key="c"),
+        queue("c", message_ttl=100, dead_letter_exchange="", dead_letter_routing_key="d"),
+        queue("d"),
+    )
+    assert "'d'" in changes(chain, "3.12", "3.13")["death_order", "/"].message
+    orders = []
+    for trial in both(chain, "3.12", "3.13"):
+        trial.publish("", "a")
+        trial.wait(1_000)
+        orders.append([each["queue"] for each in headers(trial, "d")["x-death"]])
+    assert orders == [["c", "a", "b"], ["c", "b", "a"]]
+
+
+def test_the_last_death_has_headers() -> None:
+    document = topology(queue("a", dead_letter_exchange="", dead_letter_routing_key="b"), queue("b"))
+    assert "'b'" in changes(document, "3.12", "3.13")["last_death_headers", "/"].message
+    seen = []
+    for trial in both(document, "3.12", "3.13"):
+        trial.publish("", "a")
+        trial.reject("a")
+        seen.append(headers(trial, "b").get("x-last-death-queue"))
+    assert seen == [None, "a"]
+
+
+def test_a_dead_letter_keeps_its_cc_header() -> None:
+    document = topology(queue("a", dead_letter_exchange="", dead_letter_routing_key="b"), queue("b"))
+    assert (
+        "keeps the header" in changes(document, "3.12", "3.13")["cc_header_after_dead_letter_routing_key", "/"].message
+    )
+    seen = []
+    for trial in both(document, "3.12", "3.13"):
+        trial.publish("", "a", headers={"CC": ["other"]})
+        trial.reject("a")
+        seen.append("CC" in headers(trial, "b"))
+    assert seen == [False, True]
+
+
+def test_a_classic_queue_records_an_expiration_only_where_nothing_is_in_front() -> None:
+    document = topology(queue("a", dead_letter_exchange="", dead_letter_routing_key="b"), queue("b"))
+    found = changes(document, "3.11", "3.12")["original_expiration", "/"]
+    assert found.severity == "warning"
+    seen = []
+    for trial in both(document, "3.11", "3.12"):
+        trial.publish("", "a")
+        trial.publish("", "a", expiration_ms=60_000)
+        trial.reject("a", times=2)
+        trial.ack("b")
+        seen.append("original-expiration" in headers(trial, "b")["x-death"][0])
+    assert seen == [True, False]
+
+
+# -- settings ----------------------------------------------------------------------
+
+
+def test_a_policy_that_is_skipped_takes_its_dead_letter_exchange_along() -> None:
+    document = topology(
+        queue("orders"),
+        queue("dead"),
+        policies=[
+            policy("p", "^orders$", dead_letter_exchange="", dead_letter_routing_key="dead", delivery_limit=3),
+        ],
+    )
+    found = changes(document, "3.9", "3.10")["classic_unsupported_policy_keys", "orders"]
+    told = [
+        each.change
+        for each in report(document, "3.9", "3.10").changes
+        if each.behaviour == "classic_unsupported_policy_keys"
+    ]
+    worst = next(each for each in told if each.severity == "error")
+    assert "Messages that die there are dropped." in worst.message
+    assert "Policy 'p' is skipped: classic queues do not support delivery-limit" in found.message
+    for trial, dead in zip(both(document, "3.9", "3.10"), (1, 0), strict=True):
+        trial.publish("", "orders")
+        trial.reject("orders")
+        assert ready(trial, "dead") == dead
+    assert "with only keys that both 3.9 and 3.10 know for classic queues" in worst.fix.text
+    known = [policy("p", "^orders$", dead_letter_exchange="", dead_letter_routing_key="dead")]
+    for trial in both({**document, "policies": known}, "3.9", "3.10"):
+        trial.publish("", "orders")
+        trial.reject("orders")
+        assert ready(trial, "dead") == 1
+    names = {name for name, _ in changes({**document, "policies": known}, "3.9", "3.10")}
+    assert "classic_unsupported_policy_keys" not in names
+
+
+def test_quorum_queues_begin_to_expire_messages() -> None:
+    document = topology(queue("orders", "quorum"))
+    found = changes(document, "3.9", "3.10")["quorum_message_ttl", "orders"]
+    assert "dropped, because the queue has no dead-letter exchange" in found.message
+    for trial, left in zip(both(document, "3.9", "3.10"), (1, 0), strict=True):
+        trial.publish("", "orders", expiration_ms=100)
+        trial.wait(1_000)
+        assert ready(trial, "orders") == left
+    assert found.fix.text == "publish without expiration what must not expire"
+
+
+def test_a_stream_takes_dead_letters() -> None:
+    document = topology(queue("a", dead_letter_exchange="", dead_letter_routing_key="s"), queue("s", "stream"))
+    found = changes(document, "3.11", "3.12")["stream_takes_dead_letters", "a"]
+    assert (found.severity, "lost without a word" in found.message) == ("note", True)
+    seen = []
+    for trial in both(document, "3.11", "3.12"):
+        trial.publish("", "a")
+        trial.reject("a")
+        seen.append(ready(trial, "s"))
+    assert seen == [0, 1]
+
+
+def test_a_retry_by_way_of_a_queue_is_told_of_delayed_retry() -> None:
+    document = topology(
+        queue("work", "quorum", dead_letter_exchange="", dead_letter_routing_key="wait"),
+        queue("wait", message_ttl=30_000, dead_letter_exchange="", dead_letter_routing_key="work"),
+    )
+    found = changes(document, "4.2", "4.3")["quorum_delayed_retry", "work"]
+    assert (found.severity, "waits 30000 ms in 'wait'" in found.message) == ("note", True)
+    assert "delayed-retry-type all, delayed-retry-min 30000 and delayed-retry-max 30000" in found.fix.text
+    retried = policy(
+        "retry", "^work$", delayed_retry_type="all", delayed_retry_min=30_000, delayed_retry_max=30_000
+    )  # fmt: skip
+    trial = Trial(topology(queue("work", "quorum"), policies=[retried]), release="4.3")
+    trial.publish("", "work")
+    trial.requeue("work")
+    waits = [copy.ready_us for copy in (trial.queue("work") or pytest.fail("no queue")).store.waiting()]
+    assert waits == [trial.now_us + 30_000_000]
+    with pytest.raises(DefinitionsError, match="delayed-retry"):
+        Trial(topology(queue("work", "quorum"), policies=[retried]), release="4.2")
+
+
+# -- objects -----------------------------------------------------------------------
+
+
+def test_a_policy_of_mirrored_queues_is_refused() -> None:
+    document = topology(queue("orders"), policies=[policy("ha", "^orders$", **{"ha-mode": "all"})])
+    found = changes(document, "3.13", "4.0")["policy_keys", "ha"]
+    assert found.about.kind == "policy"
+    assert "ha-mode" in found.message
+    assert not found.fix.safe
+    Trial(document, release="3.13")
+    with pytest.raises(DefinitionsError, match="ha-mode"):
+        Trial(document, release="4.0")
+    Trial({**document, "policies": []}, release="4.0")
+
+
+def test_a_queue_of_version_1_is_refused() -> None:
+    document = topology(queue("orders", queue_version=1))
+    found = changes(document, "4.2", "4.3")["queue_versions", "orders"]
+    assert not found.fix.safe
+    with pytest.raises(DefinitionsError):
+        Trial(document, release="4.3")
+    assert ("queue_versions", "orders") not in changes(topology(queue("orders")), "4.2", "4.3")
+
+
+def test_a_binding_with_three_wildcards_is_refused() -> None:
+    bound = {"vhost": "/", "source": "amq.topic", "destination": "q", "destination_type": "queue", "arguments": {}}
+    document = topology(queue("q"), bindings=[{**bound, "routing_key": "#.a.#.b.#"}])
+    assert "3 '#' wildcards" in changes(document, "4.2", "4.3")["topic_hash_wildcards_max", "amq.topic"].message
+    with pytest.raises(DefinitionsError, match="wildcards"):
+        Trial(document, release="4.3")
+
+
+def test_a_headers_binding_compares_numbers_by_type() -> None:
+    document = topology(
+        queue("q"),
+        exchanges=_EVERYTHING["exchanges"],
+        bindings=[{**_EVERYTHING["bindings"][0], "destination": "q"}],
+    )
+    found = changes(document, "3.12", "3.13")["headers_match_numbers", "h"]
+    for trial, arrived in zip(both(document, "3.12", "3.13"), (1, 0), strict=True):
+        trial.publish("h", "", headers={"size": 1.0})
+        assert ready(trial, "q") == arrived
+    assert "with the type that the binding has" in found.fix.text
+    for trial in both(document, "3.12", "3.13"):
+        trial.publish("h", "", headers={"size": 1})
+        assert ready(trial, "q") == 1
