@@ -174,7 +174,7 @@ def _why(loss: Loss, flow: MessageFlow) -> str:
     target, dlx = shortened(loss.target or ""), flow.settings(loss.queue).dead_letter_exchange or ""
     texts = {
         "cycle": f"cycle: back to {target}",
-        "unroutable": f"{shortened(dlx) or 'default exchange'} has no way for {shortened(', '.join(loss.keys))}",
+        "unroutable": f"{shortened(dlx) or 'default exchange'} has no way for {shortened(', '.join(map(repr, loss.keys)))}",
         "refused": f"{target} is full",
         "lost in a stream": f"stream {target} drops it",
         "removed with the queue": "the queue is deleted",
