@@ -172,9 +172,10 @@ def _some(labels: Iterable[str]) -> tuple[str, ...]:
 def _why(loss: Loss, flow: MessageFlow) -> str:
     """Return why dead letters are lost, in few words."""
     target, dlx = shortened(loss.target or ""), flow.settings(loss.queue).dead_letter_exchange or ""
+    keys = shortened(", ".join(map(repr, loss.keys)))
     texts = {
         "cycle": f"cycle: back to {target}",
-        "unroutable": f"{shortened(dlx) or 'default exchange'} has no way for {shortened(', '.join(map(repr, loss.keys)))}",
+        "unroutable": f"{shortened(dlx) or 'default exchange'} has no way for {keys}",
         "refused": f"{target} is full",
         "lost in a stream": f"stream {target} drops it",
         "removed with the queue": "the queue is deleted",
