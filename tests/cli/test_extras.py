@@ -24,6 +24,7 @@ LIBRARIES = frozenset(library for libraries in EXTRAS.values() for library in li
 
 SCENARIOS = {
     "rabbitmq.json": {"definitions": {}, "release": "4.3", "steps": []},
+    "plain.json": {"vhosts": [{"name": "/"}], "queues": [{"name": "orders", "vhost": "/"}]},
     "activemq.json": {"broker": {"activemq_xml": "<broker/>"}, "steps": []},
 }
 
@@ -62,8 +63,12 @@ NEEDS_AN_EXTRA = [
     (["simulate", "activemq", "activemq.json"], "activemq", LIBRARIES),
 ]
 NEEDS_NONE = [
+    ["explain", "plain.json", "--publish", "", "orders"],
+    ["graph", "plain.json"],
+    ["lint", "plain.json"],
     ["releases"],
     ["settings", DEFINITIONS],
+    ["upgrade", DEFINITIONS, "--from", "4.3", "--to", "4.3"],
     ["compare", HISTORY],
     ["simulate", "rabbitmq", "rabbitmq.json"],
 ]
