@@ -29,6 +29,7 @@ TOOLS = {
     "json_reading",
     "json_values",
     "nearest_names",
+    "rule_sources",
     "simulator",
     "systems",
     "time_spans",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -12,9 +13,11 @@ from rich.console import Console
 from dlx.releases import release
 from dlx.topology import Topology
 from simulator.cli.command_parts import DataError, example
+from simulator.cli.given_files import DEFINITIONS
 from simulator.cli.given_release import release_option
 from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
 from simulator.definitions import DefinitionsError
+from simulator.events import Happened
 from simulator.json_reading import NestedTooDeeplyError, read_json
 from simulator.nearest_names import suggestion
 from simulator.pictures.repetitions import repeats
@@ -23,11 +26,15 @@ from simulator.questions.snapshot import Snapshot
 from simulator.scenario.steps import Publish
 from simulator.time_spans import span
 
+if TYPE_CHECKING:
+    from simulator.replay.one_message import SeenStep
+
 EXIT_LOST = 1
 TIMES_MAX = 1_000
 _EXAMPLES = (
     "dlx explain definitions.json --publish orders eu.paid --outcome 'orders=reject*3,ack'",
     "dlx explain definitions.json --publish '' orders --outcome orders=crash*21 --release 4.3 --format json",
+    "dlx explain trace.log.gz --definitions definitions.json --message order-17",
 )
 
 
@@ -37,7 +44,6 @@ _EXAMPLES = (
     "--publish",
     "published",
     nargs=2,
-    required=True,
     metavar="EXCHANGE ROUTING_KEY",
     help="Where the message is published to; '' is the default exchange, whose keys are names of queues.",
 )
@@ -56,6 +62,14 @@ _EXAMPLES = (
     metavar="QUEUE=OUTCOME,...",
     help="What becomes of it in a queue, the first time, the second time, ...; repeatable: once for each queue.",
 )
+@click.option(
+    "--definitions",
+    "definitions_path",
+    type=DEFINITIONS,
+    metavar="FILE",
+    help="SOURCE is a log: definitions of the broker while it was written.",
+)
+@click.option("--message", metavar="ID", help="SOURCE is a log: the message to tell, by its message_id or identity.")
 @release_option("RabbitMQ release whose rules apply.")
 @click.option("--vhost", metavar="NAME", help="Virtual host. [default: the only one, or /]")
 @click.option(
@@ -69,10 +83,12 @@ _EXAMPLES = (
 def explain(
     source: Source,
     over: ServerURL | None,
-    published: tuple[str, str],
+    published: tuple[str, str] | None,
     headers: tuple[str, ...],
     expiration: int | None,
     outcomes: tuple[str, ...],
+    definitions_path: Path | None,
+    message: str | None,
     rules: str,
     vhost: str | None,
     form: str,
@@ -98,7 +114,15 @@ def explain(
     and what would follow. Only where a time to live sends a message on to another queue, and
     nothing is stated of its queue, time passes; that is told as an assumption.
     The command exits with 1 if the message, or a copy of it, is lost.
+
+    With --definitions and --message, SOURCE is a log as `dlx replay` reads it, and the answer is what
+    it shows of that message: publishes, deliveries, the deaths between them, and the verdicts.
     """
+    if message is not None or definitions_path is not None:
+        return _explain_log(source, definitions_path, message, rules, form)
+    if published is None:
+        needed = "--publish EXCHANGE ROUTING_KEY, or --definitions FILE and --message ID for a message of a log"
+        raise click.UsageError(f"say which message: {needed}")
     definitions = read_source(source, over)
     try:
         snapshot = Snapshot(definitions, release(rules))
@@ -114,7 +138,8 @@ def explain(
     found = live(snapshot.document, step, _stated(outcomes, topology), release=rules)
     for each in snapshot.refused:
         click.echo(f"note: RabbitMQ {rules} refuses {each.about}, which is left out: {each.why}", err=True)
-    _print(found, form)
+    title = f"A message under RabbitMQ {rules}: {found.fate}"
+    _print(form, title, found.steps, found.events, found.as_json(), [*_ends(found)], sound=not found.is_lost)
     return EXIT_LOST if found.is_lost else 0
 
 
@@ -187,29 +212,67 @@ def _outcomes(word: str) -> list[Outcome]:
     return [OUTCOMES[name]] * (int(times) if star else 1)
 
 
-def _print(life: Life, form: str) -> None:
+def _explain_log(source: Source, definitions_path: Path | None, message: str | None, rules: str, form: str) -> int:
+    if definitions_path is None or message is None:
+        raise click.UsageError("a message of a log needs both: --definitions FILE and --message ID")
+    if not isinstance(source, Path):
+        raise click.UsageError(f"--message is looked for in a log, and {source} is none: name its file")
+    from simulator.cli.explain_log import life_in_log  # needs the libraries of replays
+
+    found = life_in_log(source, definitions_path, message, rules)
+    ends = [f"Verdict under RabbitMQ {found.release}: {found.verdict or 'never delivered'}. Last known: {found.fate}."]
+    ends += [f"Not known: {each}." for each in found.missing] + [
+        f"{each[0].upper()}{each[1:]}." for each in found.assumed
+    ]
+    title = f"{message} in {source.name}: {found.fate}"
+    _print(form, title, found.steps, found.events, found.as_json(), ends, sound=found.is_sound)
+    return 0 if found.is_sound else EXIT_LOST
+
+
+def _print(
+    form: str,
+    title: str,
+    steps: Sequence[LifeStep | SeenStep],
+    events: Sequence[Happened],
+    document: dict[str, Any],
+    ends: Sequence[str],
+    *,
+    sound: bool,
+) -> None:
     if form == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(life.as_json()), indent=2).decode())
+        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
     elif form == "mermaid":
         from simulator.pictures.sequence_diagram import as_mermaid
 
-        click.echo(as_mermaid(life.events))
+        click.echo(as_mermaid(events))
     elif form == "svg":
         from simulator.pictures.life_graph import life_graph
         from simulator.pictures.svg import as_svg
 
-        title = f"A message under RabbitMQ {life.release}: {life.fate}"
-        click.echo(as_svg(life_graph(title, life.events)), nl=False)
+        click.echo(as_svg(life_graph(title, events)), nl=False)
     else:
         console = Console()
-        for line, style in _lines(life):
+        for line, style in (*_lines(steps), ("", ""), (ends[0], _STYLES[sound]), *((end, "") for end in ends[1:])):
             console.print(line, style=style, soft_wrap=True, highlight=False, markup=False)
 
 
-def _lines(life: Life) -> Iterable[tuple[str, str]]:
-    """Yield the lines of the answer, each with its style."""
+def _ends(life: Life) -> Iterator[str]:
+    """Yield what is said below the steps, the fate first."""
+    yield f"Fate under RabbitMQ {life.release}: {life.fate}. {' '.join(life.where)}".rstrip()
+    for each in life.assumed:
+        yield f"Assumed: {each}."
+    for each in life.unused:
+        yield f"Not used: {each}."
+    for missing in life.missing:
+        yield f"Not stated: {missing.what}."
+        for possibility in missing.possibilities:
+            yield f"    {possibility.outcome}: {possibility.then}"
+
+
+def _lines(steps: Sequence[LifeStep | SeenStep]) -> Iterator[tuple[str, str]]:
+    """Yield the lines of the steps, each with its style."""
     before = ""
-    for part, times in repeats([_told(step) for step in life.steps]):
+    for part, times in repeats([_told(step) for step in steps]):
         for at, text, because, source, style in part:
             yield f"{'' if at == before else at:>14}  {text}", style
             before = at
@@ -219,22 +282,13 @@ def _lines(life: Life) -> Iterable[tuple[str, str]]:
                 yield f"{'':18}source: {source}", "dim"
         if times > 1:
             yield f"{'':16}(these {len(part)}, {times:,} times)" if len(part) > 1 else f"{'':16}({times:,} times)", ""
-    yield "", ""
-    yield f"Fate under RabbitMQ {life.release}: {life.fate}. {' '.join(life.where)}".rstrip(), _STYLES[life.is_lost]
-    for each in life.assumed:
-        yield f"Assumed: {each}.", ""
-    for each in life.unused:
-        yield f"Not used: {each}.", ""
-    for missing in life.missing:
-        yield f"Not stated: {missing.what}.", ""
-        for possibility in missing.possibilities:
-            yield f"    {possibility.outcome}: {possibility.then}", ""
 
 
-def _told(step: LifeStep) -> tuple[str, str, str, str, str]:
+def _told(step: LifeStep | SeenStep) -> tuple[str, str, str, str, str]:
     """Return what is printed of a step: when, what, why, how that is known, and the style."""
-    return span(round(step.at_ms * 1_000)), step.text, step.because, step.source, "bold" if step.event in _ENDS else ""
+    at = span(round(step.at_ms * 1_000))
+    return at, step.text, step.because, step.source, "bold" if step.event in _LOSSES else ""
 
 
-_ENDS = {"dropped", "cycle-dropped", "unroutable", "purged", "nacked", "refused"}
-_STYLES = {True: "bold red", False: "bold green"}
+_LOSSES = {"dropped", "cycle-dropped", "unroutable", "purged", "nacked", "refused"}
+_STYLES = {False: "bold red", True: "bold green"}

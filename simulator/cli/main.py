@@ -57,6 +57,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 EXTRAS = {
     "capture": "capture",
     "convert": "capture",
+    "explain": "replay",
     "fuzz": "testing",
     "generate": "capture",
     "replay": "replay",

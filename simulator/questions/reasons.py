@@ -1,27 +1,23 @@
 """Says by which rule an event happened to a message, whose setting decided it, and how the rule is known.
 
-The rules themselves are asked of ``dlx.message_flow``. The source of one is the RabbitMQ file that the docstring of
-its module names, and the evidence of the release rows that it goes by.
+The rules themselves are asked of ``dlx.message_flow``.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
-from functools import cache
-from importlib import import_module
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from dlx import deaths, settings
 from dlx.letter_copies import CopyOutcome, LetterCopy
 from dlx.message import Message
 from dlx.message_flow import MessageFlow
-from dlx.releases import TABLE
 from dlx.routing import Visit
-from dlx.settings import Setting, Settings
+from dlx.settings import Settings
 from dlx.topology import QUORUM, Binding
 from simulator.events import REFUSALS, Event, Happened
 from simulator.nearest_names import suggestion
+from simulator.rule_sources import sources, with_origin
 
 ARRIVES: frozenset[CopyOutcome] = frozenset({"dead-lettered", "may be refused"})
 """Outcomes of copies that reach a queue."""
@@ -33,7 +29,6 @@ REASONS: dict[Event, str] = {
 }
 """The reason of each event by which a copy dies."""
 _ROUTED_BY = {"topic": "dlx.binding_matching", "headers": "dlx.binding_matching"}
-_SOURCE = re.compile(r"^Source: (.*?)\.?\s*(?:\n\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
 class Reason(NamedTuple):
@@ -96,7 +91,9 @@ class Reasons:
                 rows.append("quorum_default_delivery_limit")
         elif reason == deaths.EXPIRED and self._flow.settings(queue).queue.type == QUORUM:
             rows = ["quorum_message_ttl"]
-        return Reason(_setting(rule.setting) if rule.setting else rule.text.partition(": ")[2], sources(modules, rows))
+        return Reason(
+            with_origin(rule.setting) if rule.setting else rule.text.partition(": ")[2], sources(modules, rows)
+        )
 
     def _routed(self, message: Message, queue: str | None) -> Reason:
         visits = self._flow.visits(message)
@@ -115,7 +112,7 @@ class Reasons:
 def copy_reason(copy: LetterCopy) -> Reason:
     """Return why a copy of a dead letter has the outcome that it has."""
     by = copy.rule.setting
-    because = copy.rule.text if by is None else f"{copy.rule.text} ({_setting(by)})"
+    because = copy.rule.text if by is None else f"{copy.rule.text} ({with_origin(by)})"
     if copy.outcome == "cycle":
         return Reason(because, sources(["dlx.cycles"], ["death_order"]))
     rows = ["stream_takes_dead_letters"] if copy.outcome == "lost in a stream" else []
@@ -134,13 +131,7 @@ def _address(found: Settings) -> str:
 
 
 def _told(found: Settings, *keys: str) -> str:
-    return "; ".join(_setting(found.values[key]) for key in keys if key in found.values)
-
-
-def _setting(setting: Setting) -> str:
-    value = "''" if setting.value == "" else setting.value
-    hidden = ", ".join(f"{value} of the {origin}" for value, origin in setting.hidden)
-    return f"{setting.key} {value} by {setting.origin}" + (f", not {hidden}" if hidden else "")
+    return "; ".join(with_origin(found.values[key]) for key in keys if key in found.values)
 
 
 def _way_to(visit: Visit) -> Iterator[Visit]:
@@ -166,15 +157,3 @@ def _way(visit: Visit, queue: str | None) -> str:
 def _binding(binding: Binding) -> str:
     arguments = ", ".join(f"{name}={value}" for name, value in binding.arguments.items())
     return f"'{binding.routing_key}'" + (f" with {arguments}" if arguments else "") + f" to '{binding.destination}'"
-
-
-def sources(modules: Iterable[str], rows: Iterable[str] = ()) -> str:
-    """Return the sources of rules: what the docstrings of these modules name, and the evidence of release rows."""
-    named = [f"release row {row.name}: {row.evidence}" for row in TABLE if row.name in set(rows)]
-    return "; ".join(filter(None, [*(_source(module) for module in modules), *named]))
-
-
-@cache
-def _source(module: str) -> str:
-    found = _SOURCE.search(import_module(module).__doc__ or "")
-    return " ".join(found[1].split()) if found else ""

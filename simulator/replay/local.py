@@ -5,8 +5,9 @@ The kernel is the same, and so are the columns; only the sorting is done here, o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,7 +37,7 @@ from simulator.replay.row_codec import (
     write_signatures,
 )
 from simulator.replay.schema import INPUT, OUTPUT
-from simulator.replay.tables import LocalTable
+from simulator.replay.tables import LocalTable, select, text
 
 REPLAYED = pa.schema([field for field in OUTPUT if field.name != LINEAGE] + [("message", pa.string())])
 """The columns of ``replay_files``: ``OUTPUT``, with messages instead of lineages."""
@@ -86,18 +87,36 @@ def replay_files(
 
     ``replayed`` is told how many rows are done.
     """
-    hosts, judge = topologies(definitions), release(rules)
-    published = publishes(captured, hosts, judge)
-    arrivals = NO_ARRIVALS if published is None else _counted(published.batches(), ArrivalsCounter(hosts, judge))
-    kernel = Kernel(hosts, judge, exporting_release(definitions), assumptions, arrivals)
-    rows = in_order(kernel_rows(captured)).batches()
+    kernel = _kernel(captured, definitions, rules, assumptions)
     done = 0
     with pq.ParquetWriter(verdicts, REPLAYED) as writer:
-        for batch in kernel.replay(batch.select(INPUT.names).cast(INPUT) for batch in rows):
+        for batch in kernel.replay(_in_order(captured)):
             writer.write_batch(_with_message(batch))
             done += batch.num_rows
             replayed(done)
     return captured.database.parquet([verdicts])
+
+
+def replayed_message(
+    captured: LocalTable, message: str, definitions: Definitions, rules: str, assumptions: Assumptions
+) -> list[dict[str, Any]]:
+    """Return the rows of one message, as ``replay_files`` has them: the rest of the capture is only counted."""
+    own = select(f"SELECT * FROM {{captured}} WHERE message = {text(message)}", captured=captured)
+    kernel = _kernel(captured, definitions, rules, assumptions)
+    return [row for batch in kernel.replay(_in_order(own)) for row in batch.to_pylist()]
+
+
+def _kernel(captured: LocalTable, definitions: Definitions, rules: str, assumptions: Assumptions) -> Kernel:
+    hosts, judge = topologies(definitions), release(rules)
+    published = publishes(captured, hosts, judge)
+    arrivals = NO_ARRIVALS if published is None else _counted(published.batches(), ArrivalsCounter(hosts, judge))
+    return Kernel(hosts, judge, exporting_release(definitions), assumptions, arrivals)
+
+
+def _in_order(captured: LocalTable) -> Iterator[pa.RecordBatch]:
+    """Yield what the kernel takes."""
+    for batch in in_order(kernel_rows(captured)).batches():
+        yield batch.select(INPUT.names).cast(INPUT)
 
 
 def repair_files(captured: LocalTable, replayed: LocalTable, definitions: Definitions, rules: str) -> Repairs:

@@ -24,7 +24,6 @@ LIBRARIES = frozenset(library for libraries in EXTRAS.values() for library in li
 
 SCENARIOS = {
     "rabbitmq.json": {"definitions": {}, "release": "4.3", "steps": []},
-    "plain.json": {"vhosts": [{"name": "/"}], "queues": [{"name": "orders", "vhost": "/"}]},
     "activemq.json": {"broker": {"activemq_xml": "<broker/>"}, "steps": []},
 }
 
@@ -48,6 +47,7 @@ NEEDS_AN_EXTRA = [
     (["capture", "--url", "amqp://127.0.0.1:1", "--out", "log.parquet"], "capture", {"pika"}),
     (["capture", "--url", "amqp://127.0.0.1:1", "--out", "log.parquet"], "capture", {"pyarrow"}),
     (["convert", LOG, "--out", "log.parquet"], "capture", LIBRARIES),
+    (["explain", LOG, "--definitions", DEFINITIONS, "--message", "order-1"], "replay", LIBRARIES),
     (["fuzz", TOPOLOGY], "testing", LIBRARIES),
     (["fuzz", TOPOLOGY], "testing", {"hypothesis"}),
     (["generate", "--definitions", DEFINITIONS, "--out", "log"], "capture", {"pyarrow"}),
@@ -63,9 +63,9 @@ NEEDS_AN_EXTRA = [
     (["simulate", "activemq", "activemq.json"], "activemq", LIBRARIES),
 ]
 NEEDS_NONE = [
-    ["explain", "plain.json", "--publish", "", "orders"],
-    ["graph", "plain.json"],
-    ["lint", "plain.json"],
+    ["explain", TOPOLOGY, "--publish", "", "orders"],
+    ["graph", TOPOLOGY],
+    ["lint", str(ROOT / "examples/topologies/sound/plain-dead-letter-queue.json")],
     ["releases"],
     ["settings", DEFINITIONS],
     ["upgrade", DEFINITIONS, "--from", "4.3", "--to", "4.3"],

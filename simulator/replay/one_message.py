@@ -1,0 +1,303 @@
+"""Tells what a log shows of one message: its publishes, its deliveries, the deaths between them, and the verdicts.
+
+Only the rows of that message are replayed, by the kernel of every replay; what can have
+come into full queues is counted from the whole log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from dlx.message_flow import Hop, MessageFlow
+from dlx.possible_deaths import possible_death
+from dlx.releases import DEFAULT, Release, release
+from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY
+from dlx.topology import Topology
+from simulator.definitions import Definitions
+from simulator.events import Event, Happened
+from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
+from simulator.replay.definitions import topologies
+from simulator.replay.graph import with_stand_ins
+from simulator.replay.local import replayed_message
+from simulator.replay.tables import LocalTable, rows, text
+from simulator.replay.verdicts import VERDICTS
+from simulator.rule_sources import sources, with_origin
+from simulator.time_spans import span
+
+NEAREST_MAX = 3
+_EVENTS = {event.value: event for event in Event}
+Fate = Literal["acknowledged", "rejected", "lost", "delivered", "published"]
+"""``lost``: it died, by the rules, where no dead letter reaches a queue. ``delivered``, ``published``: last seen so."""
+
+
+class NoSuchMessageError(LookupError):
+    """The log has no such message; the text names the nearest."""
+
+
+class SeenStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the log, or a death that the replay found between rows.
+
+    Attributes:
+        at_ms: when, milliseconds after the first row; of a death, at the latest.
+        event: a name of ``simulator.events.Event``.
+        queue: where, if in a queue.
+        text: what happened, in words.
+        because: the setting behind a death; of a delivery, the verdict.
+        source: how the rule is known; of a row, its file and line.
+    """
+
+    at_ms: float
+    event: str
+    queue: str | None
+    text: str
+    because: str = ""
+    source: str = ""
+
+
+class SeenLife(msgspec.Struct, frozen=True, kw_only=True):
+    """What a log shows of one message.
+
+    Attributes:
+        release: the RabbitMQ release whose rules were applied.
+        message: its identity in the log.
+        steps: what was seen and found, in order.
+        verdict: the worst of its deliveries; ``None`` if it was never delivered.
+        fate: what is known of its end.
+        missing: what the log does not tell, in sentences.
+        assumed: what was not checked, in sentences.
+        events: the same as events, for pictures.
+    """
+
+    release: str
+    message: str
+    steps: tuple[SeenStep, ...]
+    verdict: str | None
+    fate: Fate
+    missing: tuple[str, ...]
+    assumed: tuple[str, ...]
+    events: tuple[Happened, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it is not lost, and every delivery is as predicted."""
+        return self.fate != "lost" and self.verdict not in ("differ", "unexplained")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values, without the events."""
+        told: dict[str, Any] = msgspec.to_builtins(self)
+        del told["events"]
+        return told
+
+
+def seen_life(
+    captured: LocalTable,
+    definitions: Definitions,
+    message: str,
+    rules: str = DEFAULT,
+    assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
+) -> SeenLife:
+    """Return what a capture shows of the message of that ``message_id``, or identity.
+
+    Raises ``NoSuchMessageError``.
+    """
+    names = _identities(captured, message)
+    replayed = replayed_message(captured, names[0], definitions, rules, assumptions)
+    seen = _SeenRows(definitions, release(rules), _with_verdicts(captured, names[0], replayed))
+    return seen.life(names[0], _until_us(captured, assumptions))
+
+
+def _identities(captured: LocalTable, message: str) -> list[str]:
+    asked = text(message)
+    having = f"SELECT DISTINCT message FROM {{captured}} WHERE message = {asked} OR message_id = {asked}"
+    found = [row["message"] for row in rows(f"{having} ORDER BY message", captured=captured)]
+    if not found:
+        near = f"SELECT DISTINCT message, levenshtein(message, {asked}) AS far FROM {{captured}} ORDER BY far, message"
+        names = [row["message"] for row in rows(f"{near} LIMIT {NEAREST_MAX}", captured=captured)]
+        raise NoSuchMessageError(f"no message {message!r} in the log; the nearest are {', '.join(map(repr, names))}")
+    return found
+
+
+def _with_verdicts(captured: LocalTable, message: str, replayed: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of the message in their order, each with what the replay says of it."""
+    query = f"""
+        SELECT time_us, file, line, event, vhost, queue, exchange, routing_keys, routed_queues
+        FROM {{captured}} WHERE message = {text(message)} ORDER BY time_us, file, line"""
+    verdicts = {(row["file"], row["line"], row["time_us"]): row for row in replayed}
+    found = rows(query, captured=captured)
+    return [{**verdicts[row["file"], row["line"], row["time_us"]], **row} for row in found]
+
+
+def _until_us(captured: LocalTable, assumptions: Assumptions) -> int:
+    (ends,) = rows("SELECT max(time_us) AS until_us FROM {captured}", captured=captured)
+    until_us: int = ends["until_us"] - round(assumptions.tolerance_ms * 1_000)
+    return until_us
+
+
+class _At(NamedTuple):
+    """A row and the flow of its virtual host."""
+
+    row: Mapping[str, Any]
+    flow: MessageFlow
+
+
+class _SeenRows:
+    """The rows of one message, told one after the other."""
+
+    def __init__(self, definitions: Definitions, rules: Release, found: Sequence[Mapping[str, Any]]) -> None:
+        self._rules = rules
+        hosts = topologies(definitions)
+        flows = {vhost: MessageFlow(with_stand_ins(topology), rules) for vhost, topology in hosts.items()}
+        other = MessageFlow(Topology.of(), rules)
+        self._rows = [_At(row, flows.get(row["vhost"], flows.get(None, other))) for row in found]
+        self._first_us: int = found[0]["time_us"]
+        self._events: list[Happened] = []
+
+    def life(self, message: str, until_us: int) -> SeenLife:
+        steps = tuple(step for at in self._rows for step in self._told(at))
+        verdicts = [at.row["verdict"] for at in self._rows if at.row["verdict"] is not None]
+        last = self._rows[-1].row
+        over = [end for end in last["dead_ends"] or () if end["certain"]]
+        lost = any(last["time_us"] + end["after_ms"] * 1_000 < until_us for end in over)
+        fates: dict[str, Fate] = {"acked": "acknowledged", "rejected": "rejected", "published": "published"}
+        fate: Fate = "lost" if lost else fates.get(last["event"], "delivered")
+        return SeenLife(
+            release=self._rules.name,
+            message=message,
+            steps=steps,
+            verdict=max(verdicts, key=VERDICTS.index, default=None),
+            fate=fate,
+            missing=tuple(self._missing(last, fate)),
+            assumed=tuple(dict.fromkeys(each for at in self._rows for each in _unchecked(at.row))),
+            events=tuple(self._events),
+        )
+
+    def _missing(self, last: Mapping[str, Any], fate: Fate) -> Iterator[str]:
+        where = f"'{last['queue']}'" if last["queue"] else "the queues that it was routed to"
+        if fate not in ("acknowledged", "lost"):
+            yield f"what became of it in {where} after the last row"
+        for end in last["dead_ends"] or ():
+            after = "" if end["after_ms"] is None else f", {span(end['after_ms'] * 1_000)} later"
+            if fate == "lost" and end["certain"]:
+                yield f"it was lost in '{end['queue']}'{after}: {end['why']}"
+            elif fate != "acknowledged":
+                yield f"it is lost in '{end['queue']}' if it died there{after}: {end['why']}"
+
+    # The rows
+
+    def _told(self, at: _At) -> Iterator[SeenStep]:
+        yield from self._deaths(at)
+        row = at.row
+        event, queue = _EVENTS[row["event"]], row["queue"]
+        keys = ", ".join(map(repr, row["routing_keys"]))
+        if event == Event.PUBLISHED:
+            told = f"it was published to {_exchange(row['exchange'])} with {keys}"
+            routed = row["routed_queues"]
+            told += "" if routed is None else f", and routed to {', '.join(map(repr, routed)) or 'no queue'}"
+        elif event == Event.DELIVERED:
+            told = f"the queue '{queue}' handed it to a consumer"
+            if not row["hops"] and not any(each.queue == queue for each in self._events):
+                self._note(at, Event.ROUTED, queue)
+        else:
+            told = f"the consumer of '{queue}' {_DONE[event]}"
+        self._note(at, event, queue)
+        yield SeenStep(
+            at_ms=self._since(row["time_us"]),
+            event=event.value,
+            queue=queue,
+            text=told,
+            because=_verdict(row),
+            source=f"{row['file']}:{row['line']}",
+        )
+
+    def _deaths(self, at: _At) -> Iterator[SeenStep]:
+        """Yield the deaths before a delivery that no row shows, without those that an earlier one has shown."""
+        found = at.row["hops"] or []
+        new = at.row["new_hops"] or 0
+        for place, hop in enumerate(found[len(found) - new :]):
+            one = Hop(hop["queue"], hop["reason"], hop["exchange"], hop["to_queue"])
+            told = f"it died in '{one.queue}' ({one.reason}){self._between(hop)}, and was dead-lettered"
+            if not place and at.row["new_deaths"] < new:
+                told = f"its death in '{one.queue}' ({one.reason}) sent another copy"
+            if not any(each.queue == one.queue for each in self._events):
+                self._note(at, Event.ROUTED, one.queue)
+            self._note(at, Event.DEAD_LETTERED, one.queue, one)
+            self._note(at, Event.ROUTED, one.to_queue, one)
+            latest = hop["latest_us"] if hop["latest_us"] is not None else at.row["time_us"]
+            yield SeenStep(
+                at_ms=self._since(latest),
+                event=Event.DEAD_LETTERED.value,
+                queue=one.queue,
+                text=f"{told} through {_exchange(one.exchange)} to '{one.to_queue}': no row shows it",
+                because=_because(one, at.flow),
+                source=sources(["dlx.dead_lettering"]),
+            )
+
+    def _between(self, hop: Mapping[str, Any]) -> str:
+        """Tell when a death was, as far as that is known."""
+        times = [each for each in (hop["earliest_us"], hop["latest_us"]) if each is not None]
+        if len(times) < 2:
+            return ""
+        first, last = (span(max(each - self._first_us, 0)) for each in times)
+        return f" {first} after the first row" if first == last else f" between {first} and {last} after the first row"
+
+    def _since(self, time_us: int) -> float:
+        return max(time_us - self._first_us, 0) / 1_000
+
+    def _note(self, at: _At, event: Event, queue: str | None, hop: Hop | None = None) -> None:
+        row = at.row
+        self._events.append(
+            Happened(
+                event=event,
+                time_us=row["time_us"],
+                vhost=row["vhost"],
+                uid=1,
+                queue=queue,
+                exchange=row["exchange"] if hop is None else hop.exchange,
+                routing_keys=tuple(row["routing_keys"]),
+                reason=None if hop is None else hop.reason,
+            )
+        )
+
+
+_DONE = {
+    Event.ACKED: "acknowledged it",
+    Event.REJECTED: "rejected it for good",
+    Event.REQUEUED: "returned it to the queue",
+}
+
+
+def _exchange(name: str) -> str:
+    return f"the exchange '{name}'" if name else "the default exchange"
+
+
+def _because(hop: Hop, flow: MessageFlow) -> str:
+    """Tell the settings behind a death and the way of its dead letter."""
+    if hop.queue not in flow.topology.queues:
+        return f"the definitions have no queue '{hop.queue}'"
+    settings = flow.settings(hop.queue)
+    decides = possible_death(hop.reason, settings, flow.release).rule.setting
+    address = (settings.values.get(key) for key in (DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY))
+    return "; ".join(with_origin(each) for each in (decides, *address) if each is not None)
+
+
+def _verdict(row: Mapping[str, Any]) -> str:
+    """Tell the verdict on a row: as predicted, or why not."""
+    name = row["verdict"]
+    if name is None:
+        return ""
+    if name == "ambiguous":
+        return f"ambiguous: it came by {', or by '.join(row['alternatives'])}"
+    if name == "unexplained":
+        return f"unexplained: {row['why']}"
+    if name == "differ":
+        parts = (f"{each['field']}: expected {each['expected']}, seen {each['seen']}" for each in row["differences"])
+        return f"not as predicted: {'; '.join(parts)}"
+    return "as predicted"
+
+
+def _unchecked(row: Mapping[str, Any]) -> Iterator[str]:
+    for each in row["unchecked"] or ():
+        yield f"not checked: {each['what']} of {each['name']}: {each['why']}"
