@@ -1,6 +1,7 @@
 """SOURCE: the definitions that a command is asked about, from a file, standard input or a running server.
 
-``source_argument`` gives a command the argument SOURCE and the option ``--over``; ``read_source`` reads them.
+``source_argument`` gives a command the argument SOURCE and the option ``--over``, ``sources_argument`` one or more of
+them; ``read_source`` reads one.
 """
 
 from __future__ import annotations
@@ -46,6 +47,11 @@ class StandardInput(msgspec.Struct, frozen=True):
 Source = Path | StandardInput | ServerURL
 
 
+def named(source: Source) -> str:
+    """Return the source as output names it: a path with all characters that text can hold, a server without user."""
+    return click.format_filename(source) if isinstance(source, Path) else str(source)
+
+
 class _GivenURL(click.ParamType):  # type: ignore[type-arg]  # which takes an argument from click 8.4 on
     name = "url"
 
@@ -73,13 +79,22 @@ class _GivenSource(click.Path):
 
 def source_argument(command: Function) -> Function:
     """Give the command the argument SOURCE, as ``source``, and the option ``--over``, as ``over``."""
-    over = click.option(
+    return click.argument("source", metavar="SOURCE", type=_GivenSource())(_over(command))
+
+
+def sources_argument(command: Function) -> Function:
+    """Give the command one or more arguments SOURCE, as the tuple ``sources``, and the option ``--over``."""
+    several = click.argument("sources", metavar="SOURCE...", type=_GivenSource(), nargs=-1, required=True)
+    return several(_over(command))
+
+
+def _over(command: Function) -> Function:
+    return click.option(
         "--over",
         type=_GivenURL(),
         metavar="URL",
         help="Management URL of a server: what SOURCE defines replaces what is there, and the rest stays as it is.",
-    )
-    return click.argument("source", metavar="SOURCE", type=_GivenSource())(over(command))
+    )(command)
 
 
 def read_source(source: Source, over: ServerURL | None = None) -> Definitions:

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from dlx.releases import release
-from simulator.cli.command_parts import DataError, example
+from simulator.cli.command_parts import DataError, Unavailable, example
 from simulator.cli.given_files import GivenFile
 from simulator.cli.given_release import release_option
-from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
+from simulator.cli.given_source import ServerURL, Source, named, read_source, sources_argument
 from simulator.cli.json_files import read_object
-from simulator.cli.lint_formats import FORMATS, explained
+from simulator.cli.lint_formats import FORMATS, Linted, explained
 from simulator.definitions import DefinitionsError
 from simulator.nearest_names import suggestion
-from simulator.questions.findings import Finding
-from simulator.questions.lint_rules.linting import LintReport
-from simulator.questions.lint_rules.linting import lint as linted
+from simulator.questions.findings import SEVERITIES, Finding
+from simulator.questions.lint_rules.linting import lint as lint_definitions
 from simulator.questions.lint_rules.rule import RULES
 
 FAIL_ON = {"lost": ("error",), "warning": ("error", "warning")}
 Key = tuple[str, str, str, str]
+_KEY = ("code", "kind", "vhost", "object")
+Known = Mapping[str | None, set[Key]]
+"""The findings of an earlier run, by the source they are of; by ``None`` those of whatever source is asked about."""
 
 
 def _explain(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
@@ -41,9 +45,10 @@ def _explain(context: click.Context, _parameter: click.Parameter, value: str | N
     epilog=example(
         "dlx lint definitions.json --release 4.3",
         "dlx lint http://guest:guest@localhost:15672/ --format sarif",
+        "dlx lint */definitions.json --fail-on lost",
     )
 )
-@source_argument
+@sources_argument
 @release_option("RabbitMQ release whose rules apply.")
 @click.option(
     "--format",
@@ -70,32 +75,50 @@ def _explain(context: click.Context, _parameter: click.Parameter, value: str | N
     help="Print what a rule does, why, an example and the fix, and end: DLX001 or missing-dlx.",
 )
 def lint(
-    source: Source, over: ServerURL | None, rules: str, form: str, baseline: Path | None, fail_on: str | None
+    sources: tuple[Source, ...],
+    over: ServerURL | None,
+    rules: str,
+    form: str,
+    baseline: Path | None,
+    fail_on: str | None,
 ) -> int:
     """Find what definitions get wrong about dead letters, with the setting that does it and what to change.
 
     SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), `-` for standard input, or
-    the management URL of a running server.
+    the management URL of a running server. Of several, each has a report of its own.
 
     An error is a way to lose messages: --format json has the history that loses one. A warning is a setting that
     does not do what it says, or a risk. What the answer rests on (what consumers must not do, what was not checked)
-    is printed with it. Exit code 0: no findings; 1: findings.
+    is printed with it. Exit code 0: no findings; 1: findings; of several sources, the worst.
     """
-    definitions = read_source(source, over)
     known = _known(baseline)
+    reports, statuses = [], [0]
+    for source in sources:
+        try:
+            reports.append(_linted(source, over, rules, known))
+        except (DataError, Unavailable) as error:
+            if len(sources) == 1:
+                raise
+            error.show()
+            statuses.append(error.exit_code)
+    if reports:
+        click.echo(FORMATS[form](reports, len(sources) > 1), nl=False)
+    counted = FAIL_ON.get(fail_on or "", SEVERITIES)
+    found = any(each.severity in counted for linted in reports for each in linted.report.findings)
+    return max(*statuses, int(found))
+
+
+def _linted(source: Source, over: ServerURL | None, rules: str, known: Known) -> Linted:
+    """Lint one source, and leave out what is known. Raises ``DataError`` and ``Unavailable``."""
+    name = named(source)
     try:
-        report = linted(definitions, release(rules))
+        report = lint_definitions(read_source(source, over), release(rules))
     except DefinitionsError as error:
         raise DataError(str(error)) from error
-    fresh = tuple(each for each in report.findings if _key(each) not in known)
+    old = known.get(None, set()) | known.get(name, set())
+    fresh = tuple(each for each in report.findings if _key(each) not in old)
     hidden = len(report.findings) - len(fresh)
-    click.echo(FORMATS[form](_with(report, fresh), str(source), hidden), nl=False)
-    counted = FAIL_ON.get(fail_on or "", ("error", "warning", "note"))
-    return int(any(each.severity in counted for each in fresh))
-
-
-def _with(report: LintReport, findings: tuple[Finding, ...]) -> LintReport:
-    return LintReport(report.release, findings, report.assumed, report.unchecked, report.queues)
+    return Linted(name, msgspec.structs.replace(report, findings=fresh), hidden)
 
 
 def _key(finding: Finding) -> Key:
@@ -103,20 +126,36 @@ def _key(finding: Finding) -> Key:
     return finding.code, finding.about.kind, finding.about.vhost, finding.about.name
 
 
-def _known(baseline: Path | None) -> set[Key]:
+def _known(baseline: Path | None) -> Known:
     """Return the findings of an earlier run. Raises ``DataError`` for a file that is none."""
     if baseline is None:
-        return set()
-    findings = read_object(baseline).get("findings")
+        return {}
+    document = read_object(baseline)
+    if "reports" not in document:
+        return {None: _read_keys(baseline, "", document)}
+    reports = document["reports"]
+    if not isinstance(reports, list):
+        raise DataError(f"{baseline}: reports: expected a list, as `dlx lint --format json` writes it")
+    found: dict[str | None, set[Key]] = {}
+    for place, report in enumerate(reports):
+        source = report.get("source") if isinstance(report, dict) else None
+        if not isinstance(source, str):
+            raise DataError(f"{baseline}: reports[{place}].source: expected a string")
+        found.setdefault(source, set()).update(_read_keys(baseline, f"reports[{place}].", report))
+    return found
+
+
+def _read_keys(baseline: Path, where: str, report: Mapping[str, Any]) -> set[Key]:
+    findings = report.get("findings")
     if not isinstance(findings, list):
-        raise DataError(f"{baseline}: findings: expected a list, as `dlx lint --format json` writes it")
-    return {_read_key(baseline, place, each) for place, each in enumerate(findings)}
+        raise DataError(f"{baseline}: {where}findings: expected a list, as `dlx lint --format json` writes it")
+    return {_read_key(baseline, f"{where}findings[{place}]", each) for place, each in enumerate(findings)}
 
 
-def _read_key(baseline: Path, place: int, finding: Any) -> Key:
-    fields = [finding.get(name) if isinstance(finding, dict) else None for name in ("code", "kind", "vhost", "object")]
-    for name, value in zip(("code", "kind", "vhost", "object"), fields, strict=True):
+def _read_key(baseline: Path, where: str, finding: Any) -> Key:
+    fields = [finding.get(name) if isinstance(finding, dict) else None for name in _KEY]
+    for name, value in zip(_KEY, fields, strict=True):
         if not isinstance(value, str):
-            raise DataError(f"{baseline}: findings[{place}].{name}: expected a string")
+            raise DataError(f"{baseline}: {where}.{name}: expected a string")
     code, kind, vhost, about = fields
     return str(code), str(kind), str(vhost), str(about)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+from urllib.parse import quote
 from xml.etree import ElementTree
 
 import msgspec
@@ -12,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 import dlx
+from simulator.cli.given_files import is_url
 from simulator.questions.findings import Finding
 from simulator.questions.lint_rules.linting import LintReport
 from simulator.questions.lint_rules.rule import RULES, LintRule
@@ -20,11 +23,21 @@ from simulator.scenario.steps_in_words import in_words
 _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold blue"}
 _SARIF = {"error": "error", "warning": "warning", "note": "note"}
 _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_NOT_XML = re.compile("[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _HISTORY_MAX = 12
 _PROMISES_MAX = 8
 
-Format = Callable[[LintReport, str, int], str]
-"""Returns the text, with its last newline: of a report, the name of its source, and how many findings were left out."""
+
+class Linted(msgspec.Struct, frozen=True):
+    """The report of one source, by the source's name; ``known`` findings of the baseline are left out of it."""
+
+    source: str
+    report: LintReport
+    known: int
+
+
+Format = Callable[[Sequence[Linted], bool], str]
+"""Returns the text, with its last newline: of reports, and whether several were asked for."""
 
 
 def explained(rule: LintRule) -> str:
@@ -34,13 +47,18 @@ def explained(rule: LintRule) -> str:
     return "\n\n".join([*parts, f"Fix: {document.fix}"])
 
 
-def _text(report: LintReport, source: str, hidden: int) -> str:
+def _text(reports: Sequence[Linted], several: bool) -> str:
+    parts = [_printed(_lines(each)) for each in reports]
+    return "\n".join(parts)
+
+
+def _lines(linted: Linted) -> list[Text]:
+    report = linted.report
     lines: list[Text] = []
     for each in report.findings:
         lines += _told(each)
-    lines.append(Text(_summary(report, source, hidden), "bold"))
-    lines += _remarks("Assumed", report.assumed, _PROMISES_MAX) + _remarks("Not checked", report.unchecked, 0)
-    return _printed(lines)
+    lines.append(Text(_summary(linted), "bold"))
+    return lines + _remarks("Assumed", report.assumed, _PROMISES_MAX) + _remarks("Not checked", report.unchecked, 0)
 
 
 def _printed(lines: list[Text]) -> str:
@@ -64,7 +82,8 @@ def _told(finding: Finding) -> list[Text]:
     return [*lines, Text("")]
 
 
-def _summary(report: LintReport, source: str, hidden: int) -> str:
+def _summary(linted: Linted) -> str:
+    report, source, hidden = linted.report, linted.source, linted.known
     counts = Counter(each.severity for each in report.findings)
     found = ", ".join(f"{count} {_plural(severity, count)}" for severity, count in counts.items()) or "no findings"
     known = f"; {hidden} known from the baseline" if hidden else ""
@@ -84,19 +103,24 @@ def _remarks(title: str, said: tuple[str, ...], most: int) -> list[Text]:
     return lines
 
 
-def _json(report: LintReport, source: str, hidden: int) -> str:
-    document = {"source": source, **report.as_json(), "known": hidden}
-    return msgspec.json.encode(document).decode() + "\n"
+def _json(reports: Sequence[Linted], several: bool) -> str:
+    documents = [{"source": each.source, **each.report.as_json(), "known": each.known} for each in reports]
+    return msgspec.json.encode({"reports": documents} if several else documents[0]).decode() + "\n"
 
 
-def _sarif(report: LintReport, source: str, hidden: int) -> str:
+def _sarif(reports: Sequence[Linted], several: bool) -> str:
+    """Return one run for all: the code scanning of GitHub takes one of each tool."""
     driver = {
         "name": "dlx lint",
         "version": dlx.__version__,
         "rules": [_sarif_rule(each) for each in RULES.values()],
     }
-    run = {"tool": {"driver": driver}, "results": [_sarif_result(each, source) for each in report.findings]}
-    document = {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
+    results = [_sarif_result(finding, each.source) for each in reports for finding in each.report.findings]
+    document = {
+        "$schema": _SARIF_SCHEMA,
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": results}],
+    }
     return msgspec.json.encode(document).decode() + "\n"
 
 
@@ -118,7 +142,8 @@ def _sarif_result(finding: Finding, source: str) -> dict[str, Any]:
         "message": {"text": f"{finding.message} Because: {finding.because}. Fix: {finding.fix.text}."},
         "locations": [
             {
-                "physicalLocation": {"artifactLocation": {"uri": source}},
+                # A finding is about the file: exports are mostly of one line, and GitHub wants a line.
+                "physicalLocation": {"artifactLocation": {"uri": _uri(source)}, "region": {"startLine": 1}},
                 "logicalLocations": [{"kind": about.kind, "name": about.name, "fullyQualifiedName": str(about)}],
             }
         ],
@@ -126,10 +151,24 @@ def _sarif_result(finding: Finding, source: str) -> dict[str, Any]:
     }
 
 
-def _junit(report: LintReport, source: str, hidden: int) -> str:
+def _uri(source: str) -> str:
+    return source if is_url(source) else quote(source.replace("\\", "/"), safe="/")
+
+
+def _junit(reports: Sequence[Linted], several: bool) -> str:
+    """Return a suite for each source."""
+    suites = [_suite(each) for each in reports]
+    root = suites[0]
+    if several:
+        root = ElementTree.Element("testsuites")
+        root.extend(suites)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _suite(linted: Linted) -> ElementTree.Element:
     """Return a test case for each rule: it fails where the rule found something that is no note."""
-    failing = [each for each in report.findings if each.severity != "note"]
-    suite = ElementTree.Element("testsuite", name=f"dlx lint {source}", tests=str(len(RULES)))
+    failing = [each for each in linted.report.findings if each.severity != "note"]
+    suite = ElementTree.Element("testsuite", name=_clean(f"dlx lint {linted.source}"), tests=str(len(RULES)))
     failures = 0
     for rule in RULES.values():
         case = ElementTree.SubElement(suite, "testcase", classname="dlx.lint", name=f"{rule.code} {rule.name}")
@@ -139,22 +178,23 @@ def _junit(report: LintReport, source: str, hidden: int) -> str:
             failure = ElementTree.SubElement(case, "failure", message=_clean(found[0].message))
             failure.text = _clean("\n".join(f"{each.about}: {each.message} Fix: {each.fix.text}" for each in found))
     suite.set("failures", str(failures))
-    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+    return suite
 
 
 def _clean(text: str) -> str:
     """Return the text without characters that XML cannot hold; a queue's name may have any."""
-    return "".join(each if each in "\n\t" or each >= " " else "\N{REPLACEMENT CHARACTER}" for each in text)
+    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 _GITHUB = {"error": "error", "warning": "warning", "note": "notice"}
 
 
-def _github(report: LintReport, source: str, hidden: int) -> str:
+def _github(reports: Sequence[Linted], several: bool) -> str:
     lines = [
-        f"::{_GITHUB[each.severity]} file={_escaped(source, property=True)},title={each.code} {each.name}::"
+        f"::{_GITHUB[each.severity]} file={_escaped(linted.source, property=True)},title={each.code} {each.name}::"
         + _escaped(f"{each.message} Because: {each.because}. Fix: {each.fix.text}")
-        for each in report.findings
+        for linted in reports
+        for each in linted.report.findings
     ]
     return "".join(f"{line}\n" for line in lines)
 

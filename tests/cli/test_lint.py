@@ -1,0 +1,304 @@
+"""``dlx lint`` as a command: its exit codes, its sources, its baseline, and each format as machines read it."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+from xml.etree import ElementTree
+
+import pytest
+
+from simulator.cli.main import main
+from simulator.questions.lint_rules.rule import RULES
+
+Capture = pytest.CaptureFixture[str]
+
+EXAMPLES = Path("tests/questions/lint_examples")
+ERROR = str(EXAMPLES / "missing-dlx.json")
+CLEAN = str(EXAMPLES / "missing-dlx.near.json")
+WARNING = str(EXAMPLES / "argument-hides-policy.json")
+NOTE = str(EXAMPLES / "unbounded-dead-letter-queue.json")
+FORMATS = ("text", "json", "sarif", "junit", "github")
+FINDING = {"code", "name", "severity", "kind", "vhost", "object", "message", "because", "fix", "history"}
+# What a queue may be called, and what each format has to escape.
+ODD = 'a,b:c%d\n::error::x</failure>"&\x01'
+
+
+def lint(capsys: Capture, *args: str, status: int | None = None) -> str:
+    """What ``dlx lint`` prints."""
+    found = main(["lint", *args])
+    out, err = capsys.readouterr()
+    assert status in (None, found), err
+    return str(out)
+
+
+def report(capsys: Capture, *args: str) -> Any:
+    return json.loads(lint(capsys, *args, "--format", "json"))
+
+
+def failing(capsys: Capture, status: int, *args: str) -> str:
+    """What is said on standard error where ``dlx lint`` ends with that status and prints nothing."""
+    assert main(["lint", *args]) == status
+    out, err = capsys.readouterr()
+    assert out == ""
+    return " ".join(err.split())
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> str:
+    """Definitions, in a file of an odd name, with a queue of an odd name whose dead letters are lost."""
+    path = tmp_path / "my, 50% of: exports.json"
+    queue = {"name": ODD, "vhost": "/", "durable": True, "arguments": {"x-dead-letter-exchange": "nonsuch"}}
+    path.write_text(json.dumps({"vhosts": [{"name": "/"}], "queues": [queue]}), encoding="utf-8")
+    return str(path)
+
+
+# Exit codes
+
+
+@pytest.mark.parametrize(
+    ("source", "statuses"),
+    [(ERROR, (1, 1, 1)), (WARNING, (1, 1, 0)), (NOTE, (1, 0, 0)), (CLEAN, (0, 0, 0))],
+    ids=["error", "warning", "note", "clean"],
+)
+def test_the_exit_code_counts_what_it_is_told_to(source: str, statuses: tuple[int, ...], capsys: Capture) -> None:
+    asked: list[tuple[str, ...]] = [(), ("--fail-on", "warning"), ("--fail-on", "lost")]
+    assert tuple(main(["lint", source, *args]) for args in asked) == statuses
+
+
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    [
+        ((CLEAN, "--release", "5.0"), "no release '5.0'"),
+        (("--explain", "missing-dxl"), "no rule 'missing-dxl'; did you mean 'missing-dlx'?"),
+        ((CLEAN, "--format", "xml"), "'xml' is not one of"),
+        ((), "Missing argument 'SOURCE...'"),
+    ],
+    ids=["release", "rule", "format", "source"],
+)
+def test_wrong_usage_is_64(args: tuple[str, ...], problem: str, capsys: Capture) -> None:
+    assert problem in failing(capsys, 64, *args)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"queues":\n [}', "line 2, column 3: not JSON"),
+        ('{"queues": [{"name": 7, "vhost": "/"}]}', "queues[0].name: expected a string, got 7"),
+        ('{"rooms": []}', "not a definitions export"),
+    ],
+)
+def test_bad_definitions_are_65_with_file_and_place(text: str, problem: str, tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "definitions.json"
+    path.write_text(text)
+    assert f"{path}: {problem}" in failing(capsys, 65, str(path))
+
+
+def test_standard_input(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path(ERROR).read_bytes())))
+    found = report(capsys, "-")
+    assert found["source"] == "standard input"
+    assert [each["name"] for each in found["findings"]] == ["missing-dlx"]
+
+
+@pytest.mark.parametrize("asked", ["DLX001", "dlx001", "missing-dlx"])
+def test_a_rule_is_explained_without_a_source(asked: str, capsys: Capture) -> None:
+    said = lint(capsys, "--explain", asked, status=0)
+    assert said.startswith("DLX001 missing-dlx\n")
+    assert all(f"\n{title}: " in said for title in ("Why", "Example", "Fix"))
+
+
+# Several sources
+
+
+def test_several_sources_have_a_report_each_and_the_worst_exit_code(capsys: Capture) -> None:
+    assert main(["lint", CLEAN, ERROR, "--format", "json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert set(found) == {"reports"}
+    alone = [report(capsys, CLEAN), report(capsys, ERROR)]
+    assert found["reports"] == alone
+    assert main(["lint", CLEAN, CLEAN]) == 0
+
+
+def test_a_source_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path, capsys: Capture) -> None:
+    broken = tmp_path / "broken.json"
+    broken.write_text("{")
+    assert main(["lint", str(broken), ERROR, "--format", "json"]) == 65
+    out, err = capsys.readouterr()
+    assert [each["source"] for each in json.loads(out)["reports"]] == [ERROR]
+    assert str(broken) in err
+    assert main(["lint", str(broken), str(broken), "--format", "json"]) == 65
+    assert capsys.readouterr().out == ""
+
+
+def test_the_other_formats_of_several_sources(capsys: Capture) -> None:
+    text = lint(capsys, ERROR, WARNING)
+    assert text == lint(capsys, ERROR) + "\n" + lint(capsys, WARNING)
+    github = lint(capsys, ERROR, WARNING, "--format", "github")
+    assert github == lint(capsys, ERROR, "--format", "github") + lint(capsys, WARNING, "--format", "github")
+    suites = ElementTree.fromstring(lint(capsys, ERROR, WARNING, "--format", "junit"))
+    assert suites.tag == "testsuites"
+    assert [each.get("name") for each in suites] == [f"dlx lint {ERROR}", f"dlx lint {WARNING}"]
+    # The code scanning of GitHub takes one run of each tool.
+    (run,) = json.loads(lint(capsys, ERROR, WARNING, "--format", "sarif"))["runs"]
+    assert {uri(each) for each in run["results"]} == {ERROR, WARNING}
+
+
+# The baseline
+
+
+def test_the_baseline_hides_what_is_known_and_says_how_much(tmp_path: Path, capsys: Capture) -> None:
+    baseline = tmp_path / "baseline.json"
+    baseline.write_text(lint(capsys, ERROR, "--format", "json", status=1))
+    said = lint(capsys, ERROR, "--baseline", str(baseline), status=0)
+    assert f"{ERROR}: no findings in 2 queues under 4.3; 1 known from the baseline" in said
+    found = report(capsys, ERROR, "--baseline", str(baseline))
+    assert (found["findings"], found["known"]) == ([], 1)
+
+
+def test_the_baseline_does_not_hide_what_is_new(tmp_path: Path, capsys: Capture) -> None:
+    baseline = tmp_path / "baseline.json"
+    baseline.write_text(lint(capsys, ERROR, "--format", "json", status=1))
+    found = report(capsys, WARNING, "--baseline", str(baseline))
+    assert found["findings"] == report(capsys, WARNING)["findings"]
+    assert found["known"] == 0
+
+
+def test_a_baseline_of_several_sources_holds_for_each_by_its_name(tmp_path: Path, capsys: Capture) -> None:
+    baseline = tmp_path / "baseline.json"
+    copy = tmp_path / "copy.json"
+    copy.write_bytes(Path(ERROR).read_bytes())
+    baseline.write_text(lint(capsys, ERROR, CLEAN, "--format", "json", status=1))
+    assert main(["lint", ERROR, CLEAN, "--baseline", str(baseline)]) == 0
+    assert main(["lint", ERROR, "--baseline", str(baseline)]) == 0
+    assert main(["lint", str(copy), "--baseline", str(baseline)]) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "baseline.json: "),
+        ("[]", "baseline.json: expected an object"),
+        ("{}", "baseline.json: findings: expected a list"),
+        ('{"findings": [{"code": "DLX001"}]}', "baseline.json: findings[0].kind: expected a string"),
+        ('{"reports": {}}', "baseline.json: reports: expected a list"),
+        ('{"reports": [7]}', "baseline.json: reports[0].source: expected a string"),
+        ('{"reports": [{"source": "a"}]}', "baseline.json: reports[0].findings: expected a list"),
+        ('{"reports": [{"source": "a", "findings": [1]}]}', "baseline.json: reports[0].findings[0].code: expected"),
+    ],
+)
+def test_a_broken_baseline_is_65_with_its_place(text: str, problem: str, tmp_path: Path, capsys: Capture) -> None:
+    baseline = tmp_path / "baseline.json"
+    baseline.write_text(text)
+    assert problem in failing(capsys, 65, CLEAN, "--baseline", str(baseline))
+
+
+# Formats
+
+
+@pytest.mark.parametrize("source", [ERROR, WARNING, NOTE])
+def test_json_has_these_keys_and_no_others(source: str, capsys: Capture) -> None:
+    found = report(capsys, source)
+    assert set(found) == {"source", "release", "findings", "assumed", "unchecked", "queues", "known"}
+    assert found["findings"]
+    for each in found["findings"]:
+        assert set(each) == FINDING
+        assert set(each["fix"]) == {"safe", "text"}
+        assert isinstance(each["fix"]["safe"], bool)
+        assert RULES[each["code"]].name == each["name"]
+        assert all("do" in step for step in each["history"])
+
+
+def uri(result: dict[str, Any]) -> str:
+    """The file that a SARIF result is about."""
+    (location,) = result["locations"]
+    return str(location["physicalLocation"]["artifactLocation"]["uri"])
+
+
+def is_sarif(document: Any) -> None:
+    """Assert what the standard, and the code scanning of GitHub, want of a log."""
+    assert document["version"] == "2.1.0"
+    assert document["$schema"].endswith("sarif-2.1.0.json")
+    for run in document["runs"]:
+        rules = run["tool"]["driver"]["rules"]
+        assert all(rule["shortDescription"]["text"] and rule["help"]["text"] for rule in rules)
+        ids = [rule["id"] for rule in rules]
+        assert len(set(ids)) == len(ids)
+        for result in run["results"]:
+            assert result["ruleId"] in ids
+            assert result["level"] in ("error", "warning", "note")
+            assert isinstance(result["message"]["text"], str)
+            assert all(isinstance(print_, str) for print_ in result["partialFingerprints"].values())
+            assert re.fullmatch(r"[A-Za-z0-9._~/%-]+", uri(result))  # a relative reference of RFC 3986
+            assert result["locations"][0]["physicalLocation"]["region"]["startLine"] >= 1
+
+
+@pytest.mark.parametrize("source", [ERROR, WARNING, NOTE, CLEAN])
+def test_sarif_is_valid_and_declares_silent_rules_too(source: str, capsys: Capture) -> None:
+    document = json.loads(lint(capsys, source, "--format", "sarif"))
+    is_sarif(document)
+    (run,) = document["runs"]
+    assert {rule["id"] for rule in run["tool"]["driver"]["rules"]} == set(RULES)
+    levels = [(each["code"], each["severity"]) for each in report(capsys, source)["findings"]]
+    assert [(each["ruleId"], each["level"]) for each in run["results"]] == levels
+
+
+def test_sarif_names_a_file_of_an_odd_name_by_a_uri(odd: str, capsys: Capture) -> None:
+    document = json.loads(lint(capsys, odd, "--format", "sarif", status=1))
+    is_sarif(document)
+    assert {unquote(uri(each)) for each in document["runs"][0]["results"]} == {odd}
+
+
+def test_the_fingerprints_of_results_differ(capsys: Capture) -> None:
+    (run,) = json.loads(lint(capsys, ERROR, WARNING, NOTE, "--format", "sarif"))["runs"]
+    prints = [(uri(each), each["partialFingerprints"]["object/v1"]) for each in run["results"]]
+    assert len(set(prints)) == len(prints) > 2
+
+
+@pytest.mark.parametrize(("source", "failed"), [(ERROR, {"missing-dlx"}), (NOTE, set()), (CLEAN, set())])
+def test_junit_has_a_test_for_each_rule_and_fails_those_that_found_something(
+    source: str, failed: set[str], capsys: Capture
+) -> None:
+    suite = ElementTree.fromstring(lint(capsys, source, "--format", "junit"))
+    cases = suite.findall("testcase")
+    assert suite.tag == "testsuite"
+    assert [each.get("name") for each in cases] == [f"{rule.code} {rule.name}" for rule in RULES.values()]
+    assert (suite.get("tests"), suite.get("failures")) == (str(len(RULES)), str(len(failed)))
+    failures = {str(each.get("name")).split()[1] for each in cases if each.find("failure") is not None}
+    assert failures == failed
+
+
+def test_junit_holds_any_name_of_a_queue(odd: str, capsys: Capture) -> None:
+    suite = ElementTree.fromstring(lint(capsys, odd, "--format", "junit", status=1))
+    assert suite.get("name") == f"dlx lint {odd}"
+    failure = suite.find("testcase/failure")
+    assert failure is not None
+    assert ODD.replace("\x01", "\N{REPLACEMENT CHARACTER}") in str(failure.text)
+
+
+def test_github_lines_are_escaped(odd: str, capsys: Capture) -> None:
+    lines = lint(capsys, odd, "--format", "github", status=1).splitlines()
+    found = report(capsys, odd)["findings"]
+    assert len(lines) == len(found)
+    for line, finding in zip(lines, found, strict=True):
+        level, properties, message = re.fullmatch(r"::(error|warning|notice) ([^:]*)::(.*)", line).groups()  # type: ignore[union-attr]
+        assert level == {"error": "error", "warning": "warning", "note": "notice"}[finding["severity"]]
+        named = dict(each.split("=", 1) for each in properties.split(","))
+        assert unquote(named["file"]) == odd
+        assert named["title"] == f"{finding['code']} {finding['name']}"
+        assert unquote(message).startswith(finding["message"])
+
+
+def test_github_says_nothing_where_there_is_nothing(capsys: Capture) -> None:
+    assert lint(capsys, CLEAN, "--format", "github", status=0) == ""
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_file_whose_name_is_no_text_is_linted(form: str, tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "d\udcff.json"
+    path.write_bytes(Path(ERROR).read_bytes())
+    assert "d\N{REPLACEMENT CHARACTER}.json" in unquote(lint(capsys, str(path), "--format", form, status=1))
