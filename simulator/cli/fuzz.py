@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
@@ -17,9 +16,11 @@ from click.core import ParameterSource
 from dlx.releases import DEFAULT, is_release
 from simulator.broker import OperatorError
 from simulator.cli.command_parts import DataError, example
-from simulator.cli.given_files import DEFINITIONS
+from simulator.cli.fuzz_report import Finding, finding, held, picture_files, rest, told_in_full
+from simulator.cli.fuzz_report import as_json as report_as_json
 from simulator.cli.given_history import GivenHistory, read_history
 from simulator.cli.given_release import RELEASE
+from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
 from simulator.cli.progress import countdown
 from simulator.definitions import DefinitionsError
 from simulator.scenario import steps
@@ -31,17 +32,16 @@ from simulator.testing.search.systematic_search import Search
 SECONDS, SECONDS_MAX = 12.0, 7 * 86_400.0
 STEPS = 40
 SHORTEST = "The shortest history found"
-NOTHING_FOUND = {
-    "lossless": "No loss found",
-    "settles": "No loop found",
-    "punctual": "No delay found",
-    "accepts": "No refusal found",
-}
 EXIT_BROKEN, EXIT_FAULT = 1, 70
 
 
-@click.command(epilog=example("dlx fuzz definitions.json --property lossless --release 4.3 --publish shop order.paid"))
-@click.argument("definitions_path", metavar="DEFINITIONS", type=DEFINITIONS)
+@click.command(
+    epilog=example(
+        "dlx fuzz definitions.json --property lossless --release 4.3 --publish shop order.paid",
+        "dlx fuzz http://guest:guest@localhost:15672/ --all --discards",
+    )
+)
+@source_argument
 @click.option(
     "--property",
     "name",
@@ -79,9 +79,23 @@ EXIT_BROKEN, EXIT_FAULT = 1, 70
 @click.option(
     "--history", metavar="JSON|FILE", help="Play this history instead of searching: JSON, or a file that --json wrote."
 )
+@click.option("--all", "every", is_flag=True, help="Go on after a finding: print one for each cause.")
+@click.option(
+    "--discards",
+    is_flag=True,
+    help="Let consumers reject for good also where nothing takes the dead letter, and count that as a loss, apart from "
+    "parking queues.",
+)
+@click.option(
+    "--picture",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Draw what happened to the message: .svg, else Mermaid. Further findings get a number.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def fuzz(
-    definitions_path: Path,
+    source: Source,
+    over: ServerURL | None,
     name: str,
     release: str,
     seed: int,
@@ -89,14 +103,17 @@ def fuzz(
     seconds: float,
     publishes: tuple[tuple[str, str], ...],
     history: str | None,
+    every: bool,
+    discards: bool,
+    picture: Path | None,
     as_json: bool,
 ) -> int:
     """Search for a history in which a topology loses messages, or breaks another property.
 
-    DEFINITIONS is a file written by `rabbitmqctl export_definitions` or GET /api/definitions.
-    The search first tries every path that one message can take, then random histories.
-    It exits with 0 if it finds nothing. If it breaks the property, it prints the shortest
-    history found and exits with 1. The properties:
+    SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), `-` for standard input, or
+    the management URL of a running server. The search tries every path that one message can take; where that is too
+    much, it says so and goes on with random histories. It exits with 0 if it finds nothing. If it breaks the
+    property, it prints the shortest history found, with the setting that decides, and exits with 1. The properties:
 
     \b
     lossless  every routed message is acknowledged or stays in a queue
@@ -110,25 +127,34 @@ def fuzz(
     given = None if history is None else read_history(history)
     if given is not None:
         name, release = _as_recorded(given, name, release)
+    definitions = source if isinstance(source, Path) and over is None else read_source(source, over).document
     try:
-        search = Search(definitions_path, name, release=release)
+        search = Search(definitions, name, release=release, discards=discards)
+        if publishes:
+            published = _published(search, publishes)
+            search = Search(definitions, name, release=release, discards=discards, publishes=published)
     except DefinitionsError as error:
         raise DataError(str(error)) from error
-    if publishes:
-        search.publishes = _published(search, publishes)
-    if given is not None:
-        found = _replayed(search, given.history)
-    else:
-        found, seed = _search(search, seed, steps_max, seconds)
+    found: list[Finding] = []
+    name_picture = picture_files(picture)
+    for each, led_there in _found(search, given, seed, steps_max, seconds):
+        seed = led_there
+        found.append(finding(search, each, name_picture(len(found) + 1)))
+        if not every:
+            break
     if as_json:
-        click.echo(msgspec.json.encode(_as_json(search, found, seed)).decode())
-    elif found is None:
-        _say_held(search, history is not None)
+        click.echo(msgspec.json.encode(report_as_json(search, found, seed)).decode())
+    elif given is not None and not found:
+        click.echo(f"This history does not break '{search.property.name}'.")
+    elif not found:
+        click.echo("\n".join(held(search)))
     else:
-        click.echo(_told(search, found, seed, steps_max, "The history" if given else SHORTEST))
-    if found is None:
+        heading = "The history" if given else SHORTEST
+        told = [told_in_full(search, each, _again(search, each, seed, steps_max), heading) for each in found]
+        click.echo("\n\n".join([*told, "\n".join(rest(search))]).rstrip())
+    if not found:
         return 0
-    return EXIT_BROKEN if found.broken.property == name else EXIT_FAULT
+    return EXIT_BROKEN if all(each.counterexample.broken.property == name for each in found) else EXIT_FAULT
 
 
 def _number(value: float) -> float:
@@ -177,10 +203,19 @@ def _replayed(search: Search, history: steps.History) -> Counterexample | None:
         raise DataError(f"--history: RabbitMQ refuses a step: {error}") from error
 
 
-def _search(search: Search, seed: int, steps_max: int, seconds: float) -> tuple[Counterexample | None, int]:
-    """Search systematically, then at random. Return the counterexample, if any, and the seed that leads to it."""
+def _found(
+    search: Search, given: GivenHistory | None, seed: int, steps_max: int, seconds: float
+) -> Iterator[tuple[Counterexample, int]]:
+    """Yield what breaks the property, each cause once, with the seed that leads to it.
+
+    The search is systematic, and where it cannot be complete, at random as well. It goes on when asked for more.
+    """
     from simulator.testing.search.random_search import search_at_random
 
+    if given is not None:
+        played = _replayed(search, given.history)
+        yield from [] if played is None else [(played, seed)]
+        return
     end = time.monotonic() + seconds
     with countdown(f"trying to break '{search.property.name}'", seconds) as show, _interrupts() as interrupted:
 
@@ -190,10 +225,14 @@ def _search(search: Search, seed: int, steps_max: int, seconds: float) -> tuple[
             show(tried)
             return time.monotonic() < end
 
-        found = search.run(tick)
-        if found is not None or not search.publishes:
-            return found, seed
-        return search_at_random(search, seed, steps_max, tick)
+        for each in search.run_all(tick):
+            yield each, seed
+        while search.publishes and not search.complete:
+            found, seed = search_at_random(search, seed, steps_max, tick)
+            if found is None:
+                return
+            yield found, seed
+            search.known.add(found.broken.cause)
 
 
 @contextmanager
@@ -214,47 +253,17 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _as_json(search: Search, found: Counterexample | None, seed: int) -> dict[str, Any]:
-    report: dict[str, Any] = {
-        "property": search.property.name if found is None else found.broken.property,
-        "held": found is None,
-        "history": [] if found is None else steps.to_builtins(found.history),
-        "seed": seed,
-        "release": search.release,
-        "tried": search.tried,
-        "untried": search.untried,
-    }
-    return report if found is None else report | {"why": found.broken.why, "note": found.note}
-
-
-def _say_held(search: Search, one_history: bool) -> None:
-    if one_history:
-        click.echo(f"This history does not break '{search.property.name}'.")
-        return
-    nothing = NOTHING_FOUND.get(search.property.name, "No fault found")
-    click.echo(f"{nothing}: {search.property.promise}. The search tried {search.tried:,} histories.")
-    if not search.publishes:
-        click.echo("No message can get into any queue, so nothing was published.")
-    for each in search.untried:
-        click.echo(f"Not tried: {each}.")
-
-
-def _told(search: Search, found: Counterexample, seed: int, steps_max: int, heading: str) -> str:
-    from simulator.testing.search.failure_report import explained
+def _again(search: Search, finding: Finding, seed: int, steps_max: int) -> str:
+    """Return the command that finds it again; empty for definitions that are in no file."""
     from simulator.testing.topology_machine import command, shell
 
+    if not isinstance(search.definitions, str | Path):
+        return ""
+    found = finding.counterexample
     again = shell(
         "dlx", "fuzz", search.definitions, "--property", search.property.name,
         "--release", search.release, "--seed", seed, "--steps", steps_max,
+        *(["--discards"] if search.discards else []),
     )  # fmt: skip
-    replay = command(search.definitions, found.history, search.property.name, search.release) or again
-    told = explained(
-        search.definitions,
-        found.history,
-        found.broken,
-        release=search.release,
-        command=replay,
-        events=found.events(search.release),
-        heading=heading,
-    )
-    return f"{told}\n\n{found.note}" if found.note else told
+    played = command(search.definitions, found.history, search.property.name, search.release) or again
+    return f"{played} --discards" if search.discards and played != again else played

@@ -20,6 +20,7 @@ from dlx.message_flow import Hop, MessageFlow
 from dlx.possible_deaths import Rule
 from dlx.settings import AT_LEAST_ONCE, EXPIRES
 from dlx.topology import STREAM
+from simulator.questions.parking import parked_in
 from simulator.questions.proofs import proof
 from simulator.questions.slices import Slices
 from simulator.questions.snapshot import Snapshot
@@ -92,7 +93,7 @@ def find_losses(snapshot: Snapshot) -> Losses:
     """Return every way in which messages can be lost."""
     publishes, left_out = snapshot.entries
     walks = {vhost: Walk(flow, vhost, publishes) for vhost, flow in snapshot.flows.items()}
-    parking = frozenset((vhost, queue) for vhost, walk in walks.items() for queue in _parking(walk))
+    parking = frozenset((vhost, queue) for vhost, walk in walks.items() for queue in parked_in(walk))
     prover = _Prover(snapshot)
     proven: list[Loss] = []
     partial: list[Loss] = []
@@ -110,27 +111,18 @@ def find_losses(snapshot: Snapshot) -> Losses:
     return Losses(tuple(lost), tuple(promised), tuple(partial), tuple(unproven), walks, parking, tuple(unchecked))
 
 
-def _parking(walk: Walk) -> set[str]:
-    """Return the queues that take dead letters, or are bound to do so, and send none."""
-    took = {place.queue for place in walk.places if place.hop is not None}
-    for name in walk.flow.topology.queues:
-        settings = walk.flow.settings(name)
-        if settings.dead_letter_exchange or settings.dead_letter_routing_key is not None:
-            took |= walk.flow.possible_targets(name) - {name}
-    return {queue for queue in took if not walk.flow.settings(queue).dead_letters}
-
-
 def _alike(walk: Walk, parking: frozenset[tuple[str, str]]) -> Iterable[list[Loss]]:
     """Return the losses that a person would call one and the same, those on shorter ways first."""
     found: dict[Hashable, list[Loss]] = defaultdict(list)
     for place in walk.places:
-        for loss in _at(place, walk, (walk.vhost, place.queue) in parking):
+        for loss in losses_at(place, walk, (walk.vhost, place.queue) in parking):
             keys = loss.keys if loss.fate == "unroutable" else ()
             found[loss.queue, loss.reason, loss.fate, loss.target, loss.whole, keys].append(loss)
     return found.values()
 
 
-def _at(place: Place, walk: Walk, parked: bool) -> Iterator[Loss]:
+def losses_at(place: Place, walk: Walk, parked: bool) -> Iterator[Loss]:
+    """Yield what the rules make possible there, without a history. ``parked``: the queue is a parking queue."""
     flow, queue = walk.flow, place.queue
     for death in flow.deaths(place.state):
         if not death.possible or (death.reason == MAXLEN and _told(place, flow)):

@@ -18,12 +18,15 @@ CRASHES = 3
 YEAR_MS = 366 * 86_400_000
 
 
-def failures(queue: QueueState) -> Iterator[History]:
-    """Yield the ways in which a consumer can fail a message: once for good, or again and again until it settles."""
+def failures(queue: QueueState, *, discards: bool = False) -> Iterator[History]:
+    """Yield the ways in which a consumer can fail a message: once for good, or again and again until it settles.
+
+    ``discards``: it also rejects for good where the queue has no dead-letter exchange.
+    """
     name, vhost = queue.name, queue.vhost.name
     limit = queue.settings.delivery_limit
     times = CRASHES if limit is None else limit + 1
-    if queue.settings.dead_letters:
+    if queue.settings.dead_letters or discards:
         yield (steps.Reject(name, vhost=vhost),)
         if queue.settings.delayed_retry is None:
             yield steps.Crash(name, vhost=vhost), steps.Reject(name, vhost=vhost)

@@ -89,8 +89,14 @@ class Trial(Player):
         super().acted(seen)
         for each in self.properties:
             for happened, message in seen:
-                each.observe(self, happened, message)
-            each.check(self)
+                try:
+                    each.observe(self, happened, message)
+                except PropertyBroken as broken:
+                    _pass_over(broken, each)
+            try:
+                each.check(self)
+            except PropertyBroken as broken:
+                _pass_over(broken, each)
 
     # Steps, one method each. All raise ``LookupError`` for a name that the definitions never had, and ``ValueError``
     # for a value that a step cannot have.
@@ -159,6 +165,12 @@ class Trial(Player):
         unknown = unknown_names(history, Player(self.definitions, release=self.release).topologies())
         if unknown:
             raise LookupError("; ".join(unknown))
+
+
+def _pass_over(broken: PropertyBroken, by: Property) -> None:
+    """Raise what is broken, unless the property knows the cause already."""
+    if broken.cause not in by.known:
+        raise broken
 
 
 def replay(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 import subprocess
@@ -140,7 +141,7 @@ def test_a_topology_without_queues_is_said_to_have_none(capsys: pytest.CaptureFi
         ([LIMIT, "--publish", "", "ordres"], 64, "did you mean 'orders'"),
         ([LIMIT, "--publish", "amq.fanout", "key"], 64, "no queue receives it"),
         ([LIMIT, "--seconds", "nan"], 64, "--seconds"),
-        ([], 64, "DEFINITIONS"),
+        ([], 64, "SOURCE"),
     ],
 )
 def test_bad_input_is_named(capsys: pytest.CaptureFixture[str], args: list[str], status: int, said: str) -> None:
@@ -208,10 +209,94 @@ def test_large_limits_are_gone_beyond(
 
 @pytest.mark.slow
 def test_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "simulator.cli.main", "fuzz", PLAIN, "--seconds", "60"]
+    # Nothing can be lost, and filling the queue takes so many messages that the search goes on at random.
+    endless = limited(tmp_path, **{"x-max-length-bytes": 10**13, "x-overflow": "reject-publish"})
+    command = [sys.executable, "-m", "simulator.cli.main", "fuzz", endless, "--seconds", "60"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
         time.sleep(3)  # the command's own start: no virtual clock moves it
         running.send_signal(signal.SIGINT)
         _, err = running.communicate(timeout=20)
     assert running.returncode == 130
     assert "interrupted" in err
+
+
+def queue(name: str, **arguments: Any) -> dict[str, Any]:
+    arguments = {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}
+    return {"name": name, "vhost": "/", "durable": True, "auto_delete": False, "arguments": arguments}
+
+
+def written(folder: Path, *queues: dict[str, Any], **sections: Any) -> str:
+    file = folder / "definitions.json"
+    file.write_text(json.dumps({"vhosts": [{"name": "/"}], "queues": queues, **sections}))
+    return str(file)
+
+
+def three_faults(folder: Path) -> str:
+    return written(
+        folder,
+        queue("bills", dead_letter_exchange="biils"),
+        queue("late", message_ttl=1_000),
+        queue("mails"),
+        queue("mails.dead"),
+        exchanges=[{"name": "dlx", "vhost": "/", "type": "fanout", "durable": True, "auto_delete": False,
+                    "internal": False, "arguments": {}}],
+        bindings=[{"source": "dlx", "vhost": "/", "destination": "mails.dead", "destination_type": "queue",
+                   "routing_key": "", "arguments": {}}],
+        policies=[{"vhost": "/", "name": "mail", "pattern": "^mails$", "apply-to": "queues", "priority": 0,
+                   "definition": {"dead-letter-exchange": "dlx"}}],
+    )  # fmt: skip
+
+
+def test_all_findings_are_told_each_cause_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    status, out, _ = dlx(capsys, three_faults(tmp_path), "--all", "--json")
+    report = json.loads(out)
+    assert status == 1
+    assert {(each["queue"], each["reason"]) for each in report["findings"]} == {
+        ("bills", "rejected"),
+        ("late", "expired"),
+    }
+    assert report["history"] == report["findings"][0]["history"]
+    assert all(each["sentences"] and each["history"] for each in report["findings"])
+
+
+def test_a_finding_names_its_setting_and_what_that_hides(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    policy = {"vhost": "/", "name": "right", "pattern": "^bills$", "apply-to": "queues", "priority": 0,
+              "definition": {"dead-letter-exchange": "amq.fanout"}}  # fmt: skip
+    file = written(tmp_path, queue("bills", dead_letter_exchange="biils"), policies=[policy])
+    _, out, _ = dlx(capsys, file)
+    assert "dead-letter-exchange by argument" in out
+    assert "it hides amq.fanout by policy right" in out
+
+
+def test_what_consumers_discard_is_assumed_away_or_counted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = three_faults(tmp_path)
+    plain = json.loads(dlx(capsys, file, "--all", "--json")[1])
+    assert "nobody rejects for good in 'late', which has no dead-letter exchange" in plain["assumed"]
+    counted = json.loads(dlx(capsys, file, "--all", "--json", "--discards")[1])
+    assert counted["assumed"] == []
+    found = {(each["queue"], each["reason"]) for each in counted["findings"]}
+    assert found == {("bills", "rejected"), ("late", "expired"), ("late", "rejected")}  # mails.dead is for parking
+
+
+def test_a_complete_search_ends_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    start = time.monotonic()
+    _, out, _ = dlx(capsys, PLAIN, "--seconds", "600")
+    assert time.monotonic() - start < 300
+    assert "It is complete: every way that a message can go was tried." in out
+    assert "Assumed: nobody rejects for good in 'orders.dead'" in out
+
+
+def test_each_finding_has_a_picture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    picture = tmp_path / "loss.svg"
+    report = json.loads(dlx(capsys, three_faults(tmp_path), "--all", "--json", "--picture", str(picture))[1])
+    assert [each["picture"] for each in report["findings"]] == [str(picture), str(tmp_path / "loss-2.svg")]
+    assert all(Path(each["picture"]).read_text().startswith("<svg") for each in report["findings"])
+
+
+def test_definitions_come_from_standard_input(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path(LIMIT).read_bytes())))
+    status, out, _ = dlx(capsys, "-")
+    assert status == 1
+    assert "Again:" not in out  # there is no file to name

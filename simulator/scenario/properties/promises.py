@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from dlx.deaths import DELIVERY_LIMIT, REJECTED, Death
@@ -37,15 +38,26 @@ class Lossless(Property):
     promise = "every routed message was acknowledged or is still in a queue"
     policies_change = False
 
-    def __init__(self) -> None:
+    def __init__(self, *, discards_count: bool = False, parking: AbstractSet[tuple[str, str]] = frozenset()) -> None:
+        """Make the promise.
+
+        Args:
+            discards_count: whether what consumers discard is lost, too.
+            parking: queues where it never is, as pairs of a virtual host and a name.
+        """
         self._last: Happened | None = None
+        self._discards_count, self._parking = discards_count, parking
 
     def observe(self, trial: Trial, event: Happened, message: Message) -> None:
         """Check that the event does not silently lose a copy, except one that a consumer discarded."""
         before, self._last = self._last, event
-        if silent_loss(event, before) and not _discarded(trial, event):
+        if silent_loss(event, before) and not self._may_discard(trial, event):
             told = _LOSSES[event.event].format(queue=event.queue, reason=event.reason)
             raise self.broken(f"{told} ({event.detail})" if event.detail else told, event)
+
+    def _may_discard(self, trial: Trial, event: Happened) -> bool:
+        counts = self._discards_count and (event.vhost, event.queue) not in self._parking
+        return _discarded(trial, event) and not counts
 
 
 _LOSSES = {

@@ -18,9 +18,11 @@ from simulator.definitions import read_definitions
 from simulator.events import Happened
 from simulator.questions.entries import Entries, entries
 from simulator.questions.limit_scaling import scaled, unscaled
+from simulator.questions.parking import parking_queues
 from simulator.questions.reachability import flows_of, message_of, sliced
 from simulator.scenario import steps
-from simulator.scenario.properties.property import Property, PropertyBroken
+from simulator.scenario.properties.promises import Lossless
+from simulator.scenario.properties.property import Cause, Property, PropertyBroken
 from simulator.scenario.properties.property_registry import named
 from simulator.scenario.steps import AnyStep, History, Publish
 from simulator.scenario.trial import Trial
@@ -61,9 +63,12 @@ class Finder:
         release: the RabbitMQ release.
         publishes: what publishers publish; by default ``entries``.
         whole: whether to play in the whole topology, rather than in what the messages can come to.
+        discards: whether consumers also reject for good where nothing takes the dead letter. ``lossless`` then
+            counts what is lost that way, apart from parking queues.
 
     Attributes:
-        definitions, release: as given.
+        definitions, release, discards: as given.
+        known: causes of findings that are passed over.
         topologies, flows: the virtual hosts by name, and what the rules say of messages in each.
         make: makes a new property for each trial.
         property: one of them.
@@ -80,10 +85,12 @@ class Finder:
         release: str = DEFAULT,
         publishes: Sequence[Publish] = (),
         whole: bool = False,
+        discards: bool = False,
     ) -> None:
-        self.definitions, self.release = definitions, release
-        self.make: Callable[[], Property] = (lambda: named(property)) if isinstance(property, str) else property
-        self.property = self.make()
+        self.definitions, self.release, self.discards = definitions, release, discards
+        self.known: set[Cause] = set()
+        self._maker: Callable[[], Property] = (lambda: named(property)) if isinstance(property, str) else property
+        self.property = self._maker()
         document = definitions if isinstance(definitions, Mapping) else read_definitions(definitions).document
         self._true_document = document
         self._document: Mapping[str, Any]
@@ -92,9 +99,18 @@ class Finder:
         self.topologies, self.flows = trial.topologies(), flows_of(trial)
         self.expiries_ms = sorted({ms for ms in (queue.settings.expires_ms for queue in trial.queues()) if ms})
         self.publishes, self.left_out = entries(self.flows) if not publishes else Entries(list(publishes), [])
+        if discards and isinstance(self.property, Lossless):
+            parking = parking_queues(self.flows, self.publishes)
+            self._maker = lambda: Lossless(discards_count=True, parking=parking)
         self._whole = whole
         self._routes: dict[str, tuple[str, ...]] = {}
         self._reachable_parts: dict[str, Mapping[str, Any]] = {}
+
+    def make(self) -> Property:
+        """Return a new property, which passes over what is known."""
+        made = self._maker()
+        made.known = self.known
+        return made
 
     def widened(self) -> bool:
         """Widen the part of the definitions that is searched; return whether there was more of them.

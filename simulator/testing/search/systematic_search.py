@@ -104,6 +104,17 @@ class Search(Finder):
             self.untried.append(f"{len(self._ahead) + left or 1:,} of the ways that messages can go, since time was up")
         return None
 
+    def run_all(self, tick: Tick = lambda tried: True) -> Iterator[Counterexample]:
+        """Search again and again, and yield each finding with a cause of its own, until nothing else is found."""
+        while (found := self.run(tick)) is not None:
+            yield found
+            self.known.add(found.broken.cause)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all was tried: every way that one kind of message can go, and what fills queues on it."""
+        return not self.untried
+
     # One message after another
 
     def _openings(self) -> Iterator[History]:
@@ -191,7 +202,7 @@ class Search(Finder):
         for times, body_bytes in too_many(queue, trial):
             actions = min(times * steps.length(tuple(once(path))), ACTIONS_MAX)
             self._later(actions, path, queue, _Filling(times, body_bytes, queue.settings.dead_letters))
-        for action in (*failures(queue), *pauses(trial)):
+        for action in (*failures(queue, discards=self.discards), *pauses(trial)):
             self._try((*path, *action))
         if isinstance(self.property, Settles):
             self._fail_atonce(path)
