@@ -15,7 +15,6 @@ from rich.padding import Padding
 from rich.text import Text
 
 from dlx.releases import release
-from dlx.routing import UnknownExchangeTypeError
 from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_files import LOG
 from simulator.cli.given_release import RELEASE
@@ -68,8 +67,6 @@ def upgrade(
         report = upgraded(definitions, release(before), release(after))
     except DefinitionsError as error:
         raise DataError(str(error)) from error
-    except UnknownExchangeTypeError as error:
-        raise DataError(f"{source}: {error}") from error
     answer = _Answer(report, str(source), _traffic(logs))
     if as_json:
         click.echo(msgspec.json.encode(answer.as_json()).decode())

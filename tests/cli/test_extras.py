@@ -68,6 +68,7 @@ NEEDS_NONE = [
     ["lint", str(ROOT / "examples/topologies/sound/plain-dead-letter-queue.json")],
     ["releases"],
     ["settings", DEFINITIONS],
+    ["upgrade", DEFINITIONS, "--from", "4.3", "--to", "4.3"],
     ["compare", HISTORY],
     ["simulate", "rabbitmq", "rabbitmq.json"],
 ]

@@ -97,6 +97,15 @@ def test_the_answer_says_what_it_rests_on() -> None:
     assert any("dlx releases 3.13 4.3" in each for each in answer["unchecked"])
 
 
+def test_exchanges_of_plugins_are_named_as_not_looked_at() -> None:
+    delayed = {"vhost": "/", "name": "later", "type": "x-delayed-message", "durable": True, "arguments": {}}
+    bound = {"vhost": "/", "source": "later", "destination": "orders", "destination_type": "queue", "arguments": {}}
+    document = topology(queue("orders", "quorum"), exchanges=[delayed], bindings=[{**bound, "routing_key": "k"}])
+    answer = report(document, "3.13", "4.0")
+    assert "what goes through exchange 'later' of type x-delayed-message" in answer.unchecked
+    assert ("quorum_default_delivery_limit", "orders") in changes(document, "3.13", "4.0")
+
+
 @pytest.mark.parametrize(("before", "after"), [("3.8", "4.3"), ("4.3", "3.8"), ("3.12", "3.13"), ("4.2", "4.3")])
 def test_each_change_has_a_sentence_a_fix_and_its_evidence(before: str, after: str) -> None:
     for each in report(_EVERYTHING, before, after).changes:

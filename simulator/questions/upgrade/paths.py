@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from dlx.message_flow import Hop, MessageFlow, State
-from dlx.releases import MESSAGE_ROWS, Release, Row, differing_behaviours
+from dlx.releases import MESSAGE_ROWS, Row, differing_behaviours
 from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY
 from simulator.questions.findings import Fix, Severity
 from simulator.questions.reachability import message_of
@@ -19,7 +20,7 @@ Fate = frozenset[tuple[str, str]]
 """The outcomes of a dead letter's copies, each with its queue."""
 
 ARRIVES = ("dead-lettered", "may be refused", "held")
-_PATHS_MAX = 20_000
+PATHS_MAX = 20_000
 _LOSSES = {
     "cycle": "is dropped as a cycle",
     "lost in a stream": "is lost without a word",
@@ -51,7 +52,7 @@ def path_changes(upgrade: Upgrade) -> Iterator[PathChange]:
     told: set[tuple[QueueAt, str, Fate]] = set()
     for vhost, walk in upgrade.walks.items():
         before, after = walk.flow, upgrade.after_flows[vhost]
-        for place in walk.places[:_PATHS_MAX]:
+        for place in walk.places[:PATHS_MAX]:
             queue = QueueAt(vhost, place.queue)
             for death in before.deaths(place.state):
                 if not death.possible:
@@ -89,23 +90,26 @@ def _fate(flow: MessageFlow, state: State, reason: str) -> Fate:
 )
 def ways(upgrade: Upgrade, row: Row) -> Iterator[Change]:
     """Dead letters go another way, are dropped as a cycle, or are lost in a stream."""
-    for each in path_changes(upgrade):
-        if row.name == _cause(upgrade, each):
-            yield _told(upgrade, each)
+    yield from (_told(upgrade, each) for cause, each in _with_causes(upgrade) if cause == row.name)
     if row.name == "death_order":
         yield from order_of_deaths(upgrade)
+
+
+@lru_cache(maxsize=1)  # it is asked for by each of these rows
+def _with_causes(upgrade: Upgrade) -> tuple[tuple[str | None, PathChange], ...]:
+    return tuple((_cause(upgrade, each), each) for each in path_changes(upgrade))
 
 
 def _cause(upgrade: Upgrade, each: PathChange) -> str | None:
     """Return the row behind a change: the first that makes it alone, or without which it is gone."""
     rows = {row.name: row for row in differing_behaviours(upgrade.before, upgrade.after, MESSAGE_ROWS)}
-    where = upgrade.topologies[each.queue.vhost]
 
-    def found(release: Release) -> Fate | None:
-        return fate(MessageFlow(where, release), each.publish, each.path, each.queue.name, each.reason)
+    def found(flows: dict[str, MessageFlow]) -> Fate | None:
+        return fate(flows[each.queue.vhost], each.publish, each.path, each.queue.name, each.reason)
 
     for row in sorted(rows.values(), key=lambda row: row.name == "death_history"):  # the order is what cycles go by
-        if found(upgrade.with_row(row)) == each.then or found(upgrade.without_row(row)) == each.now:
+        with_row, without_row = upgrade.flows_of_trials(row)
+        if found(with_row) == each.then or found(without_row) == each.now:
             return row.name
     return "death_order" if "death_order" in rows else None
 

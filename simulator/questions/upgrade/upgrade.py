@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from dlx.binding_index import INDEXES
 from dlx.message_flow import MessageFlow
 from dlx.policy_validation import PolicyRefusedError, check_policy
 from dlx.releases import Release, Row
@@ -42,14 +43,35 @@ class Upgrade:
     Attributes:
         definitions: as given.
         before, after: the releases.
-        topologies: the virtual hosts by name.
+        topologies: the virtual hosts by name, without exchanges of plugins.
+        left_out: what that leaves out, in sentences.
         before_flows, after_flows: what the rules of each release say of them.
     """
 
     def __init__(self, definitions: Definitions, before: Release, after: Release) -> None:
         self.definitions, self.before, self.after = definitions, before, after
-        self.topologies: dict[str, Topology] = {name: definitions.topology(name) for name in definitions.vhosts}
+        self.left_out: list[str] = []
+        self._trials: dict[str, tuple[dict[str, MessageFlow], dict[str, MessageFlow]]] = {}
+        self.topologies = {name: self._known(definitions.topology(name)) for name in definitions.vhosts}
         self.before_flows, self.after_flows = self.flows(before), self.flows(after)
+
+    def _known(self, topology: Topology) -> Topology:
+        """Return the topology without the exchanges whose types only plugins have; where they lead is not known."""
+        others = {name: each.type for name, each in topology.exchanges.items() if each.type not in INDEXES}
+        if not others:
+            return topology
+        self.left_out += [f"what goes through exchange '{name}' of type {kind}" for name, kind in others.items()]
+        return msgspec.structs.replace(
+            topology,
+            exchanges={name: each for name, each in topology.exchanges.items() if name not in others},
+            bindings={
+                name: tuple(
+                    each for each in bound if each.destination_type == "queue" or each.destination not in others
+                )
+                for name, bound in topology.bindings.items()
+                if name not in others
+            },
+        )
 
     def flows(self, release: Release) -> dict[str, MessageFlow]:
         """Return what the rules of a release say of each virtual host."""
@@ -66,6 +88,12 @@ class Upgrade:
     def trials(self, row: Row) -> tuple[tuple[Release, Release], ...]:
         """Return pairs of releases that differ in this row alone: some changes show only beside others."""
         return (self.before, self.with_row(row)), (self.without_row(row), self.after)
+
+    def flows_of_trials(self, row: Row) -> tuple[dict[str, MessageFlow], dict[str, MessageFlow]]:
+        """Return what is said before, with this row as it will be; and then, with this row as it was."""
+        if row.name not in self._trials:
+            self._trials[row.name] = self.flows(self.with_row(row)), self.flows(self.without_row(row))
+        return self._trials[row.name]
 
     def queues(self, *types: str) -> Iterator[tuple[QueueAt, Settings, Settings]]:
         """Yield the queues of these types, of all without any, each with its settings before and after."""

@@ -20,6 +20,7 @@ ASSUMED = (
     "publishers set no expiration, CC, BCC or x-death of which the definitions know; where they do, a change says so",
     "the server has no plugins beside those of a plain installation, and its configuration stays as it is",
     "queues, bindings and policies stay as they are during the upgrade, and no feature flag is left disabled",
+    "no traffic passes releases in between, through which an upgrade may have to go",
 )
 UNCHECKED = (
     "what clients do: their libraries, arguments of consumers, prefetch, message sizes",
@@ -55,7 +56,7 @@ class UpgradeReport(msgspec.Struct, frozen=True):
 
 
 def upgraded(definitions: Definitions, before: Release, after: Release) -> UpgradeReport:
-    """Return what changes for the topology of these definitions. Raises as ``MessageFlow`` does."""
+    """Return what changes for the topology of these definitions."""
     upgrade = Upgrade(definitions, before, after)
     rows = differing_behaviours(before, after)
     found = [
@@ -82,5 +83,9 @@ def _order(found: FoundChange) -> tuple[int, Any, str]:
 
 def _left_out(upgrade: Upgrade) -> list[str]:
     publishes = upgrade.entries.left_out
-    cut = [f"more ways than {len(walk.places):,}" for walk in upgrade.walks.values() if not walk.complete]
-    return [*publishes, *cut]
+    cut = [
+        f"ways of messages in virtual host '{vhost}' beyond the {paths.PATHS_MAX:,} shortest"
+        for vhost, walk in upgrade.walks.items()
+        if not walk.complete or len(walk.places) > paths.PATHS_MAX
+    ]
+    return [*upgrade.left_out, *publishes, *cut]
