@@ -107,7 +107,11 @@ def find_losses(snapshot: Snapshot) -> Losses:
             (unproven if shown is None else proven).append(shown or alike[0])
     lost = [loss for loss in proven if not loss.by_consumers]
     promised = [loss for loss in proven if loss.by_consumers]
-    unchecked = [*left_out, *(f"more ways than {len(walk.places):,}" for walk in walks.values() if not walk.complete)]
+    unchecked = [
+        *snapshot.guesses,
+        *left_out,
+        *(f"more ways than {len(walk.places):,}" for walk in walks.values() if not walk.complete),
+    ]
     return Losses(tuple(lost), tuple(promised), tuple(partial), tuple(unproven), walks, parking, tuple(unchecked))
 
 
