@@ -61,7 +61,18 @@ BELOW = {room: below | TOOLS | {"dlx"} for room, below in BELOW.items()}
 BELOW |= {tool: TOOLS | {"dlx"} for tool in TOOLS} | {"dlx": set()}
 
 # Rooms whose answers depend on their arguments alone: no sockets, threads or clocks.
-WITHOUT_IO = {"dlx", "broker", "scenario", "activemq", "ibm_mq", "deadlines", "events", "json_values"}
+WITHOUT_IO = {
+    "dlx",
+    "broker",
+    "scenario",
+    "pictures",
+    "questions",
+    "activemq",
+    "ibm_mq",
+    "deadlines",
+    "events",
+    "json_values",
+}
 WITHOUT_IO |= {"definitions", "definitions_overlay"}
 IO = {"asyncio", "http", "pika", "select", "socket", "ssl", "starlette", "subprocess", "threading", "time", "uvicorn"}
 
@@ -204,7 +215,7 @@ def test_the_broker_is_reached_through_its_face() -> None:
     assert not inside, "import these from simulator.broker:\n" + "\n".join(inside)
 
 
-@pytest.mark.parametrize("command", ["simulate", "compare", "serve", "replay"])
+@pytest.mark.parametrize("command", ["simulate", "compare", "serve", "replay", "explain", "graph"])
 def test_a_command_runs_without_the_test_harness(command: str) -> None:
     reached = {f"simulator.cli.{command}"}
     pending = [*reached]

@@ -138,6 +138,8 @@ def explain(
     found = live(snapshot.document, step, _stated(outcomes, topology), release=rules)
     for each in snapshot.refused:
         click.echo(f"note: RabbitMQ {rules} refuses {each.about}, which is left out: {each.why}", err=True)
+    for guess in snapshot.guesses:
+        click.echo(f"note: not known: {guess}", err=True)
     title = f"A message under RabbitMQ {rules}: {found.fate}"
     _print(form, title, found.steps, found.events, found.as_json(), [*_ends(found)], sound=not found.is_lost)
     return EXIT_LOST if found.is_lost else 0

@@ -111,10 +111,11 @@ def lint(
 def _linted(source: Source, over: ServerURL | None, rules: str, known: Known) -> Linted:
     """Lint one source, and leave out what is known. Raises ``DataError`` and ``Unavailable``."""
     name = named(source)
+    definitions = read_source(source, over)
     try:
-        report = lint_definitions(read_source(source, over), release(rules))
+        report = lint_definitions(definitions, release(rules))
     except DefinitionsError as error:
-        raise DataError(str(error)) from error
+        raise DataError(str(DefinitionsError(name, error.where, error.problem))) from error
     old = known.get(None, set()) | known.get(name, set())
     fresh = tuple(each for each in report.findings if _key(each) not in old)
     hidden = len(report.findings) - len(fresh)

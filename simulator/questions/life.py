@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -424,6 +425,8 @@ def _in_words(copy: LetterCopy) -> str:
 
 
 def _unused(queue: str, left: Sequence[str], stated: Sequence[str]) -> str:
+    counted = [(outcome, len(list(alike))) for outcome, alike in groupby(left)]
+    named = ",".join(outcome if times == 1 else f"{outcome}*{times}" for outcome, times in counted)
     if len(left) == len(stated):
-        return f"the message was never handed out of '{queue}': {', '.join(stated)} did not happen"
-    return f"of '{queue}', the last {len(left)} stated did not happen: {', '.join(left)}"
+        return f"nothing that was stated of '{queue}' came to pass: {named}"
+    return f"the last that was stated of '{queue}' did not come to pass: {named}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -14,12 +15,13 @@ from dlx.exchange_declarations import check_type
 from dlx.message_flow import MessageFlow
 from dlx.releases import Release
 from dlx.settings import Settings
-from dlx.topology import Topology
+from dlx.topology import STOCK_EXCHANGES, Topology
 from simulator.definitions import Definitions, importable
 from simulator.questions.entries import Entries, entries
 from simulator.questions.findings import ObjectName
 from simulator.scenario.trial import Trial
 
+_STOCK = {exchange.name for exchange in STOCK_EXCHANGES}
 _WHO = ("users", "permissions", "topic_permissions")  # a trial's clients may do everything
 
 
@@ -36,6 +38,8 @@ class Snapshot:
     Attributes:
         definitions, release: as given.
         refused: what a broker of that release does not take. It is left out of everything else.
+        stand_ins: types of exchanges that only bindings name, since RabbitMQ exports no internal ones. Their keys
+            and arguments tell the type: it is a guess.
         document: the rest, as an export.
         flows: what the rules say of each virtual host, by name.
 
@@ -46,6 +50,7 @@ class Snapshot:
         self.definitions, self.release = definitions, release
         self._names = _VhostNames(definitions)
         self.refused = tuple(self._refusals())
+        self.stand_ins = dict(self._unexported())
         self.document = self._playable()
         trial = Trial(self.document, release=release.name)
         topologies = trial.topologies()
@@ -60,6 +65,12 @@ class Snapshot:
     def topologies(self) -> dict[str, Topology]:
         """The virtual hosts by name."""
         return {vhost: flow.topology for vhost, flow in self.flows.items()}
+
+    @property
+    def guesses(self) -> list[str]:
+        """What is taken to be so of the exchanges that the export leaves out, in phrases."""
+        return [f"how {about} routes, which the export leaves out: here as a {kind} exchange" for about, kind in
+                self.stand_ins.items()]  # fmt: skip
 
     @cached_property
     def entries(self) -> Entries:
@@ -91,6 +102,18 @@ class Snapshot:
             except Refusal as refusal:
                 yield Refused(ObjectName("queue", vhost, item["name"]), refusal.text)
 
+    def _unexported(self) -> Iterator[tuple[ObjectName, str]]:
+        """Yield each exchange that only bindings name, with the type that they fit."""
+        known = {ObjectName("exchange", vhost, item["name"]) for item, vhost in self._items("exchanges")}
+        bound: defaultdict[ObjectName, list[Mapping[str, Any]]] = defaultdict(list)
+        for item, vhost in self._items("bindings"):
+            bound[ObjectName("exchange", vhost, item["source"])].append(item)
+            if item.get("destination_type", "queue") == "exchange":
+                bound[ObjectName("exchange", vhost, item["destination"])] += []
+        for about, bindings in bound.items():
+            if about not in known and about.name not in _STOCK:
+                yield about, _kind(bindings)
+
     def _items(self, section: str) -> Iterator[tuple[Mapping[str, Any], str]]:
         for item in self.definitions.document.get(section, ()):
             yield item, self._names.of(item)
@@ -113,7 +136,23 @@ class Snapshot:
                 if taken("exchange", item, "source")
                 and taken(item.get("destination_type", "queue"), item, "destination")
             ]
+        if self.stand_ins:
+            document["exchanges"] = [*document.get("exchanges", ()), *map(self._stand_in, self.stand_ins)]
         return importable(document)
+
+    def _stand_in(self, about: ObjectName) -> dict[str, Any]:
+        of_vhost = {} if self.only_vhost is not None else {"vhost": about.vhost}
+        return {"name": about.name, "type": self.stand_ins[about], "internal": True, **of_vhost}
+
+
+def _kind(bindings: Iterable[Mapping[str, Any]]) -> str:
+    """Return the type of an exchange that such bindings make sense for."""
+    keys = [str(each.get("routing_key", "")) for each in bindings]
+    if any(each.get("arguments") for each in bindings):
+        return "headers"
+    if any({"*", "#"} & set(key.split(".")) for key in keys):
+        return "topic"
+    return "direct" if any(keys) else "fanout"
 
 
 class _VhostNames:

@@ -44,7 +44,12 @@ def topology_graph(snapshot: Snapshot, vhost: str | None = None) -> Graph:
     title = f"{snapshot.definitions.source} under RabbitMQ {snapshot.release.name}"
     refused = [f"RabbitMQ {snapshot.release.name} refuses {each.about}: {each.why}" for each in snapshot.refused]
     unchecked = [f"Not checked for losses: {each}." for each in found.unchecked]
-    return Graph(title, nodes, tuple(edges), (*refused, *unchecked))
+    unproven = [f"Not drawn, since no history of it was found: {_may_be(loss)}." for loss in found.unproven]
+    return Graph(title, nodes, tuple(edges), (*refused, *unchecked, *unproven))
+
+
+def _may_be(loss: Loss) -> str:
+    return f"a loss in queue '{loss.queue}' ({loss.reason}): {loss.rule.text}"
 
 
 def definitions_html(definitions: Definitions) -> str:
@@ -172,9 +177,10 @@ def _some(labels: Iterable[str]) -> tuple[str, ...]:
 def _why(loss: Loss, flow: MessageFlow) -> str:
     """Return why dead letters are lost, in few words."""
     target, dlx = shortened(loss.target or ""), flow.settings(loss.queue).dead_letter_exchange or ""
+    keys = shortened(", ".join(map(repr, loss.keys)))
     texts = {
         "cycle": f"cycle: back to {target}",
-        "unroutable": f"{shortened(dlx) or 'default exchange'} has no way for {shortened(', '.join(loss.keys))}",
+        "unroutable": f"{shortened(dlx) or 'default exchange'} has no way for {keys}",
         "refused": f"{target} is full",
         "lost in a stream": f"stream {target} drops it",
         "removed with the queue": "the queue is deleted",
