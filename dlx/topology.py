@@ -59,7 +59,7 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True
         return hash((self.source, self.destination, self.destination_type, self.routing_key))
 
 
-class Policy(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+class Policy(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True, forbid_unknown_fields=True):
     """A policy or operator policy; ``pattern`` is an unanchored regular expression."""
 
     name: str

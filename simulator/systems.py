@@ -1,7 +1,8 @@
 """Runs scenarios of every system that has a simulator; each has a form of its own, and is loaded on first use.
 
 Another distribution adds a system by an entry point in the group ``dlx.systems``: its
-name, and a callable that takes a scenario and returns its trace as ``simulate`` does.
+name, and a callable that takes a scenario and returns its trace as ``simulate`` does. One in the
+group ``dlx.scenario_types`` gives the system a schema.
 """
 
 from __future__ import annotations
@@ -24,6 +25,20 @@ SYSTEMS = Registry(
     needs=("__call__",),
 )
 """The systems by name, the built-in ones first."""
+
+SCENARIO_TYPES = Registry(
+    "dlx.scenario_types",
+    "scenario type",
+    {
+        "rabbitmq": "simulator.scenario.rabbitmq_scenario:Scenario",
+        "activemq": "simulator.activemq.activemq_scenario:Scenario",
+        "ibm_mq": "simulator.ibm_mq.ibm_mq_scenario:Scenario",
+        "ironmq": "simulator.ironmq.ironmq_scenario:Scenario",
+        "zaqar": "simulator.zaqar.zaqar_scenario:Scenario",
+    },
+    needs=("__struct_fields__",),
+)
+"""The types that scenarios are read by, by system: their schema is made from these."""
 
 
 def simulate(system: str, scenario: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,8 @@ from simulator.scenario.scenario_errors import ScenarioError
 Milliseconds = Annotated[int, msgspec.Meta(ge=0)]
 Fails = Annotated[int, msgspec.Meta(ge=0)] | Literal["always"]
 Property = str | int | float | bool
+# The fields that a connection sets; the others are the broker's, if it sends a policy.
+PartOfPolicy = Annotated[dict[str, Any], msgspec.Meta(extra_json_schema={"$ref": "#/$defs/RedeliveryPolicy"})]
 
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -80,7 +82,7 @@ class Connect(_Step, frozen=True, kw_only=True, tag="connect"):
 
     connection: str
     client_id: str | None = None
-    redelivery_policy: dict[str, Any] | None = None
+    redelivery_policy: PartOfPolicy | None = None
     redelivery_policies: tuple[RedeliveryPolicy, ...] = ()
     put_policies: dict[str, RedeliveryPolicy] = {}
     non_blocking_redelivery: bool = False
@@ -226,7 +228,7 @@ class Scenario(_Strict, frozen=True, kw_only=True):
 
     system: Literal["activemq"] = "activemq"
     title: str = ""
-    profile: str = "5.17.2"
+    profile: Annotated[str, msgspec.Meta(extra_json_schema={"enum": list(PROFILES)})] = "5.17.2"
     seed: int = 0
     start_ms: Milliseconds = 0
     broker: BrokerPart = BrokerPart()

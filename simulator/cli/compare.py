@@ -16,14 +16,23 @@ from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_files import SCENARIO
 from simulator.cli.json_files import read_object
 from simulator.cli.progress import progress
-from simulator.compare import ADAPTERS, Fate, Outcome, read
+from simulator.compare import ADAPTERS, Fate, NeutralScenario, Outcome, read
 from simulator.compare import compare as run
 from simulator.compare.outcome import End
 from simulator.scenario.scenario_errors import ScenarioError
+from simulator.scenario.scenario_schema import scenario_schema
 
 _DELAYS_SHOWN = 4
 _CHARACTERS_SHOWN = 60
 _UNITS = ((3_600_000, "h"), (60_000, "min"), (1_000, "s"))
+
+
+def _print_schema(context: click.Context, _parameter: click.Parameter, asked: bool) -> None:
+    """Print the schema of a scenario, and end."""
+    if asked:
+        schema = scenario_schema(NeutralScenario, "A neutral scenario, for dlx compare")
+        click.echo(msgspec.json.format(msgspec.json.encode(schema), indent=2))
+        context.exit()
 
 
 @click.command(epilog=example("dlx compare scenario.json --systems rabbitmq:3.10,rabbitmq:4.3,zaqar"))
@@ -36,6 +45,14 @@ _UNITS = ((3_600_000, "h"), (60_000, "min"), (1_000, "s"))
     help="Systems to compare, separated by commas. A colon adds a release or profile: rabbitmq:3.10, zaqar:mongodb.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON that includes the scenario each system ran.")
+@click.option(
+    "--schema",
+    is_flag=True,
+    callback=_print_schema,
+    is_eager=True,
+    expose_value=False,
+    help="Print the JSON Schema of a scenario, and end.",
+)
 def compare(scenario_path: Path, systems: str, as_json: bool) -> None:
     """Run one scenario under several messaging systems in virtual time, and compare the outcomes.
 

@@ -69,11 +69,15 @@ def _printed(lines: list[Text]) -> str:
     return capture.get()
 
 
+def heading(finding: Finding) -> Text:
+    """Return the line that says what is wrong, and by which rule."""
+    severity = finding.severity, _STYLES[finding.severity]
+    return Text.assemble(severity, f" {finding.code} {finding.name}: ", finding.message)
+
+
 def _told(finding: Finding) -> list[Text]:
-    head = Text.assemble((finding.severity, _STYLES[finding.severity]), f" {finding.code} {finding.name}: ")
-    head.append(finding.message)
     safe = "" if finding.fix.safe else " (not while messages are in it)"
-    lines = [head, Text(f"  because: {finding.because}"), Text(f"  fix: {finding.fix.text}{safe}")]
+    lines = [heading(finding), Text(f"  because: {finding.because}"), Text(f"  fix: {finding.fix.text}{safe}")]
     if finding.history:
         steps = in_words(finding.history)
         more = [f"... {len(steps) - _HISTORY_MAX} more steps"] if len(steps) > _HISTORY_MAX else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -24,8 +25,12 @@ from dlx.topology import STREAM, Policy, Topology
 from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_release import release_option
 from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
+from simulator.cli.lint_formats import heading
 from simulator.definitions import Definitions, DefinitionsError
 from simulator.nearest_names import suggestion
+from simulator.questions.findings import Finding
+from simulator.questions.lint_rules.linting import findings_about
+from simulator.questions.lint_rules.subject import QueueAt
 
 _WHY = {
     DEAD_LETTER_STRATEGY: "at-least-once needs a dead-letter exchange and overflow reject-publish",
@@ -48,7 +53,7 @@ _EXAMPLES = (
 def settings(
     source: Source, over: ServerURL | None, queue: str | None, vhost: str | None, rules: str, as_json: bool
 ) -> None:
-    """Show each queue's effective settings and where each value comes from.
+    """Show each queue's effective settings, where each value comes from, and what `dlx lint` finds about it.
 
     SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), `-` for
     standard input, or the management URL of a running server.
@@ -58,13 +63,14 @@ def settings(
         found = _resolved(definitions, vhost, queue, release(rules))
     except DefinitionsError as error:
         raise DataError(str(error)) from error
+    findings = _findings(definitions, found, release(rules))
     if as_json:
-        report = [_as_json(name, each) for name, each in found]
+        report = [{**_as_json(name, each), "findings": _told(findings(name, each))} for name, each in found]
         click.echo(msgspec.json.encode({"release": rules, "queues": report}).decode())
         return
     console = Console()
     for name, each in found:
-        _show(console, name, each, in_full=queue is not None)
+        _show(console, name, each, findings(name, each) or (), in_full=queue is not None)
     if not found:
         console.print("There are no queues.")
 
@@ -90,6 +96,23 @@ def _resolved(
     return found
 
 
+def _findings(
+    definitions: Definitions, queues: list[tuple[str, Settings]], rules: Release
+) -> Callable[[str, Settings], Sequence[Finding] | None]:
+    """Return what tells the findings of lint about a queue; ``None`` for each where the broker refuses the export."""
+
+    def place(vhost: str, queue: Settings) -> QueueAt:
+        return (vhost if definitions.vhost_named else definitions.vhosts[0]), queue.queue.name
+
+    try:
+        found = findings_about(definitions, rules, {place(*each) for each in queues})
+    except DefinitionsError as error:
+        why = " ".join(error.problem.split())
+        click.echo(f"note: not linted, since a broker refuses these definitions: {why}", err=True)
+        return lambda vhost, queue: None
+    return lambda vhost, queue: found[place(vhost, queue)]
+
+
 def _topologies(definitions: Definitions, vhost: str | None) -> dict[str, Topology]:
     """Return the topologies by virtual host. If the export does not name its virtual host, the one asked for is it."""
     if vhost is not None:
@@ -102,7 +125,7 @@ def _topologies(definitions: Definitions, vhost: str | None) -> dict[str, Topolo
 # -- for people ------------------------------------------------------------------
 
 
-def _show(console: Console, vhost: str, found: Settings, in_full: bool) -> None:
+def _show(console: Console, vhost: str, found: Settings, findings: Sequence[Finding], in_full: bool) -> None:
     where = f" of virtual host {vhost}" if vhost else ""
     console.print(Text(f"{found.queue.name} ({found.queue.type} queue{where})", "bold"), soft_wrap=True)
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
@@ -116,6 +139,8 @@ def _show(console: Console, vhost: str, found: Settings, in_full: bool) -> None:
     console.print(table)
     for line in _remarks(found, in_full):
         console.print(Text(f"  {line}"), soft_wrap=True)
+    for finding in findings:
+        console.print(Text("  ") + heading(finding), soft_wrap=True)
     console.print()
 
 
@@ -154,6 +179,10 @@ def _text(value: Any) -> str:
 
 
 # -- for machines ----------------------------------------------------------------
+
+
+def _told(findings: Sequence[Finding] | None) -> list[dict[str, Any]] | None:
+    return None if findings is None else [each.as_json() for each in findings]
 
 
 def _as_json(vhost: str, found: Settings) -> dict[str, Any]:

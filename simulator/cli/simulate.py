@@ -13,7 +13,8 @@ from simulator.cli.given_files import SCENARIO
 from simulator.cli.given_release import stand_ins_noted
 from simulator.cli.json_files import read_object
 from simulator.scenario.scenario_errors import ScenarioError
-from simulator.systems import SYSTEMS
+from simulator.scenario.scenario_schema import scenario_schema
+from simulator.systems import SCENARIO_TYPES, SYSTEMS
 from simulator.systems import simulate as run
 
 
@@ -29,17 +30,32 @@ class _System(click.Choice):  # type: ignore[type-arg]  # which takes an argumen
         return super().convert(value, param, ctx)
 
 
-@click.command(epilog=example("dlx simulate rabbitmq scenario.json"))
+@click.command(epilog=example("dlx simulate rabbitmq scenario.json", "dlx simulate zaqar --schema"))
 @click.argument("system", type=_System())
-@click.argument("scenario_path", metavar="SCENARIO.json", type=SCENARIO)
-def simulate(system: str, scenario_path: Path) -> None:
+@click.argument("scenario_path", metavar="[SCENARIO.json]", type=SCENARIO, required=False)
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of the system's scenarios, and end.")
+@click.pass_context
+def simulate(context: click.Context, system: str, scenario_path: Path | None, schema: bool) -> None:
     """Run a scenario in virtual time and print the trace as JSON.
 
-    SCENARIO.json differs by SYSTEM; the document of each system describes it.
+    SCENARIO.json differs by SYSTEM; the document of each system describes it, and --schema prints its form for
+    editors and validators.
     """
+    if schema:
+        _print_schema(system)
+        return
+    if scenario_path is None:
+        raise click.MissingParameter(ctx=context, param_hint="'SCENARIO.json'", param_type="argument")
     try:
         with stand_ins_noted():
             trace = run(system, read_object(scenario_path))
     except ScenarioError as error:
         raise DataError(f"{scenario_path}: {error}") from error
     click.echo(msgspec.json.format(msgspec.json.encode(trace), indent=2))
+
+
+def _print_schema(system: str) -> None:
+    if system not in SCENARIO_TYPES:
+        raise click.BadParameter(f"{system} has no schema; expected one of {', '.join(SCENARIO_TYPES)}")
+    schema = scenario_schema(SCENARIO_TYPES.load(system), f"A scenario of {system}, for dlx simulate")
+    click.echo(msgspec.json.format(msgspec.json.encode(schema), indent=2))

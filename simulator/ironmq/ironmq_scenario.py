@@ -19,6 +19,9 @@ from simulator.scenario.scenario_errors import ScenarioError
 _SECONDS_MAX = 10 * 365 * 86_400
 Seconds = Annotated[float, Meta(ge=0, le=_SECONDS_MAX)]
 Name = Annotated[str, Meta(min_length=1)]
+# What the schema of a scenario says of settings; IronMQ itself judges their values.
+_NAMES = {"type": "object", "propertyNames": {"enum": list(FIELDS)}}
+Settings = Annotated[dict[str, Any], Meta(extra_json_schema=_NAMES)]
 
 
 class Step(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, tag_field="do"):
@@ -39,13 +42,13 @@ class Step(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, tag_field="
 class Create(Step, tag="create"):
     """Create the queue, or update it (PUT)."""
 
-    settings: dict[str, Any] = {}
+    settings: Settings = {}
 
 
 class Update(Step, tag="update"):
     """Update the queue (PATCH)."""
 
-    settings: dict[str, Any] = {}
+    settings: Settings = {}
 
 
 class Remove(Step, tag="remove"):
@@ -141,7 +144,7 @@ class Scenario(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         end_s: when to look at what is left; by default at the last step.
     """
 
-    queues: dict[Name, Any] = {}
+    queues: dict[Name, Annotated[Any, Meta(extra_json_schema=_NAMES)]] = {}
     steps: list[AnyStep] = []
     project: Name = "project"
     seed: int = 0

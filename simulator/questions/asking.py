@@ -28,6 +28,7 @@ from simulator.questions.findings import ObjectName
 from simulator.questions.lint_rules.linting import ALWAYS_ASSUMED, promises
 from simulator.questions.lint_rules.subject import Subject
 from simulator.questions.snapshot import Snapshot
+from simulator.questions.upgrade.upgrading import upgraded
 from simulator.questions.walk import Place
 from simulator.scenario.steps import Publish
 from simulator.scenario.steps_in_words import in_words
@@ -98,6 +99,10 @@ class ask:
     def unreachable_policies(self) -> Question:
         """Ask which policies apply to nothing, and why."""
         return self._question("unreachable_policies", lambda subject: Found(tuple(_idle_policies(subject))))
+
+    def release_changes(self, since: str) -> Question:
+        """Ask what the release of the answer changes for the topology, compared with release ``since``."""
+        return self._question("release_changes", lambda subject: _changes(subject, since))
 
     def effective_settings(self, queue: str | None = None) -> Question:
         """Ask which settings each queue has, where they come from, and what they hide."""
@@ -247,6 +252,15 @@ def _idle_policies(subject: Subject) -> Iterator[Row]:
                 why = dict.fromkeys(why_not(policy, each, rules) or "another policy comes first" for each in targets)
                 found = next((each for each in why if "pattern" not in each), next(iter(why), "nothing is declared"))
                 yield Row(about=ObjectName(kind, vhost, policy.name), fate="applies to nothing", rule=found)
+
+
+def _changes(subject: Subject, since: str) -> Found:
+    report = upgraded(subject.snapshot.definitions, release(since), subject.snapshot.release)
+    rows = (
+        Row(about=each.change.about, fate=each.change.message, rule=f"{each.behaviour}: {each.evidence}")
+        for each in report.changes
+    )
+    return Found(tuple(rows), report.assumed, report.unchecked)
 
 
 def _settings(subject: Subject, queue: str | None) -> Iterator[Row]:

@@ -120,6 +120,8 @@ def _in_order(trial: Trial, deaths: Sequence[Death], full: str | None, vhost: st
         _die(trial, queue, reason, vhost)
     if full is not None:
         _overfill(trial, full, vhost)
+    elif deaths[-1][1] == EXPIRED:  # what has expired may have been another copy
+        _wait(trial, "", "", vhost)
 
 
 def _rejected_when_full(trial: Trial, deaths: Sequence[Death], full: str | None, vhost: str) -> None:

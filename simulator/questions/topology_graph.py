@@ -44,7 +44,12 @@ def topology_graph(snapshot: Snapshot, vhost: str | None = None) -> Graph:
     title = f"{snapshot.definitions.source} under RabbitMQ {snapshot.release.name}"
     refused = [f"RabbitMQ {snapshot.release.name} refuses {each.about}: {each.why}" for each in snapshot.refused]
     unchecked = [f"Not checked for losses: {each}." for each in found.unchecked]
-    return Graph(title, nodes, tuple(edges), (*refused, *unchecked))
+    unproven = [f"Not drawn, since no history of it was found: {_may_be(loss)}." for loss in found.unproven]
+    return Graph(title, nodes, tuple(edges), (*refused, *unchecked, *unproven))
+
+
+def _may_be(loss: Loss) -> str:
+    return f"a loss in queue '{loss.queue}' ({loss.reason}): {loss.rule.text}"
 
 
 def definitions_html(definitions: Definitions) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from dlx.delivery_headers import delivered_headers
 from dlx.field_values import plain
-from dlx.releases import DEFAULT, UnknownReleaseError
+from dlx.releases import DEFAULT, RELEASES, UnknownReleaseError
 from dlx.releases import release as release_named
 from simulator.broker import OperatorError
 from simulator.definitions import DefinitionsError
@@ -19,7 +19,22 @@ from simulator.scenario.player import START_US, Player
 from simulator.scenario.scenario_errors import ScenarioError
 from simulator.scenario.unknown_names import located_unknown_names
 
-_FIELDS = ("definitions", "release", "steps")
+
+class Scenario(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A whole scenario.
+
+    Attributes:
+        definitions: an export of RabbitMQ's definitions, such as `rabbitmqctl export_definitions` writes.
+        steps: what publishers, consumers, operators and time do.
+        release: the release of RabbitMQ, or one of its versions.
+    """
+
+    definitions: dict[str, Any]
+    steps: steps.History
+    release: Annotated[str, msgspec.Meta(examples=list(RELEASES))] = DEFAULT
+
+
+_FIELDS = Scenario.__struct_fields__
 
 
 def simulate(scenario: Mapping[str, Any]) -> dict[str, Any]:

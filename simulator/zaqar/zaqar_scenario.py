@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import unquote
 
 import msgspec
+from msgspec import Meta
 
 from dlx.zaqar import PROFILES
 from simulator.events import Happened
@@ -45,8 +46,8 @@ class Scenario(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     steps: list[AnyStep]
     queues: dict[str, dict[str, Any]] = {}
-    system: str = SYSTEM
-    profile: str = "redis"
+    system: Annotated[str, Meta(extra_json_schema={"const": SYSTEM})] = SYSTEM
+    profile: Annotated[str, Meta(extra_json_schema={"enum": list(PROFILES)})] = "redis"
     project: str = "project"
     seed: int = 0
     start_us: int = START_US

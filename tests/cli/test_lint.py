@@ -29,8 +29,7 @@ ODD = 'a,b:c%d\n::error::x</failure>"&\x01'
 # A broker refuses these as a whole.
 REFUSED = {
     "vhosts": [{"name": "/"}],
-    "queues": [{"name": "orders", "vhost": "/"}],
-    "bindings": [{"vhost": "/", "source": "nonsuch", "destination": "orders", "destination_type": "queue"}],
+    "policies": [{"vhost": "/", "name": "bad", "pattern": "^orders$", "definition": {"max-length": -5}}],
 }
 
 
@@ -96,7 +95,7 @@ def test_wrong_usage_is_64(args: tuple[str, ...], problem: str, capsys: Capture)
         ('{"queues":\n [}', "line 2, column 3: not JSON"),
         ('{"queues": [{"name": 7, "vhost": "/"}]}', "queues[0].name: expected a string, got 7"),
         ('{"rooms": []}', "not a definitions export"),
-        (json.dumps(REFUSED), "{resources_missing,[{not_found,{resource,<<"),
+        (json.dumps(REFUSED), 'Validation failed -5 is not a valid maximum length (vhost: "/" key: "bad")'),
     ],
 )
 def test_bad_definitions_are_65_with_file_and_place(text: str, problem: str, tmp_path: Path, capsys: Capture) -> None:

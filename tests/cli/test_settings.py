@@ -212,3 +212,72 @@ def test_definitions_that_cannot_be_used_are_65(text: str | None, tmp_path: Path
 def test_wrong_usage_is_64(args: list[str], capsys: Capture) -> None:
     assert main(["settings", *args]) == 64
     assert capsys.readouterr().out == ""
+
+
+# What lint finds about a queue
+
+LINT_EXAMPLES = sorted(Path("tests/questions/lint_examples").glob("*.json"))
+
+
+def of_lint(capsys: Capture, *args: str) -> dict[tuple[str, str], list[Any]]:
+    """What ``dlx lint`` finds about queues, by virtual host and name."""
+    main(["lint", *args, "--format", "json"])
+    found: dict[tuple[str, str], list[Any]] = {}
+    for each in json.loads(capsys.readouterr().out)["findings"]:
+        if each["kind"] == "queue":
+            found.setdefault((each["vhost"], each["object"]), []).append(each)
+    return found
+
+
+@pytest.mark.parametrize("path", LINT_EXAMPLES, ids=lambda path: path.stem)
+def test_the_findings_are_those_of_lint_for_all_queues_and_for_one(path: Path, capsys: Capture) -> None:
+    linted = of_lint(capsys, str(path))
+    queues = json.loads(shown(capsys, str(path), "--json"))["queues"]
+    assert queues
+    for each in queues:
+        expected = linted.get((each["vhost"], each["queue"]), [])
+        assert each["findings"] == expected
+        one = report(capsys, str(path), "--vhost", each["vhost"], "--queue", each["queue"])[each["queue"]]
+        assert one["findings"] == expected
+
+
+def test_people_read_code_name_and_message_of_a_finding(capsys: Capture) -> None:
+    path = "tests/questions/lint_examples/missing-dlx.json"
+    (finding,) = report(capsys, path)["orders"]["findings"]
+    said = f"  error DLX001 missing-dlx: {finding['message']}"
+    lines = shown(capsys, path).splitlines()
+    assert [line for line in lines if "DLX" in line] == [said]
+    assert "DLX" not in shown(capsys, path, "--queue", "orders.dead")
+
+
+def test_findings_depend_on_the_release(capsys: Capture) -> None:
+    path = "tests/questions/lint_examples/default-delivery-limit.json"
+    codes = [
+        {each["code"] for queue in report(capsys, path, "--release", rules).values() for each in queue["findings"]}
+        for rules in ("3.13", "4.3")
+    ]
+    assert codes[1] - codes[0] == {"DLX010"}
+
+
+@pytest.mark.parametrize("named", [{}, {"original_vhost_name": "shop"}], ids=["unnamed", "named"])
+def test_findings_of_an_export_of_one_virtual_host(named: dict[str, str], tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "vhost.json"
+    lossy = queue("q", dead_letter_exchange="nonsuch")
+    del lossy["vhost"]
+    path.write_text(json.dumps({**named, "queues": [lossy], "policies": []}), encoding="utf-8")
+    for args in ([], ["--vhost", "shop"]):
+        assert [each["code"] for each in report(capsys, str(path), *args)["q"]["findings"]] == ["DLX001"]
+
+
+def test_what_a_broker_refuses_has_settings_and_no_findings(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "refused.json"
+    bad = policy("bad", "^q$", max_length=-5)
+    path.write_text(json.dumps({"vhosts": [{"name": VHOST}], "queues": [queue("q")], "policies": [bad]}))
+    assert main(["settings", str(path), "--json"]) == 0
+    out, err = capsys.readouterr()
+    (found,) = json.loads(out)["queues"]
+    assert found["findings"] is None
+    note = (
+        "note: not linted, since a broker refuses these definitions: Validation failed -5 is not a valid maximum length"
+    )
+    assert err.startswith(note)

@@ -55,6 +55,15 @@ def test_two_releases_are_compared() -> None:
     assert [row.side for row in back] == ["removed"]
 
 
+def test_what_a_release_changes() -> None:
+    answer = ask(QUORUM).release_changes(since="3.13").answer("4.3")
+    limit = next(row for row in answer if row.rule.startswith("quorum_default_delivery_limit: "))
+    assert limit.about.name == "jobs"
+    assert "20" in limit.fate
+    assert answer.unchecked
+    assert not ask(QUORUM).release_changes(since="4.3").answer("4.3").rows
+
+
 def test_two_definitions_are_compared(tmp_path: Path) -> None:
     other = document(queue("orders", message_ttl=1_000))
     answer = ask(document(queue("orders"))).effective_settings().answer(against=other)

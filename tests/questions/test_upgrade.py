@@ -86,7 +86,8 @@ def test_nothing_changes_between_a_release_and_itself(name: str) -> None:
 
 
 def test_what_cannot_matter_to_the_topology_is_not_told() -> None:
-    """A classic queue without settings meets none of what 4.0 changed."""
+    """A classic queue without settings meets none of what 4.0 changed, and of 4.3 the end of its consumer timeout."""
+    assert {name for name, _ in changes(topology(queue("plain")), "4.0", "4.3")} == {"consumer_timeout_enforced_by"}
     assert changes(topology(queue("plain")), "3.13", "4.0") == {}
 
 
@@ -415,6 +416,25 @@ def test_quorum_queues_begin_to_expire_messages() -> None:
         trial.wait(1_000)
         assert ready(trial, "orders") == left
     assert found.fix.text == "publish without expiration what must not expire"
+
+
+def test_a_late_delivery_is_taken_back_by_the_quorum_queue_and_by_nobody_from_a_classic_one() -> None:
+    document = topology(queue("q", "quorum"), queue("c"))
+    told = [
+        each.change.message
+        for each in report(document, "4.2", "4.3").changes
+        if each.behaviour == "consumer_timeout_enforced_by"
+    ]
+    assert any("'q'" in each and "the queue takes this delivery back" in each for each in told)
+    assert any("'c'" in each and "nothing happens, and the delivery stays with it" in each for each in told)
+    seen = []
+    for trial in both(document, "4.2", "4.3"):
+        for name in ("q", "c"):
+            trial.publish("", name)
+            trial.hold(name)
+        trial.wait(2 * 3_600_000)
+        seen.append([state.store.ready for state in map(trial.queue, ("q", "c")) if state is not None])
+    assert seen == [[1, 1], [1, 0]]
 
 
 def test_a_stream_takes_dead_letters() -> None:

@@ -263,3 +263,13 @@ def test_deaths_are_possible_or_say_why_not(case: tuple[dlx.Release, Topology, d
         found = of.deaths(here)
         assert [death.reason for death in found] == [*REASONS]
         assert all(of.why_not(here, death.reason) == (None if death.possible else death.rule.text) for death in found)
+
+
+@pytest.mark.parametrize(("expiration", "decides"), [("70", "its expiration is 70"), ("700", "message-ttl is 500")])
+def test_the_shorter_time_to_live_decides_when_a_message_expires(expiration: str, decides: str) -> None:
+    topology = Topology.of(queues=[Queue(name="work", arguments={"x-message-ttl": 500})])
+    flow = MessageFlow(topology, release("4.3"))
+    (state,) = flow.publish(published("", "work", expiration=expiration, release=flow.release))
+    (expired,) = [death for death in flow.deaths(state) if death.reason == "expired"]
+    assert expired.rule.text == f"expired in 'work': {decides}"
+    assert (expired.rule.setting is None) == ("expiration" in decides)

@@ -36,6 +36,13 @@ def run(neutral, version):
     left = {message.name: Left("warehouse", {}) for message in neutral.messages}
     return Ran(scenario={"version": version}, events=[], attempts=[], acknowledged=(), left=left, notes=["no clock"])
 """
+ACME_TYPES = """
+import msgspec
+
+
+class Scenario(msgspec.Struct):
+    steps: list
+"""
 ENTRY_POINTS = """
 [dlx.systems]
 acme = acme:simulate
@@ -90,6 +97,16 @@ def test_a_system_of_another_distribution_runs(acme: Path) -> None:
     assert (status, json.loads(out)["system"]) == (0, "acme")
     status, _, err = dlx(acme, "simulate", "acme", "scenario.json", scenario={})
     assert (status, err) == (65, "Error: scenario.json: steps: expected a list\n")
+
+
+def test_a_system_of_another_distribution_has_a_schema_if_that_offers_one(acme: Path) -> None:
+    status, _, err = dlx(acme, "simulate", "acme", "--schema")
+    assert status == 64
+    assert "acme has no schema; expected one of rabbitmq, activemq, ibm_mq, ironmq, zaqar" in err
+    install(acme / "site", "acme_types", "[dlx.scenario_types]\nacme = acme_types:Scenario\n", ACME_TYPES)
+    status, out, _ = dlx(acme, "simulate", "acme", "--schema")
+    assert status == 0
+    assert json.loads(out)["$defs"]["Scenario"]["properties"] == {"steps": {"type": "array"}}
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import msgspec
@@ -12,7 +12,7 @@ from simulator.definitions import Definitions
 from simulator.questions.findings import SEVERITIES, Finding
 from simulator.questions.lint_rules import losing, policies, retries, settings
 from simulator.questions.lint_rules.rule import RULES
-from simulator.questions.lint_rules.subject import Subject
+from simulator.questions.lint_rules.subject import QueueAt, Subject
 from simulator.questions.losses import Loss, Losses
 from simulator.questions.snapshot import Snapshot
 
@@ -49,14 +49,32 @@ class LintReport(msgspec.Struct, frozen=True):
 def lint(definitions: Definitions, release: Release) -> LintReport:
     """Return what the rules find. Raises ``DefinitionsError`` where the broker refuses the whole document."""
     subject = Subject(Snapshot(definitions, release))
-    found = [finding for each in RULES.values() for finding in each.findings(subject)]
     return LintReport(
         release.name,
-        tuple(sorted(found, key=_order)),
+        tuple(_findings(subject)),
         (*promises(subject.losses.promised), *ALWAYS_ASSUMED),
         tuple(_unchecked(subject)),
         sum(1 for _ in subject.queues()),
     )
+
+
+def findings_about(
+    definitions: Definitions, release: Release, queues: Collection[QueueAt]
+) -> dict[QueueAt, list[Finding]]:
+    """Return what ``lint`` finds about each of these queues, sooner than for all of a large export.
+
+    Raises ``DefinitionsError`` where the broker refuses the whole document.
+    """
+    found: dict[QueueAt, list[Finding]] = {queue: [] for queue in queues}
+    for finding in _findings(Subject(Snapshot(definitions, release), queues)):
+        queue = finding.about.vhost, finding.about.name
+        if finding.about.kind == "queue" and queue in found:
+            found[queue].append(finding)
+    return found
+
+
+def _findings(subject: Subject) -> list[Finding]:
+    return sorted((finding for each in RULES.values() for finding in each.findings(subject)), key=_order)
 
 
 def _order(finding: Finding) -> tuple[int, str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 
 from dlx.settings import Setting, Settings
@@ -22,12 +22,12 @@ class Subject:
 
     Attributes:
         snapshot: the definitions.
-        losses: what is lost in them.
+        losses: what is lost in them; with ``about``, only in or on the way to these queues.
     """
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, about: Collection[QueueAt] | None = None) -> None:
         self.snapshot = snapshot
-        self.losses: Losses = find_losses(snapshot)
+        self.losses: Losses = find_losses(snapshot, about)
 
     def queues(self) -> Iterator[tuple[QueueAt, Settings]]:
         """Yield the settings of each queue."""

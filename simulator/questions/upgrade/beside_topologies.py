@@ -29,6 +29,7 @@ BESIDE: Mapping[str, str] = {
     "commit_to_deleted_queue": "transactions on deleted queues; definitions have neither",
     "direct_replies_taken_by": "definitions have no reply queues",
     "global_qos": _CONSUMED,
+    "consumer_timeout_ms": "consumer_timeout_enforced_by, which changed with it, tells it",
     "quorum_consumer_order": _CONSUMED,
     "quorum_consumer_continues": _CONSUMED,
     "quorum_consumer_priorities": _CONSUMED,

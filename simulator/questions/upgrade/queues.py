@@ -24,43 +24,30 @@ def _change(queue: QueueAt, text: str, kind: Kind, severity: Severity = "note", 
     )
 
 
-@asks("consumer_timeout_ms")
-def consumer_timeout(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
-    """Deliveries that are not acknowledged in time cost their consumer its channel."""
-    ms = upgrade.after.consumer_timeout_ms
-    if ms is None:
-        return
-    for vhost, topology in upgrade.topologies.items():
-        names = [name for name, queue in topology.queues.items() if queue.type != STREAM]
-        if names:
-            yield Change(
-                severity="warning",
-                about=ObjectName("vhost", vhost, vhost),
-                message=f"A consumer of {named(names)} may keep a delivery as long as it likes under"
-                f" {upgrade.before.name}. Under {upgrade.after.name} it has {ms // 60_000} minutes to acknowledge it;"
-                " then its channel is closed, and all its deliveries come back.",
-                fix=Fix(True, f"set consumer_timeout in rabbitmq.conf of {upgrade.after.name}, or acknowledge sooner"),
-                traffic=Traffic("any message", vhost),
-            )
-
-
 @asks("consumer_timeout_enforced_by")
-def enforced_by(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
-    """A quorum queue takes a delivery back itself, where the channel was closed before."""
-    both = (upgrade.before.consumer_timeout_enforced_by, upgrade.after.consumer_timeout_enforced_by)
-    if "nobody" in both:
-        return  # consumer_timeout_ms tells it
-    closes = "its channel is closed, and all deliveries on it come back"
-    takes = "the queue takes this delivery back and cancels the consumer, while the channel stays open"
-    now, later = (closes, takes) if both[1] == "queue" else (takes, closes)
-    text = (
-        "When a consumer of {names} does not acknowledge in time ("
-        + _span(upgrade.after.consumer_timeout_ms or 0)
-        + f", unless {CONSUMER_TIMEOUT} says otherwise), {now} under {{before}}; under {{after}} {later}."
-    )
-    fix = Fix(True, "let consumers react to basic.cancel by subscribing again, and to a closed channel as well")
-    queues = ((queue.vhost, queue.name) for queue, _, _ in upgrade.queues(QUORUM))
-    yield from for_each_vhost(upgrade, queues, "any message", text, "warning", fix)
+def consumer_timeout(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
+    """Deliveries that are not acknowledged in time are taken back by another one than before, or by nobody."""
+    timed = upgrade.after if upgrade.after.consumer_timeout_ms else upgrade.before
+    span = f"{_span(timed.consumer_timeout_ms or 0)}, unless {CONSUMER_TIMEOUT} or rabbitmq.conf says otherwise"
+    fix = Fix(True, "let consumers acknowledge in time, subscribe again after a basic.cancel, and open closed channels")
+    for kind in (CLASSIC, QUORUM):
+        now, then = (_late(release.consumer_timeout_enforced_by, kind) for release in (upgrade.before, upgrade.after))
+        if now != then:
+            text = (
+                f"When a consumer of {{names}} does not acknowledge in time ({span}), {now} under {{before}}; under"
+                f" {{after}} {then}."
+            )
+            queues = ((queue.vhost, queue.name) for queue, _, _ in upgrade.queues(kind))
+            yield from for_each_vhost(upgrade, queues, "any message", text, "warning", fix)
+
+
+def _late(enforced_by: str, queue_type: str) -> str:
+    """Say what happens to a late delivery from a queue of that type."""
+    if enforced_by == "channel":
+        return "its channel is closed, and all deliveries on it come back"
+    if enforced_by == "queue" and queue_type == QUORUM:
+        return "the queue takes this delivery back and cancels the consumer, while the channel stays open"
+    return "nothing happens, and the delivery stays with it"
 
 
 def _span(ms: int) -> str:

@@ -206,17 +206,18 @@ def quorum_message_ttl(upgrade: Upgrade, row: Row) -> Iterator[Change]:
     """Quorum queues begin to apply a time to live: their own, and the expiration of a message."""
     for each in setting_changes(upgrade, row):
         yield _changed(upgrade, each)
-    if not upgrade.after.quorum_message_ttl:
-        return
-    for queue, _, then in upgrade.queues(QUORUM):
-        end = "dead-lettered" if then.dead_letters else "dropped, because the queue has no dead-letter exchange"
+    begins = upgrade.after.quorum_message_ttl
+    old, new = (upgrade.before.name, upgrade.after.name) if begins else (upgrade.after.name, upgrade.before.name)
+    fix = "publish without expiration what must not expire" if begins else "let another queue delay messages"
+    for queue, now, then in upgrade.queues(QUORUM):
+        dead_letters = (then if begins else now).dead_letters
+        end = "dead-lettered" if dead_letters else "dropped, because the queue has no dead-letter exchange"
         yield Change(
             severity="warning",
             about=queue.about,
-            message=f"A message that is published with an expiration stays in '{queue.name}' under"
-            f" {upgrade.before.name}, which ignores it there; under {upgrade.after.name} it is {end} when that time"
-            " is over.",
-            fix=Fix(True, "publish without expiration what must not expire"),
+            message=f"A message that is published with an expiration stays in '{queue.name}' under {old}, which ignores"
+            f" it there; under {new} it is {end} when that time is over.",
+            fix=Fix(True, fix),
             traffic=Traffic("expiration", queue.vhost, (queue.name,)),
         )
 
