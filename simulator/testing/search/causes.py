@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from dlx.deaths import MAXLEN
-from dlx.field_values import plain
 from dlx.possible_deaths import Rule
 from dlx.settings import Setting
 from simulator.events import Event
+from simulator.json_values import plain
 from simulator.questions.losses import REFUSED, REMOVED, Loss
 from simulator.questions.reachability import reached
 from simulator.scenario.properties.property import Cause, PropertyBroken
