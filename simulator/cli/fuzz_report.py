@@ -8,8 +8,10 @@ from typing import Any
 
 import msgspec
 
+from dlx.possible_deaths import Rule
 from simulator.files import write_whole
 from simulator.scenario import steps
+from simulator.testing.search.causes import as_json as setting_as_json
 from simulator.testing.search.causes import assumptions, deciding_rule, told
 from simulator.testing.search.counterexample import Counterexample
 from simulator.testing.search.systematic_search import Search
@@ -20,16 +22,21 @@ NOTHING_FOUND = {
     "punctual": "No delay found",
     "accepts": "No refusal found",
 }
-NOT_COMBINED = "Not tried: different kinds of messages together, and policies that change."
+NOT_CHANGED = "Not tried: policies that change."
 ASSUMED_MAX = 10
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """A finding, what decided it in a sentence, and the file of its picture."""
+    """A finding, the rule that decided it where one does, and the file of its picture."""
 
     counterexample: Counterexample
-    because: str
+    rule: Rule | None
     picture: str | None
+
+    @property
+    def because(self) -> str:
+        """The rule in a sentence; empty where there is none."""
+        return "" if self.rule is None else told(self.rule)
 
 
 def finding(search: Search, found: Counterexample, picture: Path | None) -> Finding:
@@ -37,7 +44,7 @@ def finding(search: Search, found: Counterexample, picture: Path | None) -> Find
     rule = deciding_rule(search, found.broken)
     if picture is not None:
         write_whole(picture, _drawn(search, found, picture.suffix).encode())
-    return Finding(found, "" if rule is None else told(rule), None if picture is None else str(picture))
+    return Finding(found, rule, None if picture is None else str(picture))
 
 
 def picture_files(picture: Path | None) -> Any:
@@ -76,7 +83,7 @@ def as_json(search: Search, findings: Sequence[Finding], seed: int) -> dict[str,
         "seed": seed,
         "release": search.release,
         "tried": search.tried,
-        "untried": search.untried,
+        "untried": [*search.untried, *search.doubts],
         "complete": search.complete,
         "assumed": list(assumptions(search)),
         "findings": [_finding_as_json(search, each) for each in findings],
@@ -88,6 +95,7 @@ def _finding_as_json(search: Search, finding: Finding) -> dict[str, Any]:
     from simulator.testing.search.failure_report import life
 
     found, event = finding.counterexample, finding.counterexample.broken.event
+    setting = None if finding.rule is None else finding.rule.setting
     return {
         "property": found.broken.property,
         "vhost": found.broken.vhost,
@@ -96,6 +104,7 @@ def _finding_as_json(search: Search, finding: Finding) -> dict[str, Any]:
         "what": found.broken.cause.what,
         "why": found.broken.why,
         "because": finding.because,
+        "setting": None if setting is None else setting_as_json(setting),
         "sentences": life(found.events(search.release)),
         "history": steps.to_builtins(found.history),
         "note": found.note,
@@ -134,7 +143,7 @@ def held(search: Search) -> list[str]:
         lines.append("No message can get into any queue, so nothing was published.")
     elif search.complete:
         lines.append("It is complete: every way that a message can go was tried.")
-    return [*lines, *_said(search), *([NOT_COMBINED] if search.complete else [])]
+    return [*lines, *_said(search), *([NOT_CHANGED] if search.complete else [])]
 
 
 def rest(search: Search) -> list[str]:
@@ -148,5 +157,5 @@ def _said(search: Search) -> list[str]:
     return [
         *(f"Assumed: {each}." for each in assumed[:ASSUMED_MAX]),
         *(more if len(assumed) > ASSUMED_MAX else []),
-        *(f"Not tried: {each}." for each in search.untried),
+        *(f"Not tried: {each}." for each in (*search.untried, *search.doubts)),
     ]

@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
-from dlx.message_flow import MessageFlow
 from simulator.questions.walk import Walk
-from simulator.scenario.steps import Publish
-
-
-def parking_queues(flows: Mapping[str, MessageFlow], publishes: Iterable[Publish]) -> frozenset[tuple[str, str]]:
-    """Return the parking queues of these virtual hosts, as pairs of virtual host and name."""
-    sent = list(publishes)
-    return frozenset((vhost, queue) for vhost, flow in flows.items() for queue in parked_in(Walk(flow, vhost, sent)))
 
 
 def parked_in(walk: Walk) -> set[str]:

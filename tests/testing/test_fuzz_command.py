@@ -266,6 +266,15 @@ def test_a_finding_names_its_setting_and_what_that_hides(capsys: pytest.CaptureF
     _, out, _ = dlx(capsys, file)
     assert "dead-letter-exchange by argument" in out
     assert "it hides amq.fanout by policy right" in out
+    setting = json.loads(dlx(capsys, file, "--json")[1])["findings"][0]["setting"]
+    assert setting == {"key": "dead-letter-exchange", "value": "biils", "origin": "argument",
+                       "hidden": [{"value": "amq.fanout", "origin": "policy right"}]}  # fmt: skip
+
+
+def test_the_rule_of_a_full_queue_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    report = json.loads(dlx(capsys, str(BROKEN / "full-dead-letter-queue.json"), "--json")[1])
+    assert report["findings"][0]["because"].endswith("(overflow by argument)")
+    assert not report["complete"]  # it ended with the finding
 
 
 def test_what_consumers_discard_is_assumed_away_or_counted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -3,41 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+from dlx.deaths import MAXLEN
 from dlx.possible_deaths import Rule
 from dlx.settings import Setting
 from simulator.events import Event
-from simulator.questions.losses import REFUSED, REMOVED, losses_at
+from simulator.questions.losses import REFUSED, REMOVED, Loss
 from simulator.questions.reachability import reached
-from simulator.questions.walk import Walk
-from simulator.scenario.properties.property import PropertyBroken
+from simulator.scenario.properties.property import Cause, PropertyBroken
 from simulator.testing.search.counterexample import Finder
 
 _FATES = {
-    Event.CYCLE_DROPPED: ("cycle",),
-    Event.UNROUTABLE: ("unroutable",),
-    Event.PURGED: (REMOVED,),
-    Event.DROPPED: ("no dead-letter exchange", "dead-letter exchange missing", "lost in a stream", REFUSED),
+    Event.CYCLE_DROPPED.value: ("cycle",),
+    Event.UNROUTABLE.value: ("unroutable",),
+    Event.PURGED.value: (REMOVED,),
+    Event.DROPPED.value: ("no dead-letter exchange", "dead-letter exchange missing", "lost in a stream", REFUSED),
 }
 
 
 def deciding_rule(search: Finder, broken: PropertyBroken) -> Rule | None:
     """Return the rule by which the message was lost; ``None`` where it was not lost, or no rule fits."""
-    event = broken.event
-    if event is None or event.event not in _FATES or event.vhost not in search.flows:
-        return None
-    walk = Walk(search.flows[event.vhost], event.vhost, search.publishes)
-    for place in walk.places:
-        for loss in losses_at(place, walk, False):
-            here = event.queue in (loss.queue, loss.target) and loss.reason == (event.reason or "")
-            if here and loss.fate in _FATES[event.event]:
-                return loss.rule
-    return None
+    return next((loss.rule for loss in search.possible_losses if is_cause(broken.cause, loss)), None)
+
+
+def is_cause(cause: Cause, loss: Loss) -> bool:
+    """Tell whether a loss that the rules make possible is what was found."""
+    if cause.vhost != loss.vhost or loss.fate not in _FATES.get(cause.what, ()):
+        return False
+    if loss.fate == REFUSED:  # the copy dies where it is refused, of the length limit
+        return (cause.queue, cause.reason) == (loss.target, MAXLEN)
+    return cause.queue in (loss.queue, loss.target) and (cause.reason or "") == loss.reason
 
 
 def told(rule: Rule) -> str:
     """Say the rule, its setting, and what that hides."""
     return f"{rule}; {hidden(rule.setting)}" if rule.setting is not None and rule.setting.hidden else str(rule)
+
+
+def as_json(setting: Setting) -> dict[str, Any]:
+    """Return a setting with its origin and what it hides."""
+    hides = [{"value": value, "origin": str(origin)} for value, origin in setting.hidden]
+    return {"key": setting.key, "value": setting.value, "origin": str(setting.origin), "hidden": hides}
 
 
 def hidden(setting: Setting) -> str:

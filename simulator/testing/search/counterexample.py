@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from dlx.releases import DEFAULT
@@ -18,8 +19,10 @@ from simulator.definitions import read_definitions
 from simulator.events import Happened
 from simulator.questions.entries import Entries, entries
 from simulator.questions.limit_scaling import scaled, unscaled
-from simulator.questions.parking import parking_queues
+from simulator.questions.losses import Loss, losses_at
+from simulator.questions.parking import parked_in
 from simulator.questions.reachability import flows_of, message_of, sliced
+from simulator.questions.walk import Walk
 from simulator.scenario import steps
 from simulator.scenario.properties.promises import Lossless
 from simulator.scenario.properties.property import Cause, Property, PropertyBroken
@@ -100,11 +103,30 @@ class Finder:
         self.expiries_ms = sorted({ms for ms in (queue.settings.expires_ms for queue in trial.queues()) if ms})
         self.publishes, self.left_out = entries(self.flows) if not publishes else Entries(list(publishes), [])
         if discards and isinstance(self.property, Lossless):
-            parking = parking_queues(self.flows, self.publishes)
-            self._maker = lambda: Lossless(discards_count=True, parking=parking)
+            self._maker = lambda: Lossless(discards_count=True, parking=self.parking)
         self._whole = whole
         self._routes: dict[str, tuple[str, ...]] = {}
         self._reachable_parts: dict[str, Mapping[str, Any]] = {}
+
+    @cached_property
+    def walks(self) -> dict[str, Walk]:
+        """All situations that the rules say messages can come to, by virtual host."""
+        return {vhost: Walk(flow, vhost, self.publishes) for vhost, flow in self.flows.items()}
+
+    @cached_property
+    def parking(self) -> frozenset[tuple[str, str]]:
+        """The parking queues, as pairs of virtual host and name."""
+        return frozenset((vhost, queue) for vhost, walk in self.walks.items() for queue in parked_in(walk))
+
+    @cached_property
+    def possible_losses(self) -> list[Loss]:
+        """Every loss that the rules make possible, also those that no history shows, one for each cause."""
+        found: dict[tuple[Any, ...], Loss] = {}
+        for walk in self.walks.values():
+            for place in walk.places:
+                for loss in losses_at(place, walk, parked=False):
+                    found.setdefault((loss.vhost, loss.queue, loss.reason, loss.fate, loss.target, loss.whole), loss)
+        return list(found.values())
 
     def make(self) -> Property:
         """Return a new property, which passes over what is known."""

@@ -64,6 +64,7 @@ def _machine(search: Search, tick: Tick) -> type[TopologyMachine]:
         release = search.release
         properties = (search.make,)
         publishes = search.publishes
+        discards = search.discards
         systematic = False
 
         def do(self, step: AnyStep) -> None:

@@ -15,6 +15,7 @@ A history found is made shorter by leaving out what is not needed.
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from itertools import count
 from typing import Any, NamedTuple
@@ -34,6 +35,7 @@ from simulator.scenario.properties.promises import RETURNS_MAX, Settles
 from simulator.scenario.properties.property import PropertyBroken
 from simulator.scenario.steps import History, Publish
 from simulator.scenario.trial import Trial
+from simulator.testing.search.completeness import doubts
 from simulator.testing.search.counterexample import Counterexample, Finder, once
 
 ACTIONS_MAX = 400_000
@@ -79,43 +81,65 @@ class Search(Finder):
         self._known: set[Hashable] = set()
         self._order = count()
         self._ahead: list[_Ahead] = []
+        self._to_probe: deque[History] = deque()
+        self._to_open: deque[History] = deque()
+        self._ended = False
         self._tick: Tick = lambda tried: True
 
     def run(self, tick: Tick = lambda tried: True) -> Counterexample | None:
         """Search until something is found, all is tried, or ``tick`` says that time is up."""
-        self._tick = tick
         self._known.clear()
         self._ahead.clear()
         self.untried[:] = self.left_out
         openings = list(self._openings())
-        left = len(openings)
+        self._to_probe, self._to_open = deque(openings), deque(openings)
+        return self._resume(tick)
+
+    def run_all(self, tick: Tick = lambda tried: True) -> Iterator[Counterexample]:
+        """Go on after a finding, and yield each with a cause of its own, until nothing else is found."""
+        found = self.run(tick)
+        while found is not None:
+            yield found
+            self.known.add(found.broken.cause)
+            found = self._resume(tick)
+
+    def _resume(self, tick: Tick) -> Counterexample | None:
+        """Go on with what led to the last finding: now its cause is known, and hides nothing that comes after it."""
+        self._tick, self._ended = tick, False
         try:
-            for opening in openings:
-                self._probe(opening)
-            for opening in openings:
-                self._try(opening)
-                self._go_on(CHEAP)
-                left -= 1
-            self._go_on(ACTIONS_MAX)
+            self._try_all()
         except _Found as found:
             counterexample = self.counterexample(found.history)
             return self.run(tick) if counterexample is None and self.widened() else counterexample
         except _TimeIsUp:
-            self.untried.append(f"{len(self._ahead) + left or 1:,} of the ways that messages can go, since time was up")
+            left = len(self._ahead) + len(self._to_open)
+            self.untried.append(f"{left or 1:,} of the ways that messages can go, since time was up")
+        else:
+            self._ended = True
         return None
-
-    def run_all(self, tick: Tick = lambda tried: True) -> Iterator[Counterexample]:
-        """Search again and again, and yield each finding with a cause of its own, until nothing else is found."""
-        while (found := self.run(tick)) is not None:
-            yield found
-            self.known.add(found.broken.cause)
 
     @property
     def complete(self) -> bool:
-        """Whether all was tried: every way that one kind of message can go, and what fills queues on it."""
-        return not self.untried
+        """Whether all was tried, and nothing else can break the property: not in any history, of whatever messages."""
+        return self._ended and not self.untried and not self.doubts
+
+    @property
+    def doubts(self) -> list[str]:
+        """Why something may be found although all was tried, in sentences; empty before that."""
+        return list(doubts(self)) if self._ended else []
 
     # One message after another
+
+    def _try_all(self) -> None:
+        """Try what is left. What is being tried leaves the queues only when it is done, so that it can be resumed."""
+        while self._to_probe:
+            self._probe(self._to_probe[0])
+            self._to_probe.popleft()
+        while self._to_open:
+            self._try(self._to_open[0])
+            self._go_on(CHEAP)
+            self._to_open.popleft()
+        self._go_on(ACTIONS_MAX)
 
     def _openings(self) -> Iterator[History]:
         """Yield how histories begin: with a publish; where queues expire, also with a wait until just before they do.
@@ -150,6 +174,7 @@ class Search(Finder):
     def _try(self, history: History) -> Trial | None:
         """Play a history, and note where its messages have come to; return ``None`` if it is too long."""
         if steps.length(history) > ACTIONS_MAX:
+            self._leave_out(f"histories of more than {ACTIONS_MAX:,} actions")
             return None
         self._pulse()
         self.tried += 1
@@ -188,10 +213,14 @@ class Search(Finder):
         """Go on with what was noted, the shortest histories first, up to that many actions."""
         while self._ahead and self._ahead[0].actions <= actions_max:
             ahead = heapq.heappop(self._ahead)
-            if ahead.filling is not None:
-                self._fill(ahead.path, ahead.vhost, ahead.queue, ahead.filling)
-            else:
-                self._onward(ahead.path, ahead.vhost, ahead.queue)
+            try:
+                if ahead.filling is not None:
+                    self._fill(ahead.path, ahead.vhost, ahead.queue, ahead.filling)
+                else:
+                    self._onward(ahead.path, ahead.vhost, ahead.queue)
+            except (_Found, _TimeIsUp):
+                heapq.heappush(self._ahead, ahead)
+                raise
 
     def _onward(self, path: History, vhost: str, name: str) -> None:
         """Try all that can happen next to the message that a path brings into a queue."""
@@ -199,13 +228,14 @@ class Search(Finder):
         queue = None if trial is None else trial.queue(name, vhost)
         if trial is None or queue is None:
             return
-        for times, body_bytes in too_many(queue, trial):
-            actions = min(times * steps.length(tuple(once(path))), ACTIONS_MAX)
-            self._later(actions, path, queue, _Filling(times, body_bytes, queue.settings.dead_letters))
+        fillings = [_Filling(*each, queue.settings.dead_letters) for each in too_many(queue, trial)]
         for action in (*failures(queue, discards=self.discards), *pauses(trial)):
             self._try((*path, *action))
         if isinstance(self.property, Settles):
             self._fail_atonce(path)
+        for filling in fillings:
+            actions = min(filling.times * steps.length(tuple(once(path))), ACTIONS_MAX)
+            self._later(actions, path, queue, filling)
 
     def _fail_atonce(self, path: History) -> None:
         """Reject messages wherever they turn up, for as long as no time passes.
@@ -239,12 +269,16 @@ class Search(Finder):
         more = steps.again(tuple(with_body(step, body_bytes) for step in one), times)
         full = (more,) if one == path else (*path, more)
         if self._try(full) is None:
-            self.untried.append(f"filling '{name}': it takes {times:,} messages")
+            self._leave_out(f"filling '{name}': it takes {times:,} messages")
             return
         if isinstance(self.property, Settles) and steps.length(full) <= CHEAP:
             self._fail_atonce(full)
         if dead_letters:  # full again while somebody has a message of it, which is rejected then
             self._try((*path, steps.Get(name, vhost=vhost), more, steps.Reject(name, vhost=vhost)))
+
+    def _leave_out(self, what: str) -> None:
+        if what not in self.untried:
+            self.untried.append(what)
 
 
 class _TimeIsUp(Exception):
