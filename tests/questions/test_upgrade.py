@@ -335,6 +335,15 @@ def test_the_order_of_deaths_differs() -> None:
     assert orders == [["c", "a", "b"], ["c", "b", "a"]]
 
 
+def test_the_order_of_deaths_differs_on_a_loop() -> None:
+    """Three different deaths, although a message that goes round is soon as it was before."""
+    loop = topology(
+        queue("a", "quorum", message_ttl=100, dead_letter_exchange="", dead_letter_routing_key="b"),
+        queue("b", dead_letter_exchange="", dead_letter_routing_key="a", max_length=1),
+    )
+    assert "'a'" in changes(loop, "4.1", "3.10")["death_order", "/"].message
+
+
 def test_the_last_death_has_headers() -> None:
     document = topology(queue("a", dead_letter_exchange="", dead_letter_routing_key="b"), queue("b"))
     assert "'b'" in changes(document, "3.12", "3.13")["last_death_headers", "/"].message

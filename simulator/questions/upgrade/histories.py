@@ -122,10 +122,24 @@ def _records(value: str, queue_type: str) -> str:
     return "has"
 
 
+_TOLD_APART = 3
+"""So many different deaths are listed in another order; the newest stands first, and two have but one order then."""
+
+
 def _deep(upgrade: Upgrade) -> Iterator[tuple[str, str]]:
-    """Yield the queues to which messages come after three different deaths, from where on their order differs."""
+    """Yield the queues to which messages may come after three different deaths, from where on their order differs."""
     for vhost, walk in upgrade.walks.items():
-        seen = {place.queue for place in walk.places if len({hop[:2] for hop in place.path}) > 2}
+        behind: dict[int, frozenset[tuple[str, str]]] = {}
+        ahead = list(walk.places)
+        while ahead:
+            place = ahead.pop()
+            for hop, there in place.onward:
+                known = behind.get(id(there), frozenset())
+                more = known | behind.get(id(place), frozenset()) | {hop[:2]}
+                if len(known) < _TOLD_APART and more != known:
+                    behind[id(there)] = more
+                    ahead.append(there)
+        seen = {place.queue for place in walk.places if len(behind.get(id(place), ())) >= _TOLD_APART}
         yield from ((vhost, name) for name in sorted(seen))
 
 
