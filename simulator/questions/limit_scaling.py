@@ -63,7 +63,10 @@ def unscaled(history: History, limits: Mapping[int, int]) -> Iterator[History]:
     """
     seen: list[History] = []
     for place in range(GUESSES_MAX + 1):
-        guess = _unscaled(history, limits, place)
+        try:
+            guess = _unscaled(history, limits, place)
+        except ValueError:  # more messages than a history may have
+            continue
         if guess not in seen:
             seen.append(guess)
             yield guess

@@ -21,7 +21,7 @@ from dlx.possible_deaths import Rule
 from dlx.settings import AT_LEAST_ONCE, EXPIRES
 from dlx.topology import STREAM
 from simulator.questions.parking import parked_in
-from simulator.questions.proofs import proof
+from simulator.questions.proofs import Budget, proof
 from simulator.questions.slices import Slices
 from simulator.questions.snapshot import Snapshot
 from simulator.questions.walk import Place, Walk
@@ -32,8 +32,9 @@ Fate = Literal[CopyOutcome, "refused", "removed with the queue"]
 
 REMOVED = "removed with the queue"
 REFUSED = "refused"
-TRIED_MAX = 8
+TRIED_MAX = 4
 """So many ways to the same loss are tried until one of them is played successfully."""
+HELD = "held"
 NOT_LOST = frozenset({"dead-lettered", "held"})
 
 
@@ -133,8 +134,15 @@ def _alike(walk: Walk, parking: frozenset[tuple[str, str]]) -> Iterable[list[Los
     for place in walk.places:
         for loss in losses_at(place, walk, (walk.vhost, place.queue) in parking):
             keys = loss.keys if loss.fate == "unroutable" else ()
-            found[loss.queue, loss.reason, loss.fate, loss.target, loss.whole, keys].append(loss)
+            found[loss.queue, loss.reason, loss.fate, _end(loss), loss.whole, keys].append(loss)
     return found.values()
+
+
+def _end(loss: Loss) -> str | None:
+    """Return where the dead letter was to go, as far as that makes it another loss."""
+    if loss.fate == "cycle":
+        return "itself" if loss.target == loss.queue else "another queue"
+    return loss.target
 
 
 def losses_at(place: Place, walk: Walk, parked: bool) -> Iterator[Loss]:
@@ -216,11 +224,13 @@ class _Prover:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
+        self._budget = Budget(sum(1 for _ in snapshot.queues()))
         self._slices = Slices(snapshot.document, snapshot.flows, snapshot.only_vhost)
 
     def proven(self, loss: Loss) -> Loss | None:
         """Return the loss with a history that was played; ``None`` if none was found."""
         definitions = self._slices.of(loss.publish)
         death, full = (loss.queue, loss.reason), loss.target if loss.fate == REFUSED else None
-        history = proof(definitions, self._snapshot.release.name, loss.publish, loss.path, death, full)
+        expires_ms = self._snapshot.flows[loss.vhost].settings(loss.queue).expires_ms if not loss.reason else None
+        history = proof(definitions, self._snapshot.release.name, loss.publish, loss.path, death, full, expires_ms)
         return None if history is None else msgspec.structs.replace(loss, history=history)

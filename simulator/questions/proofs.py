@@ -25,9 +25,23 @@ from simulator.scenario.trial import Trial
 
 SMALL = 8
 PLAYED_MAX = 3_000
+EVENTS_MAX = 5_000
 
 Death = tuple[str, str]
 """A queue, and the reason of a death in it; an empty reason stands for the end of the queue itself."""
+
+
+class Budget:
+    """What all proofs together may cost, so that no topology takes for ever: more where there are more queues.
+
+    Attributes:
+        left: how many events there may be.
+        actions: how many actions may be played again with the true limits, after small ones lost the message.
+    """
+
+    def __init__(self, queues: int = 1) -> None:
+        self.left = 20_000 + 40 * queues
+        self.actions = 20_000
 
 
 class _Loses(Property):
@@ -49,6 +63,25 @@ class _Loses(Property):
             raise self.broken("lost", event)
 
 
+class _TooMuch(Exception):
+    """Ends a trial that goes on and on."""
+
+
+class _Bounded(Trial):
+    """A trial that ends with ``_TooMuch`` where dead letters multiply beyond measure, even in one step."""
+
+    def __init__(self, definitions: Mapping[str, Any], release: str, looks_for: Property, budget: Budget) -> None:
+        self._left, self._budget = EVENTS_MAX, budget
+        super().__init__(definitions, release=release, properties=[looks_for])
+
+    def _observe(self, happened: Happened, message: Message) -> None:
+        self._left -= 1
+        self._budget.left -= 1
+        if self._left < 0 or self._budget.left < 0:
+            raise _TooMuch
+        super()._observe(happened, message)
+
+
 def proof(
     definitions: Mapping[str, Any],
     release: str,
@@ -56,6 +89,8 @@ def proof(
     path: Sequence[Hop],
     death: Death,
     full: str | None = None,
+    expires_ms: int | None = None,
+    budget: Budget | None = None,
 ) -> History | None:
     """Return a history in which the message, dying along the path, is lost by ``death``; ``None`` if none was found.
 
@@ -66,21 +101,35 @@ def proof(
         path: the deaths behind it when it comes to the queue where it is lost.
         death: where it is lost, and why.
         full: the queue that has to be full when the dead letter comes to it.
+        budget: what the proofs may cost together.
+        expires_ms: after how long the queue is deleted that nobody uses, where that is what loses the message.
     """
+    budget = budget or Budget()
+    if budget.left <= 0:
+        return None
     small, limits = scaled(definitions, above=SMALL, apart=1)
     deaths = [*((hop.queue, hop.reason) for hop in path), death]
-    for opening in _openings(publish, deaths):
+    for opening in _openings(publish, deaths, expires_ms):
         for way in (_in_order, _rejected_when_full):
-            found = _played(small, release, opening, way, deaths, full)
+            found = _played(small, release, opening, way, deaths, full, budget)
             for true in unscaled(found, limits) if found is not None else ():
-                if steps.length(true) > PLAYED_MAX or _loses(definitions, release, true, death, full):
+                actions = steps.length(true)
+                if actions > min(PLAYED_MAX, budget.actions):
+                    return true
+                budget.actions -= actions
+                if _loses(definitions, release, true, death, full):
                     return true
     return None
 
 
-def _openings(publish: Publish, deaths: Sequence[Death]) -> Iterator[History]:
-    """Yield how it begins: with the publish; or a consumer is there before, since the queue keeps nothing back."""
+def _openings(publish: Publish, deaths: Sequence[Death], expires_ms: int | None) -> Iterator[History]:
+    """Yield how it begins: with the publish; or a consumer is there before, since the queue keeps nothing back.
+
+    Publishes do not keep a queue from expiring, so one may come just before that.
+    """
     yield (publish,)
+    if expires_ms is not None and expires_ms > 1:
+        yield steps.Wait(expires_ms - 1), publish
     consumed = dict.fromkeys(queue for queue, reason in deaths if reason in (REJECTED, DELIVERY_LIMIT))
     if consumed:
         yield (*(steps.Hold(queue, vhost=publish.vhost) for queue in consumed), publish)
@@ -88,9 +137,11 @@ def _openings(publish: Publish, deaths: Sequence[Death]) -> Iterator[History]:
 
 def _loses(definitions: Mapping[str, Any], release: str, history: History, death: Death, full: str | None) -> bool:
     try:
-        Trial(definitions, release=release, properties=[_Loses(death, full)]).play(history)
+        _Bounded(definitions, release, _Loses(death, full), Budget()).play(history)
     except PropertyBroken:
         return True
+    except _TooMuch:
+        return False
     return False
 
 
@@ -101,15 +152,16 @@ def _played(
     way: Callable[[Trial, Sequence[Death], str | None, str], None],
     deaths: Sequence[Death],
     full: str | None,
+    budget: Budget,
 ) -> History | None:
-    trial = Trial(definitions, release=release, properties=[_Loses(deaths[-1], full)])
+    trial = _Bounded(definitions, release, _Loses(deaths[-1], full), budget)
     vhost = next(step.vhost for step in opening if isinstance(step, Publish))
     try:
         trial.play(opening)
         way(trial, deaths, full, vhost)
     except PropertyBroken as broken:
         return broken.history
-    except OperatorError:
+    except (OperatorError, _TooMuch):
         return None
     return None
 
@@ -149,6 +201,9 @@ def _die(trial: Trial, queue: str, reason: str, vhost: str) -> None:
     elif reason == MAXLEN:
         _overfill(trial, queue, vhost)
     else:
+        there = trial.queue(queue, vhost)
+        if not reason and there is not None and there.definition.auto_delete:
+            trial.do(steps.Crash(queue, vhost=vhost))  # it goes with its last consumer
         _wait(trial, queue, reason, vhost)
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dlx.message_flow import MessageFlow
+from dlx.policies import pattern_found
 from simulator.questions.reachability import reached, whole_is_needed
 from simulator.scenario.steps import Publish
+
+_WITH_PATTERNS = ("policies", "parameters")
 
 Items = dict[tuple[str, str], list[Mapping[str, Any]]]
 
@@ -24,6 +27,8 @@ class Slices:
             "exchanges": self._indexed("exchanges", "name"),
             "bindings": self._indexed("bindings", "source"),
         }
+        self._patterns = {section: [_pattern(each) for each in document.get(section, ())] for section in _WITH_PATTERNS}
+        self._fits: dict[str, frozenset[tuple[str, int]]] = {}
         self._made: dict[str, Mapping[str, Any]] = {}
 
     def of(self, publish: Publish) -> Mapping[str, Any]:
@@ -48,8 +53,27 @@ class Slices:
                 if item["destination"] in (queues if item.get("destination_type", "queue") == "queue" else exchanges)
             ],
         }
+        found |= self._policies({*queues, *exchanges})
         rest = {section: items for section, items in found.items() if section in self._document}
         return {**self._document, **rest}
+
+    def _policies(self, names: Iterable[str]) -> dict[str, list[Mapping[str, Any]]]:
+        """Return the policies and parameters whose patterns fit one of the names; there may be hundreds of others."""
+        fitting = {place for name in names for place in self._fitting(name)}
+        return {
+            section: [item for place, item in enumerate(self._document.get(section, ())) if (section, place) in fitting]
+            for section in _WITH_PATTERNS
+        }
+
+    def _fitting(self, name: str) -> frozenset[tuple[str, int]]:
+        if name not in self._fits:
+            self._fits[name] = frozenset(
+                (section, place)
+                for section, patterns in self._patterns.items()
+                for place, pattern in enumerate(patterns)
+                if pattern is None or pattern_found(pattern, name)
+            )
+        return self._fits[name]
 
     def _indexed(self, section: str, name: str) -> Items:
         found: Items = defaultdict(list)
@@ -57,3 +81,10 @@ class Slices:
             vhost = self._only if self._only is not None else str(item.get("vhost", "/"))
             found[vhost, str(item.get(name, ""))].append(item)
         return found
+
+
+def _pattern(item: Mapping[str, Any]) -> str | None:
+    """Return the pattern of a policy or operator policy; ``None`` for another parameter."""
+    value = item.get("value")
+    pattern = item.get("pattern", value.get("pattern") if isinstance(value, Mapping) else None)
+    return pattern if isinstance(pattern, str) else None

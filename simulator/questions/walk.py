@@ -15,7 +15,7 @@ from dlx.message_flow import Hop, MessageFlow, State
 from simulator.questions.reachability import message_of
 from simulator.scenario.steps import Publish
 
-PLACES_MAX = 50_000
+PLACES_MAX = 5_000
 
 
 class Place:
