@@ -83,7 +83,13 @@ def _told(finding: Finding) -> list[Text]:
         more = [f"... {len(steps) - _HISTORY_MAX} more steps"] if len(steps) > _HISTORY_MAX else []
         lines.append(Text("  this loses a message:"))
         lines += [Text(f"    {step}") for step in [*steps[:_HISTORY_MAX], *more]]
-    return [*lines, Text("")]
+    return [_visible(each) for each in lines] + [Text("")]
+
+
+def _visible(line: Text) -> Text:
+    """Return the line with control characters written out: a name may hold line breaks, and what terminals obey."""
+    plain = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in line.plain)
+    return line if plain == line.plain else Text(plain)
 
 
 def _summary(linted: Linted) -> str:

@@ -9,8 +9,8 @@ takes the dead letter), that is no loss but a promise that consumers have to kee
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator
-from typing import Literal
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from typing import Any, Literal
 
 import msgspec
 
@@ -20,11 +20,13 @@ from dlx.message_flow import Hop, MessageFlow
 from dlx.possible_deaths import Rule
 from dlx.settings import AT_LEAST_ONCE, EXPIRES
 from dlx.topology import STREAM
+from simulator.questions.findings import ObjectName
 from simulator.questions.parking import parked_in
-from simulator.questions.proofs import Budget, proof
+from simulator.questions.proofs import Budget, loses, proof
 from simulator.questions.slices import Slices
 from simulator.questions.snapshot import Snapshot
 from simulator.questions.walk import Place, Walk
+from simulator.scenario import steps
 from simulator.scenario.steps import History, Publish
 
 Fate = Literal[CopyOutcome, "refused", "removed with the queue"]
@@ -35,7 +37,7 @@ REFUSED = "refused"
 TRIED_MAX = 4
 """So many ways to the same loss are tried until one of them is played successfully."""
 HELD = "held"
-NOT_LOST = frozenset({"dead-lettered", "held"})
+NOT_LOST = frozenset({"dead-lettered"})
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +77,7 @@ class Losses(msgspec.Struct, frozen=True):
         lost: the losses, each with its history.
         promised: what would be lost if consumers did what they promise not to do.
         partial: dead letters of which one copy is lost, and another one arrives.
+        held: dead letters that wait in their queue, since no queue takes them and nothing is given up there.
         unproven: what the rules make possible, while no history of it was found.
         walks: the walks behind it, by virtual host.
         parking: queues that take dead letters and send none, as pairs of virtual host and name.
@@ -85,6 +88,7 @@ class Losses(msgspec.Struct, frozen=True):
     promised: tuple[Loss, ...]
     partial: tuple[Loss, ...]
     unproven: tuple[Loss, ...]
+    held: tuple[Loss, ...]
     walks: dict[str, Walk]
     parking: frozenset[tuple[str, str]]
     unchecked: tuple[str, ...]
@@ -105,10 +109,14 @@ def find_losses(snapshot: Snapshot, about: Collection[tuple[str, str]] | None = 
     proven: list[Loss] = []
     partial: list[Loss] = []
     unproven: list[Loss] = []
+    held: list[Loss] = []
+    unsure = _Unsure(snapshot)
     for walk in walks.values():
         for alike in _alike(walk, parking):
-            if not alike[0].whole:
-                partial.append(alike[0])
+            if unsure.about(alike[0]):
+                continue
+            if alike[0].fate == HELD or not alike[0].whole:
+                (held if alike[0].fate == HELD else partial).append(alike[0])
                 continue
             if about is not None and not _concerns(alike[0], about):
                 continue
@@ -121,7 +129,9 @@ def find_losses(snapshot: Snapshot, about: Collection[tuple[str, str]] | None = 
         *left_out,
         *(f"more ways than {len(walk.places):,}" for walk in walks.values() if not walk.complete),
     ]
-    return Losses(tuple(lost), tuple(promised), tuple(partial), tuple(unproven), walks, parking, tuple(unchecked))
+    return Losses(
+        tuple(lost), tuple(promised), tuple(partial), tuple(unproven), tuple(held), walks, parking, tuple(unchecked)
+    )
 
 
 def _concerns(loss: Loss, about: Collection[tuple[str, str]]) -> bool:
@@ -197,6 +207,8 @@ def _fate(outcome: str, target: str | None, flow: MessageFlow, queue: str) -> st
     if outcome == "may be refused" and target is not None:
         held = flow.settings(queue).dead_letter_strategy == AT_LEAST_ONCE
         return None if held or flow.settings(target).dead_letters_refused else REFUSED
+    if outcome == HELD:  # by an exchange that does not exist: that is a matter of its own
+        return HELD if flow.settings(queue).dead_letter_exchange in flow.topology.exchanges else None
     return None if outcome in NOT_LOST else outcome
 
 
@@ -219,6 +231,32 @@ def _end_of(queue: str, flow: MessageFlow) -> Rule | None:
     return None
 
 
+class _Unsure:
+    """Knows which losses cannot be told: of dead letters that go to what the broker refuses, or knows by a plugin."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._flows = snapshot.flows
+        self._refused = {each.about for each in snapshot.refused}
+        self._behind = {
+            (vhost, str(item.get("source", "")))
+            for item, vhost in snapshot.items("bindings")
+            if ObjectName(str(item.get("destination_type", "queue")), vhost, str(item.get("destination")))
+            in self._refused
+        }
+
+    def about(self, loss: Loss) -> bool:
+        """Tell whether a refused object would take the dead letter, or may do so."""
+        if not self._refused or loss.fate not in ("unroutable", "dead-letter exchange missing", HELD):
+            return False
+        flow = self._flows[loss.vhost]
+        dlx = flow.settings(loss.queue).dead_letter_exchange or ""
+        if ObjectName("exchange", loss.vhost, dlx) in self._refused:
+            return True
+        if not dlx and any(ObjectName("queue", loss.vhost, key) in self._refused for key in loss.keys):
+            return True
+        return any((loss.vhost, name) in self._behind for name in flow.passed({dlx}))
+
+
 class _Prover:
     """Finds the histories; equal questions are asked once."""
 
@@ -229,8 +267,29 @@ class _Prover:
 
     def proven(self, loss: Loss) -> Loss | None:
         """Return the loss with a history that was played; ``None`` if none was found."""
-        definitions = self._slices.of(loss.publish)
+        history = self._proof(loss, self._slices.along(loss.publish, _on_the_way(loss)))
+        if history is None or not self._holds(loss, history):
+            history = self._proof(loss, self._slices.of(loss.publish))
+        return None if history is None else msgspec.structs.replace(loss, history=history)
+
+    def _proof(self, loss: Loss, definitions: Mapping[str, Any]) -> History | None:
         death, full = (loss.queue, loss.reason), loss.target if loss.fate == REFUSED else None
         expires_ms = self._snapshot.flows[loss.vhost].settings(loss.queue).expires_ms if not loss.reason else None
-        history = proof(definitions, self._snapshot.release.name, loss.publish, loss.path, death, full, expires_ms)
-        return None if history is None else msgspec.structs.replace(loss, history=history)
+        release = self._snapshot.release.name
+        return proof(definitions, release, loss.publish, loss.path, death, full, expires_ms, self._budget)
+
+    def _holds(self, loss: Loss, history: History) -> bool:
+        """Tell whether what loses a copy on one way does so where the others go theirs; yes where that costs much."""
+        definitions = self._slices.of(loss.publish)
+        cost = len(definitions.get("queues", ())) + steps.length(history)
+        if cost > self._budget.actions:
+            return True
+        self._budget.actions -= cost
+        death, full = (loss.queue, loss.reason), loss.target if loss.fate == REFUSED else None
+        return loses(definitions, self._snapshot.release.name, history, death, full)
+
+
+def _on_the_way(loss: Loss) -> set[str]:
+    """Return the queues that the one copy comes to."""
+    there = {queue for hop in loss.path for queue in (hop.queue, hop.to_queue)}
+    return there | {loss.queue, *([loss.target] if loss.target else [])}

@@ -117,7 +117,7 @@ def proof(
                 if actions > min(PLAYED_MAX, budget.actions):
                     return true
                 budget.actions -= actions
-                if _loses(definitions, release, true, death, full):
+                if loses(definitions, release, true, death, full):
                     return true
     return None
 
@@ -135,13 +135,14 @@ def _openings(publish: Publish, deaths: Sequence[Death], expires_ms: int | None)
         yield (*(steps.Hold(queue, vhost=publish.vhost) for queue in consumed), publish)
 
 
-def _loses(definitions: Mapping[str, Any], release: str, history: History, death: Death, full: str | None) -> bool:
+def loses(definitions: Mapping[str, Any], release: str, history: History, death: Death, full: str | None) -> bool:
+    """Tell whether the history loses a message by that death; yes where dead letters multiply beyond measure."""
     try:
         _Bounded(definitions, release, _Loses(death, full), Budget()).play(history)
     except PropertyBroken:
         return True
     except _TooMuch:
-        return False
+        return True
     return False
 
 

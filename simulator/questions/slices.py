@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from dlx.message_flow import MessageFlow
@@ -29,20 +30,31 @@ class Slices:
         }
         self._patterns = {section: [_pattern(each) for each in document.get(section, ())] for section in _WITH_PATTERNS}
         self._fits: dict[str, frozenset[tuple[str, int]]] = {}
+        self._reach: dict[str, tuple[set[str], set[str]]] = {}
         self._made: dict[str, Mapping[str, Any]] = {}
 
     def of(self, publish: Publish) -> Mapping[str, Any]:
         """Return the definitions without what the message cannot come to; all of them where that cannot be told."""
         key = repr(publish)
         if key not in self._made:
-            self._made[key] = self._cut(publish)
+            self._made[key] = self._cut(publish, *self._reached(publish))
         return self._made[key]
 
-    def _cut(self, publish: Publish) -> Mapping[str, Any]:
-        flow, vhost = self._flows[publish.vhost], publish.vhost
+    def along(self, publish: Publish, queues: AbstractSet[str]) -> Mapping[str, Any]:
+        """Return the definitions with no other queues than these: for one copy of the message, on one way."""
+        there, exchanges = self._reached(publish)
+        return self._cut(publish, there & queues, exchanges)
+
+    def _reached(self, publish: Publish) -> tuple[set[str], set[str]]:
+        key = repr(publish)
+        if key not in self._reach:
+            self._reach[key] = reached(self._flows[publish.vhost], [publish])
+        return self._reach[key]
+
+    def _cut(self, publish: Publish, queues: AbstractSet[str], exchanges: AbstractSet[str]) -> Mapping[str, Any]:
+        vhost = publish.vhost
         if vhost in self._whole:
             return self._document
-        queues, exchanges = reached(flow, [publish])
         found = {
             "queues": [item for name in sorted(queues) for item in self._by["queues"][vhost, name]],
             "exchanges": [item for name in sorted(exchanges) for item in self._by["exchanges"][vhost, name]],

@@ -84,12 +84,12 @@ class Snapshot:
                 yield vhost, flow.settings(name)
 
     def _refusals(self) -> Iterator[Refused]:
-        for item, vhost in self._items("exchanges"):
+        for item, vhost in self.items("exchanges"):
             try:
                 check_type(item.get("type", "direct"), self.release)
             except Refusal as refusal:
                 yield Refused(ObjectName("exchange", vhost, item["name"]), refusal.text)
-        for item, vhost in self._items("queues"):
+        for item, vhost in self.items("queues"):
             try:
                 imported_queue(
                     item["name"],
@@ -104,9 +104,9 @@ class Snapshot:
 
     def _unexported(self) -> Iterator[tuple[ObjectName, str]]:
         """Yield each exchange that only bindings name, with the type that they fit."""
-        known = {ObjectName("exchange", vhost, item["name"]) for item, vhost in self._items("exchanges")}
+        known = {ObjectName("exchange", vhost, item["name"]) for item, vhost in self.items("exchanges")}
         bound: defaultdict[ObjectName, list[Mapping[str, Any]]] = defaultdict(list)
-        for item, vhost in self._items("bindings"):
+        for item, vhost in self.items("bindings"):
             bound[ObjectName("exchange", vhost, item["source"])].append(item)
             if item.get("destination_type", "queue") == "exchange":
                 bound[ObjectName("exchange", vhost, item["destination"])] += []
@@ -114,7 +114,8 @@ class Snapshot:
             if about not in known and about.name not in _STOCK:
                 yield about, _kind(bindings)
 
-    def _items(self, section: str) -> Iterator[tuple[Mapping[str, Any], str]]:
+    def items(self, section: str) -> Iterator[tuple[Mapping[str, Any], str]]:
+        """Yield the items of a section of the export, each with its virtual host."""
         for item in self.definitions.document.get(section, ()):
             yield item, self._names.of(item)
 

@@ -13,7 +13,6 @@ BROKER = "http://guest:guest@localhost:15672/"
 @pytest.mark.parametrize(
     ("args", "url", "advice"),
     [
-        (["fuzz", BROKER], BROKER, EXPORT),
         (["generate", "--definitions", BROKER], BROKER, "http://HOST:15672/api/definitions"),
         (["serve", "--definitions", BROKER], BROKER, EXPORT),
         (["replay", "x.log", "--definitions", BROKER], BROKER, EXPORT),

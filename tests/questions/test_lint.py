@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dlx.releases import release
-from simulator.definitions import read_definitions
+from simulator.definitions import Definitions, read_definitions
+from simulator.questions.findings import Finding
 from simulator.questions.lint_rules.linting import LintReport, lint
 from simulator.questions.lint_rules.rule import RULES, LintRule
 from simulator.scenario.properties.promises import Lossless
@@ -24,7 +26,9 @@ def linted(rule: LintRule, suffix: str = "") -> LintReport:
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.name)
-def test_each_rule_finds_its_example_and_nothing_else(rule: LintRule) -> None:
+def test_each_rule_finds_its_example_and_nothing_else(rule: LintRule, monkeypatch: pytest.MonkeyPatch) -> None:
+    if rule.name == "not-fully-checked":  # its example would be large
+        monkeypatch.setattr("simulator.questions.walk.PLACES_MAX", 1)
     found = linted(rule).findings
     assert {each.name for each in found} == {rule.name}
     assert all(each.message.endswith((".", "?")) and each.because and each.fix.text for each in found)
@@ -73,3 +77,72 @@ def test_reported_topologies_are_called_what_they_are(name: str) -> None:
     assert {each.name for each in report.findings} == SAID.get(name, set())
     if name.startswith("sound"):
         assert "error" not in {each.severity for each in report.findings}
+
+
+def queue(name: str, **arguments: Any) -> dict[str, Any]:
+    arguments = {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}
+    return {"name": name, "vhost": "/", "durable": True, "auto_delete": False, "arguments": arguments}
+
+
+def exchange(name: str, kind: str) -> dict[str, Any]:
+    return {"name": name, "vhost": "/", "type": kind, "durable": True, "auto_delete": False, "internal": False,
+            "arguments": {}}  # fmt: skip
+
+
+def bound(source: str, destination: str) -> dict[str, Any]:
+    return {"source": source, "vhost": "/", "destination": destination, "destination_type": "queue",
+            "routing_key": "", "arguments": {}}  # fmt: skip
+
+
+def found(*queues: dict[str, Any], **sections: Any) -> list[Finding]:
+    document = {"vhosts": [{"name": "/"}], "queues": list(queues), **sections}
+    return list(lint(Definitions(document, "definitions"), release("4.3")).findings)
+
+
+def names(*queues: dict[str, Any], **sections: Any) -> set[str]:
+    return {each.name for each in found(*queues, **sections)}
+
+
+@pytest.mark.parametrize("kind", ["x-delayed-message", "x-consistent-hash"])
+def test_an_exchange_of_a_plugin_is_not_called_missing(kind: str) -> None:
+    sections = {"exchanges": [exchange("dlx", kind)], "bindings": [bound("dlx", "dead")]}
+    assert names(queue("work", dead_letter_exchange="dlx"), queue("dead"), **sections) == {"refused-object"}
+
+
+def test_a_refused_queue_is_not_called_missing() -> None:
+    work = queue("work", dead_letter_exchange="", dead_letter_routing_key="dead")
+    assert names(work, queue("dead", max_priority=300)) == {"refused-object"}
+
+
+def test_an_auto_delete_queue_loses_what_it_has() -> None:
+    (only,) = found({**queue("work"), "auto_delete": True})
+    assert (only.name, only.severity) == ("queue-removed-with-messages", "error")
+
+
+def test_a_ttl_does_not_save_what_is_published_just_before_the_queue_expires() -> None:
+    sections = {"exchanges": [exchange("dlx", "fanout")], "bindings": [bound("dlx", "dead")]}
+    work = queue("work", expires=10_000, message_ttl=1_000, dead_letter_exchange="dlx")
+    (only,) = found(work, queue("dead"), **sections)
+    assert (only.name, only.severity) == ("queue-removed-with-messages", "error")
+
+
+def test_dead_letters_that_are_held_for_ever_are_told() -> None:
+    work = queue("work", queue_type="quorum", dead_letter_exchange="dlx", dead_letter_strategy="at-least-once",
+                 overflow="reject-publish", delivery_limit=5)  # fmt: skip
+    (only,) = found(work, exchanges=[exchange("dlx", "fanout")])
+    assert (only.name, only.severity) == ("unroutable-dead-letter", "warning")
+
+
+def test_a_fix_names_the_policy_that_applies() -> None:
+    policy = {"vhost": "/", "name": "ttl", "pattern": ".*", "apply-to": "queues", "priority": 10,
+              "definition": {"message-ttl": 1_000}}  # fmt: skip
+    (only,) = found(queue("work"), policies=[policy])
+    assert only.fix.text.startswith("in policy ttl, which applies to 'work': ")
+
+
+def test_many_queues_that_lead_to_each_other_end_in_time_and_without_a_green() -> None:
+    number = 9
+    queues = [queue(f"q{place}", message_ttl=1_000, dead_letter_exchange="dlx") for place in range(number)]
+    bindings = [bound("dlx", f"q{place}") for place in range(number)]
+    said = names(*queues, exchanges=[exchange("dlx", "fanout")], bindings=bindings)
+    assert said >= {"self-dlx", "automatic-cycle"}

@@ -68,7 +68,7 @@ def test_a_version_is_taken_and_a_note_tells_which_stands_in_for_it(
     [
         ("{", "scenario.json: "),
         ("[]", "expected an object, got an array"),
-        ({"step": []}, "step: unknown; expected definitions, release, steps"),
+        ({"step": []}, "step: unknown; expected definitions, steps, release"),
         (
             {**SCENARIO, "release": "5"},
             f"release: no release '5': known are {', '.join(RELEASES)}; the nearest is 4.3\n",

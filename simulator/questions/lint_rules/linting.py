@@ -21,6 +21,8 @@ GROUPS = (losing, retries, settings, policies)
 ALWAYS_ASSUMED = (
     "publishers set no expiration, CC, BCC or x-death, and no headers but those that bindings compare",
     "policies, bindings and queues stay as they are",
+    "the server stays up: a restart loses transient messages, and queues that are not durable",
+    "nobody misses what a stream drops by its retention",
 )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from dlx.settings import (
+    AT_LEAST_ONCE,
     DEAD_LETTER_EXCHANGE,
     DEAD_LETTER_ROUTING_KEY,
     MAX_LENGTH,
@@ -18,16 +19,18 @@ from dlx.settings import (
 )
 from dlx.topology import QUORUM
 from simulator.nearest_names import suggestion
-from simulator.questions.findings import Fix
+from simulator.questions.findings import Fix, ObjectName
 from simulator.questions.lint_rules.rule import Found, rule
 from simulator.questions.lint_rules.subject import (
     QueueAt,
     Subject,
     because,
+    by_its_policy,
     change,
     is_stream,
     queue_name,
     said_by,
+    shown,
 )
 from simulator.questions.losses import REFUSED, REMOVED, Loss
 
@@ -64,20 +67,27 @@ def missing_dlx(subject: Subject) -> Iterator[Found]:
     for (vhost, name), settings in subject.queues():
         dlx = settings.dead_letter_exchange
         exchanges = subject.snapshot.flows[vhost].topology.exchanges
-        if is_stream(settings) or dlx is None or dlx in exchanges:
+        if is_stream(settings) or dlx is None or dlx in exchanges or subject.is_refused("exchange", vhost, dlx):
             continue
         lost = [each for each in subject.lost_at.get((vhost, name), ()) if each.fate == "dead-letter exchange missing"]
-        fate = "every dead letter is lost" if lost else "dead letters wait in the queue until it does"
-        near = suggestion(dlx, [each for each in exchanges if each])
+        held = settings.dead_letter_strategy == AT_LEAST_ONCE
+        fate = "dead letters wait in the queue until it does" if held else "every dead letter is lost"
+        near = _near(dlx, [each for each in exchanges if each and not each.startswith("amq.")])
         yield Found(
             severity="error" if lost else "warning",
             about=queue_name((vhost, name)),
-            message=f"'{name}' sends its dead letters to exchange '{dlx}', which does not exist: {fate}. "
-            f"{near[0].upper()}{near[1:]}",
+            message=f"'{name}' sends its dead letters to exchange '{dlx}', which does not exist: {fate}."
+            + (f" {near[0].upper()}{near[1:]}" if near else ""),
             because=said_by(settings.values[DEAD_LETTER_EXCHANGE]),
-            fix=Fix(True, f"declare exchange '{dlx}' and bind a queue to it, or correct the name ({near})"),
+            fix=Fix(True, f"declare exchange '{dlx}' and bind a queue to it, or correct the name"),
             history=lost[0].history if lost else (),
         )
+
+
+def _near(name: str, known: list[str]) -> str:
+    """Return the names that come near as a question; empty where none does."""
+    found = suggestion(name, known)
+    return found if found.startswith("did you mean") else ""
 
 
 @rule("DLX002", "no-dlx-on-rejecting")
@@ -106,13 +116,11 @@ def no_dlx_on_rejecting(subject: Subject) -> Iterator[Found]:
             about=queue_name(queue),
             message=message,
             because=because(lost[0]) if lost else "no argument, policy or operator policy sets dead-letter-exchange",
-            fix=_give_dlx(name),
+            fix=Fix(
+                True, f"{by_its_policy(settings)}: set dead-letter-exchange to an exchange that a queue is bound to"
+            ),
             history=lost[0].history if lost else (),
         )
-
-
-def _give_dlx(name: str) -> Fix:
-    return Fix(True, f"with a policy for '{name}', set dead-letter-exchange to an exchange that a queue is bound to")
 
 
 @rule("DLX003", "unroutable-dead-letter")
@@ -130,8 +138,11 @@ def unroutable_dead_letter(subject: Subject) -> Iterator[Found]:
         told = ", ".join(f"'{key}'" for key in keys[:NAMED_MAX])
         more = f" and {len(keys) - NAMED_MAX} other kinds of key" if len(keys) > NAMED_MAX else ""
         replaced = settings.values.get(DEAD_LETTER_ROUTING_KEY)
+        exchange = subject.snapshot.flows[queue[0]].topology.exchanges.get(dlx or "")
         text = f"bind a queue to exchange '{dlx}' for routing key {told}{more}"
-        if not dlx:
+        if exchange is not None and exchange.type == "headers":
+            text = f"bind a queue to exchange '{dlx}', which compares headers, for the headers of these messages"
+        elif not dlx:
             text = f"declare queue {told}: the default exchange routes to the queue of that name"
         yield Found(
             severity="error",
@@ -141,6 +152,26 @@ def unroutable_dead_letter(subject: Subject) -> Iterator[Found]:
             because="; ".join(said_by(each) for each in (settings.values.get(DEAD_LETTER_EXCHANGE), replaced) if each),
             fix=Fix(True, text),
             history=lost[0].history,
+        )
+    yield from _held(subject)
+
+
+def _held(subject: Subject) -> Iterator[Found]:
+    """Yield queues that keep dead letters which no queue takes."""
+    told: set[QueueAt] = set()
+    for loss in subject.losses.held:
+        queue = loss.vhost, loss.queue
+        if queue in told:
+            continue
+        told.add(queue)
+        keys = ", ".join(map(shown, loss.keys))
+        yield Found(
+            severity="warning",
+            about=queue_name(queue),
+            message=f"no queue takes dead letters of '{loss.queue}' with routing key {keys}: "
+            "at-least-once dead-lettering keeps them in it until one does.",
+            because=because(loss),
+            fix=Fix(True, "bind a queue to the dead-letter exchange for that key"),
         )
 
 
@@ -242,7 +273,7 @@ def default_delivery_limit(subject: Subject) -> Iterator[Found]:
             message=f"'{name}' has a delivery limit that nobody set: {limit}, the default since 4.0. "
             f"A message returned more often {fate}.",
             because=said_by(setting),
-            fix=Fix(True, f"set delivery-limit with a policy for '{name}' (-1 for none), and a dead-letter exchange"),
+            fix=Fix(True, f"{by_its_policy(settings)}: set delivery-limit (-1 for none) and a dead-letter exchange"),
             history=lost[0].history if lost else (),
         )
 
@@ -301,9 +332,10 @@ def bounded_dead_letter_queue(subject: Subject) -> Iterator[Found]:
 def queue_removed_with_messages(subject: Subject) -> Iterator[Found]:
     """A queue is deleted while messages are in it: it expires unused, or its last consumer leaves.
 
-    Why: messages of a deleted queue are not dead-lettered. They are gone.
+    Why: messages of a deleted queue are not dead-lettered. They are gone. Publishes do not count as use, so a message
+    can come just before the queue expires, whatever its TTL is.
     Example: queue 'replies' with x-expires 60000: if its consumer is away for a minute, queue and messages are gone.
-    Fix: give messages a TTL shorter than x-expires and a dead-letter exchange, or do not let the queue be deleted.
+    Fix: do not let the queue be deleted, or keep nothing in it that may be lost.
     """
     for queue, settings, lost in _losses(subject, REMOVED):
         rule_ = lost[0].rule
@@ -341,4 +373,49 @@ def stream_loses_dead_letters(subject: Subject) -> Iterator[Found]:
                 because=because(loss),
                 fix=Fix(True, f"bind a quorum or classic queue in place of stream '{loss.target}'"),
                 history=loss.history,
+            )
+
+
+@rule("DLX026", "possible-loss")
+def possible_loss(subject: Subject) -> Iterator[Found]:
+    """The rules allow that messages are lost, but no history that loses one was found.
+
+    Why: bringing it about takes more messages, or more copies of one, than were tried. It may happen all the same.
+    Example: a queue with x-max-length 3000000000 and no dead-letter exchange.
+    Fix: as for a loss that is shown: give the queue a dead-letter exchange, or send dead letters elsewhere.
+    """
+    told: set[tuple[QueueAt, str]] = set()
+    for loss in subject.losses.unproven:
+        queue = loss.vhost, loss.queue
+        if (queue, loss.fate) in told or any(each.fate == loss.fate for each in subject.lost_at.get(queue, ())):
+            continue
+        told.add((queue, loss.fate))
+        how = f"that {_reasons([loss])} " if loss.reason else ""
+        yield Found(
+            severity="warning",
+            about=queue_name(queue),
+            message=f"messages {how}in '{loss.queue}' may be lost ({loss.fate}); no history of it was found.",
+            because=because(loss),
+            fix=Fix(True, f"look at where dead letters of '{loss.queue}' go, with `dlx graph --queue`"),
+        )
+
+
+@rule("DLX027", "not-fully-checked")
+def not_fully_checked(subject: Subject) -> Iterator[Found]:
+    """Messages can go more ways than lint follows, so that losses may be missing from its answer.
+
+    Why: where each of many queues can be the next for a dead letter, the ways multiply. No finding means little then.
+    Example: a dozen queues with a TTL whose shared dead-letter exchange leads to all of them.
+    Fix: lint the parts on their own, or ask `dlx fuzz` about the publishes that matter.
+    """
+    for vhost, walk in subject.losses.walks.items():
+        if not walk.complete:
+            last = walk.places[-1].queue
+            yield Found(
+                severity="warning",
+                about=ObjectName("vhost", vhost, vhost),
+                message=f"messages can go more than {len(walk.places):,} ways, for example through '{last}': only "
+                "these were followed.",
+                because="dead letters of many queues can go to many queues",
+                fix=Fix(True, "lint the parts of the topology on their own"),
             )

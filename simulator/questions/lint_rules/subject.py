@@ -62,6 +62,10 @@ class Subject:
         """The queues that are on a loop through another queue."""
         return {(loop.vhost, queue) for loop in self.loops for queue in loop.queues}
 
+    def is_refused(self, kind: str, vhost: str, name: str) -> bool:
+        """Tell whether the definitions have an object that the broker refuses, or does not know without a plugin."""
+        return any(each.about == ObjectName(kind, vhost, name) for each in self.snapshot.refused)
+
     def is_parking(self, queue: QueueAt) -> bool:
         """Tell whether a queue takes dead letters and sends none: it keeps what has failed for somebody to look at."""
         return queue in self.losses.parking
@@ -167,12 +171,18 @@ def by_policy(key: str, value: object, queue: str) -> Fix:
     return Fix(True, f"set {key} to {shown(value)} with a policy for '{queue}'; queues take policies while they run")
 
 
+def by_its_policy(settings: Settings) -> str:
+    """Say where to set something by policy: only one policy applies to a queue."""
+    policy, name = settings.policy.policy, settings.queue.name
+    return f"with a policy for '{name}'" if policy is None else f"in policy {policy.name}, which applies to '{name}'"
+
+
 def change(settings: Settings, key: str, how: str) -> Fix:
     """Return the fix that changes a setting where it is set: safe in a policy, not in a queue's arguments."""
     setting = settings.values.get(key)
     origin = None if setting is None else setting.origin
     if origin is None or origin.kind == "server default":
-        return Fix(True, f"with a policy for '{settings.queue.name}': {how}")
+        return Fix(True, f"{by_its_policy(settings)}: {how}")
     if origin.kind == "argument":
         return Fix(
             False,
