@@ -57,7 +57,7 @@ def _is_limit(key: str, value: Any) -> bool:
 
 
 def unscaled(history: History, limits: Mapping[int, int]) -> Iterator[History]:
-    """Yield what the history may be with the true limits, likeliest first; the last goes beyond every limit.
+    """Yield what the history may be with the true limits, shortest first; the last goes beyond every limit.
 
     A message that is to go through several limits takes as many as they hold together, and some more.
     """
@@ -85,9 +85,9 @@ def _unscaled(history: History, limits: Mapping[int, int], place: int) -> Histor
 
 
 def _guesses(times: int, limits: Mapping[int, int]) -> list[int]:
-    """Return numbers that may stand for ``times``: first those that explain it best by limits that add up to it."""
+    """Return numbers that may stand for ``times``, by the limits that best add up to it; at last one beyond them all."""
     together = (part for size in range(1, ADDED_MAX + 1) for part in combinations_with_replacement(limits, size))
     nearest = sorted((times - sum(part), len(part), part) for part in together if sum(part) <= times)[:GUESSES_MAX]
-    guesses = [rest + sum(limits[small] for small in part) for rest, _, part in nearest]
+    guesses = sorted(rest + sum(limits[small] for small in part) for rest, _, part in nearest)
     enough = max(-(-times * true // small) for small, true in limits.items())
     return guesses + [enough] * (GUESSES_MAX + 1 - len(guesses))

@@ -120,7 +120,7 @@ def find_losses(snapshot: Snapshot, about: Collection[tuple[str, str]] | None = 
                 continue
             if about is not None and not _concerns(alike[0], about):
                 continue
-            shown = next(filter(None, map(prover.proven, alike[:TRIED_MAX])), None)
+            shown = prover.first_proven(alike[:TRIED_MAX])
             (unproven if shown is None else proven).append(shown or alike[0])
     lost = [loss for loss in proven if not loss.by_consumers]
     promised = [loss for loss in proven if loss.by_consumers]
@@ -265,8 +265,12 @@ class _Prover:
         self._budget = Budget(sum(1 for _ in snapshot.queues()))
         self._slices = Slices(snapshot.document, snapshot.flows, snapshot.only_vhost)
 
-    def proven(self, loss: Loss) -> Loss | None:
-        """Return the loss with a history that was played; ``None`` if none was found."""
+    def first_proven(self, alike: Iterable[Loss]) -> Loss | None:
+        """Return the first of these ways that was played, with its history; ``None`` if none was."""
+        self._budget.begin()
+        return next(filter(None, map(self._proven, alike)), None)
+
+    def _proven(self, loss: Loss) -> Loss | None:
         history = self._proof(loss, self._slices.along(loss.publish, _on_the_way(loss)))
         if history is None or not self._holds(loss, history):
             history = self._proof(loss, self._slices.of(loss.publish))
