@@ -9,6 +9,7 @@ from dlx.deaths import MAXLEN
 from dlx.possible_deaths import Rule
 from dlx.settings import Setting
 from simulator.events import Event
+from simulator.json_values import plain
 from simulator.questions.losses import REFUSED, REMOVED, Loss
 from simulator.questions.reachability import reached
 from simulator.scenario.properties.property import Cause, PropertyBroken
@@ -43,8 +44,8 @@ def told(rule: Rule) -> str:
 
 def as_json(setting: Setting) -> dict[str, Any]:
     """Return a setting with its origin and what it hides."""
-    hides = [{"value": value, "origin": str(origin)} for value, origin in setting.hidden]
-    return {"key": setting.key, "value": setting.value, "origin": str(setting.origin), "hidden": hides}
+    hides = [{"value": plain(value), "origin": str(origin)} for value, origin in setting.hidden]
+    return {"key": setting.key, "value": plain(setting.value), "origin": str(setting.origin), "hidden": hides}
 
 
 def hidden(setting: Setting) -> str:
