@@ -1,0 +1,79 @@
+"""Asks a log in this process: replays it, reads what consumers did, and plays it under both settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from simulator.replay.local import replay_files
+from simulator.replay.tables import LocalTable, rows, select
+from simulator.whatif.answer import Answer, answered
+from simulator.whatif.causes import find_causes
+from simulator.whatif.coupling import Unit
+from simulator.whatif.differences import Side
+from simulator.whatif.outcomes import ROWS, read_stories
+from simulator.whatif.rerun import Unseen
+from simulator.whatif.stories import Story
+from simulator.whatif.what_if import Case, Prepared, compared, plan, prepared
+
+Progress = Callable[[str, int, int | None], object]
+
+
+class Asked(NamedTuple):
+    """The answer, with the messages behind it and the plan by which they were played."""
+
+    answer: Answer
+    cases: Sequence[Case]
+    units: Sequence[Unit]
+
+
+def what_if_files(
+    captured: LocalTable,
+    before: Side,
+    after: Side,
+    work: Path,
+    *,
+    unseen: Unseen = "ack",
+    progress: Progress = lambda what, done, of: None,
+) -> Asked:
+    """Return what would have become of the messages of a capture.
+
+    ``work`` is a folder for what does not stay in memory.
+
+    Raises:
+        DefinitionsError: the broker refuses the definitions of a side.
+        TooMuchError: messages go round without end.
+    """
+    one, other = prepared(before), prepared(after)
+    stories = read_log(captured, one, work, progress)
+    parts = plan(stories, one, other)
+    count = len(stories)
+    cases = list(
+        compared(
+            stories, one, other, unseen=unseen, parts=parts, done=lambda done: progress("playing messages", done, count)
+        )
+    )
+    progress("looking for causes", count, count)
+    causes = find_causes(cases, parts, before, after, unseen)
+    unchecked = (*dict.fromkeys((*one.notes, *other.notes)), *causes.unchecked, *_not_looked_at(captured, stories))
+    return Asked(answered(cases, causes.found, unchecked), cases, parts)
+
+
+def read_log(captured: LocalTable, side: Prepared, work: Path, progress: Progress) -> list[Story]:
+    """Replay a capture under its own settings, and return what it shows of each message."""
+    replayed = replay_files(
+        captured,
+        side.side.definitions,
+        side.side.release.name,
+        verdicts=work / "whatif-verdicts.parquet",
+        replayed=lambda done: progress("replaying", done, None),
+    )
+    joined = select(ROWS, captured=captured, replayed=replayed)
+    return list(read_stories(rows("SELECT * FROM {joined} ORDER BY vhost, message, place", joined=joined), side.flows))
+
+
+def _not_looked_at(captured: LocalTable, stories: Sequence[Story]) -> list[str]:
+    (counted,) = rows("SELECT count(DISTINCT (vhost, message)) AS messages FROM {captured}", captured=captured)
+    missing = counted["messages"] - len(stories)
+    return [f"{missing:,} messages of virtual hosts that the definitions do not have"] if missing else []
