@@ -58,6 +58,14 @@ SHOWN_MAX = 12
     show_default=True,
     help="What consumers do with a delivery that the log does not have: acknowledge it, or the same as the last time.",
 )
+@click.option(
+    "--left",
+    "left",
+    multiple=True,
+    type=LOG,
+    metavar="FILE",
+    help="A capture of what the queues held in the end: shows which messages died into queues that nobody consumes.",
+)
 @click.option("--explain-plan", is_flag=True, help="Say which messages are played together, and why.")
 @click.option(
     "--out",
@@ -81,6 +89,7 @@ def whatif(
     against: str | None,
     settings: tuple[str, ...],
     unseen: str,
+    left: tuple[Path, ...],
     explain_plan: bool,
     out: Path | None,
     fail_on: str,
@@ -93,7 +102,7 @@ def whatif(
     others. What the first run does not reproduce of the log is left out, and counted. The
     command exits with 1 if a message ends differently.
     """
-    asked = _asked(logs, definitions_path, rules, against_path, against or rules, settings, unseen, out)
+    asked = _asked(logs, definitions_path, rules, against_path, against or rules, settings, unseen, left, out)
     answer = asked.answer
     if as_json:
         import msgspec
@@ -117,6 +126,7 @@ def _asked(
     against: str,
     settings: tuple[str, ...],
     unseen: str,
+    left: tuple[Path, ...],
     out: Path | None,
 ) -> Asked:
     """Ask. Raises ``DataError`` for what cannot be used, and a usage error for settings that there are not."""
@@ -133,11 +143,11 @@ def _asked(
         definitions = read_definitions(definitions_path)
         other = definitions if against_path is None else read_definitions(against_path)
         before, after = side_of(definitions, rules), side_of(_with(other, settings), against)
-        for log in logs:
+        for log in (*logs, *left):
             if not log.is_file():
                 raise DataError(f"{log}: no such file" if not log.exists() else f"{log}: not a file")
         with workplace(out) as work, progress("reading the logs") as show:
-            prepared = prepare(logs, work, show)
+            prepared = prepare((*logs, *left), work, show)
             for line in prepared.rejected:
                 click.echo(f"broken: {line}", err=True)
             with local_engine(work) as engine:
@@ -146,6 +156,7 @@ def _asked(
                     before,
                     after,
                     work,
+                    left=[log.name for log in left],
                     unseen="repeat" if unseen == "repeat" else "ack",
                     progress=show,
                 )

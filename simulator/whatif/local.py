@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from simulator.definitions import Definitions
 from simulator.replay.local import replay_files
 from simulator.replay.tables import LocalTable, rows, select
 from simulator.whatif.answer import Answer, answered
@@ -34,19 +35,22 @@ def what_if_files(
     after: Side,
     work: Path,
     *,
+    left: Collection[str] = (),
     unseen: Unseen = "ack",
     progress: Progress = lambda what, done, of: None,
 ) -> Asked:
     """Return what would have become of the messages of a capture.
 
-    ``work`` is a folder for what does not stay in memory.
+    ``work`` is a folder for what does not stay in memory; ``left`` are names of files in the capture whose rows are
+    what was found in the queues in the end.
 
     Raises:
         DefinitionsError: the broker refuses the definitions of a side.
         TooMuchError: messages go round without end.
     """
+    before, after = _named(before, captured), _named(after, captured)
     one, other = prepared(before), prepared(after)
-    stories = read_log(captured, one, work, progress)
+    stories = read_log(captured, one, work, progress, left)
     parts = plan(stories, one, other)
     count = len(stories)
     cases = list(
@@ -60,7 +64,20 @@ def what_if_files(
     return Asked(answered(cases, causes.found, unchecked), cases, parts)
 
 
-def read_log(captured: LocalTable, side: Prepared, work: Path, progress: Progress) -> list[Story]:
+def _named(side: Side, captured: LocalTable) -> Side:
+    """Return the side with the virtual host of the log, where its definitions do not name theirs."""
+    if side.definitions.vhost_named:
+        return side
+    vhosts = rows("SELECT DISTINCT vhost FROM {captured}", captured=captured)
+    if len(vhosts) != 1:
+        return side
+    document = {**side.definitions.document, "original_vhost_name": vhosts[0]["vhost"]}
+    return Side(Definitions(document, side.definitions.source), side.release)
+
+
+def read_log(
+    captured: LocalTable, side: Prepared, work: Path, progress: Progress, left: Collection[str] = ()
+) -> list[Story]:
     """Replay a capture under its own settings, and return what it shows of each message."""
     replayed = replay_files(
         captured,
@@ -70,7 +87,8 @@ def read_log(captured: LocalTable, side: Prepared, work: Path, progress: Progres
         replayed=lambda done: progress("replaying", done, None),
     )
     joined = select(ROWS, captured=captured, replayed=replayed)
-    return list(read_stories(rows("SELECT * FROM {joined} ORDER BY vhost, message, place", joined=joined), side.flows))
+    found = rows("SELECT * FROM {joined} ORDER BY vhost, message, place", joined=joined)
+    return list(read_stories(found, side.flows, only=side.only_vhost, left=left))
 
 
 def _not_looked_at(captured: LocalTable, stories: Sequence[Story]) -> list[str]:

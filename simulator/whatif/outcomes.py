@@ -7,7 +7,7 @@ follows was the end: acknowledged, or rejected where nothing takes a dead letter
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -40,20 +40,28 @@ _SETTLED[Event.REQUEUED.value] = Outcome.REQUEUED
 _decode = msgspec.json.decode
 
 
-def read_stories(rows: Iterable[Row], flows: Mapping[str, MessageFlow]) -> Iterator[Story]:
+def read_stories(
+    rows: Iterable[Row], flows: Mapping[str, MessageFlow], *, only: str | None = None, left: Container[str] = ()
+) -> Iterator[Story]:
     """Yield a story for each message; its rows must follow each other, in the order of the log.
 
-    ``flows`` are the virtual hosts by name, under the release of the broker that wrote it.
+    Args:
+        rows: the log with what its replay says (``ROWS``).
+        flows: the virtual hosts by name, under the release of the broker that wrote the log.
+        only: the virtual host for all rows, where definitions do not name theirs.
+        left: names of files whose rows are no deliveries, but what was found in the queues in the end.
     """
-    for (vhost, message), own in groupby(rows, key=itemgetter("vhost", "message")):
+    for (named, message), own in groupby(rows, key=itemgetter("vhost", "message")):
+        vhost = only if only is not None else named
         if vhost in flows:
-            yield _Reading(message, vhost, flows[vhost]).read(list(own))
+            yield _Reading(message, vhost, flows[vhost], left).read(list(own))
 
 
 class _Reading:
     """Reads the rows of one message."""
 
-    def __init__(self, message: str, vhost: str, flow: MessageFlow) -> None:
+    def __init__(self, message: str, vhost: str, flow: MessageFlow, left: Container[str]) -> None:
+        self._left = left
         self._story, self._flow, rules = Story(vhost, message), flow, flow.release
         self._by_row: list[Delivery | None] = []
         self._settled: set[int] = set()
@@ -68,7 +76,7 @@ class _Reading:
                 self._story.publications.append(self._publication(row))
             elif row["event"] == Event.DELIVERED:
                 self._delivery(number, row)
-            else:
+            elif row["file"] not in self._left:
                 self._ended(row)
         verdicts = [row["verdict"] for row in rows if row["verdict"] is not None]
         self._story.verdict = max(verdicts, key=VERDICTS.index, default="")
@@ -119,8 +127,9 @@ class _Reading:
         )
         source = self._by_row[number - row["source"]] if row["source"] else None
         self._settle_before(delivery, source, row)
-        self._by_row[number] = delivery
-        self._story.deliveries.append(delivery)
+        if row["file"] not in self._left:
+            self._by_row[number] = delivery
+            self._story.deliveries.append(delivery)
 
     def _settle_before(self, delivery: Delivery, source: Delivery | None, row: Row) -> None:
         """Note what the way to a delivery says of those before it."""

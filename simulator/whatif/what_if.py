@@ -67,6 +67,12 @@ class Prepared:
     notes: tuple[str, ...]
 
     @property
+    def only_vhost(self) -> str | None:
+        """The virtual host for every row of a log, where the definitions do not name theirs."""
+        definitions = self.side.definitions
+        return None if definitions.vhost_named else definitions.vhosts[0]
+
+    @property
     def flows(self) -> Mapping[str, MessageFlow]:
         """What the rules say of each virtual host."""
         return self.snapshot.flows
