@@ -14,6 +14,7 @@ from simulator.whatif.causes import find_causes
 from simulator.whatif.coupling import Unit
 from simulator.whatif.differences import Side
 from simulator.whatif.outcomes import ROWS, read_stories
+from simulator.whatif.queue_order import put_in_order
 from simulator.whatif.rerun import Unseen
 from simulator.whatif.stories import Story
 from simulator.whatif.what_if import Case, Prepared, compared, plan, prepared
@@ -88,7 +89,9 @@ def read_log(
     )
     joined = select(ROWS, captured=captured, replayed=replayed)
     found = rows("SELECT * FROM {joined} ORDER BY vhost, message, place", joined=joined)
-    return list(read_stories(found, side.flows, only=side.only_vhost, left=left))
+    stories = list(read_stories(found, side.flows, only=side.only_vhost, left=left))
+    put_in_order(stories, side.flows)
+    return stories
 
 
 def _not_looked_at(captured: LocalTable, stories: Sequence[Story]) -> list[str]:

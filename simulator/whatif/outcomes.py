@@ -20,7 +20,7 @@ from dlx.field_values import Timestamp
 from dlx.message_flow import MessageFlow
 from simulator.events import Event
 from simulator.replay.verdicts import VERDICTS
-from simulator.whatif.stories import Delivery, Outcome, Publication, Shown, Story
+from simulator.whatif.stories import Came, Delivery, Outcome, Publication, Shown, Story
 
 Row = Mapping[str, Any]
 UNTRACED_MAX = 100
@@ -136,6 +136,9 @@ class _Reading:
         hops = row["hops"] or []
         if not hops:
             self._came_back(source, delivery)
+            if source is None and self._story.publications:
+                published = self._story.publications[-1]
+                delivery.came = Came(published.at_us, published.place)
         new = row["new_hops"] or 0
         known = len(hops) - new + (row["new_deaths"] < new if new else 0)
         for place, hop in enumerate(hops):
@@ -143,8 +146,9 @@ class _Reading:
             if place < known or (died is not None and died.queue != hop["queue"]):
                 continue
             died = died if died is not None and id(died) not in self._settled else self._open(hop["queue"])
-            if died is not None:
-                self._settle(died, self._died(hop["reason"]), hop["earliest_us"] or died.at_us)
+            if died is not None and (hop["latest_us"] is None or hop["latest_us"] >= died.at_us):  # else another copy
+                self._settle(died, self._died(hop["reason"]), *_moment(hop, delivery))
+                delivery.came = _came(died, hops[place:])
                 if hop["reason"] == DELIVERY_LIMIT:
                     self._untraced(died, self._missing(died), self._missing(died), died.until_us, delivery.place)
         if hops and self._flow.release.delivery_count_carried == "never":
@@ -159,7 +163,7 @@ class _Reading:
         if before is not None:
             returned, failed = returned - before.returned - 1, failed - before.failed
             crashed = self._tells_requeues and failed > 0
-            self._settle(before, Outcome.CRASHED if crashed else Outcome.REQUEUED, delivery.at_us)
+            self._settle(before, Outcome.CRASHED if crashed else Outcome.REQUEUED, *_just_before(delivery))
             failed -= crashed
         self._untraced(before or delivery, returned, failed, delivery.at_us, delivery.place)
 
@@ -179,7 +183,9 @@ class _Reading:
         """Add deliveries without a trace, some of which failed: their channel was gone before they arrived."""
         for number in range(min(times, UNTRACED_MAX)):
             outcome = Outcome.CRASHED if self._tells_requeues and number < failed else Outcome.REQUEUED
-            lost = Delivery(like.shown, at_us, place, "", outcome=outcome, until_us=at_us, traced=False)
+            lost = Delivery(
+                like.shown, at_us, place, "", outcome=outcome, until_us=at_us, until_place=place, traced=False
+            )
             self._settled.add(id(lost))
             self._story.deliveries.append(lost)
 
@@ -190,18 +196,42 @@ class _Reading:
                 return delivery
         return None
 
-    def _settle(self, delivery: Delivery, outcome: Outcome, at_us: int) -> None:
-        delivery.settle(outcome, at_us)
+    def _settle(self, delivery: Delivery, outcome: Outcome, at_us: int, place: float) -> None:
+        delivery.settle(outcome, at_us, place)
         self._settled.add(id(delivery))
 
     def _ended(self, row: Row) -> None:
         """Take what a recorder wrote down."""
         for delivery in self._story.deliveries:
             if delivery.queue == row["queue"] and not delivery.observed:
-                delivery.settle(_SETTLED[row["event"]], row["time_us"])
+                delivery.settle(_SETTLED[row["event"]], row["time_us"], row["place"])
                 delivery.observed = True
                 self._settled.add(id(delivery))
                 return
+
+
+def _moment(hop: Mapping[str, Any], delivery: Delivery) -> tuple[int, float]:
+    """Return when, and behind which rows, a consumer did what led to a death before a delivery.
+
+    It rejects at once; what it returned has died in its queue before anybody took it again.
+    """
+    at_us: int | None = hop["earliest_us" if hop["reason"] in (REJECTED, DELIVERY_LIMIT) else "latest_us"]
+    if at_us is None:
+        return 0, 0
+    return (at_us, 0) if at_us < delivery.at_us else _just_before(delivery)
+
+
+def _came(died: Delivery, hops: Sequence[Mapping[str, Any]]) -> Came | None:
+    """Return how a message came into its queue by these deaths, the first of which was after that delivery."""
+    first, last = hops[0], hops[-1]
+    if first["reason"] != REJECTED or None in (first["earliest_us"], first["latest_us"], last["earliest_us"]):
+        return None
+    later_us = last["earliest_us"] - first["earliest_us"]
+    return Came(after=died, later_us=later_us, latest_us=first["latest_us"])
+
+
+def _just_before(delivery: Delivery) -> tuple[int, float]:
+    return delivery.at_us, delivery.place - 0.5
 
 
 def published_properties(row: Row) -> dict[str, Any]:

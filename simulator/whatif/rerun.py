@@ -38,7 +38,6 @@ ATTEMPTS_MAX = 100
 EVENTS_PER_STORY_MAX = 20_000
 LAST = 2**62
 """Stands behind every row of the log."""
-_BEFORE = -1
 _GONE = frozenset({Event.EXPIRED, Event.LENGTH_DROPPED, Event.LIMIT_DROPPED, Event.PURGED})
 
 _Where = tuple[int, str]
@@ -80,6 +79,8 @@ class Rerun:
         stories: all messages that meet in these queues.
         habits: what the first run found; ``None`` for the first run.
         unseen: what consumers do with deliveries that the log does not have.
+        until_us: when the log ends, microseconds since 1970; by default with the last row of these stories. Until
+            then what the log does not have did not happen; later the first run assumes it, too.
     """
 
     def __init__(
@@ -90,10 +91,13 @@ class Rerun:
         release: Release | str = DEFAULT,
         habits: Habits | None = None,
         unseen: Unseen = "ack",
+        until_us: int | None = None,
     ) -> None:
         self._stories, self._habits, self._unseen = stories, habits, unseen
         moments = [moment for story in stories for moment in story.moments_us()]
         self._start_us, self._end_us = min(moments, default=0), max(moments, default=0)
+        if until_us is not None:
+            self._end_us = until_us
         self.broker = Broker(release, observer=self._observe)
         import_definitions(self.broker, definitions, self._start_us)
         self._clients = _Clients(self.broker, self._start_us)
@@ -102,7 +106,7 @@ class Rerun:
         self._publishing = 0
         self._before: Happened | None = None
         self._events_left = EVENTS_PER_STORY_MAX + 200 * sum(1 for _ in moments)
-        self._agenda: list[tuple[int, int, int, Callable[[], None]]] = []
+        self._agenda: list[tuple[int, float, int, Callable[[], None]]] = []
         self._order = count()
         self._news: deque[tuple[int, str, int]] = deque()
         self._deliveries = [story.by_queue() for story in stories]
@@ -130,7 +134,7 @@ class Rerun:
         self._count_waiting()
         return [tally.fate() for tally in self._tallies]
 
-    def _at(self, time_us: int, place: int, action: Callable[[], None]) -> None:
+    def _at(self, time_us: int, place: float, action: Callable[[], None]) -> None:
         heapq.heappush(self._agenda, (time_us, place, next(self._order), action))
 
     def _step(self) -> bool:
@@ -264,11 +268,12 @@ class Rerun:
         attempt = self._taken[number, name]
         self._taken[number, name] += 1
         seen = self._deliveries[number].get(name, [])
-        if attempt >= len(seen) or seen[attempt].traced:
+        in_log = self._habits is not None or self._clients.now_us <= self._end_us
+        if in_log and (attempt >= len(seen) or seen[attempt].traced):
             tally.deliveries.append(self._shown(name, message))
         if attempt < len(seen):
             delivery = seen[attempt]
-            self._settle_later(got, delivery.outcome, delivery.until_us - delivery.at_us, delivery.place)
+            self._settle_later(got, delivery.outcome, delivery.until_us - delivery.at_us, delivery.until_place)
             self._publish_again(number, story, delivery)
             return
         outcome = Outcome.ENDED
@@ -277,12 +282,12 @@ class Rerun:
         self._assume(number, f"the consumer of '{name}' {_ASSUMED[outcome]} a delivery that the log does not have")
         self._settle_later(got, outcome, 0, LAST)
 
-    def _settle_later(self, got: Got, outcome: Outcome, after_us: int, place: int) -> None:
+    def _settle_later(self, got: Got, outcome: Outcome, after_us: int, place: float) -> None:
         def settle() -> None:
             self._clients.settle(got, outcome)
 
         if after_us:
-            self._at(self._clients.now_us + after_us, _BEFORE if outcome != Outcome.ENDED else place, settle)
+            self._at(self._clients.now_us + after_us, place, settle)
         else:
             settle()
 

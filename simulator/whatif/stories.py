@@ -32,6 +32,23 @@ class Shown(msgspec.Struct, frozen=True, order=True):
     x_death: str
 
 
+class Came(msgspec.Struct):
+    """How a message came into the queue that delivered it.
+
+    Attributes:
+        at_us, place: when, and in which row of the log, it was published there; or
+        after: the delivery whose end sent it there,
+        later_us: how much later it came, since it waited for TTLs on the way,
+        latest_us: and until when it must have been sent.
+    """
+
+    at_us: int = 0
+    place: float = 0
+    after: Delivery | None = None
+    later_us: int = 0
+    latest_us: int = 0
+
+
 class Delivery(msgspec.Struct):
     """One delivery.
 
@@ -42,9 +59,11 @@ class Delivery(msgspec.Struct):
         connection: the consumer's.
         returned, failed: how often the message came back before, and how often a consumer failed it, as it shows.
         outcome: what the consumer did.
-        until_us: when, at the earliest.
+        until_us: when: at the earliest, or where it came back to its queue, at the latest.
+        until_place: behind which rows of that moment.
         observed: whether a recorder wrote the outcome down; otherwise it is inferred.
         traced: whether the log has it. A delivery that was lost on the way to its channel has no trace, but counts.
+        came: how it came into its queue; ``None`` if it came back, or where that is not known.
     """
 
     shown: Shown
@@ -55,18 +74,21 @@ class Delivery(msgspec.Struct):
     failed: int = 0
     outcome: Outcome = Outcome.ENDED
     until_us: int = 0
+    until_place: float = 0
     observed: bool = False
     traced: bool = True
+    came: Came | None = None
 
     @property
     def queue(self) -> str:
         """Where it came from."""
         return self.shown.queue
 
-    def settle(self, outcome: Outcome, at_us: int) -> None:
+    def settle(self, outcome: Outcome, at_us: int, place: float) -> None:
         """Note what the consumer did, unless a recorder has written it down."""
         if not self.observed:
             self.outcome, self.until_us = outcome, max(at_us, self.at_us)
+            self.until_place = max(place, self.place) if self.until_us == self.at_us else place
 
 
 class Publication(msgspec.Struct):

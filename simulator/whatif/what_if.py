@@ -120,10 +120,10 @@ def compared(
 
     Raises ``TooMuchError`` where messages go round without end.
     """
-    count = 0
+    count, until_us = 0, end_of(stories)
     for unit in plan(stories, before, after) if parts is None else parts:
         own = [stories[number] for number in unit.stories]
-        first = Rerun(before.document, own, release=before.side.release, unseen=unseen)
+        first = Rerun(before.document, own, release=before.side.release, unseen=unseen, until_us=until_us)
         fates, habits = first.play(), first.habits()
         others = rerun(own, after, habits, unseen)
         for story, one, other in zip(own, fates, others, strict=True):
@@ -135,6 +135,11 @@ def compared(
 def rerun(stories: Sequence[Story], side: Prepared, habits: Habits, unseen: Unseen) -> list[Fate]:
     """Return what becomes of messages under other settings."""
     return Rerun(side.document, stories, release=side.side.release, habits=habits, unseen=unseen).play()
+
+
+def end_of(stories: Iterable[Story]) -> int:
+    """Return when the log ends, as far as messages tell; microseconds since 1970."""
+    return max((moment for story in stories for moment in story.moments_us()), default=0)
 
 
 def reproduces(story: Story, fate: Fate) -> bool:
