@@ -4,7 +4,8 @@
         --management-url http://localhost:15672 --out recorded
 
 writes for each run ``recorded/RUN/definitions.json`` and ``recorded/RUN/fates.json``, and for the
-first, ``own``, the log as well, and what the queues held in the end. What is published depends on ``--seed`` and ``--messages`` alone.
+first, ``own``, the log as well, and what the queues held in the end. What is published depends on
+``--seed`` and ``--messages`` alone.
 """
 
 from __future__ import annotations

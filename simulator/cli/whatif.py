@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from dlx.releases import release
 from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_files import DEFINITIONS, LOG
 from simulator.cli.given_release import RELEASE, release_option
@@ -17,9 +18,9 @@ from simulator.cli.progress import progress
 
 if TYPE_CHECKING:
     from simulator.definitions import Definitions
-    from simulator.whatif.answer import Answer
-    from simulator.whatif.coupling import Unit
-    from simulator.whatif.local import Asked
+    from simulator.replay.whatif.answer import Answer
+    from simulator.replay.whatif.coupling import Unit
+    from simulator.replay.whatif.local import Asked
 
 EXIT_CHANGES = 1
 SHOWN_MAX = 12
@@ -134,15 +135,15 @@ def _asked(
     from simulator.definitions import DefinitionsError, read_definitions
     from simulator.replay.local_engine import local_engine
     from simulator.replay.run import prepare, workplace
-    from simulator.whatif.files import write_files
-    from simulator.whatif.local import what_if_files
-    from simulator.whatif.rerun import TooMuchError
-    from simulator.whatif.what_if import side_of
+    from simulator.replay.whatif.files import write_files
+    from simulator.replay.whatif.local import what_if_files
+    from simulator.replay.whatif.rerun import TooMuchError
+    from simulator.replay.whatif.what_if import side_of
 
     try:
         definitions = read_definitions(definitions_path)
         other = definitions if against_path is None else read_definitions(against_path)
-        before, after = side_of(definitions, rules), side_of(_with(other, settings), against)
+        before, after = side_of(definitions, rules), side_of(_with(other, settings, against), against)
         for log in (*logs, *left):
             if not log.is_file():
                 raise DataError(f"{log}: no such file" if not log.exists() else f"{log}: not a file")
@@ -167,13 +168,23 @@ def _asked(
         raise DataError(str(error)) from error
 
 
-def _with(definitions: Definitions, settings: tuple[str, ...]) -> Definitions:
-    from simulator.whatif.settings_given import SettingError, read_setting, with_settings
+def _with(definitions: Definitions, settings: tuple[str, ...], rules: str) -> Definitions:
+    """Return the definitions with the settings. Raises ``DataError`` for those that the broker refuses."""
+    from simulator.questions.snapshot import Snapshot
+    from simulator.replay.whatif.settings_given import SettingError, read_setting, with_settings
 
+    if not settings:
+        return definitions
     try:
-        return with_settings(definitions, [read_setting(each, definitions) for each in settings])
+        given = [read_setting(each, definitions) for each in settings]
     except SettingError as error:
         raise click.UsageError(f"--set {error}") from error
+    found = with_settings(definitions, given)
+    names = {setting.name for setting in given}
+    for refused in Snapshot(found, release(rules)).refused:
+        if refused.about.name in names:
+            raise DataError(f"--set: RabbitMQ {rules} refuses {refused.about}: {refused.why}")
+    return found
 
 
 def _show_plan(console: Console, units: Sequence[Unit]) -> None:

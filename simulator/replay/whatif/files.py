@@ -10,9 +10,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from simulator.whatif.fates import Fate
-from simulator.whatif.local import Asked
-from simulator.whatif.what_if import Case
+from simulator.replay.whatif.fates import Fate
+from simulator.replay.whatif.local import Asked
+from simulator.replay.whatif.what_if import Case
 
 ROWS = "messages.parquet"
 TOTALS = "summary.json"

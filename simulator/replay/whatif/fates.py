@@ -8,7 +8,7 @@ import msgspec
 
 from dlx.message import Message
 from simulator.events import DEATHS, Event, Happened, follows, silent_loss
-from simulator.whatif.stories import Shown
+from simulator.replay.whatif.stories import Shown
 
 PURGED = "removed with the queue"
 

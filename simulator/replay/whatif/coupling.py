@@ -15,7 +15,7 @@ import msgspec
 from dlx.message import Message, PublishRefusedError, published
 from dlx.message_flow import MessageFlow
 from dlx.topology import STREAM
-from simulator.whatif.stories import Publication, Story
+from simulator.replay.whatif.stories import Publication, Story
 
 Queue = tuple[str, str]
 """A virtual host, and a queue in it."""

@@ -47,10 +47,11 @@ def read_setting(text: str, definitions: Definitions) -> GivenSetting:
     known, splits = {name for name, _ in _objects(definitions.document, kind)}, list(_splits(found[2]))
     if not splits:
         raise SettingError(f"{text!r}: {EXPECTED}")
-    name, key, value = next((each for each in splits if each[0] in known), splits[-1])
+    keys = ARGUMENTS if kind == "queue" else DEFINABLE
+    named = [each for each in splits if each[0] in known]
+    name, key, value = next((each for each in named if each[1] in keys), (named or splits)[0])
     if name not in known:
         raise SettingError(f"{text!r}: there is no {kind} {name!r}; {suggestion(name, known)}")
-    keys = ARGUMENTS if kind == "queue" else DEFINABLE
     if key not in keys:
         raise SettingError(f"{text!r}: RabbitMQ knows no {_called(kind)} {key!r}; {suggestion(key, keys)}")
     return GivenSetting(kind, name, key, _value(value))

@@ -19,8 +19,9 @@ from dlx.delivery_counts import COUNT_HEADERS, X_DELIVERY_COUNT
 from dlx.field_values import Timestamp
 from dlx.message_flow import MessageFlow
 from simulator.events import Event
+from simulator.replay.assumptions import TOLERANCE_MS
 from simulator.replay.verdicts import VERDICTS
-from simulator.whatif.stories import Came, Delivery, Outcome, Publication, Shown, Story
+from simulator.replay.whatif.stories import Came, Delivery, Outcome, Publication, Shown, Story
 
 Row = Mapping[str, Any]
 UNTRACED_MAX = 100
@@ -146,7 +147,7 @@ class _Reading:
             if place < known or (died is not None and died.queue != hop["queue"]):
                 continue
             died = died if died is not None and id(died) not in self._settled else self._open(hop["queue"])
-            if died is not None and (hop["latest_us"] is None or hop["latest_us"] >= died.at_us):  # else another copy
+            if died is not None and not _before(hop["latest_us"], died.at_us):  # else it was another copy
                 self._settle(died, self._died(hop["reason"]), *_moment(hop, delivery))
                 delivery.came = _came(died, hops[place:])
                 if hop["reason"] == DELIVERY_LIMIT:
@@ -228,6 +229,11 @@ def _came(died: Delivery, hops: Sequence[Mapping[str, Any]]) -> Came | None:
         return None
     later_us = last["earliest_us"] - first["earliest_us"]
     return Came(after=died, later_us=later_us, latest_us=first["latest_us"])
+
+
+def _before(time_us: int | None, other_us: int) -> bool:
+    """Tell whether a moment was before another one for certain."""
+    return time_us is not None and time_us < other_us - TOLERANCE_MS * 1_000
 
 
 def _just_before(delivery: Delivery) -> tuple[int, float]:

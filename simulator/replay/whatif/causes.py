@@ -14,10 +14,10 @@ from typing import NamedTuple
 import msgspec
 
 from simulator.definitions import DefinitionsError
-from simulator.whatif.coupling import Unit
-from simulator.whatif.differences import Difference, Side, differences, taken_back
-from simulator.whatif.rerun import Rerun, Unseen
-from simulator.whatif.what_if import Case, prepared, rerun
+from simulator.replay.whatif.coupling import Unit
+from simulator.replay.whatif.differences import Difference, Side, differences, taken_back
+from simulator.replay.whatif.rerun import Rerun, Unseen
+from simulator.replay.whatif.what_if import Case, prepared, rerun
 
 KINDS_MAX = 40
 SAMPLE_EACH = 2

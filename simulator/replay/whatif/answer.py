@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from simulator.whatif.causes import Cause
-from simulator.whatif.fates import Ends, Fate
-from simulator.whatif.stories import Outcome
-from simulator.whatif.what_if import Case
+from simulator.replay.whatif.causes import Cause
+from simulator.replay.whatif.fates import Ends, Fate
+from simulator.replay.whatif.stories import Outcome
+from simulator.replay.whatif.what_if import Case
 
 EXAMPLES_MAX = 3
 SHOWN_MAX = 20

@@ -26,8 +26,8 @@ from simulator.broker.replies import ChannelClosed, ConnectionClosed, Got
 from simulator.capture.observe import split_properties
 from simulator.events import Event, Happened
 from simulator.json_values import plain
-from simulator.whatif.fates import Fate, FateTally
-from simulator.whatif.stories import Delivery, Outcome, Publication, Shown, Story
+from simulator.replay.whatif.fates import Fate, FateTally
+from simulator.replay.whatif.stories import Delivery, Outcome, Publication, Shown, Story
 
 Unseen = Literal["ack", "repeat"]
 """What consumers do with a delivery that the log does not have: acknowledge it, or what they did the last time."""

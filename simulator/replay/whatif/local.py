@@ -9,15 +9,15 @@ from typing import NamedTuple
 from simulator.definitions import Definitions
 from simulator.replay.local import replay_files
 from simulator.replay.tables import LocalTable, rows, select
-from simulator.whatif.answer import Answer, answered
-from simulator.whatif.causes import find_causes
-from simulator.whatif.coupling import Unit
-from simulator.whatif.differences import Side
-from simulator.whatif.outcomes import ROWS, read_stories
-from simulator.whatif.queue_order import put_in_order
-from simulator.whatif.rerun import Unseen
-from simulator.whatif.stories import Story
-from simulator.whatif.what_if import Case, Prepared, compared, plan, prepared
+from simulator.replay.whatif.answer import Answer, answered
+from simulator.replay.whatif.causes import find_causes
+from simulator.replay.whatif.coupling import Unit
+from simulator.replay.whatif.differences import Side
+from simulator.replay.whatif.outcomes import ROWS, read_stories
+from simulator.replay.whatif.queue_order import put_in_order
+from simulator.replay.whatif.rerun import Unseen
+from simulator.replay.whatif.stories import Story
+from simulator.replay.whatif.what_if import Case, Prepared, compared, plan, prepared
 
 Progress = Callable[[str, int, int | None], object]
 

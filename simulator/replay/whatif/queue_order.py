@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from dlx.message_flow import MessageFlow
-from simulator.whatif.stories import Delivery, Outcome, Story
+from simulator.replay.whatif.stories import Delivery, Outcome, Story
 
 _PRIORITIES = "x-max-priority"
 

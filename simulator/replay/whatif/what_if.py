@@ -16,11 +16,11 @@ from dlx.message_flow import MessageFlow
 from dlx.releases import release
 from simulator.definitions import Definitions
 from simulator.questions.snapshot import Snapshot
-from simulator.whatif.coupling import Unit, units
-from simulator.whatif.differences import Side
-from simulator.whatif.fates import Fate
-from simulator.whatif.rerun import Habits, Rerun, Unseen
-from simulator.whatif.stories import Story
+from simulator.replay.whatif.coupling import Unit, units
+from simulator.replay.whatif.differences import Side
+from simulator.replay.whatif.fates import Fate
+from simulator.replay.whatif.rerun import Habits, Rerun, Unseen
+from simulator.replay.whatif.stories import Story
 
 Done = Callable[[int], object]
 
@@ -87,7 +87,8 @@ def prepared(side: Side) -> Prepared:
     snapshot = Snapshot(side.definitions, side.release)
     document = dict(snapshot.document)
     document["queues"] = [_driven(queue) for queue in document.get("queues", ())]
-    return Prepared(side, snapshot, document, tuple(snapshot.guesses))
+    refused = [f"{each.about}, which RabbitMQ {side.release.name} refuses: {each.why}" for each in snapshot.refused]
+    return Prepared(side, snapshot, document, (*refused, *snapshot.guesses))
 
 
 def _driven(queue: Mapping[str, Any]) -> dict[str, Any]:
