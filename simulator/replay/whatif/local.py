@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from dlx.releases import DEFAULT
 from simulator.definitions import Definitions
 from simulator.replay.local import replay_files
 from simulator.replay.tables import LocalTable, rows, select
@@ -16,8 +18,9 @@ from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.outcomes import ROWS, read_stories
 from simulator.replay.whatif.queue_order import put_in_order
 from simulator.replay.whatif.rerun import Unseen
+from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.stories import Story
-from simulator.replay.whatif.what_if import Case, Prepared, compared, plan, prepared
+from simulator.replay.whatif.what_if import Case, Prepared, compared, plan, prepared, side_of
 
 Progress = Callable[[str, int, int | None], object]
 
@@ -28,6 +31,41 @@ class Asked(NamedTuple):
     answer: Answer
     cases: Sequence[Case]
     units: Sequence[Unit]
+
+
+def what_if(
+    captured: LocalTable,
+    definitions: Definitions,
+    rules: str = DEFAULT,
+    *,
+    against: Definitions | None = None,
+    against_release: str | None = None,
+    settings: Sequence[str] = (),
+    left: Collection[str] = (),
+    unseen: Unseen = "ack",
+) -> Asked:
+    """Return what other settings, or another release, would have done to the messages of a capture.
+
+    Args:
+        captured: a table of a ``Database``, as ``replay_files`` takes it.
+        definitions, rules: the definitions and the RabbitMQ release of the broker that wrote it.
+        against: other definitions; by default the same.
+        against_release: another release; by default the same.
+        settings: such as ``queue:jobs.x-delivery-limit=2``, laid over the other definitions.
+        left: names of files in the capture whose rows are what was found in the queues in the end.
+        unseen: what consumers do with a delivery that the log does not have.
+
+    Raises:
+        SettingError: a setting names what there is not.
+        DefinitionsError: the broker refuses the definitions of a side.
+        UnknownReleaseError: there are no rules for a release.
+        TooMuchError: messages go round without end.
+    """
+    other = definitions if against is None else against
+    other = with_settings(other, [read_setting(each, other) for each in settings])
+    sides = side_of(definitions, rules), side_of(other, against_release or rules)
+    with TemporaryDirectory(prefix="dlx-") as work:
+        return what_if_files(captured, *sides, Path(work), left=left, unseen=unseen)
 
 
 def what_if_files(
@@ -88,7 +126,7 @@ def read_log(
         replayed=lambda done: progress("replaying", done, None),
     )
     joined = select(ROWS, captured=captured, replayed=replayed)
-    found = rows("SELECT * FROM {joined} ORDER BY vhost, message, place", joined=joined)
+    found = rows("SELECT * FROM {joined} ORDER BY vhost, message, time_us, place", joined=joined)
     stories = list(read_stories(found, side.flows, only=side.only_vhost, left=left))
     put_in_order(stories, side.flows)
     return stories

@@ -26,16 +26,21 @@ from simulator.replay.whatif.stories import Came, Delivery, Outcome, Publication
 Row = Mapping[str, Any]
 UNTRACED_MAX = 100
 """Deliveries in a row that are taken to be missing in the log."""
+FILE_LINES = 2**36
+"""More lines than a file of a log has."""
 COLUMNS = """vhost, message, time_us, file, line, event, connection, exchange, queue, routing_keys, message_id,
     expiration, properties, headers, broker_headers, x_death, x_death_times, payload"""
 """What is read of a capture."""
 FOUND = "verdict, hops, new_hops, new_deaths, source"
 """What is read of its replay."""
 ROWS = f"""
-    SELECT {COLUMNS}, {FOUND}, row_number() OVER (ORDER BY time_us, file, line) AS place
+    SELECT {COLUMNS}, {FOUND}, line + {FILE_LINES} * number AS place
     FROM {{captured}} JOIN (SELECT vhost, message, file, line, time_us, {FOUND} FROM {{replayed}})
-    USING (vhost, message, file, line, time_us)"""
-"""A row of the log and what the replay says of it, in Spark's SQL."""
+    USING (vhost, message, file, line, time_us)
+    JOIN (
+        SELECT file, row_number() OVER (ORDER BY file) AS number FROM (SELECT DISTINCT file FROM {{captured}})
+    ) USING (file)"""
+"""A row of the log and what the replay says of it, in Spark's SQL; ``place`` puts those of one moment in order."""
 _SETTLED = {Event.ACKED.value: Outcome.ENDED, Event.REJECTED.value: Outcome.REJECTED}
 _SETTLED[Event.REQUEUED.value] = Outcome.REQUEUED
 _decode = msgspec.json.decode
@@ -180,7 +185,7 @@ class _Reading:
         shown = last.failed if self._tells_requeues else last.returned
         return 0 if limit is None else limit - shown
 
-    def _untraced(self, like: Delivery, times: int, failed: int, at_us: int, place: int) -> None:
+    def _untraced(self, like: Delivery, times: int, failed: int, at_us: int, place: float) -> None:
         """Add deliveries without a trace, some of which failed: their channel was gone before they arrived."""
         for number in range(min(times, UNTRACED_MAX)):
             outcome = Outcome.CRASHED if self._tells_requeues and number < failed else Outcome.REQUEUED

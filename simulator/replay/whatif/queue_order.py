@@ -24,7 +24,7 @@ def put_in_order(stories: Sequence[Story], flows: Mapping[str, MessageFlow]) -> 
                 by_queue[story.vhost, delivery.queue].append(delivery)
     for (vhost, queue), deliveries in by_queue.items():
         if not _has_priorities(flows.get(vhost), queue):
-            _put_in_order(sorted(deliveries, key=lambda delivery: delivery.place))
+            _put_in_order(sorted(deliveries, key=lambda delivery: (delivery.at_us, delivery.place)))
 
 
 def _has_priorities(flow: MessageFlow | None, queue: str) -> bool:

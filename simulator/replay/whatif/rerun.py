@@ -237,7 +237,7 @@ class Rerun:
 
         return publish
 
-    def _take_later(self, number: int, queue: str, attempt: int, at_us: int, place: int) -> None:
+    def _take_later(self, number: int, queue: str, attempt: int, at_us: int, place: float) -> None:
         """Let a consumer take a message then; if this one has died by then, there is one less to take."""
         vhost, stay = self._stories[number].vhost, self._stays[number, queue][attempt]
 

@@ -55,7 +55,7 @@ class Delivery(msgspec.Struct):
     Attributes:
         shown: what it shows; its ``queue`` is where it came from.
         at_us: when, microseconds since 1970.
-        place: which row of the log it is, counted in the order of time.
+        place: which row of the log it is: of rows of the same moment, the one with the smaller place was first.
         connection: the consumer's.
         returned, failed: how often the message came back before, and how often a consumer failed it, as it shows.
         outcome: what the consumer did.
@@ -68,7 +68,7 @@ class Delivery(msgspec.Struct):
 
     shown: Shown
     at_us: int
-    place: int
+    place: float
     connection: str
     returned: int = 0
     failed: int = 0
@@ -101,7 +101,7 @@ class Publication(msgspec.Struct):
     """
 
     at_us: int
-    place: int
+    place: float
     exchange: str
     routing_key: str
     properties: Mapping[str, Any]
