@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from simulator.broker.effects import DeadLettered, DeliveryFailed, Effect, Held, Leaving, PoliciesChanged, Traced
+from simulator.broker.effects import (
+    DeadLettered,
+    DeliveryFailed,
+    Effect,
+    Held,
+    Leaving,
+    PoliciesChanged,
+    Retried,
+    Traced,
+)
 from simulator.broker.operations import (
     ack_timeouts,
     administration,
@@ -34,6 +43,7 @@ _EFFECTS: dict[type[Effect], Callable[[NodeState, Any], None]] = {
     Held: dead_letter_worker.held,
     Leaving: queues.leave,
     PoliciesChanged: administration.reconfigure,
+    Retried: dead_letter_worker.retried,
     Traced: publishing.publish_trace,
 }
 

@@ -43,6 +43,12 @@ class Held(Effect, gc=False):
     queue: str
 
 
+class Retried(Effect, gc=False):
+    """An at-least-once worker tries again what it has in hand, since the settings of its queue have changed."""
+
+    queue: str
+
+
 class Leaving(Effect, gc=False):
     """Many messages left a queue at once, which no longer counts them: they die or are told of one after another.
 

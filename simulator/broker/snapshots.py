@@ -85,6 +85,7 @@ KINDS = (
     Kind.keeping("dead-lettered", effects.DeadLettered),
     Kind.keeping("delivery failed", effects.DeliveryFailed),
     Kind.keeping("held", effects.Held),
+    Kind.keeping("retried", effects.Retried),
     Kind.keeping("leaving", effects.Leaving),
     Kind.keeping("policies changed", effects.PoliciesChanged),
     Kind.keeping("traced", effects.Traced),

@@ -228,4 +228,22 @@ SCENARIOS = [
         policy("p", "^q$", overflow="drop-head"), Wait(150), ClearPolicy("p"), Wait(150), publish("q", *"34", on="p"),
         publish("q", "5", on="p2"), Drain("q"), publish("q", "6", on="p"), releases=STREAMING,
     ),
+    *[
+        scenario(
+            f"an expiration counts towards a limit in bytes as it was sent, {size=}",
+            CONFIRMED, queue("d"), quorum("q", max_length_bytes=size, dlx="", dlrk="d"),
+            [publish("q", "12345", on="p", expiration=sent) for sent in ("60000", "+60000", "+060000")],
+            releases=STREAMING,
+        )
+        for size in (13, 14)
+    ],
+    *[
+        scenario(
+            f"what an at-least-once queue tries again meets the policy in the next queue, {first=}",
+            CONFIRMED, quorum(first, dlx="", ttl=150, overflow="reject-publish", dead_letter_strategy="at-least-once"),
+            quorum(second), publish(first, "1", on="p"), Wait(400),
+            policy("p", "^q", dlx="", dlrk=second, message_ttl=150), Wait(500), releases=STREAMING,
+        )
+        for first, second in (("q1", "q2"), ("q2", "q1"))
+    ],
 ]  # fmt: skip
