@@ -276,18 +276,19 @@ def _drop(node: NodeState, queue: QueueState, dead: Sequence[Copy], reason: str,
     else:
         for place, copy in enumerate(dead):
             if _gone(node, queue, copy, event, reason):
-                dead_letters.crash(node, queue, _left_by_crash(dead, place, reason))
+                dead_letters.crash(node, queue, _left_by_crash(queue, dead, place, reason))
                 break
     return bool(dead)
 
 
-def _left_by_crash(dead: Sequence[Copy], place: int, reason: str) -> Sequence[Copy]:
+def _left_by_crash(queue: QueueState, dead: Sequence[Copy], place: int, reason: str) -> list[Copy]:
     """Return what of the messages that die together is in the queue again when the one at ``place`` crashes it.
 
     A queue forgets those rejected together when all have been sent, and others one by one. Not done: one that has
     expired crashes the queue again and again, until RabbitMQ no longer starts it.
     """
-    return dead if reason == REJECTED else dead[place + (reason == EXPIRED) :]
+    first = {REJECTED: 0, EXPIRED: place + 1}.get(reason, place)
+    return [*filter(queue.keeps_over_crash, dead[first : place + 1]), *dead[place + 1 :]]
 
 
 def removed(node: NodeState, queue: QueueState, copies: list[Copy], why: str = "") -> None:
