@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dlx.releases import DEFAULT
 from simulator.definitions import Definitions
@@ -23,6 +23,9 @@ from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.stories import Story
 from simulator.replay.whatif.what_if import Case, Prepared, compared, plan, prepared, side_of
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 Progress = Callable[[str, int, int | None], object]
 
 
@@ -37,6 +40,25 @@ class Asked(NamedTuple):
     cases: Sequence[Case]
     units: Sequence[Unit]
     lives: Mapping[str, Life]
+
+    def __repr__(self) -> str:
+        answer = self.answer
+        return (
+            f"<{answer.changed} of {answer.reproduced} messages would end differently; of {answer.messages} in the log>"
+        )
+
+    def frame(self) -> DataFrame:
+        """Return a row per message and side, as ``dlx whatif --out`` writes them (``files.SCHEMA``), for pandas."""
+        from simulator.replay.whatif.files import rows_of
+
+        found: DataFrame = rows_of(self.cases).to_pandas()
+        return found
+
+    def _repr_html_(self) -> str:
+        """Return the answer as notebooks show it: what changes, where messages end, why, and how sure that is."""
+        from simulator.replay.whatif.page import fragment  # plotly is only needed here
+
+        return fragment(self.answer)
 
 
 def what_if(

@@ -45,6 +45,13 @@ def page(answer: Answer, cases: Sequence[Case], lives: Mapping[str, Life], names
     return document("What other settings would have done", body, figures)
 
 
+def fragment(answer: Answer) -> str:
+    """Return the answer without pictures and lives, to stand in a notebook."""
+    names = ("log", "other")
+    parts = (_headline(answer, names), _ends_table(answer, names), _why_section(answer), _sureness_section(answer))
+    return element("div", *parts)
+
+
 def _headline(answer: Answer, names: tuple[str, str]) -> Html:
     lost = sum(change.messages for change in answer.changes if change.lost)
     saved = sum(change.messages for change in answer.changes if change.saved)
@@ -65,8 +72,6 @@ def _headline(answer: Answer, names: tuple[str, str]) -> Html:
 def _ends_section(answer: Answer, changed: Sequence[Case], names: tuple[str, str]) -> Html:
     if not changed:
         return section("Where messages end", element("p", "Each ends as it did."), id_="ends-section")
-    rows = [(what, one, other) for what, one, other in ends_of(answer) if one != other]
-    found = table(("end", *names, "change"), ((what, one, other, f"{other - one:+,}") for what, one, other in rows))
     note = (
         "Copies that end elsewhere. The picture shows the messages that change: left how they ended, right how they"
         " would."
@@ -74,10 +79,15 @@ def _ends_section(answer: Answer, changed: Sequence[Case], names: tuple[str, str
     return section(
         "Where messages end",
         element("p", note, class_="note"),
-        found,
+        _ends_table(answer, names),
         element("div", id="ends", class_="plot"),
         id_="ends-section",
     )
+
+
+def _ends_table(answer: Answer, names: tuple[str, str]) -> Html:
+    rows = [(what, one, other) for what, one, other in ends_of(answer) if one != other]
+    return table(("end", *names, "change"), ((what, one, other, f"{other - one:+,}") for what, one, other in rows))
 
 
 def _ends_picture(changed: Sequence[Case]) -> go.Figure:
