@@ -12,7 +12,6 @@ import msgspec
 from dlx.amqp_errors import Refusal
 from dlx.declarations import imported_queue
 from dlx.exchange_declarations import check_type
-from dlx.message_flow import MessageFlow
 from dlx.releases import Release
 from dlx.settings import Settings
 from dlx.topology import STOCK_EXCHANGES, Topology
@@ -52,9 +51,8 @@ class Snapshot:
         self.refused = tuple(self._refusals())
         self.stand_ins = dict(self._unexported())
         self.document = self._playable()
-        trial = Trial(self.document, release=release.name)
-        topologies = trial.topologies()
-        self.flows = {vhost: MessageFlow(each, release) for vhost, each in topologies.items()}
+        vhosts = Trial(self.document, release=release.name).broker.vhosts  # which nobody changes from here on
+        self.flows = {name: vhost.flow(release) for name, vhost in vhosts.items()}
 
     @property
     def only_vhost(self) -> str | None:

@@ -36,11 +36,10 @@ def _useless(subject: Subject, key: str) -> Iterator[tuple[ObjectName, str, str,
 def _policies_kept_away(settings: Settings, vhost: str, key: str) -> Iterator[tuple[ObjectName, str, str, Fix]]:
     """Yield policies that would apply to the queue if its type supported the key."""
     for choice, kind in ((settings.policy, "policy"), (settings.operator_policy, "operator policy")):
-        for skipped in choice.skipped:
-            if "do not support" in skipped.why and key in skipped.why and key in skipped.policy.definition:
-                told = f"{kind} '{skipped.policy.name}' does not apply at all, none of its keys: {skipped.why}"
-                fix = Fix(True, f"take {key} out of {kind} '{skipped.policy.name}', or make a policy for each type")
-                yield queue_name((vhost, settings.queue.name)), told, f"{kind} {skipped.policy.name}", fix
+        for skipped in choice.kept_away_by(key):
+            told = f"{kind} '{skipped.policy.name}' does not apply at all, none of its keys: {skipped.why}"
+            fix = Fix(True, f"take {key} out of {kind} '{skipped.policy.name}', or make a policy for each type")
+            yield queue_name((vhost, settings.queue.name)), told, f"{kind} {skipped.policy.name}", fix
 
 
 def _refused(subject: Subject, argument: str) -> Iterator[tuple[ObjectName, str, str, Fix]]:
