@@ -65,7 +65,8 @@ class PolicyChoice(msgspec.Struct, frozen=True):
         return tuple(SkippedPolicy(policy, why) for policy, why in holding if why is not None and _UNSUPPORTED in why)
 
     def _why_not(self, policy: Policy) -> str | None:
-        assert self.target is not None and self.release is not None
+        assert self.target is not None
+        assert self.release is not None
         return why_not(policy, self.target, self.release)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
@@ -15,12 +16,14 @@ from dlx.exchange_declarations import check_type
 from dlx.releases import Release
 from dlx.settings import Settings
 from dlx.topology import STOCK_EXCHANGES, Topology
-from simulator.definitions import Definitions, importable
+from simulator.broker import Broker
+from simulator.definitions import Definitions, DefinitionsError, importable
 from simulator.questions.entries import Entries, entries
 from simulator.questions.findings import ObjectName
 from simulator.scenario.trial import Trial
 
 _STOCK = {exchange.name for exchange in STOCK_EXCHANGES}
+_PLACE = re.compile(r"\[\d+\]")
 _WHO = ("users", "permissions", "topic_permissions")  # a trial's clients may do everything
 
 
@@ -51,7 +54,7 @@ class Snapshot:
         self.refused = tuple(self._refusals())
         self.stand_ins = dict(self._unexported())
         self.document = self._playable()
-        vhosts = Trial(self.document, release=release.name).broker.vhosts  # which nobody changes from here on
+        vhosts = self._broker().vhosts  # which nobody changes from here on
         self.flows = {name: vhost.flow(release) for name, vhost in vhosts.items()}
 
     @property
@@ -80,6 +83,14 @@ class Snapshot:
         for vhost, flow in self.flows.items():
             for name in flow.topology.queues:
                 yield vhost, flow.settings(name)
+
+    def _broker(self) -> Broker:
+        try:
+            return Trial(self.document, release=self.release.name).broker
+        except DefinitionsError as error:
+            # Where something was left out, a place in what is left is another one in the export.
+            where = _PLACE.sub("", error.where) if self.refused else error.where
+            raise DefinitionsError(self.definitions.source, where, error.problem) from error
 
     def _refusals(self) -> Iterator[Refused]:
         for item, vhost in self.items("exchanges"):
