@@ -48,7 +48,8 @@ def what_if(
 
     Args:
         captured: a table of a ``Database``, as ``replay_files`` takes it.
-        definitions, rules: the definitions and the RabbitMQ release of the broker that wrote it.
+        definitions: those of the broker that wrote it.
+        rules: its RabbitMQ release.
         against: other definitions; by default the same.
         against_release: another release; by default the same.
         settings: such as ``queue:jobs.x-delivery-limit=2``, laid over the other definitions.
