@@ -48,6 +48,11 @@ class PolicyChoice(msgspec.Struct, frozen=True):
         return tuple(sorted((policy for policy in equal if self._why_not(policy) is None), key=_precedence))
 
     @property
+    def disagreeing(self) -> tuple[Policy, ...]:
+        """The tied policies that say something else than the one that applies."""
+        return tuple(each for each in self.tied if self.policy and each.definition != self.policy.definition)
+
+    @property
     def skipped(self) -> tuple[SkippedPolicy, ...]:
         """The policies that do not apply, each with the reason."""
         judged = [(policy, self._why_not(policy)) for policy in self.policies]

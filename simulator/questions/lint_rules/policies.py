@@ -100,9 +100,8 @@ def ambiguous_policy(subject: Subject) -> Iterator[Found]:
     """
     for queue, settings in subject.queues():
         for choice, kind in ((settings.policy, "policy"), (settings.operator_policy, "operator policy")):
-            others = [each for each in choice.tied if choice.policy and each.definition != choice.policy.definition]
-            if choice.policy is not None and others:
-                names = ", ".join(f"'{each.name}'" for each in (choice.policy, *others))
+            if choice.policy is not None and choice.disagreeing:
+                names = ", ".join(f"'{each.name}'" for each in (choice.policy, *choice.disagreeing))
                 yield Found(
                     severity="warning",
                     about=queue_name(queue),

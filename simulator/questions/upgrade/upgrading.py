@@ -8,7 +8,7 @@ import msgspec
 
 from dlx.releases import Release, differing_behaviours
 from simulator.definitions import Definitions
-from simulator.questions.findings import SEVERITIES
+from simulator.questions.findings import SEVERITIES, ObjectName
 from simulator.questions.upgrade import histories, objects, paths, queues, settings
 from simulator.questions.upgrade.beside_topologies import BESIDE
 from simulator.questions.upgrade.change import QUESTIONS, FoundChange
@@ -88,4 +88,25 @@ def _left_out(upgrade: Upgrade) -> list[str]:
         for vhost, walk in upgrade.walks.items()
         if not walk.complete or len(walk.places) > paths.PATHS_MAX
     ]
-    return [*upgrade.left_out, *publishes, *cut]
+    return [*upgrade.left_out, *_tied(upgrade), *publishes, *cut]
+
+
+def _tied(upgrade: Upgrade) -> list[str]:
+    """Return the policies of equal priority of which RabbitMQ may take any, in sentences."""
+    queues: dict[tuple[str, ...], list[ObjectName]] = {}
+    for queue, now, then in upgrade.queues():
+        for settings in (now, then):
+            for choice, kind in ((settings.policy, "policies"), (settings.operator_policy, "operator policies")):
+                others = [each.name for each in choice.disagreeing]
+                if choice.policy is not None and others:
+                    alike = queues.setdefault((kind, choice.policy.name, *others), [])
+                    alike += [queue.about] if queue.about not in alike else []
+    return [
+        f"which of the {kind} {' and '.join(map(repr, (taken, *others)))} of equal priority applies to "
+        f"{_some(about)}: RabbitMQ does not define it, and it may be another one after the upgrade; here it is '{taken}'"
+        for (kind, taken, *others), about in queues.items()
+    ]
+
+
+def _some(about: list[ObjectName]) -> str:
+    return f"{about[0]} and {len(about) - 1} more" if len(about) > 1 else str(about[0])
