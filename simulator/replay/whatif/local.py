@@ -49,11 +49,7 @@ def what_if(
     Args:
         captured: a table of a ``Database``, as ``replay_files`` takes it.
         definitions: those of the broker that wrote it.
-<<<<<<< HEAD
-        rules: its RabbitMQ release.
-=======
         rules: the RabbitMQ release of that broker.
->>>>>>> main
         against: other definitions; by default the same.
         against_release: another release; by default the same.
         settings: such as ``queue:jobs.x-delivery-limit=2``, laid over the other definitions.
