@@ -69,7 +69,11 @@ CASES: list[Case] = [
     (RETRY, Publish("shop", "order.eu"), {"orders": ["requeue", "nack", "crash", "reject"]}),
     (RETRY, Publish("shop", "order.eu", expiration_ms=100), {"orders": ["expire"], "wait": ["crash", "reject"]}),
     (RETRY, Publish("shop", "order.eu"), {"orders": ["reject"], "wait": ["reject", "ack"]}),
-    (RETRY, Publish("shop", "order.eu", headers={"x": 1}), {"orders": ["reject", "requeue"], "wait": ["crash", "expire"]}),
+    (
+        RETRY,
+        Publish("shop", "order.eu", headers={"x": 1}),
+        {"orders": ["reject", "requeue"], "wait": ["crash", "expire"]},
+    ),
     (RETRY, Publish("shop", "unknown"), {}),
     (FAN, Publish("", "first"), {}),
     (FAN, Publish("", "first"), {"first": ["reject", "expire"]}),

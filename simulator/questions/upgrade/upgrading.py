@@ -93,18 +93,17 @@ def _left_out(upgrade: Upgrade) -> list[str]:
 
 def _tied(upgrade: Upgrade) -> list[str]:
     """Return the policies of equal priority of which RabbitMQ may take any, in sentences."""
-    queues: dict[tuple[str, ...], list[ObjectName]] = {}
-    for queue, now, then in upgrade.queues():
-        for settings in (now, then):
-            for choice, kind in ((settings.policy, "policies"), (settings.operator_policy, "operator policies")):
-                others = [each.name for each in choice.disagreeing]
-                if choice.policy is not None and others:
-                    alike = queues.setdefault((kind, choice.policy.name, *others), [])
-                    alike += [queue.about] if queue.about not in alike else []
+    found: dict[tuple[str, ...], dict[ObjectName, None]] = {}
+    for queue, *both in upgrade.queues():
+        for each in both:
+            for choice, kind in ((each.policy, "policies"), (each.operator_policy, "operator policies")):
+                if choice.policy is not None and choice.disagreeing:
+                    names = (choice.policy.name, *(other.name for other in choice.disagreeing))
+                    found.setdefault((kind, *names), {})[queue.about] = None
     return [
-        f"which of the {kind} {' and '.join(map(repr, (taken, *others)))} of equal priority applies to "
-        f"{_some(about)}: RabbitMQ does not define it, and it may be another one after the upgrade; here it is '{taken}'"
-        for (kind, taken, *others), about in queues.items()
+        f"which of the {kind} {' and '.join(map(repr, names))} of equal priority applies to {_some(list(queues))}: "
+        f"RabbitMQ does not define it, and it may be another one after the upgrade; here it is {names[0]!r}"
+        for (kind, *names), queues in found.items()
     ]
 
 
