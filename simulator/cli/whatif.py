@@ -72,7 +72,7 @@ SHOWN_MAX = 12
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Directory for a row per message and side in Parquet, and the totals in JSON. [default: keep no files]",
+    help="Directory for the HTML report, a row per message and side in Parquet, and the totals. [default: no files]",
 )
 @click.option(
     "--fail-on",
@@ -115,7 +115,7 @@ def whatif(
             _show_plan(console, asked.units)
         _show(console, answer, rules, against or rules)
         if out is not None:
-            console.print(f"files: {out}", soft_wrap=True)
+            console.print(f"report: {out / 'report.html'}", soft_wrap=True)
     return EXIT_CHANGES if (answer.loses if fail_on == "lost" else answer.changed) else 0
 
 
@@ -159,10 +159,11 @@ def _asked(
                     work,
                     left=[log.name for log in left],
                     unseen="repeat" if unseen == "repeat" else "ack",
+                    examples=out is not None,
                     progress=show,
                 )
             if out is not None:
-                write_files(asked, work, out)
+                write_files(asked, work, out, (f"log, {rules}", f"other, {against}"))
             return asked
     except (CaptureError, DefinitionsError, TooMuchError) as error:
         raise DataError(str(error)) from error
@@ -234,7 +235,9 @@ def _headline(answer: Answer) -> Iterator[tuple[str, str]]:
 
 
 def _show_ends(console: Console, answer: Answer, rules: str, against: str) -> None:
-    rows = [(name, one, other) for name, one, other in _ends(answer) if one != other]
+    from simulator.replay.whatif.answer import ends_of
+
+    rows = [(name, one, other) for name, one, other in ends_of(answer) if one != other]
     if rows:
         table = Table(title="Copies that end elsewhere", title_justify="left")
         table.add_column("end")
@@ -248,23 +251,6 @@ def _show_ends(console: Console, answer: Answer, rules: str, against: str) -> No
     if all(each.p50 is not None for each in delays) and answer.changed:
         told = "; then ".join(f"{each.p50:,.0f} ms (median), {each.p95:,.0f} ms (95 %)" for each in delays)
         console.print(f"Time from the first publish to the end: {told}.", soft_wrap=True)
-
-
-def _ends(answer: Answer) -> Iterator[tuple[str, int, int]]:
-    """Yield each kind of end with both counts, losses first."""
-    one, other = answer.before, answer.after
-    for queue in {**one.lost, **other.lost}:
-        had, has = one.lost.get(queue, {}), other.lost.get(queue, {})
-        for reason in {**had, **has}:
-            yield f"lost in '{queue}' ({reason})", had.get(reason, 0), has.get(reason, 0)
-    yield "published to no queue", one.unroutable, other.unroutable
-    for name in ("refused", "waiting", "acknowledged"):
-        counts: tuple[dict[str, int], dict[str, int]] = getattr(one, name), getattr(other, name)
-        for queue in {**counts[0], **counts[1]}:
-            yield f"{_ENDS[name]} '{queue}'", counts[0].get(queue, 0), counts[1].get(queue, 0)
-
-
-_ENDS = {"refused": "refused by", "waiting": "waiting in", "acknowledged": "acknowledged in"}
 
 
 def _sureness(answer: Answer) -> Iterator[str]:

@@ -82,6 +82,25 @@ def test_files_have_a_row_per_message_and_side(tmp_path: Path, capsys: Capture) 
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["changed"] == 48
 
 
+def test_the_report_leads_with_losses_and_shows_a_life_of_each_kind(tmp_path: Path, capsys: Capture) -> None:
+    assert main([*ASKED, *LOSES, "--out", str(tmp_path)]) == 1
+    capsys.readouterr()
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    body = page[page.index("<body>") : page.index("<script")]
+    parts = [
+        "48 messages of 240 would end differently",
+        "48 messages would lose copies that they did not lose",
+        "lost in &#x27;jobs&#x27; (rejected)",
+        "the life of jobs-",
+        "because of",
+        "How sure this is",
+    ]
+    assert [body.index(part) for part in parts] == sorted(body.index(part) for part in parts)
+    assert body.count("<svg") == 2 * body.count("the life of ")
+    assert '"ends":' in page
+    assert '"delays":' in page
+
+
 @pytest.mark.parametrize(
     ("options", "status", "said"),
     [

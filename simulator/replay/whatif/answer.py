@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import quantiles
 from typing import Any
 
@@ -196,6 +196,20 @@ def _changes(changed: Sequence[Case]) -> list[Change]:
 
 def _lost(ends: Ends) -> int:
     return sum(copies for *_, copies in ends.lost) + sum(copies for _, copies in ends.refused) + ends.unroutable
+
+
+def ends_of(answer: Answer) -> Iterator[tuple[str, int, int]]:
+    """Yield each kind of end with the copies of both sides, losses first."""
+    one, other = answer.before, answer.after
+    for queue in {**one.lost, **other.lost}:
+        had, has = one.lost.get(queue, {}), other.lost.get(queue, {})
+        for reason in {**had, **has}:
+            yield f"lost in '{queue}' ({reason})", had.get(reason, 0), has.get(reason, 0)
+    yield "published to no queue", one.unroutable, other.unroutable
+    for name, words in (("refused", "refused by"), ("waiting", "waiting in"), ("acknowledged", "acknowledged in")):
+        counts: tuple[dict[str, int], dict[str, int]] = getattr(one, name), getattr(other, name)
+        for queue in {**counts[0], **counts[1]}:
+            yield f"{words} '{queue}'", counts[0].get(queue, 0), counts[1].get(queue, 0)
 
 
 def told(ends: Ends) -> str:

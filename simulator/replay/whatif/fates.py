@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Hashable
+from typing import TypeVar
 
 import msgspec
 
@@ -55,17 +56,25 @@ class Fate(msgspec.Struct, frozen=True):
         return " → ".join(f"{queue} {reason}" for queue, reason in self.deaths) or "no death"
 
 
+Key = TypeVar("Key", bound=Hashable)
+
+
+def _count(counts: dict[Key, int], key: Key) -> None:
+    """Count one more; a ``Counter`` for each of millions of messages costs more than all else here."""
+    counts[key] = counts.get(key, 0) + 1
+
+
 class FateTally:
     """Takes the events of one message, and says in the end what became of it."""
 
     def __init__(self) -> None:
-        self._acknowledged: Counter[str] = Counter()
-        self._lost: Counter[tuple[str, str]] = Counter()
-        self._refused: Counter[str] = Counter()
+        self._acknowledged: dict[str, int] = {}
+        self._lost: dict[tuple[str, str], int] = {}
+        self._refused: dict[str, int] = {}
         self._unroutable = 0
         self._deaths: list[tuple[str, str]] = []
         self.deliveries: list[Shown] = []
-        self.waiting: Counter[str] = Counter()
+        self.waiting: dict[str, int] = {}
         self.assumed: dict[str, None] = {}
         self._first_us: int | None = None
         self._last_us = 0
@@ -78,15 +87,19 @@ class FateTally:
         if kind in DEATHS:
             self._deaths.append((queue or "", event.reason or ""))
         elif kind == Event.ACKED:
-            self._acknowledged[queue or ""] += 1
+            _count(self._acknowledged, queue or "")
             self._last_us = event.time_us
         elif kind == Event.NACKED and event.reason is None:
-            self._refused[queue or ""] += 1
+            _count(self._refused, queue or "")
         elif kind == Event.UNROUTABLE and queue is None:
             self._unroutable += 1
         elif silent_loss(event, before):
-            self._lost[queue or "", self._reason(event, before)] += 1
+            _count(self._lost, (queue or "", self._reason(event, before)))
             self._last_us = event.time_us
+
+    def left(self, queue: str) -> None:
+        """Take note of a copy that is in the queue in the end."""
+        _count(self.waiting, queue)
 
     @staticmethod
     def _reason(event: Happened, before: Happened | None) -> str:

@@ -1,4 +1,4 @@
-"""Writes the answer down: the totals as JSON, and a row per message and side in Parquet."""
+"""Writes the answer down: the totals as JSON, a row per message and side in Parquet, and a page."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from simulator.replay.whatif.what_if import Case
 
 ROWS = "messages.parquet"
 TOTALS = "summary.json"
+PAGE = "report.html"
 BATCH = 10_000
 _QUEUES = pa.map_(pa.string(), pa.int64())
 SCHEMA = pa.schema([
@@ -29,13 +30,16 @@ SCHEMA = pa.schema([
 """The columns; ``side`` is ``before`` or ``after``, ``last_us`` when the last copy ended that did."""
 
 
-def write_files(asked: Asked, work: Path, out: Path) -> None:
-    """Write the files into ``work``, and put them into ``out`` when all are whole."""
+def write_files(asked: Asked, work: Path, out: Path, names: tuple[str, str]) -> None:
+    """Write the files into ``work``, and put them into ``out`` when all are whole. ``names`` say what each side is."""
+    from simulator.replay.whatif.page import write_page  # plotly is only needed here
+
+    write_page(work / PAGE, asked.answer, asked.cases, asked.lives, names)
     (work / TOTALS).write_bytes(msgspec.json.encode(asked.answer))
     with pq.ParquetWriter(work / ROWS, SCHEMA) as writer:
         for at in range(0, len(asked.cases), BATCH):
             writer.write_batch(rows_of(asked.cases[at : at + BATCH]))
-    for name in (TOTALS, ROWS):
+    for name in (TOTALS, ROWS, PAGE):
         (work / name).replace(out / name)
 
 

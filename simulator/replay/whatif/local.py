@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from simulator.replay.whatif.answer import Answer, answered
 from simulator.replay.whatif.causes import find_causes
 from simulator.replay.whatif.coupling import Unit
 from simulator.replay.whatif.differences import Side
+from simulator.replay.whatif.lives import Life, lives
 from simulator.replay.whatif.outcomes import ROWS, read_stories
 from simulator.replay.whatif.queue_order import put_in_order
 from simulator.replay.whatif.rerun import Unseen
@@ -25,12 +26,17 @@ from simulator.replay.whatif.what_if import Case, Prepared, compared, plan, prep
 Progress = Callable[[str, int, int | None], object]
 
 
+EXAMPLES_MAX = 12
+"""Ways of change of which an example is played once more, for the page."""
+
+
 class Asked(NamedTuple):
-    """The answer, with the messages behind it and the plan by which they were played."""
+    """The answer, with the messages behind it, the plan by which they were played, and a few of their lives."""
 
     answer: Answer
     cases: Sequence[Case]
     units: Sequence[Unit]
+    lives: Mapping[str, Life]
 
 
 def what_if(
@@ -77,12 +83,14 @@ def what_if_files(
     *,
     left: Collection[str] = (),
     unseen: Unseen = "ack",
+    examples: bool = False,
     progress: Progress = lambda what, done, of: None,
 ) -> Asked:
     """Return what would have become of the messages of a capture.
 
     ``work`` is a folder for what does not stay in memory; ``left`` are names of files in the capture whose rows are
-    what was found in the queues in the end.
+    what was found in the queues in the end. With ``examples``, some messages that change are played once more, and all
+    that happens to them is kept.
 
     Raises:
         DefinitionsError: the broker refuses the definitions of a side.
@@ -101,7 +109,9 @@ def what_if_files(
     progress("looking for causes", count, count)
     causes = find_causes(cases, parts, before, after, unseen)
     unchecked = (*dict.fromkeys((*one.notes, *other.notes)), *causes.unchecked, *_not_looked_at(captured, stories))
-    return Asked(answered(cases, causes.found, unchecked), cases, parts)
+    answer = answered(cases, causes.found, unchecked)
+    names = {change.examples[0] for change in answer.changes[:EXAMPLES_MAX]} if examples else set()
+    return Asked(answer, cases, parts, lives(stories, one, other, names, unseen) if names else {})
 
 
 def _named(side: Side, captured: LocalTable) -> Side:

@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import count
 from statistics import median_low
 from typing import Any, Literal
 
 import msgspec
 
+from dlx.deaths import X_DEATH
+from dlx.delivery_headers import stored_headers
 from dlx.message import Message
 from dlx.releases import DEFAULT, Release
 from dlx.topology import STREAM
 from simulator.bootstrap import import_definitions
-from simulator.broker import Broker, QueueState, delivered_properties
+from simulator.broker import Broker, QueueState
 from simulator.broker import commands as amqp
 from simulator.broker.replies import ChannelClosed, ConnectionClosed, Got
-from simulator.capture.observe import split_properties
+from simulator.capture.observe import shown_deaths
 from simulator.events import Event, Happened
-from simulator.json_values import plain
 from simulator.replay.whatif.fates import Fate, FateTally
 from simulator.replay.whatif.stories import Delivery, Outcome, Publication, Shown, Story
 
@@ -81,6 +82,11 @@ class Rerun:
         unseen: what consumers do with deliveries that the log does not have.
         until_us: when the log ends, microseconds since 1970; by default with the last row of these stories. Until
             then what the log does not have did not happen; later the first run assumes it, too.
+        watched: the stories whose events are kept, by number.
+
+    Attributes:
+        broker: the broker.
+        seen: the events of each watched story.
     """
 
     def __init__(
@@ -92,6 +98,7 @@ class Rerun:
         habits: Habits | None = None,
         unseen: Unseen = "ack",
         until_us: int | None = None,
+        watched: Collection[int] = (),
     ) -> None:
         self._stories, self._habits, self._unseen = stories, habits, unseen
         moments = [moment for story in stories for moment in story.moments_us()]
@@ -104,6 +111,7 @@ class Rerun:
         self._tallies = [FateTally() for _ in stories]
         self._by_uid: dict[int, int] = {}
         self._publishing = 0
+        self.seen: dict[int, list[Happened]] = {number: [] for number in watched}
         self._before: Happened | None = None
         self._events_left = EVENTS_PER_STORY_MAX + 200 * sum(1 for _ in moments)
         self._agenda: list[tuple[int, float, int, Callable[[], None]]] = []
@@ -173,6 +181,8 @@ class Rerun:
         if number is None:
             return
         self._tallies[number].take(event, self._before, message)
+        if number in self.seen:
+            self.seen[number].append(event)
         self._before = event
         where = number, event.queue or ""
         if event.event in (Event.ROUTED, Event.REQUEUED):
@@ -299,9 +309,12 @@ class Rerun:
                 self._at(later_us, publication.place, self._publisher(number, publication))
 
     def _shown(self, queue: str, message: Message) -> Shown:
-        properties = plain({"headers": dict(delivered_properties(message, self.broker.release).get("headers") or {})})
-        x_death = split_properties(properties, b"")[6]
-        return Shown(queue, message.exchange, tuple(message.routing_keys), x_death or "")
+        """Return what a delivery shows; the deaths only in the first run, which is held against the log."""
+        x_death = ""
+        if self._habits is None:
+            deaths = stored_headers(message).get(X_DEATH)
+            x_death = "" if deaths is None else shown_deaths(deaths)
+        return Shown(queue, message.exchange, message.routing_keys, x_death)
 
     # What is left in the end
 
@@ -316,7 +329,7 @@ class Rerun:
                 for copy in (*queue.store.waiting(), *held):
                     number = self._by_uid.get(copy.uid)
                     if number is not None:
-                        self._tallies[number].waiting[queue.name] += 1
+                        self._tallies[number].left(queue.name)
 
     def habits(self) -> Habits:
         """Return what this run, under the log's own settings, has found out."""

@@ -23,6 +23,8 @@ from simulator.replay.whatif.rerun import Habits, Rerun, Unseen
 from simulator.replay.whatif.stories import Story
 
 Done = Callable[[int], object]
+TOGETHER_MAX = 20_000
+"""Messages that share a broker, unless more of them are coupled."""
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -122,8 +124,8 @@ def compared(
     Raises ``TooMuchError`` where messages go round without end.
     """
     count, until_us = 0, end_of(stories)
-    for unit in plan(stories, before, after) if parts is None else parts:
-        own = [stories[number] for number in unit.stories]
+    for batch in batches(plan(stories, before, after) if parts is None else parts):
+        own = [stories[number] for unit in batch for number in unit.stories]
         first = Rerun(before.document, own, release=before.side.release, unseen=unseen, until_us=until_us)
         fates, habits = first.play(), first.habits()
         others = rerun(own, after, habits, unseen)
@@ -131,6 +133,18 @@ def compared(
             yield Case(story, one, other, reproduces(story, one))
         count += len(own)
         done(count)
+
+
+def batches(parts: Iterable[Unit]) -> Iterator[list[Unit]]:
+    """Yield units that share a broker: they do not meet there, and a broker is not made for each."""
+    batch: list[Unit] = []
+    for unit in parts:
+        if batch and sum(len(each.stories) for each in (*batch, unit)) > TOGETHER_MAX:
+            yield batch
+            batch = []
+        batch.append(unit)
+    if batch:
+        yield batch
 
 
 def rerun(stories: Sequence[Story], side: Prepared, habits: Habits, unseen: Unseen) -> list[Fate]:
