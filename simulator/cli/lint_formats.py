@@ -76,8 +76,7 @@ def heading(finding: Finding) -> Text:
 
 
 def _told(finding: Finding) -> list[Text]:
-    safe = "" if finding.fix.safe else " (not while messages are in it)"
-    lines = [heading(finding), Text(f"  because: {finding.because}"), Text(f"  fix: {finding.fix.text}{safe}")]
+    lines = [heading(finding), Text(f"  because: {finding.because}"), Text(f"  fix: {finding.fix}")]
     if finding.history:
         steps = in_words(finding.history)
         more = [f"... {len(steps) - _HISTORY_MAX} more steps"] if len(steps) > _HISTORY_MAX else []
@@ -163,7 +162,7 @@ def _sarif_result(finding: Finding, source: str) -> dict[str, Any]:
 
 def _paragraph(finding: Finding) -> str:
     """Return the finding as plain text: what is wrong, the deciding rule and the fix, each on a line of its own."""
-    return f"{finding.message}\nBecause: {finding.because}.\nFix: {finding.fix.text}."
+    return f"{finding.message}\nBecause: {finding.because}.\nFix: {finding.fix}."
 
 
 def _uri(source: str) -> str:

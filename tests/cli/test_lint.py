@@ -286,10 +286,14 @@ def test_junit_holds_any_name_of_a_queue(odd: str, capsys: Capture) -> None:
     assert ODD.replace("\x01", "\N{REPLACEMENT CHARACTER}") in str(failure.text)
 
 
+def fix_of(finding: dict[str, Any]) -> str:
+    return str(finding["fix"]["text"]) + " (not while messages are in it)" * (not finding["fix"]["safe"])
+
+
 def test_junit_says_what_is_wrong_why_and_the_fix_on_lines_of_their_own(capsys: Capture) -> None:
     finding = next(each for each in report(capsys, ERROR)["findings"] if each["severity"] == "error")
     failures = ElementTree.fromstring(lint(capsys, ERROR, "--format", "junit")).findall("testcase/failure")
-    told = "\n".join([finding["message"], f"Because: {finding['because']}.", f"Fix: {finding['fix']['text']}."])
+    told = "\n".join([finding["message"], f"Because: {finding['because']}.", f"Fix: {fix_of(finding)}."])
     assert told in "".join(str(each.text) for each in failures)
 
 
@@ -303,7 +307,7 @@ def test_github_lines_are_escaped(odd: str, capsys: Capture) -> None:
         named = dict(each.split("=", 1) for each in properties.split(","))
         assert unquote(named["file"]) == odd
         assert named["title"] == f"{finding['code']} {finding['name']}"
-        told = [finding["message"], f"Because: {finding['because']}.", f"Fix: {finding['fix']['text']}."]
+        told = [finding["message"], f"Because: {finding['because']}.", f"Fix: {fix_of(finding)}."]
         assert unquote(message) == "\n".join(told)
 
 

@@ -24,7 +24,7 @@ from simulator.scenario.steps import History
 from simulator.scenario.trial import Trial
 from simulator.testing.strategies import definitions_document, histories, topologies
 
-EXAMPLES = int(os.environ.get("DLX_UPGRADE_EXAMPLES", "40"))  # more where time is no matter: a hundred take half a minute or more
+EXAMPLES = int(os.environ.get("DLX_UPGRADE_EXAMPLES", "40"))  # a hundred take half a minute or more
 KINDS = ("publish", "ack", "reject", "requeue", "crash", "hold", "get", "leave", "wait", "repeat")
 TIMES = "time"
 

@@ -48,7 +48,7 @@ def argument_hides_policy(subject: Subject) -> Iterator[Found]:
                     message=f"argument x-{key} {shown(setting.value)} of '{queue[1]}' hides {shown(value)} by "
                     f"{origin}.",
                     because=said_by(setting),
-                    fix=Fix(False, f"drain and delete '{queue[1]}', and declare it without x-{key}"),
+                    fix=Fix(False, f"delete '{queue[1]}' and declare it without x-{key}"),
                 )
 
 
