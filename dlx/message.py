@@ -40,6 +40,9 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True
     ``delivery_count`` is the count of failed deliveries that a dead letter brings
     along, ``None`` where it brings no count. ``writable`` is false where a client has
     claimed deaths that no channel can write: whoever gets the message loses its connection.
+
+    ``expiration_padding`` is by how many bytes the expiration was longer as it was sent,
+    such as the two of "+0" in "+060000", where the release keeps the number alone.
     """
 
     exchange: str
@@ -53,6 +56,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True
     last_death: DeathPoint | None = None
     delivery_count: int | None = None
     writable: bool = True
+    expiration_padding: int = 0
 
     @property
     def routing_key(self) -> str:
@@ -96,6 +100,7 @@ def published(
         bcc=bcc,
         deaths=claim.deaths,
         writable=claim.writable,
+        expiration_padding=len(expiration or "") - len(wanted_expiration or ""),
     )
 
 

@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from simulator.broker.effects import DeadLettered, DeliveryFailed, Effect, Held, Leaving, PoliciesChanged, Traced
+from simulator.broker.effects import (
+    Crashed,
+    DeadLettered,
+    DeliveryFailed,
+    Effect,
+    Held,
+    Leaving,
+    PoliciesChanged,
+    Retried,
+    Traced,
+)
 from simulator.broker.operations import (
     ack_timeouts,
     administration,
@@ -29,11 +39,13 @@ STEPS_FOR_EACH = 10  # where more than that many messages die at once
 INSTANTS_IN_ONE_CALL = 3
 
 _EFFECTS: dict[type[Effect], Callable[[NodeState, Any], None]] = {
+    Crashed: queue_lifecycle.restart,
     DeadLettered: queues.arrive,
     DeliveryFailed: connections.delivery_failed,
     Held: dead_letter_worker.held,
     Leaving: queues.leave,
     PoliciesChanged: administration.reconfigure,
+    Retried: dead_letter_worker.retried,
     Traced: publishing.publish_trace,
 }
 

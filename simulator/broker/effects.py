@@ -43,6 +43,12 @@ class Held(Effect, gc=False):
     queue: str
 
 
+class Retried(Effect, gc=False):
+    """An at-least-once worker tries again what it has in hand, since the settings of its queue have changed."""
+
+    queue: str
+
+
 class Leaving(Effect, gc=False):
     """Many messages left a queue at once, which no longer counts them: they die or are told of one after another.
 
@@ -60,6 +66,13 @@ class PoliciesChanged(Effect, gc=False):
     """Policies were set or cleared that may apply to a queue."""
 
     queue: str
+
+
+class Crashed(Effect, gc=False):
+    """A queue's process has crashed and is started again; ``copies`` are what was ready in it."""
+
+    queue: QueueState
+    copies: list[Copy]
 
 
 class DeliveryFailed(Effect, gc=False):

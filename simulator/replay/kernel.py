@@ -272,6 +272,7 @@ class _Batch:
         columns["exchange"] = pa.array([row.visible.exchange for row in rows]).take(pa.array(row_index))
         verdicts = [memory.verdict(number) for number in used_verdicts]
         columns |= verdict_columns(verdicts, verdict_index, self._times.bounds())
+        columns["source"] = pa.array(self._times.sources(), pa.int32())
         columns["dead_ends"] = dead_end_column(memory.dead_ends.values, self._dead_ends)
         columns["shown"] = shown_column(self._newly_shown(), batch.num_rows)
         return columns

@@ -16,6 +16,7 @@ from simulator.broker.state import QueueState
 from simulator.definitions import DefinitionsError
 from simulator.events import Event
 from simulator.questions.entries import entries
+from simulator.questions.reachability import flows_of
 from simulator.scenario import steps
 from simulator.scenario.properties.promises import RETURNS_MAX
 from simulator.scenario.steps import AnyStep, History
@@ -146,7 +147,7 @@ def fail_all(trial: Trial) -> int:
     Returns how many copies the publishes put into queues.
     """
     copies = 0
-    for publish in entries(trial).publishes:
+    for publish in entries(flows_of(trial)).publishes:
         for failure in (steps.Reject, steps.Crash):
             trial.do(publish)
             copies += sum(event.event == Event.ROUTED and not message.deaths for event, message in trial.events)

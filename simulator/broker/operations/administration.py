@@ -28,11 +28,10 @@ from simulator.broker.commands import (
     SetPolicy,
     SetTracing,
 )
-from simulator.broker.effects import PoliciesChanged
+from simulator.broker.effects import PoliciesChanged, Retried
 from simulator.broker.operations import (
     ack_deadlines,
     connections,
-    dead_letter_worker,
     dead_letters,
     queue_lifecycle,
     queues,
@@ -173,8 +172,8 @@ def _apply(node: NodeState, queue: QueueState, old: Settings) -> None:
     queue.store.configure(new)
     if old.dead_letter_strategy == AT_LEAST_ONCE and new.dead_letter_strategy != AT_LEAST_ONCE:
         dead_letters.abandon(node, queue, "the queue no longer dead-letters at least once")
-    if queue.definition.type != CLASSIC and queue.in_hand:
-        dead_letter_worker.retry(node, queue)
+    if queue.definition.type != CLASSIC and queue.in_hand:  # after the other queues have their policies, too
+        node.agenda.append(Retried(queue.vhost.name, queue.name))
     queues.evaluate(node, queue)
     if queue.definition.type == CLASSIC or node.release.quorum_policy_restarts_expiry:
         node.used(queue)

@@ -15,7 +15,7 @@ from dlx.dead_lettering import DeadLetter, record_death
 from dlx.death_headers import QueueCrashError
 from dlx.global_counters import CONFIRMED, COUNTED_AT_LEAST_ONCE
 from dlx.releases import Release
-from simulator.broker.effects import Held
+from simulator.broker.effects import Held, Retried
 from simulator.broker.operations import dead_letters, queues
 from simulator.broker.state import NodeState, Pending, QueueState
 from simulator.events import Event
@@ -29,6 +29,13 @@ def held(node: NodeState, effect: Held) -> None:
     queue = node.queue(effect.vhost, effect.queue)
     if queue is not None:
         _work(node, queue)
+
+
+def retried(node: NodeState, effect: Retried) -> None:
+    """Let the worker try again, if its queue is still there."""
+    queue = node.queue(effect.vhost, effect.queue)
+    if queue is not None:
+        retry(node, queue)
 
 
 def due(node: NodeState, _due_us: int, queue: QueueState) -> None:

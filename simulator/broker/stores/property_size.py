@@ -28,7 +28,7 @@ def properties_size(message: Message) -> int:
             size += _PROPERTIES.get(name) or 1 + _length(value)
     expiration = published_expiration(message)
     if expiration is not None:
-        size += 1 + len(expiration)
+        size += 1 + len(expiration) + message.expiration_padding
     return size if message.headers is None else size + _table_size(message.headers)
 
 
