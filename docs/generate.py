@@ -1,5 +1,5 @@
-"""The parts of the documents that come from the code: the columns of a capture, what explanations
-cost in a replay, the rules that a trace can show, and what differs between releases.
+"""The parts of the documents that come from the code: the columns of a capture and of definitions, what
+explanations cost in a replay, the rules that a trace can show, and what differs between releases.
 
     python docs/generate.py           write them
     python docs/generate.py --check   exit with 1 when one is stale, naming it
@@ -29,6 +29,7 @@ from simulator.questions.lint_rules.rule import RULES as LINT_RULES
 from simulator.replay.coverage.catalogue import ALSO_NEVER_SHOWN, NEVER_SHOWN, PATH_RULES, RELEASE_ROWS, RULES
 from simulator.replay.repair.costs import COSTS, REMARKS
 from simulator.server.management.management_releases import Api
+from simulator.spark_sources.definitions_rows import COLUMNS as DEFINITIONS_COLUMNS
 
 DOCS = Path(__file__).parent
 EXERCISED = Path(simulator.__file__).parents[1] / "tests" / "replay" / "exercised.json"
@@ -40,6 +41,13 @@ def columns() -> str:
     """The columns of a capture."""
     rows = [(f"`{name}`", f"`{_type(kind)}`", "yes" if nullable else "", doc) for name, kind, nullable, doc in COLUMNS]
     return f"Version {SCHEMA_VERSION} of the schema.\n\n" + _table(("Column", "Type", "Null?", "Holds"), rows)
+
+
+def definitions_columns() -> str:
+    """The columns of the data source for definitions."""
+    return _table(
+        ("Column", "Type", "Holds"), ((f"`{name}`", f"`{kind}`", doc) for name, kind, doc in DEFINITIONS_COLUMNS)
+    )
 
 
 def repair_costs() -> str:
@@ -152,6 +160,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "replay.md": {"repair-costs": repair_costs},
     "lint.md": {"rules": lint_rules},
     "releases.md": {"changes": changes, "subjects": subjects},
+    "spark.md": {"definitions columns": definitions_columns},
 }
 
 

@@ -52,9 +52,10 @@ BELOW: dict[str, set[str]] = {
     "capture": set(),
     "generate": {"broker", "capture", "scenario"},
     "replay": {"bootstrap", "broker", "capture", "message_history", "pictures", "questions", "scenario"},
+    "spark_sources": {"capture", "replay"},
 }
 # The harness and the command line stand above all others, and the command line above the harness.
-BELOW["testing"] = {*BELOW} - {"compare", "replay"}
+BELOW["testing"] = {*BELOW} - {"compare", "replay", "spark_sources"}
 BELOW["cli"] = {*BELOW}
 BELOW = {room: below | TOOLS | {"dlx"} for room, below in BELOW.items()}
 # The tools know the rules, and each other.

@@ -12,6 +12,7 @@ from typing import BinaryIO, Self
 import msgspec
 
 from simulator.capture.capture_errors import Broken, CaptureError, NothingReadable
+from simulator.capture.log_names import names_of
 from simulator.capture.read import open_log
 from simulator.files import beside
 
@@ -57,7 +58,10 @@ def convert(
     """
     from simulator.capture.parquet import write_capture  # needs pyarrow, which not everybody has who imports this
 
-    names = _names(paths, out_parquet)
+    names = names_of(paths)
+    for path in paths:
+        if Path(path).resolve() == Path(out_parquet).resolve():
+            raise CaptureError(os.fspath(path), "is the file to write; name another with --out")
     rejected = Path(f"{os.fspath(out_parquet)}.rejected.jsonl")
     reports: list[FileReport] = []
     with write_capture(out_parquet) as writer, _Rejected(rejected) as rejects:
@@ -108,20 +112,3 @@ class _Rejected:
             self._stream = self._open.enter_context(part.open("wb"))
         self._stream.write(broken.to_json())
         self.count += 1
-
-
-def _names(paths: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> dict[str | os.PathLike[str], str]:
-    """Name each log by the shortest end of its path that no other log shares."""
-    resolved = [Path(path).resolve() for path in paths]
-    for path, full in zip(paths, resolved, strict=True):
-        if resolved.count(full) > 1:
-            raise CaptureError(os.fspath(path), "given twice")
-        if full == Path(out).resolve():
-            raise CaptureError(os.fspath(path), "is the file to write; name another with --out")
-    names = {}
-    for path, full in zip(paths, resolved, strict=True):
-        size = 1
-        while sum(other.parts[-size:] == full.parts[-size:] for other in resolved) > 1:
-            size += 1
-        names[path] = "/".join(full.parts[-size:])
-    return names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
@@ -12,16 +13,17 @@ import msgspec
 from dlx.amqp_errors import Refusal
 from dlx.declarations import imported_queue
 from dlx.exchange_declarations import check_type
-from dlx.message_flow import MessageFlow
 from dlx.releases import Release
 from dlx.settings import Settings
 from dlx.topology import STOCK_EXCHANGES, Topology
-from simulator.definitions import Definitions, importable
+from simulator.broker import Broker
+from simulator.definitions import Definitions, DefinitionsError, importable
 from simulator.questions.entries import Entries, entries
 from simulator.questions.findings import ObjectName
 from simulator.scenario.trial import Trial
 
 _STOCK = {exchange.name for exchange in STOCK_EXCHANGES}
+_PLACE = re.compile(r"\[\d+\]")
 _WHO = ("users", "permissions", "topic_permissions")  # a trial's clients may do everything
 
 
@@ -54,9 +56,8 @@ class Snapshot:
         self.stand_ins = dict(self._unexported())
         self.left_out = frozenset(self._missing_queues())
         self.document = self._playable()
-        trial = Trial(self.document, release=release.name)
-        topologies = trial.topologies()
-        self.flows = {vhost: MessageFlow(each, release) for vhost, each in topologies.items()}
+        vhosts = self._broker().vhosts  # which nobody changes from here on
+        self.flows = {name: vhost.flow(release) for name, vhost in vhosts.items()}
 
     @property
     def only_vhost(self) -> str | None:
@@ -87,6 +88,14 @@ class Snapshot:
         for vhost, flow in self.flows.items():
             for name in flow.topology.queues:
                 yield vhost, flow.settings(name)
+
+    def _broker(self) -> Broker:
+        try:
+            return Trial(self.document, release=self.release.name).broker
+        except DefinitionsError as error:
+            # Where something was left out, a place in what is left is another one in the export.
+            where = _PLACE.sub("", error.where) if self.refused else error.where
+            raise DefinitionsError(self.definitions.source, where, error.problem) from error
 
     def _refusals(self) -> Iterator[Refused]:
         for item, vhost in self.items("exchanges"):

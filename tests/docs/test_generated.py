@@ -28,7 +28,7 @@ def test_nothing_is_stale() -> None:
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
     """The documents in a folder of their own."""
-    for name in ("generate.py", "capture.md", "coverage.md", "lint.md", "releases.md", "replay.md"):
+    for name in ("generate.py", "capture.md", "coverage.md", "lint.md", "releases.md", "replay.md", "spark.md"):
         (tmp_path / name).write_text((DOCS / name).read_text(encoding="utf-8"), encoding="utf-8")
     return tmp_path
 
