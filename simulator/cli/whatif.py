@@ -163,7 +163,8 @@ def _asked(
                     progress=show,
                 )
             if out is not None:
-                write_files(asked, work, out, (f"log, {rules}", f"other, {against}"))
+                names = (f"log, {rules}", f"other, {against}")
+                write_files(work, out, asked.answer, asked.cases, asked.lives, names)
             return asked
     except (CaptureError, DefinitionsError, TooMuchError) as error:
         raise DataError(str(error)) from error
