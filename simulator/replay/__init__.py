@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from simulator.replay.unchecked import Unchecked
     from simulator.replay.verdicts import VERDICTS, Difference, Verdict
     from simulator.replay.whatif.local import what_if
+    from simulator.replay.whatif.rerun import TooMuchError
+    from simulator.replay.whatif.settings_given import SettingError
 else:
     __getattr__, __dir__ = lazy(
         __name__,
@@ -59,6 +61,8 @@ else:
             "simulator.replay.unchecked": ("Unchecked",),
             "simulator.replay.verdicts": ("VERDICTS", "Difference", "Verdict"),
             "simulator.replay.whatif.local": ("what_if",),
+            "simulator.replay.whatif.rerun": ("TooMuchError",),
+            "simulator.replay.whatif.settings_given": ("SettingError",),
         },
         load=importing("replay"),
     )
@@ -71,7 +75,9 @@ __all__ = [
     "Finding",
     "LostMessages",
     "MatchesNothingError",
+    "SettingError",
     "Summary",
+    "TooMuchError",
     "Unchecked",
     "UncheckedFinding",
     "Verdict",
