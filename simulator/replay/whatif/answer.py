@@ -22,7 +22,7 @@ REPRESENTED_MAX = 10
 VALUES_MAX = 10_000
 
 
-class Side(msgspec.Struct):
+class Totals(msgspec.Struct):
     """Where copies of messages ended.
 
     Attributes:
@@ -121,8 +121,8 @@ class Answer(msgspec.Struct, kw_only=True):
 
     messages: int
     reproduced: int
-    before: Side
-    after: Side
+    before: Totals
+    after: Totals
     changed: int
     assumed: int
     delay_ms: Delays
@@ -143,7 +143,7 @@ class Answer(msgspec.Struct, kw_only=True):
 def answered(cases: Sequence[Case], causes: Sequence[Cause] = (), unchecked: Iterable[str] = ()) -> Answer:
     """Add up what became of messages."""
     sure = [case for case in cases if case.reproduced]
-    before, after = Side(), Side()
+    before, after = Totals(), Totals()
     for case in sure:
         before.add(case.before.ends)
         after.add(case.after.ends)

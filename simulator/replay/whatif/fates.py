@@ -7,8 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from dlx.message import Message
-from simulator.events import DEATHS, Event, Happened, follows, silent_loss
+from simulator.events import DEATHS, Event, Happened, silent_loss
 from simulator.replay.whatif.stories import Shown
 
 PURGED = "removed with the queue"
@@ -79,7 +78,7 @@ class FateTally:
         self._first_us: int | None = None
         self._last_us = 0
 
-    def take(self, event: Happened, before: Happened | None, message: Message) -> None:
+    def take(self, event: Happened, before: Happened | None) -> None:
         """Take what happened to it; ``before`` is what happened just before, to any message."""
         if self._first_us is None:
             self._first_us = event.time_us
@@ -94,18 +93,12 @@ class FateTally:
         elif kind == Event.UNROUTABLE and queue is None:
             self._unroutable += 1
         elif silent_loss(event, before):
-            _count(self._lost, (queue or "", self._reason(event, before)))
+            _count(self._lost, (queue or "", event.reason or PURGED))
             self._last_us = event.time_us
 
     def left(self, queue: str) -> None:
         """Take note of a copy that is in the queue in the end."""
         _count(self.waiting, queue)
-
-    @staticmethod
-    def _reason(event: Happened, before: Happened | None) -> str:
-        if event.reason:
-            return event.reason
-        return before.reason or PURGED if before is not None and follows(event, before) else PURGED
 
     def fate(self) -> Fate:
         """Return what became of it."""

@@ -20,7 +20,6 @@ from dlx.field_values import Timestamp
 from dlx.message_flow import MessageFlow
 from simulator.events import Event
 from simulator.replay.assumptions import TOLERANCE_MS
-from simulator.replay.verdicts import VERDICTS
 from simulator.replay.whatif.stories import Came, Delivery, Outcome, Publication, Shown, Story
 
 Row = Mapping[str, Any]
@@ -31,7 +30,7 @@ FILE_LINES = 2**36
 COLUMNS = """vhost, message, time_us, file, line, event, connection, exchange, queue, routing_keys, message_id,
     expiration, properties, headers, broker_headers, x_death, x_death_times, payload"""
 """What is read of a capture."""
-FOUND = "verdict, hops, new_hops, new_deaths, source"
+FOUND = "hops, new_hops, new_deaths, source"
 """What is read of its replay."""
 ROWS = f"""
     SELECT {COLUMNS}, {FOUND}, line + {FILE_LINES} * number AS place
@@ -41,8 +40,11 @@ ROWS = f"""
         SELECT file, row_number() OVER (ORDER BY file) AS number FROM (SELECT DISTINCT file FROM {{captured}})
     ) USING (file)"""
 """A row of the log and what the replay says of it, in Spark's SQL; ``place`` puts those of one moment in order."""
-_SETTLED = {Event.ACKED.value: Outcome.ENDED, Event.REJECTED.value: Outcome.REJECTED}
-_SETTLED[Event.REQUEUED.value] = Outcome.REQUEUED
+_SETTLED = {
+    Event.ACKED.value: Outcome.ENDED,
+    Event.REJECTED.value: Outcome.REJECTED,
+    Event.REQUEUED.value: Outcome.REQUEUED,
+}
 _decode = msgspec.json.decode
 
 
@@ -84,8 +86,6 @@ class _Reading:
                 self._delivery(number, row)
             elif row["file"] not in self._left:
                 self._ended(row)
-        verdicts = [row["verdict"] for row in rows if row["verdict"] is not None]
-        self._story.verdict = max(verdicts, key=VERDICTS.index, default="")
         return self._story
 
     def _publication(self, row: Row) -> Publication:
@@ -156,7 +156,8 @@ class _Reading:
                 self._settle(died, self._died(hop["reason"]), *_moment(hop, delivery))
                 delivery.came = _came(died, hops[place:])
                 if hop["reason"] == DELIVERY_LIMIT:
-                    self._untraced(died, self._missing(died), self._missing(died), died.until_us, delivery.place)
+                    missing = self._missing(died)
+                    self._untraced(died, missing, missing, died.until_us, delivery.place)
         if hops and self._flow.release.delivery_count_carried == "never":
             self._untraced(delivery, delivery.returned, delivery.failed, delivery.at_us, delivery.place)
 

@@ -36,7 +36,9 @@ USER = "dlx whatif"
 CHANNELS_MAX = 2_000
 ATTEMPTS_MAX = 100
 """Deliveries of a message from one queue that the log does not have; after them its consumer acknowledges it."""
-EVENTS_PER_STORY_MAX = 20_000
+EVENTS_MAX = 20_000
+EVENTS_PER_MOMENT_MAX = 200
+"""A run that has more events than these, and than these for each row of the log, goes round without end."""
 LAST = 2**62
 """Stands behind every row of the log."""
 _GONE = frozenset({Event.EXPIRED, Event.LENGTH_DROPPED, Event.LIMIT_DROPPED, Event.PURGED})
@@ -113,7 +115,7 @@ class Rerun:
         self._publishing = 0
         self.seen: dict[int, list[Happened]] = {number: [] for number in watched}
         self._before: Happened | None = None
-        self._events_left = EVENTS_PER_STORY_MAX + 200 * sum(1 for _ in moments)
+        self._events_left = EVENTS_MAX + EVENTS_PER_MOMENT_MAX * len(moments)
         self._agenda: list[tuple[int, float, int, Callable[[], None]]] = []
         self._order = count()
         self._news: deque[tuple[int, str, int]] = deque()
@@ -180,7 +182,7 @@ class Rerun:
         number = self._by_uid.get(event.uid)
         if number is None:
             return
-        self._tallies[number].take(event, self._before, message)
+        self._tallies[number].take(event, self._before)
         if number in self.seen:
             self.seen[number].append(event)
         self._before = event

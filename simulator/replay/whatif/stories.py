@@ -115,14 +115,12 @@ class Story(msgspec.Struct):
     Attributes:
         vhost, message: whose it is.
         publications, deliveries: in the order of the log.
-        verdict: the worst of its deliveries in the replay; empty without one.
     """
 
     vhost: str
     message: str
     publications: list[Publication] = []
     deliveries: list[Delivery] = []
-    verdict: str = ""
 
     def by_queue(self) -> dict[str, list[Delivery]]:
         """Return the deliveries by queue."""
