@@ -15,7 +15,9 @@ from simulator.replay.whatif.stories import Outcome
 from simulator.replay.whatif.what_if import Case
 
 EXAMPLES_MAX = 3
-SHOWN_MAX = 20
+LEFT_OUT_MAX = 20
+CHANGES_MAX = 12
+"""Ways of change that people are shown."""
 RATIO_MIN = 1.5
 MESSAGES_MIN = 3
 REPRESENTED_MAX = 10
@@ -160,7 +162,7 @@ def answered(cases: Sequence[Case], causes: Sequence[Cause] = (), unchecked: Ite
         causes=tuple(causes),
         over_represented=tuple(_over_represented(sure, changed)),
         changes=tuple(_changes(changed)),
-        not_reproduced=tuple(left_out[:SHOWN_MAX]),
+        not_reproduced=tuple(left_out[:LEFT_OUT_MAX]),
         assumptions=dict(Counter(each for case in sure for each in case.assumed).most_common()),
         outcomes=_outcomes(cases),
         unchecked=tuple(unchecked),

@@ -15,12 +15,13 @@ import msgspec
 from dlx.message import Message, PublishRefusedError, published
 from dlx.message_flow import MessageFlow
 from dlx.topology import STREAM
+from simulator.questions.reachability import reached_by
 from simulator.replay.whatif.stories import Publication, Story
 
 Queue = tuple[str, str]
 """A virtual host, and a queue in it."""
-ALONE_MAX = 20_000
-"""So many messages that do not depend on each other are played on one broker."""
+TOGETHER_MAX = 20_000
+"""So many messages share a broker at most, unless more of them are coupled."""
 
 
 class Unit(msgspec.Struct, frozen=True):
@@ -62,7 +63,7 @@ def units(stories: Sequence[Story], sides: Iterable[Mapping[str, MessageFlow]]) 
     for group, own in coupled.items():
         together = tuple(queue for queue in why if groups.of(queue) == group)
         found.append(Unit(tuple(own), together, tuple(reason for queue in together for reason in why[queue])))
-    return found + [Unit(tuple(alone[at : at + ALONE_MAX])) for at in range(0, len(alone), ALONE_MAX)]
+    return found + [Unit(tuple(alone[at : at + TOGETHER_MAX])) for at in range(0, len(alone), TOGETHER_MAX)]
 
 
 def _expires(story: Story) -> bool:
@@ -90,7 +91,7 @@ class _Ways:
     def __init__(self, flows: Mapping[str, MessageFlow]) -> None:
         self._flows = flows
         self._entries: dict[Any, tuple[str, ...]] = {}
-        self._ahead: dict[Any, frozenset[str]] = {}
+        self._ahead: dict[Any, set[str]] = {}
 
     def entered(self, story: Story) -> Iterator[Queue]:
         """Yield the queues into which the publishes of a message are routed."""
@@ -111,31 +112,12 @@ class _Ways:
             self._entries[key] = () if message is None else self._flows[vhost].entries(message)
         return self._entries[key]
 
-    def _all(self, vhost: str, publication: Publication) -> frozenset[str]:
+    def _all(self, vhost: str, publication: Publication) -> set[str]:
         key = _way(vhost, publication)
         if key not in self._ahead:
-            self._ahead[key] = self._followed(self._flows[vhost], publication, self._first(vhost, publication))
+            message = _message(self._flows[vhost], publication)
+            self._ahead[key] = set() if message is None else reached_by(self._flows[vhost], [message])[0]
         return self._ahead[key]
-
-    @staticmethod
-    def _followed(flow: MessageFlow, publication: Publication, first: tuple[str, ...]) -> frozenset[str]:
-        message = _message(flow, publication)
-        if message is None:
-            return frozenset()
-        ahead = [(queue, message.routing_keys) for queue in first]
-        seen = set(ahead)
-        while ahead:
-            queue, keys = ahead.pop()
-            settings = flow.settings(queue)
-            if settings.dead_letter_exchange is None:
-                continue
-            if settings.dead_letter_routing_key is not None:
-                keys = (settings.dead_letter_routing_key,)
-            letter = Message(exchange=settings.dead_letter_exchange, routing_keys=keys, headers=message.headers)
-            following = {(each, keys) for each in flow.entries(letter)} - seen
-            seen |= following
-            ahead += following
-        return frozenset(queue for queue, _ in seen)
 
 
 def _way(vhost: str, publication: Publication) -> Any:

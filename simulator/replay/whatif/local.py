@@ -11,7 +11,7 @@ from dlx.releases import DEFAULT
 from simulator.definitions import Definitions
 from simulator.replay.local import replay_files
 from simulator.replay.tables import LocalTable, rows, select
-from simulator.replay.whatif.answer import Answer, answered
+from simulator.replay.whatif.answer import CHANGES_MAX, Answer, answered
 from simulator.replay.whatif.causes import find_causes
 from simulator.replay.whatif.coupling import Unit
 from simulator.replay.whatif.differences import Side
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 Progress = Callable[[str, int, int | None], object]
-
-
-EXAMPLES_MAX = 12
-"""Ways of change of which an example is played once more, for the page."""
 
 
 class Asked(NamedTuple):
@@ -132,7 +128,7 @@ def what_if_files(
     causes = find_causes(cases, parts, before, after, unseen)
     unchecked = (*dict.fromkeys((*one.notes, *other.notes)), *causes.unchecked, *_not_looked_at(captured, stories))
     answer = answered(cases, causes.found, unchecked)
-    names = {change.examples[0] for change in answer.changes[:EXAMPLES_MAX]} if examples else set()
+    names = {change.examples[0] for change in answer.changes[:CHANGES_MAX]} if examples else set()
     return Asked(answer, cases, parts, lives(stories, one, other, names, unseen) if names else {})
 
 

@@ -20,6 +20,7 @@ from dlx.field_values import Timestamp
 from dlx.message_flow import MessageFlow
 from simulator.events import Event
 from simulator.replay.assumptions import TOLERANCE_MS
+from simulator.replay.states import bcc_keys
 from simulator.replay.whatif.stories import Came, Delivery, Outcome, Publication, Shown, Story
 
 Row = Mapping[str, Any]
@@ -254,9 +255,7 @@ def published_properties(row: Row) -> dict[str, Any]:
     """
     properties = {name: value for name, value in _decode(row["properties"]).items() if name != "user_id"}
     headers = {**_decode(row["headers"]), **_decode(row["broker_headers"])}
-    cc = headers.get("CC")
-    named = 1 + (sum(isinstance(key, str) for key in cc) if isinstance(cc, list) else 0)
-    if bcc := list(row["routing_keys"][named:]):
+    if bcc := bcc_keys(row["routing_keys"], headers):
         headers["BCC"] = bcc
     if row["x_death"] is not None:
         headers[X_DEATH] = _with_times(_decode(row["x_death"]), row["x_death_times"])

@@ -11,12 +11,11 @@ import plotly.graph_objects as go
 from simulator.files import write_whole
 from simulator.replay.report.document import document, plain_figure
 from simulator.replay.report.markup import Html, element, join, number, plural, section, table, text
-from simulator.replay.whatif.answer import Answer, ends_of, told
+from simulator.replay.whatif.answer import CHANGES_MAX, Answer, ends_of, told
 from simulator.replay.whatif.lives import Life
 from simulator.replay.whatif.what_if import Case
 
 LINKS_MAX = 25
-CHANGES_MAX = 12
 _SIDES = ("#8593a8", "#2b8fae")
 _LOST, _SAVED, _MOVED = "rgba(214, 69, 98, 0.55)", "rgba(46, 158, 107, 0.55)", "rgba(133, 147, 168, 0.45)"
 

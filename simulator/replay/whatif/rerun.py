@@ -21,7 +21,7 @@ from dlx.delivery_headers import stored_headers
 from dlx.message import Message
 from dlx.releases import DEFAULT, Release
 from dlx.topology import STREAM
-from simulator.bootstrap import import_definitions
+from simulator.bootstrap import add_user, import_definitions
 from simulator.broker import Broker, QueueState
 from simulator.broker import commands as amqp
 from simulator.broker.replies import ChannelClosed, ConnectionClosed, Got
@@ -325,13 +325,10 @@ class Rerun:
         return None if host is None else host.queues.get(name)
 
     def _count_waiting(self) -> None:
-        for vhost in self.broker.vhosts.values():
-            for queue in vhost.queues.values():
-                held = [pending.copy for pending in (*queue.in_hand, *queue.discards)]
-                for copy in (*queue.store.waiting(), *held):
-                    number = self._by_uid.get(copy.uid)
-                    if number is not None:
-                        self._tallies[number].left(queue.name)
+        for queue, copy in self.broker.copies():
+            number = self._by_uid.get(copy.uid)
+            if number is not None:
+                self._tallies[number].left(queue.name)
 
     def habits(self) -> Habits:
         """Return what this run, under the log's own settings, has found out."""
@@ -361,9 +358,7 @@ class _Clients:
         self._publishers: dict[str, amqp.ChannelId] = {}
         self._vhost_of: dict[Any, str] = {}
         self._connections = count(1)
-        broker.handle(amqp.AddUser(USER, ""), now_us)
-        for vhost in broker.vhosts:
-            broker.handle(amqp.SetPermissions(USER, vhost, ".*", ".*", ".*"), now_us)
+        add_user(broker, USER, now_us)
 
     def tell(self, command: amqp.Command) -> Got | None:
         """Give the broker a command; return the message that it hands out."""

@@ -16,15 +16,13 @@ from dlx.message_flow import MessageFlow
 from dlx.releases import release
 from simulator.definitions import Definitions
 from simulator.questions.snapshot import Snapshot
-from simulator.replay.whatif.coupling import Unit, units
+from simulator.replay.whatif.coupling import TOGETHER_MAX, Unit, units
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.fates import Fate
 from simulator.replay.whatif.rerun import Habits, Rerun, Unseen
 from simulator.replay.whatif.stories import Story
 
 Done = Callable[[int], object]
-TOGETHER_MAX = 20_000
-"""Messages that share a broker, unless more of them are coupled."""
 
 
 class Case(msgspec.Struct, frozen=True):
