@@ -15,6 +15,7 @@ from dlx._lazy import lazy
 from simulator.extras import importing
 
 if TYPE_CHECKING:
+    from simulator.capture import CaptureError
     from simulator.replay.assumptions import Assumptions
     from simulator.replay.local import repair_table, replay_files, replay_table
     from simulator.replay.plan import replay, scan, ship
@@ -41,6 +42,7 @@ else:
     __getattr__, __dir__ = lazy(
         __name__,
         {
+            "simulator.capture": ("CaptureError",),
             "simulator.replay.assumptions": ("Assumptions",),
             "simulator.replay.local": ("repair_table", "replay_files", "replay_table"),
             "simulator.replay.plan": ("replay", "scan", "ship"),
@@ -70,6 +72,7 @@ else:
 __all__ = [
     "VERDICTS",
     "Assumptions",
+    "CaptureError",
     "Database",
     "Difference",
     "Finding",

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import quantiles
 from typing import Any
 
 import msgspec
 
 from simulator.replay.whatif.causes import Cause
-from simulator.replay.whatif.fates import Ends, Fate
+from simulator.replay.whatif.fates import Ends, Fate, told
 from simulator.replay.whatif.stories import Outcome
 from simulator.replay.whatif.what_if import Case
 
 EXAMPLES_MAX = 3
 LEFT_OUT_MAX = 20
-CHANGES_MAX = 12
-"""Ways of change that people are shown."""
+SHOWN_MAX = 12
+"""Ways of change, and assumptions, that people are shown."""
 RATIO_MIN = 1.5
 MESSAGES_MIN = 3
 REPRESENTED_MAX = 10
@@ -137,9 +137,19 @@ class Answer(msgspec.Struct, kw_only=True):
     unchecked: tuple[str, ...] = ()
 
     @property
-    def loses(self) -> bool:
-        """Whether more copies of some message are lost than before."""
-        return any(change.lost for change in self.changes)
+    def losing(self) -> int:
+        """How many messages lose more copies than before."""
+        return sum(change.messages for change in self.changes if change.lost)
+
+    @property
+    def saved(self) -> int:
+        """How many messages lose fewer copies than before."""
+        return sum(change.messages for change in self.changes if change.saved)
+
+    @property
+    def reproduced_percent(self) -> float:
+        """The share of the messages that are compared."""
+        return 100 * self.reproduced / self.messages if self.messages else 100.0
 
 
 def answered(cases: Sequence[Case], causes: Sequence[Cause] = (), unchecked: Iterable[str] = ()) -> Answer:
@@ -187,45 +197,13 @@ def _changes(changed: Sequence[Case]) -> list[Change]:
             f"{told(one)} ({path})",
             f"{told(other)} ({other_path})",
             len(cases),
-            _lost(other) > _lost(one),
-            _lost(other) < _lost(one),
+            other.lost_copies > one.lost_copies,
+            other.lost_copies < one.lost_copies,
             tuple(case.story.message for case in cases[:EXAMPLES_MAX]),
         )
         for (one, other, path, other_path), cases in alike.items()
     ]
     return sorted(found, key=lambda change: (not change.lost, not change.saved, -change.messages))
-
-
-def _lost(ends: Ends) -> int:
-    return sum(copies for *_, copies in ends.lost) + sum(copies for _, copies in ends.refused) + ends.unroutable
-
-
-def ends_of(answer: Answer) -> Iterator[tuple[str, int, int]]:
-    """Yield each kind of end with the copies of both sides, losses first."""
-    one, other = answer.before, answer.after
-    for queue in {**one.lost, **other.lost}:
-        had, has = one.lost.get(queue, {}), other.lost.get(queue, {})
-        for reason in {**had, **has}:
-            yield f"lost in '{queue}' ({reason})", had.get(reason, 0), has.get(reason, 0)
-    yield "published to no queue", one.unroutable, other.unroutable
-    for name, words in (("refused", "refused by"), ("waiting", "waiting in"), ("acknowledged", "acknowledged in")):
-        counts: tuple[dict[str, int], dict[str, int]] = getattr(one, name), getattr(other, name)
-        for queue in {**counts[0], **counts[1]}:
-            yield f"{words} '{queue}'", counts[0].get(queue, 0), counts[1].get(queue, 0)
-
-
-def told(ends: Ends) -> str:
-    """Say where the copies of a message ended."""
-    parts = [f"lost in '{queue}' ({reason}){_times(copies)}" for queue, reason, copies in ends.lost]
-    parts += [f"refused by '{queue}'{_times(copies)}" for queue, copies in ends.refused]
-    parts += ["routed to no queue" + _times(ends.unroutable)] if ends.unroutable else []
-    parts += [f"waits in '{queue}'{_times(copies)}" for queue, copies in ends.waiting]
-    parts += [f"acknowledged in '{queue}'{_times(copies)}" for queue, copies in ends.acknowledged]
-    return ", ".join(parts) or "kept by no queue"
-
-
-def _times(copies: int) -> str:
-    return "" if copies == 1 else f", {copies} copies"
 
 
 def _over_represented(cases: Sequence[Case], changed: Sequence[Case]) -> list[Represented]:

@@ -30,6 +30,11 @@ class Ends(msgspec.Struct, frozen=True, order=True):
     refused: tuple[tuple[str, int], ...] = ()
     unroutable: int = 0
 
+    @property
+    def lost_copies(self) -> int:
+        """All copies that are lost, those included of which the publisher may know."""
+        return sum(copies for *_, copies in self.lost) + sum(copies for _, copies in self.refused) + self.unroutable
+
 
 class Fate(msgspec.Struct, frozen=True):
     """What became of one message.
@@ -53,6 +58,20 @@ class Fate(msgspec.Struct, frozen=True):
     def path(self) -> str:
         """The deaths in words."""
         return " → ".join(f"{queue} {reason}" for queue, reason in self.deaths) or "no death"
+
+
+def told(ends: Ends) -> str:
+    """Say where the copies of a message ended."""
+    parts = [f"lost in '{queue}' ({reason}){_times(copies)}" for queue, reason, copies in ends.lost]
+    parts += [f"refused by '{queue}'{_times(copies)}" for queue, copies in ends.refused]
+    parts += ["routed to no queue" + _times(ends.unroutable)] if ends.unroutable else []
+    parts += [f"waits in '{queue}'{_times(copies)}" for queue, copies in ends.waiting]
+    parts += [f"acknowledged in '{queue}'{_times(copies)}" for queue, copies in ends.acknowledged]
+    return ", ".join(parts) or "kept by no queue"
+
+
+def _times(copies: int) -> str:
+    return "" if copies == 1 else f", {copies} copies"
 
 
 Key = TypeVar("Key", bound=Hashable)

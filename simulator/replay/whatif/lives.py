@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from simulator.message_history import MessageHistory
-from simulator.replay.whatif.rerun import Rerun, Unseen
+from simulator.replay.whatif.coupling import Unit
+from simulator.replay.whatif.rerun import Unseen
 from simulator.replay.whatif.stories import Story
-from simulator.replay.whatif.what_if import Prepared, batches, end_of, plan
+from simulator.replay.whatif.what_if import Prepared, batches, both_runs, end_of
 
 
 class Life(NamedTuple):
@@ -19,26 +20,23 @@ class Life(NamedTuple):
 
 
 def lives(
-    stories: Sequence[Story], before: Prepared, after: Prepared, wanted: Collection[str], unseen: Unseen
+    stories: Sequence[Story],
+    before: Prepared,
+    after: Prepared,
+    parts: Iterable[Unit],
+    wanted: Collection[str],
+    unseen: Unseen,
 ) -> dict[str, Life]:
-    """Return the lives of the messages with these identities, the first of each."""
+    """Return the lives of the messages with these identities, the first of each; ``parts`` is their plan."""
     found: dict[str, Life] = {}
     until_us = end_of(stories)
-    for batch in batches(plan(stories, before, after)):
+    for batch in batches(parts):
         own = [stories[number] for unit in batch for number in unit.stories]
         here = {own[place].message: place for place in reversed(range(len(own))) if own[place].message in wanted}
         if here.keys() <= found.keys():
             continue
-        watched = set(here.values())
-        first = Rerun(
-            before.document, own, release=before.side.release, unseen=unseen, until_us=until_us, watched=watched
-        )
-        first.play()
-        other = Rerun(
-            after.document, own, release=after.side.release, habits=first.habits(), unseen=unseen, watched=watched
-        )
-        other.play()
+        runs = both_runs(own, before, after, unseen, until_us, watched=set(here.values()))
         for message, place in here.items():
-            sides = (MessageHistory(uid=1, vhost=own[place].vhost, events=run.seen[place]) for run in (first, other))
+            sides = (MessageHistory(uid=1, vhost=own[place].vhost, events=run.seen[place]) for run in runs)
             found.setdefault(message, Life(*sides))
     return found

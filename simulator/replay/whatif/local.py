@@ -8,10 +8,11 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from dlx.releases import DEFAULT
+from simulator.capture import CaptureError
 from simulator.definitions import Definitions
 from simulator.replay.local import replay_files
 from simulator.replay.tables import LocalTable, rows, select
-from simulator.replay.whatif.answer import CHANGES_MAX, Answer, answered
+from simulator.replay.whatif.answer import SHOWN_MAX, Answer, answered
 from simulator.replay.whatif.causes import find_causes
 from simulator.replay.whatif.coupling import Unit
 from simulator.replay.whatif.differences import Side
@@ -65,7 +66,7 @@ def what_if(
     against: Definitions | None = None,
     against_release: str | None = None,
     settings: Sequence[str] = (),
-    left: Collection[str] = (),
+    left: LocalTable | None = None,
     unseen: Unseen = "ack",
 ) -> Asked:
     """Return what other settings, or another release, would have done to the messages of a capture.
@@ -77,10 +78,11 @@ def what_if(
         against: other definitions; by default the same.
         against_release: another release; by default the same.
         settings: such as ``queue:jobs.x-delivery-limit=2``, laid over the other definitions.
-        left: names of files in the capture whose rows are what was found in the queues in the end.
+        left: a capture of what was found in the queues in the end.
         unseen: what consumers do with a delivery that the log does not have.
 
     Raises:
+        CaptureError: files of ``left`` have the names of files in the log.
         SettingError: a setting names what there is not.
         DefinitionsError: the broker refuses the definitions of a side.
         UnknownReleaseError: there are no rules for a release.
@@ -99,24 +101,25 @@ def what_if_files(
     after: Side,
     work: Path,
     *,
-    left: Collection[str] = (),
+    left: LocalTable | None = None,
     unseen: Unseen = "ack",
     examples: bool = False,
     progress: Progress = lambda what, done, of: None,
 ) -> Asked:
     """Return what would have become of the messages of a capture.
 
-    ``work`` is a folder for what does not stay in memory; ``left`` are names of files in the capture whose rows are
-    what was found in the queues in the end. With ``examples``, some messages that change are played once more, and all
-    that happens to them is kept.
+    ``work`` is a folder for what does not stay in memory; ``left`` a capture of what was found in the queues in the
+    end. With ``examples``, some messages that change are played once more, and all that happens to them is kept.
 
     Raises:
+        CaptureError: files of ``left`` have the names of files in the log.
         DefinitionsError: the broker refuses the definitions of a side.
         TooMuchError: messages go round without end.
     """
     before, after = _named(before, captured), _named(after, captured)
     one, other = prepared(before), prepared(after)
-    stories = read_log(captured, one, work, progress, left)
+    names = () if left is None else _files(left)
+    stories = read_log(captured if left is None else _with_left(captured, left), one, work, progress, names)
     parts = plan(stories, one, other)
     count = len(stories)
     cases = list(
@@ -125,11 +128,22 @@ def what_if_files(
         )
     )
     progress("looking for causes", count, count)
-    causes = find_causes(cases, parts, before, after, unseen)
+    causes = find_causes(cases, parts, one, other, unseen)
     unchecked = (*dict.fromkeys((*one.notes, *other.notes)), *causes.unchecked, *_not_looked_at(captured, stories))
     answer = answered(cases, causes.found, unchecked)
-    names = {change.examples[0] for change in answer.changes[:CHANGES_MAX]} if examples else set()
-    return Asked(answer, cases, parts, lives(stories, one, other, names, unseen) if names else {})
+    wanted = {change.examples[0] for change in answer.changes[:SHOWN_MAX]} if examples else set()
+    return Asked(answer, cases, parts, lives(stories, one, other, parts, wanted, unseen))
+
+
+def _files(captured: LocalTable) -> set[str]:
+    return {row["file"] for row in rows("SELECT DISTINCT file FROM {captured}", captured=captured)}
+
+
+def _with_left(captured: LocalTable, left: LocalTable) -> LocalTable:
+    """Return the log and what was left in the queues, in one table."""
+    if both := _files(captured) & _files(left):
+        raise CaptureError(min(both), "a file of this name is in the log, and in what was left: rename one of them")
+    return select("SELECT * FROM {captured} UNION ALL BY NAME SELECT * FROM {left}", captured=captured, left=left)
 
 
 def _named(side: Side, captured: LocalTable) -> Side:

@@ -10,10 +10,12 @@ import plotly.graph_objects as go
 
 from simulator.files import write_whole
 from simulator.replay.report.document import document, plain_figure
-from simulator.replay.report.markup import Html, element, join, number, plural, section, table, text
-from simulator.replay.whatif.answer import CHANGES_MAX, Answer, ends_of, told
+from simulator.replay.report.markup import Html, element, join, plural, section, table, text
+from simulator.replay.whatif.answer import SHOWN_MAX, Answer
+from simulator.replay.whatif.fates import told
 from simulator.replay.whatif.lives import Life
 from simulator.replay.whatif.what_if import Case
+from simulator.replay.whatif.words import ends_of, headline, sureness
 
 LINKS_MAX = 25
 _SIDES = ("#8593a8", "#2b8fae")
@@ -52,19 +54,15 @@ def fragment(answer: Answer) -> str:
 
 
 def _headline(answer: Answer, names: tuple[str, str]) -> Html:
-    lost = sum(change.messages for change in answer.changes if change.lost)
-    saved = sum(change.messages for change in answer.changes if change.saved)
-    title = f"{plural(answer.changed, 'message')} of {number(answer.reproduced)} would end differently"
-    parts = [plural(lost, "message") + " would lose copies that they did not lose"] if lost else []
-    parts += [plural(saved, "message") + " would lose fewer copies"] if saved else []
-    mood = "" if lost else "good" if not answer.changed or saved else "open"
+    *parts, title = headline(answer)
+    mood = parts[0].mood if parts else title.mood
     return element(
         "section",
         element("p", f"{names[0]}, against {names[1]}", class_="muted"),
-        element("h1", title),
-        element("ul", *(element("li", part) for part in parts)) if parts else "",
+        element("h1", title.text),
+        element("ul", *(element("li", part.text) for part in parts)) if parts else "",
         id="verdict",
-        class_=mood,
+        class_="" if mood == "bad" else mood,
     )
 
 
@@ -97,10 +95,7 @@ def _ends_picture(changed: Sequence[Case]) -> go.Figure:
     for (one, other), _ in shown:
         for name in ((0, one), (1, other)):
             places.setdefault(name, len(places))
-    colours = {}
-    for case in changed:
-        pair = told(case.before.ends), told(case.after.ends)
-        colours[pair] = _LOST if _is_loss(pair[1]) else _SAVED if _is_loss(pair[0]) else _MOVED
+    colours = {(told(case.before.ends), told(case.after.ends)): _colour(case) for case in changed}
     figure = go.Figure(
         go.Sankey(
             node={
@@ -123,8 +118,9 @@ def _ends_picture(changed: Sequence[Case]) -> go.Figure:
     return figure
 
 
-def _is_loss(words: str) -> bool:
-    return words.startswith(("lost", "refused", "routed to no queue", "kept by no queue"))
+def _colour(case: Case) -> str:
+    more = case.after.ends.lost_copies - case.before.ends.lost_copies
+    return _LOST if more > 0 else _SAVED if more < 0 else _MOVED
 
 
 def _short(name: str) -> str:
@@ -161,7 +157,7 @@ def _changes_section(answer: Answer, lives: Mapping[str, Life]) -> Html:
     if not answer.changes:
         return Html("")
     parts = []
-    for change in answer.changes[:CHANGES_MAX]:
+    for change in answer.changes[:SHOWN_MAX]:
         words = "lost" if change.lost else "saved" if change.saved else "elsewhere"
         title = f"{plural(change.messages, 'message')}, {words}"
         shown = [element("h3", title), element("p", f"{change.before} → {change.after}")]
@@ -175,7 +171,7 @@ def _changes_section(answer: Answer, lives: Mapping[str, Life]) -> Html:
                 element("details", element("summary", f"the life of {example}"), element("div", sides, class_="scroll"))
             )
         parts.append(join(shown))
-    rest = len(answer.changes) - CHANGES_MAX
+    rest = len(answer.changes) - SHOWN_MAX
     if rest > 0:
         parts.append(element("p", f"and {plural(rest, 'more way', 'more ways')}", class_="note"))
     return section("How they end differently", *parts, id_="changes")
@@ -197,13 +193,5 @@ def _why_section(answer: Answer) -> Html:
 
 
 def _sureness_section(answer: Answer) -> Html:
-    share = 100 * answer.reproduced / answer.messages if answer.messages else 100
-    lines = [
-        f"Played under its own settings, the log comes out for {number(answer.reproduced)} of"
-        f" {number(answer.messages)} messages ({share:.2f} %); the others are left out.",
-        *(f"Left out: {name}" for name in answer.not_reproduced),
-        *(f"{number(count)} rest on this: {what}" for what, count in answer.assumptions.items()),
-        *(f"{number(count)} deliveries: {what}" for what, count in answer.outcomes.items()),
-        *(f"Not checked: {each}" for each in answer.unchecked),
-    ]
-    return section("How sure this is", element("ul", *(element("li", line) for line in lines)), id_="sure")
+    lines = (element("li", line) for line in sureness(answer))
+    return section("How sure this is", element("ul", *lines), id_="sure")

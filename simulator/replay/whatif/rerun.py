@@ -19,7 +19,7 @@ import msgspec
 from dlx.deaths import X_DEATH
 from dlx.delivery_headers import stored_headers
 from dlx.message import Message
-from dlx.releases import DEFAULT, Release
+from dlx.releases import Release
 from dlx.topology import STREAM
 from simulator.bootstrap import add_user, import_definitions
 from simulator.broker import Broker, QueueState
@@ -96,7 +96,7 @@ class Rerun:
         definitions: Mapping[str, Any],
         stories: Sequence[Story],
         *,
-        release: Release | str = DEFAULT,
+        release: Release,
         habits: Habits | None = None,
         unseen: Unseen = "ack",
         until_us: int | None = None,
@@ -130,8 +130,8 @@ class Rerun:
 
     # The run
 
-    def play(self) -> list[Fate]:
-        """Play all, and return the fate of each story. Raises ``TooMuchError``."""
+    def play(self) -> None:
+        """Play all. Raises ``TooMuchError``."""
         for number, story in enumerate(self._stories):
             for publication in story.publications:
                 if publication.after is None:
@@ -142,6 +142,9 @@ class Rerun:
         while self._step():
             pass
         self._count_waiting()
+
+    def fates(self) -> list[Fate]:
+        """Return what became of each story."""
         return [tally.fate() for tally in self._tallies]
 
     def _at(self, time_us: int, place: float, action: Callable[[], None]) -> None:

@@ -6,7 +6,7 @@ shows, and under the others. What the first run does not reproduce is left out o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +77,28 @@ class Prepared:
         """What the rules say of each virtual host."""
         return self.snapshot.flows
 
+    def run(
+        self,
+        stories: Sequence[Story],
+        unseen: Unseen,
+        *,
+        habits: Habits | None = None,
+        until_us: int | None = None,
+        watched: Collection[int] = (),
+    ) -> Rerun:
+        """Play messages under this side, as ``Rerun`` says. Raises ``TooMuchError``."""
+        run = Rerun(
+            self.document,
+            stories,
+            release=self.side.release,
+            habits=habits,
+            unseen=unseen,
+            until_us=until_us,
+            watched=watched,
+        )
+        run.play()
+        return run
+
 
 def prepared(side: Side) -> Prepared:
     """Return a side as brokers take it.
@@ -124,10 +146,8 @@ def compared(
     count, until_us = 0, end_of(stories)
     for batch in batches(plan(stories, before, after) if parts is None else parts):
         own = [stories[number] for unit in batch for number in unit.stories]
-        first = Rerun(before.document, own, release=before.side.release, unseen=unseen, until_us=until_us)
-        fates, habits = first.play(), first.habits()
-        others = rerun(own, after, habits, unseen)
-        for story, one, other in zip(own, fates, others, strict=True):
+        runs = both_runs(own, before, after, unseen, until_us)
+        for story, one, other in zip(own, *(run.fates() for run in runs), strict=True):
             yield Case(story, one, other, reproduces(story, one))
         count += len(own)
         done(count)
@@ -145,9 +165,17 @@ def batches(parts: Iterable[Unit]) -> Iterator[list[Unit]]:
         yield batch
 
 
-def rerun(stories: Sequence[Story], side: Prepared, habits: Habits, unseen: Unseen) -> list[Fate]:
-    """Return what becomes of messages under other settings."""
-    return Rerun(side.document, stories, release=side.side.release, habits=habits, unseen=unseen).play()
+def both_runs(
+    stories: Sequence[Story],
+    before: Prepared,
+    after: Prepared,
+    unseen: Unseen,
+    until_us: int,
+    watched: Collection[int] = (),
+) -> tuple[Rerun, Rerun]:
+    """Play messages under the log's own settings, and then under the others; ``until_us`` is when the log ends."""
+    first = before.run(stories, unseen, until_us=until_us, watched=watched)
+    return first, after.run(stories, unseen, habits=first.habits(), watched=watched)
 
 
 def end_of(stories: Iterable[Story]) -> int:
