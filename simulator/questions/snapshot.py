@@ -31,7 +31,7 @@ _OF_PLUGINS = frozenset({
     "federation-upstream", "federation-upstream-set", "federation-upstream-pattern", "shards-per-node", "routing-key",
 })  # fmt: skip
 """Fields of policies by which plugins take part: federation and sharding."""
-_SAYS_NOTHING = {"queue-mode": "default"}
+SAYS_NOTHING = {"queue-mode": "default"}
 """A policy that changes nothing, and still keeps others from applying; RabbitMQ takes none that is empty."""
 
 
@@ -205,7 +205,7 @@ def _without_plugins(policy: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(definition, Mapping) or not _OF_PLUGINS & definition.keys():
         return policy
     rest = {key: value for key, value in definition.items() if key not in _OF_PLUGINS}
-    return {**policy, "definition": rest or _SAYS_NOTHING}
+    return {**policy, "definition": rest or SAYS_NOTHING}
 
 
 def _kind(bindings: Iterable[Mapping[str, Any]]) -> str:

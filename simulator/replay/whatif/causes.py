@@ -14,11 +14,9 @@ from typing import NamedTuple
 import msgspec
 
 from simulator.definitions import DefinitionsError
-from simulator.replay.whatif.coupling import Unit
 from simulator.replay.whatif.differences import Difference, differences, taken_back
 from simulator.replay.whatif.fates import Ends
-from simulator.replay.whatif.rerun import Unseen
-from simulator.replay.whatif.what_if import Case, Prepared, end_of, prepared
+from simulator.replay.whatif.what_if import Case, Comparison, Prepared, prepared
 
 KINDS_MAX = 40
 TOGETHER_MAX = 3_000
@@ -39,22 +37,20 @@ class Causes(NamedTuple):
     unchecked: tuple[str, ...]
 
 
-def find_causes(
-    cases: Sequence[Case], units: Sequence[Unit], before: Prepared, after: Prepared, unseen: Unseen
-) -> Causes:
-    """Return what makes messages end differently. ``cases`` are in the order of the units."""
-    changed = [case for case in cases if case.reproduced and case.changed]
-    found = differences(before.side, after.side)
+def find_causes(comparison: Comparison) -> Causes:
+    """Return what makes messages end differently."""
+    changed = sum(case.reproduced and case.changed for case in comparison.cases)
+    found = differences(comparison.before.side, comparison.after.side)
     if not changed or not found:
         return Causes((), ())
     if len(found) == 1:
-        return Causes((Cause(found[0].what, len(changed)),), ())
+        return Causes((Cause(found[0].what, changed),), ())
     counted: Counter[str] = Counter()
     unchecked = []
-    laboratory = _Laboratory(found, before, after, unseen, end_of(case.story for case in cases))
+    laboratory = _Laboratory(comparison, found)
     at = 0
-    for unit in units:
-        own = cases[at : at + len(unit.stories)]
+    for unit in comparison.units:
+        own = comparison.cases[at : at + len(unit.stories)]
         at += len(unit.stories)
         if not any(case.reproduced and case.changed for case in own):
             continue
@@ -71,10 +67,10 @@ def _of_unit(own: Sequence[Case], coupled: bool, laboratory: _Laboratory) -> Cou
     for case in own:
         if case.reproduced and case.changed:
             kinds[case.before.ends, case.after.ends, case.before.deaths, case.after.deaths].append(case)
-    frequent = sorted(kinds.values(), key=len, reverse=True)[:KINDS_MAX]
-    experiments = _Experiments(list(own) if coupled else [alike[0] for alike in frequent], laboratory)
+    together = _Experiments(own, laboratory) if coupled else None
     counted: Counter[str] = Counter()
-    for alike in frequent:
+    for alike in sorted(kinds.values(), key=len, reverse=True)[:KINDS_MAX]:
+        experiments = together or _Experiments(alike[:1], laboratory)
         for what in experiments.causes(alike[0]):
             counted[what] += len(alike)
     return counted
@@ -83,25 +79,20 @@ def _of_unit(own: Sequence[Case], coupled: bool, laboratory: _Laboratory) -> Cou
 class _Laboratory:
     """The sides that experiments ask for: each of the two with one difference as it is in the other."""
 
-    def __init__(
-        self, found: Sequence[Difference], before: Prepared, after: Prepared, unseen: Unseen, until_us: int
-    ) -> None:
-        self.differences = found
-        self.before, self.after = before, after
-        self.unseen: Unseen = unseen
-        self.until_us = until_us
+    def __init__(self, comparison: Comparison, found: Sequence[Difference]) -> None:
+        self.comparison, self.differences = comparison, found
         self._known: dict[tuple[bool, Difference], Prepared | None] = {}
 
     def without(self, what: Difference) -> Prepared | None:
         """Return the other side without this difference; nothing if the broker refuses its definitions."""
-        return self._side(self.after, self.before, what)
+        return self._side(self.comparison.after, self.comparison.before, what)
 
     def only_with(self, what: Difference) -> Prepared | None:
         """Return the log's own side with this difference alone; nothing if the broker refuses its definitions."""
-        return self._side(self.before, self.after, what)
+        return self._side(self.comparison.before, self.comparison.after, what)
 
     def _side(self, side: Prepared, to: Prepared, what: Difference) -> Prepared | None:
-        key = side is self.after, what
+        key = side is self.comparison.after, what
         if key not in self._known:
             try:
                 self._known[key] = prepared(taken_back(side.side, to.side, what))
@@ -111,20 +102,17 @@ class _Laboratory:
 
 
 class _Experiments:
-    """Plays some messages under one side after the other, each once."""
+    """Plays messages that belong together under one side after the other, each once."""
 
     def __init__(self, played: Sequence[Case], laboratory: _Laboratory) -> None:
         self._stories = [case.story for case in played]
         self._place = {id(case): place for place, case in enumerate(played)}
         self._laboratory = laboratory
-        first = laboratory.before.run(self._stories, laboratory.unseen, until_us=laboratory.until_us)
-        self._habits = first.habits()
+        self._stays = laboratory.comparison.first(self._stories).stays
         self._known: dict[int, list[Ends]] = {}
 
     def causes(self, case: Case) -> list[str]:
         """Return the differences that make the message end differently."""
-        if self._ends(self._laboratory.after, case) != case.after.ends:
-            return []  # by itself it ends otherwise: it changes because others do
         everything = self._laboratory.differences
         for side, end in ((self._laboratory.without, case.before.ends), (self._laboratory.only_with, case.after.ends)):
             found = [each.what for each in everything if self._ends(side(each), case) == end]
@@ -136,6 +124,6 @@ class _Experiments:
         if side is None:
             return None
         if id(side) not in self._known:  # the laboratory keeps it
-            run = side.run(self._stories, self._laboratory.unseen, habits=self._habits)
+            run = self._laboratory.comparison.other(self._stories, self._stays, side)
             self._known[id(side)] = [fate.ends for fate in run.fates()]
         return self._known[id(side)][self._place[id(case)]]

@@ -14,28 +14,32 @@ import msgspec
 
 from dlx.message import Message, PublishRefusedError, published
 from dlx.message_flow import MessageFlow
+from dlx.settings import AT_LEAST_ONCE
 from dlx.topology import STREAM
 from simulator.questions.reachability import reached_by
+from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Publication, Story
-
-Queue = tuple[str, str]
-"""A virtual host, and a queue in it."""
-TOGETHER_MAX = 20_000
-"""So many messages share a broker at most, unless more of them are coupled."""
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """Messages that are played on one broker.
+    """Messages that are played in the same way.
 
     Attributes:
         stories: which ones, by number.
-        queues: the queues that couple them; none if they do not depend on each other.
+        queues: the queues that couple them; none if each is played by itself.
         why: what couples them, in sentences.
     """
 
     stories: tuple[int, ...]
     queues: tuple[Queue, ...] = ()
     why: tuple[str, ...] = ()
+
+    def groups(self) -> Iterator[tuple[int, ...]]:
+        """Yield the stories that are played together."""
+        if self.queues:
+            yield self.stories
+        else:
+            yield from ((number,) for number in self.stories)
 
 
 def units(stories: Sequence[Story], sides: Iterable[Mapping[str, MessageFlow]]) -> list[Unit]:
@@ -63,7 +67,7 @@ def units(stories: Sequence[Story], sides: Iterable[Mapping[str, MessageFlow]]) 
     for group, own in coupled.items():
         together = tuple(queue for queue in why if groups.of(queue) == group)
         found.append(Unit(tuple(own), together, tuple(reason for queue in together for reason in why[queue])))
-    return found + [Unit(tuple(alone[at : at + TOGETHER_MAX])) for at in range(0, len(alone), TOGETHER_MAX)]
+    return [*found, Unit(tuple(alone))] if alone else found
 
 
 def _expires(story: Story) -> bool:
@@ -81,6 +85,8 @@ def _couples(flow: MessageFlow, name: str, expiring: bool) -> Iterable[str]:
         yield f"'{name}' has a single active consumer"
     if queue.arguments.get("x-max-priority"):
         yield f"'{name}' has priorities"
+    if settings.dead_letter_strategy == AT_LEAST_ONCE:
+        yield f"'{name}' holds dead letters until they arrive (at-least-once)"
     if expiring:
         yield f"messages with an expiration of their own come into '{name}', where one waits behind another"
 

@@ -119,8 +119,8 @@ class FateTally:
         """Take note of a copy that is in the queue in the end."""
         _count(self.waiting, queue)
 
-    def fate(self) -> Fate:
-        """Return what became of it."""
+    def fate(self, later_us: int) -> Fate:
+        """Return what became of it, with the times of the log, which the stage's are later than by so much."""
         ends = Ends(
             tuple(sorted(self._acknowledged.items())),
             tuple(sorted(self.waiting.items())),
@@ -128,12 +128,12 @@ class FateTally:
             tuple(sorted(self._refused.items())),
             self._unroutable,
         )
-        first_us = self._first_us or 0
+        first_us = later_us if self._first_us is None else self._first_us
         return Fate(
             ends,
             tuple(self.deliveries),
             tuple(self._deaths),
-            first_us,
-            max(self._last_us, first_us),
+            first_us - later_us,
+            max(self._last_us, first_us) - later_us,
             tuple(self.assumed),
         )

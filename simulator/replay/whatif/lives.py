@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection
 from typing import NamedTuple
 
 from simulator.message_history import MessageHistory
-from simulator.replay.whatif.coupling import Unit
-from simulator.replay.whatif.rerun import Unseen
-from simulator.replay.whatif.stories import Story
-from simulator.replay.whatif.what_if import Prepared, batches, both_runs, end_of
+from simulator.replay.whatif.what_if import Comparison
 
 
 class Life(NamedTuple):
@@ -19,24 +16,21 @@ class Life(NamedTuple):
     after: MessageHistory
 
 
-def lives(
-    stories: Sequence[Story],
-    before: Prepared,
-    after: Prepared,
-    parts: Iterable[Unit],
-    wanted: Collection[str],
-    unseen: Unseen,
-) -> dict[str, Life]:
-    """Return the lives of the messages with these identities, the first of each; ``parts`` is their plan."""
+def lives(comparison: Comparison, wanted: Collection[str]) -> dict[str, Life]:
+    """Return the lives of the messages with these identities, the first of each."""
     found: dict[str, Life] = {}
-    until_us = end_of(stories)
-    for batch in batches(parts):
-        own = [stories[number] for unit in batch for number in unit.stories]
-        here = {own[place].message: place for place in reversed(range(len(own))) if own[place].message in wanted}
-        if here.keys() <= found.keys():
-            continue
-        runs = both_runs(own, before, after, unseen, until_us, watched=set(here.values()))
-        for message, place in here.items():
-            sides = (MessageHistory(uid=1, vhost=own[place].vhost, events=run.seen[place]) for run in runs)
-            found.setdefault(message, Life(*sides))
+    at = 0
+    for unit in comparison.units:
+        for group in unit.groups():
+            own = [case.story for case in comparison.cases[at : at + len(group)]]
+            at += len(group)
+            here = {own[place].message: place for place in reversed(range(len(own))) if own[place].message in wanted}
+            if here.keys() <= found.keys():
+                continue
+            watched = set(here.values())
+            first = comparison.first(own, watched)
+            runs = first, comparison.other(own, first.stays, watched=watched)
+            for message, place in here.items():
+                sides = (MessageHistory(uid=1, vhost=own[place].vhost, events=run.seen[place]) for run in runs)
+                found.setdefault(message, Life(*sides))
     return found

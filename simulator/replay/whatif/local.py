@@ -22,7 +22,7 @@ from simulator.replay.whatif.queue_order import put_in_order
 from simulator.replay.whatif.rerun import Unseen
 from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.stories import Story
-from simulator.replay.whatif.what_if import Case, Prepared, compared, plan, prepared, side_of
+from simulator.replay.whatif.what_if import Case, Comparison, Prepared, prepared, side_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -120,19 +120,15 @@ def what_if_files(
     one, other = prepared(before), prepared(after)
     names = () if left is None else _files(left)
     stories = read_log(captured if left is None else _with_left(captured, left), one, work, progress, names)
-    parts = plan(stories, one, other)
+    comparison = Comparison(stories, one, other, unseen)
     count = len(stories)
-    cases = list(
-        compared(
-            stories, one, other, unseen=unseen, parts=parts, done=lambda done: progress("playing messages", done, count)
-        )
-    )
+    cases = comparison.play(lambda done: progress("playing messages", done, count))
     progress("looking for causes", count, count)
-    causes = find_causes(cases, parts, one, other, unseen)
+    causes = find_causes(comparison)
     unchecked = (*dict.fromkeys((*one.notes, *other.notes)), *causes.unchecked, *_not_looked_at(captured, stories))
     answer = answered(cases, causes.found, unchecked)
     wanted = {change.examples[0] for change in answer.changes[:SHOWN_MAX]} if examples else set()
-    return Asked(answer, cases, parts, lives(stories, one, other, parts, wanted, unseen))
+    return Asked(answer, cases, comparison.units, lives(comparison, wanted))
 
 
 def _files(captured: LocalTable) -> set[str]:
