@@ -156,7 +156,7 @@ def _asked(
                 )
             if out is not None:
                 names = (f"log, {rules}", f"other, {against}")
-                write_files(work, out, asked.answer, asked.cases, asked.lives, names)
+                write_files(work, out, asked.answer, asked.tally, asked.cases, asked.lives, names)
             return asked
     except (CaptureError, DefinitionsError, TooMuchError) as error:
         raise DataError(str(error)) from error

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from simulator.replay.whatif.answer import Answer
 from simulator.replay.whatif.fates import Fate
 from simulator.replay.whatif.lives import Life
+from simulator.replay.whatif.tally import Tally
 from simulator.replay.whatif.what_if import Case
 
 ROWS = "messages.parquet"
@@ -32,12 +33,18 @@ SCHEMA = pa.schema([
 
 
 def write_files(
-    work: Path, out: Path, answer: Answer, cases: Sequence[Case], lives: Mapping[str, Life], names: tuple[str, str]
+    work: Path,
+    out: Path,
+    answer: Answer,
+    tally: Tally,
+    cases: Sequence[Case],
+    lives: Mapping[str, Life],
+    names: tuple[str, str],
 ) -> None:
     """Write the files into ``work``, and put them into ``out`` when all are whole. ``names`` say what each side is."""
     from simulator.replay.whatif.page import write_page  # plotly is only needed here
 
-    write_page(work / PAGE, answer, cases, lives, names)
+    write_page(work / PAGE, answer, tally, lives, names)
     (work / TOTALS).write_bytes(msgspec.json.encode(answer))
     with pq.ParquetWriter(work / ROWS, SCHEMA) as writer:
         for at in range(0, len(cases), BATCH):

@@ -12,16 +12,16 @@ from simulator.capture import CaptureError
 from simulator.definitions import Definitions
 from simulator.replay.local import replay_files
 from simulator.replay.tables import LocalTable, rows, select
-from simulator.replay.whatif.answer import SHOWN_MAX, Answer, answered
+from simulator.replay.whatif.answer import SHOWN_MAX, Answer
 from simulator.replay.whatif.causes import find_causes
 from simulator.replay.whatif.coupling import Unit
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.lives import Life, lives
 from simulator.replay.whatif.outcomes import ROWS, read_stories
-from simulator.replay.whatif.queue_order import put_in_order
 from simulator.replay.whatif.rerun import Unseen
 from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.stories import Story
+from simulator.replay.whatif.tally import Tally
 from simulator.replay.whatif.what_if import Case, Comparison, Prepared, prepared, side_of
 
 if TYPE_CHECKING:
@@ -31,9 +31,10 @@ Progress = Callable[[str, int, int | None], object]
 
 
 class Asked(NamedTuple):
-    """The answer, with the messages behind it, the plan by which they were played, and a few of their lives."""
+    """The answer, with its tally, the messages behind it, the plan by which they were played, and a few lives."""
 
     answer: Answer
+    tally: Tally
     cases: Sequence[Case]
     units: Sequence[Unit]
     lives: Mapping[str, Life]
@@ -126,9 +127,10 @@ def what_if_files(
     progress("looking for causes", count, count)
     causes = find_causes(comparison)
     unchecked = (*dict.fromkeys((*one.notes, *other.notes)), *causes.unchecked, *_not_looked_at(captured, stories))
-    answer = answered(cases, causes.found, unchecked)
+    tally = Tally(cases)
+    answer = tally.answer(causes.found, unchecked)
     wanted = {change.examples[0] for change in answer.changes[:SHOWN_MAX]} if examples else set()
-    return Asked(answer, cases, comparison.units, lives(comparison, wanted))
+    return Asked(answer, tally, cases, comparison.units, lives(comparison, wanted))
 
 
 def _files(captured: LocalTable) -> set[str]:
@@ -166,9 +168,7 @@ def read_log(
     )
     joined = select(ROWS, captured=captured, replayed=replayed)
     found = rows("SELECT * FROM {joined} ORDER BY vhost, message, time_us, place", joined=joined)
-    stories = list(read_stories(found, side.flows, only=side.only_vhost, left=left))
-    put_in_order(stories, side.flows)
-    return stories
+    return list(read_stories(found, side.flows, only=side.only_vhost, left=left))
 
 
 def _not_looked_at(captured: LocalTable, stories: Sequence[Story]) -> list[str]:

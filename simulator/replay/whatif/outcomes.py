@@ -155,7 +155,7 @@ class _Reading:
             died = died if died is not None and id(died) not in self._settled else self._open(hop["queue"])
             if died is not None and not _before(hop["latest_us"], died.at_us):  # else it was another copy
                 self._settle(died, self._died(hop["reason"]), *_moment(hop, delivery))
-                delivery.came = _came(died, hops[place:])
+                delivery.came = self._came(died, hops[place:])
                 if hop["reason"] == DELIVERY_LIMIT:
                     missing = self._missing(died)
                     self._untraced(died, missing, missing, died.until_us, delivery.place)
@@ -180,6 +180,15 @@ class _Reading:
         if reason == REJECTED:
             return Outcome.REJECTED
         return Outcome.CRASHED if reason == DELIVERY_LIMIT and self._tells_requeues else Outcome.REQUEUED
+
+    def _came(self, died: Delivery, hops: Sequence[Mapping[str, Any]]) -> Came | None:
+        """Return how the message came into its queue by these deaths, the first of which was after that delivery."""
+        first, last = hops[0], hops[-1]
+        if first["reason"] != REJECTED or None in (first["earliest_us"], first["latest_us"], last["earliest_us"]):
+            return None
+        after = next(place for place, each in enumerate(self._story.deliveries) if each is died)
+        later_us = last["earliest_us"] - first["earliest_us"]
+        return Came(after=after, later_us=later_us, latest_us=first["latest_us"])
 
     def _missing(self, last: Delivery) -> int:
         """Return how many deliveries the log lacks before the message exceeded its delivery limit."""
@@ -227,15 +236,6 @@ def _moment(hop: Mapping[str, Any], delivery: Delivery) -> tuple[int, float]:
     if at_us is None:
         return 0, 0
     return (at_us, 0) if at_us < delivery.at_us else _just_before(delivery)
-
-
-def _came(died: Delivery, hops: Sequence[Mapping[str, Any]]) -> Came | None:
-    """Return how a message came into its queue by these deaths, the first of which was after that delivery."""
-    first, last = hops[0], hops[-1]
-    if first["reason"] != REJECTED or None in (first["earliest_us"], first["latest_us"], last["earliest_us"]):
-        return None
-    later_us = last["earliest_us"] - first["earliest_us"]
-    return Came(after=died, later_us=later_us, latest_us=first["latest_us"])
 
 
 def _before(time_us: int | None, other_us: int) -> bool:

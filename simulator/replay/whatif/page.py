@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from itertools import accumulate
 from pathlib import Path
 
 import plotly.graph_objects as go
@@ -14,7 +15,7 @@ from simulator.replay.report.markup import Html, element, join, plural, section,
 from simulator.replay.whatif.answer import SHOWN_MAX, Answer
 from simulator.replay.whatif.fates import told
 from simulator.replay.whatif.lives import Life
-from simulator.replay.whatif.what_if import Case
+from simulator.replay.whatif.tally import Tally, Way
 from simulator.replay.whatif.words import ends_of, headline, sureness
 
 LINKS_MAX = 25
@@ -22,22 +23,19 @@ _SIDES = ("#8593a8", "#2b8fae")
 _LOST, _SAVED, _MOVED = "rgba(214, 69, 98, 0.55)", "rgba(46, 158, 107, 0.55)", "rgba(133, 147, 168, 0.45)"
 
 
-def write_page(
-    path: Path, answer: Answer, cases: Sequence[Case], lives: Mapping[str, Life], names: tuple[str, str]
-) -> None:
+def write_page(path: Path, answer: Answer, tally: Tally, lives: Mapping[str, Life], names: tuple[str, str]) -> None:
     """Write the page to ``path``, whole or not at all. ``names`` say what each side is."""
-    write_whole(path, page(answer, cases, lives, names))
+    write_whole(path, page(answer, tally, lives, names))
 
 
-def page(answer: Answer, cases: Sequence[Case], lives: Mapping[str, Life], names: tuple[str, str]) -> str:
+def page(answer: Answer, tally: Tally, lives: Mapping[str, Life], names: tuple[str, str]) -> str:
     """Return the page as HTML. The same answer makes the same page."""
-    changed = [case for case in cases if case.reproduced and case.changed]
-    figures = {"ends": plain_figure(_ends_picture(changed))} if changed else {}
-    figures["delays"] = plain_figure(_delays_picture(cases, names))
+    figures = {"ends": plain_figure(_ends_picture(tally))} if tally.changed else {}
+    figures["delays"] = plain_figure(_delays_picture(tally, names))
     body = element(
         "main",
         _headline(answer, names),
-        _ends_section(answer, changed, names),
+        _ends_section(answer, names),
         _changes_section(answer, lives),
         _why_section(answer),
         section("How long it takes", element("div", id="delays", class_="plot"), id_="times"),
@@ -66,8 +64,8 @@ def _headline(answer: Answer, names: tuple[str, str]) -> Html:
     )
 
 
-def _ends_section(answer: Answer, changed: Sequence[Case], names: tuple[str, str]) -> Html:
-    if not changed:
+def _ends_section(answer: Answer, names: tuple[str, str]) -> Html:
+    if not answer.changed:
         return section("Where messages end", element("p", "Each ends as it did."), id_="ends-section")
     note = (
         "Copies that end elsewhere. The picture shows the messages that change: left how they ended, right how they"
@@ -87,15 +85,19 @@ def _ends_table(answer: Answer, names: tuple[str, str]) -> Html:
     return table(("end", *names, "change"), ((what, one, other, f"{other - one:+,}") for what, one, other in rows))
 
 
-def _ends_picture(changed: Sequence[Case]) -> go.Figure:
+def _ends_picture(tally: Tally) -> go.Figure:
     """Return the messages that change, from their end before to their end after."""
-    links = Counter((told(case.before.ends), told(case.after.ends)) for case in changed)
-    shown = links.most_common(LINKS_MAX)
+    links: Counter[tuple[str, str]] = Counter()
+    colours = {}
+    for way, (messages, _) in tally.ways.items():
+        pair = told(way.before), told(way.after)
+        links[pair] += messages
+        colours[pair] = _colour(way)
+    shown = sorted(links.items(), key=lambda link: (-link[1], link[0]))[:LINKS_MAX]
     places: dict[tuple[int, str], int] = {}
     for (one, other), _ in shown:
         for name in ((0, one), (1, other)):
             places.setdefault(name, len(places))
-    colours = {(told(case.before.ends), told(case.after.ends)): _colour(case) for case in changed}
     figure = go.Figure(
         go.Sankey(
             node={
@@ -118,8 +120,8 @@ def _ends_picture(changed: Sequence[Case]) -> go.Figure:
     return figure
 
 
-def _colour(case: Case) -> str:
-    more = case.after.ends.lost_copies - case.before.ends.lost_copies
+def _colour(way: Way) -> str:
+    more = way.after.lost_copies - way.before.lost_copies
     return _LOST if more > 0 else _SAVED if more < 0 else _MOVED
 
 
@@ -128,15 +130,14 @@ def _short(name: str) -> str:
     return escaped if len(escaped) <= 70 else f"{escaped[:69]}…"
 
 
-def _delays_picture(cases: Sequence[Case], names: tuple[str, str]) -> go.Figure:
+def _delays_picture(tally: Tally, names: tuple[str, str]) -> go.Figure:
     """Return how long messages took from the first publish to their end, on both sides."""
     figure = go.Figure()
-    sure = [case for case in cases if case.reproduced]
-    for name, colour, fates in zip(
-        names, _SIDES, ([case.before for case in sure], [case.after for case in sure]), strict=True
-    ):
-        took = sorted((fate.last_us - fate.first_us) / 1_000_000 for fate in fates if fate.last_us > fate.first_us)
-        share = [100 * (place + 1) / len(took) for place in range(len(took))]
+    for name, colour, took_ms in zip(names, _SIDES, tally.took_ms, strict=True):
+        times = sorted(took_ms)
+        upto = accumulate(took_ms[time] for time in times)
+        share = [100 * many / took_ms.total() for many in upto]
+        took = [time / 1_000 for time in times]
         step = max(1, len(took) // 400)
         figure.add_scatter(
             x=took[::step] + took[-1:], y=share[::step] + share[-1:], name=name, line={"color": colour, "shape": "hv"}

@@ -21,6 +21,7 @@ from simulator.replay.whatif.coupling import Unit, units
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.fates import Fate
 from simulator.replay.whatif.in_use import in_use
+from simulator.replay.whatif.queue_order import put_in_order
 from simulator.replay.whatif.rerun import Habits, Log, Rerun, Stays, Unseen
 from simulator.replay.whatif.stage import Stage
 from simulator.replay.whatif.stories import Story
@@ -127,7 +128,7 @@ class Comparison:
 
         Raises ``TooMuchError`` where messages go round without end.
         """
-        together = [[self._stories[number] for number in group] for unit in self.units for group in unit.groups()]
+        together = list(self._together())
         found: list[tuple[list[Fate], Stays]] = []
         for count, own in _counted(together):
             run = self.first(own)
@@ -139,6 +140,15 @@ class Comparison:
             self.cases += [Case(*each, reproduces(*each[:2])) for each in zip(own, fates, others, strict=True)]
             done((len(self._stories) + count) // 2)
         return self.cases
+
+    def _together(self) -> Iterator[list[Story]]:
+        """Yield stories that belong together; where queues couple them, what consumers did is in the queues' order."""
+        for unit in self.units:
+            for group in unit.groups():
+                own = [self._stories[number] for number in group]
+                if unit.queues:
+                    put_in_order(own, self.before.flows)
+                yield own
 
     def first(self, own: Sequence[Story], watched: Collection[int] = ()) -> Rerun:
         """Play messages that belong together under the log's own side."""
