@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,7 +13,7 @@ from simulator.definitions import Definitions
 from simulator.replay.local import replay_files
 from simulator.replay.tables import LocalTable, rows, select
 from simulator.replay.whatif.answer import SHOWN_MAX, Answer
-from simulator.replay.whatif.causes import find_causes
+from simulator.replay.whatif.causes import Part, find_causes
 from simulator.replay.whatif.coupling import Unit
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.lives import Life, lives
@@ -125,12 +125,28 @@ def what_if_files(
     count = len(stories)
     cases = comparison.play(lambda done: progress("playing messages", done, count))
     progress("looking for causes", count, count)
-    causes = find_causes(comparison)
+    causes = find_causes(comparison.runs, _parts(comparison))
     unchecked = (*dict.fromkeys((*one.notes, *other.notes)), *causes.unchecked, *_not_looked_at(captured, stories))
     tally = Tally(cases)
     answer = tally.answer(causes.found, unchecked)
     wanted = {change.examples[0] for change in answer.changes[:SHOWN_MAX]} if examples else set()
-    return Asked(answer, tally, cases, comparison.units, lives(comparison, wanted))
+    shown = lives(comparison.runs, _groups(comparison), wanted)
+    return Asked(answer, tally, cases, comparison.units, shown)
+
+
+def _parts(comparison: Comparison) -> Iterator[Part]:
+    """Yield the messages of which some change."""
+    for unit, own in comparison.parts():
+        if ways := Tally(own).frequent_ways():
+            by_name = {case.story.message: case for case in own}
+            examples = [by_name[name] for _, name in ways]
+            yield Part([many for many, _ in ways], examples, own if unit.queues else None, unit.queues)
+
+
+def _groups(comparison: Comparison) -> Iterator[Sequence[Case]]:
+    """Yield cases that are played together."""
+    for unit, own in comparison.parts():
+        yield from [own] if unit.queues else ([case] for case in own)
 
 
 def _files(captured: LocalTable) -> set[str]:

@@ -114,6 +114,11 @@ class Tally:
             unchecked=tuple(unchecked),
         )
 
+    def frequent_ways(self) -> list[tuple[int, str]]:
+        """Return how many messages change in each way, the most frequent first, and one of them."""
+        ranked = sorted(self.ways.values(), key=lambda way: (-way[0], way[1]))
+        return [(messages, examples[0]) for messages, examples in ranked]
+
     def _changes(self) -> list[Change]:
         """Return the ways in which messages change: losses first, then what is saved, frequent ones first."""
         found = [
