@@ -46,12 +46,14 @@ class Part(NamedTuple):
         examples: a message for each way, in the same order.
         together: all that have to be played with them; nothing where each is played by itself.
         queues: the queues that couple them.
+        messages: how many messages meet there.
     """
 
     ways: Sequence[int]
     examples: Sequence[Case]
-    together: Sequence[Case] | None = None
-    queues: tuple[Queue, ...] = ()
+    together: Sequence[Case] | None
+    queues: tuple[Queue, ...]
+    messages: int
 
 
 def find_causes(runs: Runs, parts: Iterable[Part]) -> Causes:
@@ -63,10 +65,11 @@ def find_causes(runs: Runs, parts: Iterable[Part]) -> Causes:
     for part in parts:
         if len(found) == 1:
             counted[found[0].what] += sum(part.ways)
-        elif part.together is not None and len(part.together) > TOGETHER_MAX:
+        elif part.queues and part.messages > TOGETHER_MAX:
             names = ", ".join(f"'{queue}'" for _, queue in part.queues)
-            many = len(part.together)
-            unchecked.append(f"what makes messages end differently around {names}: {many:,} messages meet there")
+            unchecked.append(
+                f"what makes messages end differently around {names}: {part.messages:,} messages meet there"
+            )
         else:
             counted += _of_part(part, laboratory)
     causes = sorted(counted.items(), key=lambda cause: (-cause[1], cause[0]))

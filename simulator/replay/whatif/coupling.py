@@ -33,11 +33,11 @@ class Unit(msgspec.Struct, frozen=True):
         why: what couples them, in sentences.
     """
 
-    stories: tuple[int, ...]
+    stories: Sequence[int]
     queues: tuple[Queue, ...] = ()
     why: tuple[str, ...] = ()
 
-    def groups(self) -> Iterator[tuple[int, ...]]:
+    def groups(self) -> Iterator[Sequence[int]]:
         """Yield the stories that are played together."""
         if self.queues:
             yield self.stories
@@ -111,10 +111,10 @@ class Coupling:
         meets = next((queue for queue in self._why if queue in reach.queues), None)
         return None if meets is None else self._groups.of(meets)
 
-    def unit(self, group: Queue, stories: Iterable[int] = ()) -> Unit:
+    def unit(self, group: Queue, stories: Sequence[int]) -> Unit:
         """Return coupled messages, with the queues that couple them."""
         together = tuple(queue for queue in self._why if self._groups.of(queue) == group)
-        return Unit(tuple(stories), together, tuple(reason for queue in together for reason in self._why[queue]))
+        return Unit(stories, together, tuple(reason for queue in together for reason in self._why[queue]))
 
 
 def units(stories: Sequence[Story], sides: Iterable[Mapping[str, MessageFlow]]) -> list[Unit]:

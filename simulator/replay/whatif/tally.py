@@ -51,9 +51,10 @@ class Tally:
         self._marks: Counter[tuple[str, str]] = Counter()
         self._marks_of_changed: Counter[tuple[str, str]] = Counter()
         for case in cases:
-            self._add(case)
+            self.add(case)
 
-    def _add(self, case: Case) -> None:
+    def add(self, case: Case) -> None:
+        """Add one message."""
         self.messages += 1
         self._outcomes.update(_outcomes(case))
         if not case.reproduced:
@@ -100,8 +101,8 @@ class Tally:
         return Answer(
             messages=self.messages,
             reproduced=self.reproduced,
-            before=self.totals[0],
-            after=self.totals[1],
+            before=self.totals[0].in_order(),
+            after=self.totals[1].in_order(),
             changed=self.changed,
             assumed=self.assumed,
             delay_ms=Delays(*map(_delay, self.took_ms)),
