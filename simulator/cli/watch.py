@@ -165,10 +165,12 @@ class _Face:
     def run(self, stopped: Event, *, once: bool, idle_s: float | None, finish: bool) -> None:
         """Watch until told to stop. ``finish``: all verdicts are final then, however it ends."""
         added_s = shown_s = time.time()
+        rows = self._watcher.rows
         while not stopped.is_set():
-            rows, more = self.status.rows, self._step(settled=False)
+            more = self._step(settled=False)
             now = time.time()
-            added_s = now if self.status.rows != rows else added_s
+            if self._watcher.rows != rows:
+                rows, added_s = self._watcher.rows, now
             if now - shown_s >= 1:
                 shown_s = now
                 self._show()
@@ -185,7 +187,6 @@ class _Face:
     def _step(self, *, settled: bool) -> bool:
         now = time.time()
         step = self._watcher.step(now, settled=settled)
-        self.status = self._watcher.status(now)
         for broken in step.broken:
             click.echo(f"broken: {broken.file}:{broken.line}: {broken.reason}", err=True)
         if self._as_json and step.lines:
@@ -193,12 +194,14 @@ class _Face:
         return step.more
 
     def _show(self) -> None:
+        self.status = self._watcher.status(time.time())
         line = self.status.line()
         if not self._as_json and line != self._shown:
             self._shown = line
             click.echo(line)
 
     def _end(self) -> None:
+        self.status = self._watcher.status(time.time())
         for name, size in self._watcher.unfinished.items():
             click.echo(f"note: {name}: {size:,} bytes at the end have no line end, and were left out", err=True)
         if self._as_json:

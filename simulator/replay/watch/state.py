@@ -191,7 +191,12 @@ class State:
     # -- messages -----------------------------------------------------------------
 
     def ended(self, messages: Iterable[tuple[str, int, str | None, int | None]]) -> None:
-        """Keep how messages stand: lineage, time of the last row, where they wait, and when they are lost."""
+        """Keep how the messages stand that were chosen last.
+
+        That is their lineage, the time of the last row, where they wait, and when they are lost.
+        """
+        new = "SELECT count(*) FROM chosen WHERE lineage NOT IN (SELECT lineage FROM messages)"
+        self.totals["open"] += self._database.execute(new).fetchone()[0]
         self._database.executemany("INSERT OR REPLACE INTO messages VALUES (?, ?, ?, ?)", messages)
 
     def waiting(self, since_us: int, until_us: int) -> dict[str, int]:
@@ -206,11 +211,6 @@ class State:
         (found,) = self._database.execute(query, (until_us,)).fetchone()
         return int(found) + self.totals["forgotten_lost"]
 
-    def open(self) -> int:
-        """Return of how many messages rows are kept."""
-        (found,) = self._database.execute("SELECT count(*) FROM messages").fetchone()
-        return int(found)
-
     def forget(self, since_us: int, until_us: int, most: int) -> int:
         """Forget messages that wait nowhere and were last seen by ``since_us``, at most so many; return how many."""
         over = "waiting IS NULL AND last_us <= ? AND (lost_us IS NULL OR lost_us < ?)"
@@ -223,6 +223,7 @@ class State:
             self._database.execute(f"DELETE FROM {table} WHERE lineage IN (SELECT lineage FROM chosen)")
         hashed = [(_hash(lineage), lost) for lineage, lost in found]
         self._database.executemany("INSERT OR IGNORE INTO forgotten VALUES (?, ?)", hashed)
+        self.totals["open"] -= len(found)
         self.totals["forgotten_lost"] += sum(lost for _, lost in found)
         return len(found)
 

@@ -97,6 +97,11 @@ class Watcher:
         """The files whose last line has no end, and how many bytes of it are there."""
         return {file.path: file.unfinished for file in self._files.values() if file.unfinished}
 
+    @property
+    def rows(self) -> int:
+        """How many rows have been read."""
+        return self._state.totals["rows"]
+
     def step(self, now_s: float, *, settled: bool = False) -> Step:
         """Read what was added, judge what has settled, and commit. ``now_s`` is in seconds since 1970.
 
@@ -225,7 +230,7 @@ class Watcher:
         since_us = self._until_us - round(self._wish.forget_after_s * 1e6)
         forgotten = self._state.forget(since_us, self._until_us, FORGOTTEN_MAX)
         self._state.totals["forgotten"] += forgotten
-        if not forgotten and (found := self._state.open()) > self._wish.open_max:
+        if not forgotten and (found := self._state.totals["open"]) > self._wish.open_max:
             problem = f"{found:,} messages are not finished, the limit is {self._wish.open_max:,}"
             raise CaptureError(str(self._state.folder), f"{problem}; raise it with --open-max, or lower --forget-after")
 
@@ -250,7 +255,7 @@ class Watcher:
             stuck=read_queues(self._state.waiting(stuck_us, self._until_us)),
             paths=read_paths(totals),
             corrections=totals["corrections"],
-            open_messages=self._state.open(),
+            open_messages=totals["open"],
             lag_p95_s=_p95(self._lags),
         )
 

@@ -1,0 +1,87 @@
+"""``dlx watch``: what it prints for people, for machines and for Prometheus, its exit codes, and how it fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from simulator.cli.main import main
+from tests.watch.logs import CAPTURED, ROOT, log_of, replayed, wish_for
+
+NAME = "what-if 4.3"
+DEFINITIONS = os.fspath(CAPTURED[NAME] / "definitions.json")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "trace.log"
+    path.write_bytes(log_of(NAME))
+    return path
+
+
+def test_once_prints_a_summary_with_the_ways_of_dead_letters(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", os.fspath(log), "--definitions", DEFINITIONS, "--once"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == (
+        "0 lost, 0 unexplained, 0 differ, 0 stuck, 162 dead letters, 389 agree; 629 rows, 240 messages open"
+    )
+    assert all(re.match(r" +\d+  \S+ \w+ -> \S+ -> \S+$", line) for line in said[1:])
+
+
+def test_json_has_the_verdicts_and_a_summary(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", os.fspath(log), "--definitions", DEFINITIONS, "--until-idle", "0", "--json"]) == 0
+    *lines, summary = capsys.readouterr().out.encode().splitlines(keepends=True)
+    assert sorted(lines) == replayed(log, wish_for(NAME))
+    assert main(["replay", os.fspath(log), "--definitions", DEFINITIONS, "--json"]) == 0
+    replay = json.loads(capsys.readouterr().out)
+    shared = ("deliveries", "dead_letters", "agree", "ambiguous", "differ", "unexplained", "lost")
+    found = json.loads(summary)["summary"]
+    assert {name: found[name] for name in shared} == {name: replay[name] for name in shared}
+
+
+def test_what_is_not_as_predicted_exits_with_1(log: Path) -> None:
+    assert main(["watch", os.fspath(log), "--definitions", DEFINITIONS, "--once", "--release", "3.8"]) == 1
+
+
+def test_prometheus_gets_the_same_and_sigterm_ends_with_a_summary(log: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "simulator.cli.main", "watch", os.fspath(log), "--definitions", DEFINITIONS,
+               "--settle", "0", "--prometheus", "0"]  # fmt: skip
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        url = process.stderr.readline().removeprefix("metrics: ").strip()
+        assert process.stdout.readline().startswith("0 lost, ")
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            text = answer.read().decode()
+        process.send_signal(signal.SIGTERM)
+        rest = process.stdout.read()
+    assert process.returncode == 0
+    assert 'dlx_verdicts{verdict="agree"} 389.0' in text
+    assert "dlx_dead_letters_total 162.0" in text
+    assert "162 dead letters" in rest
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "told"),
+    [
+        (["missing.log", "--once"], 65, "missing.log: no such file"),
+        (["{log}", "--definitions", "missing.json"], 65, "missing.json"),
+        (["{log}", "--settle", "-1"], 64, "--settle"),
+        ([], 64, "SOURCE..."),
+        (["{log}", "--once", "--prometheus", "99999"], 64, "--prometheus"),
+    ],
+)
+def test_bad_input_is_told(
+    args: list[str], status: int, told: str, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [arg.format(log=log) for arg in args]
+    assert main(["watch", "--definitions", DEFINITIONS, *given]) == status
+    assert told in capsys.readouterr().err

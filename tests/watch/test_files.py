@@ -1,0 +1,119 @@
+"""Files as a watch finds them: half a line, a rotated one, Parquet, broken lines; and states that do not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from simulator.capture import convert, open_log
+from simulator.capture.capture_errors import CaptureError
+from simulator.capture.journal import Journal
+from simulator.capture.schema import Observation
+from simulator.replay.watch.state import State
+from tests.watch.logs import log_of, replayed, said, watcher, wish_for
+
+NAME = "what-if 4.3"
+WISH = wish_for(NAME, settle_s=0)
+
+
+def test_a_line_without_an_end_is_waited_for(tmp_path: Path) -> None:
+    log, growing = log_of(NAME), tmp_path / "trace.log"
+    first = log.index(b"\n") + 1
+    growing.write_bytes(log[: first + 20])
+    each, state = watcher(growing, WISH, tmp_path / "state")
+    with state:
+        assert not each.step(0).broken
+        assert (each.status(0).rows, list(each.unfinished.values())) == (1, [20])
+        with growing.open("ab") as stream:
+            stream.write(log[first + 20 :])
+        each.step(1)
+        assert not each.unfinished
+    assert said(tmp_path / "state") == replayed(growing, WISH)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda log: log[: len(log) // 2], r"trace\.log: has shrunk from 283,215 to 141,607 bytes: .* rotated"),
+        (lambda log: b" " + log, r"trace\.log: begins with other bytes than before: .* rotated"),
+    ],
+)
+def test_a_file_that_is_another_now_is_told_with_its_name(change: object, told: str, tmp_path: Path) -> None:
+    growing = tmp_path / "trace.log"
+    growing.write_bytes(log_of(NAME))
+    each, state = watcher(growing, WISH, tmp_path / "state")
+    with state:
+        each.step(0)
+        growing.write_bytes(change(log_of(NAME)))  # type: ignore[operator]
+        with pytest.raises(CaptureError, match=told):
+            each.step(1)
+
+
+def test_a_broken_line_is_told_with_its_number_and_passed_over(tmp_path: Path) -> None:
+    growing = tmp_path / "trace.log"
+    lines = log_of(NAME).splitlines(keepends=True)
+    growing.write_bytes(b"".join(lines[:5]))
+    each, state = watcher(growing, WISH, tmp_path / "state")
+    with state:
+        each.step(0)
+        with growing.open("ab") as stream:
+            stream.write(lines[5] + b'{"type": 7}\n' + b"".join(lines[6:]))
+        (broken,) = each.step(1).broken
+    assert (broken.file, broken.line) == ("trace.log", 7)
+    assert len(said(tmp_path / "state")) == 389
+
+
+def test_a_directory_of_parts_is_read_as_they_come(tmp_path: Path) -> None:
+    """Parquet once it is whole, and the lines that `dlx capture` writes; a part that comes late holds earlier rows."""
+    log, parts = log_of(NAME).splitlines(keepends=True), tmp_path / "parts"
+    parts.mkdir()
+    each, state = watcher(parts, WISH, tmp_path / "state")
+    text = tmp_path / "trace.log"
+    text.write_bytes(b"".join(log))
+    rows = [row for batch in open_log(text) for row in batch.to_pylist()]
+    with state:
+        journal = Journal(parts / "late.jsonl")
+        for row in rows[400:]:
+            journal.append(msgspec.convert(row, Observation))
+        journal.close()
+        while each.step(0).more:
+            pass
+        text.write_bytes(b"".join(log[:400]))
+        convert([text], parts / "early.parquet")
+        whole = (parts / "early.parquet").read_bytes()
+        (parts / "early.parquet").write_bytes(whole[:1000])
+        assert not each.step(1).lines
+        (parts / "early.parquet").write_bytes(whole)
+        while each.step(1).more:
+            pass
+        assert each.status(1).corrections
+    text.write_bytes(b"".join(log))
+    assert said(tmp_path / "state") == replayed(text, WISH)
+
+
+def test_what_cannot_be_read_on_is_refused(tmp_path: Path) -> None:
+    growing = tmp_path / "trace.log.json"
+    growing.write_bytes(b"\x1f\x8b not a line")
+    each, state = watcher(growing, WISH, tmp_path / "state")
+    with state, pytest.raises(CaptureError, match=r"trace\.log\.json: compressed, which cannot be read on from"):
+        each.step(0)
+
+
+def test_too_many_open_messages_are_an_error(tmp_path: Path) -> None:
+    growing = tmp_path / "trace.log"
+    growing.write_bytes(log_of(NAME))
+    each, state = watcher(growing, wish_for(NAME, settle_s=0, open_max=100), tmp_path / "state")
+    with state, pytest.raises(CaptureError, match="240 messages are not finished, the limit is 100"):
+        each.step(0)
+
+
+def test_a_state_goes_on_only_with_what_it_was_made_for_and_in_one_watch(tmp_path: Path) -> None:
+    with State(tmp_path, "one"), pytest.raises(CaptureError, match="in use by another one"):
+        State(tmp_path, "one")
+    with pytest.raises(CaptureError, match="made with other definitions, release or options"):
+        State(tmp_path, "another")
+    (tmp_path / "state.sqlite").write_bytes(b"something else" * 100)
+    with pytest.raises(CaptureError, match="no state of `dlx watch`"):
+        State(tmp_path, "one")
