@@ -31,6 +31,7 @@ from dlx.argument_values import Check
 from dlx.erlang_printing import Atom, field_term, printed
 from dlx.field_values import type_name
 from dlx.releases import Release
+from dlx.settings import KEYS
 from dlx.topology import CLASSIC, QUORUM, STREAM, Arguments, Queue
 
 _TYPE = "x-queue-type"
@@ -68,6 +69,8 @@ _CHECKS: tuple[tuple[str, Check], ...] = (
     ("x-initial-cluster-size", values.positive),
     ("x-queue-leader-locator", values.leader_locator),
 )
+ARGUMENTS = frozenset({*(name for name, _ in _CHECKS), *(f"x-{key}" for key in KEYS)})
+"""The names of all arguments that mean something to a queue, in one release or another."""
 # The order in which the arguments of a queue that exists are compared.
 _COMPARED = {
     CLASSIC: (

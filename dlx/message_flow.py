@@ -103,7 +103,19 @@ class MessageFlow:
         topology, release: as given.
     """
 
-    __slots__ = ("_compared", "_deaths", "_impossible", "_settings", "_settings_of", "_states", "release", "topology")
+    __slots__ = (
+        "_asked",
+        "_compared",
+        "_deaths",
+        "_impossible",
+        "_matters",
+        "_settings",
+        "_settings_of",
+        "_states",
+        "_targets",
+        "release",
+        "topology",
+    )
 
     def __init__(
         self, topology: Topology, release: Release, *, settings_of: Callable[[str], Settings] | None = None
@@ -113,9 +125,12 @@ class MessageFlow:
         self._settings_of = settings_of
         self._settings: dict[str, Settings] = {}
         self._states: dict[Hashable, State] = {}
+        self._targets: dict[tuple[str, str | None], frozenset[str]] = {}
         self._deaths: dict[tuple[int, str], _Death] = {}
         self._impossible: dict[tuple[str, str, bool], str | None] = {}
         self._compared = sorted(headers_looked_at(topology))
+        self._asked: Message | None = None
+        self._matters: tuple[Hashable, Hashable] = (None, None)
 
     # Queues
 
@@ -168,7 +183,10 @@ class MessageFlow:
         settings = self.settings(queue)
         if settings.dead_letter_exchange is None:
             return frozenset()
-        return self._entered(settings.dead_letter_exchange, settings.dead_letter_routing_key)
+        address = settings.dead_letter_exchange, settings.dead_letter_routing_key
+        if address not in self._targets:  # many queues share one
+            self._targets[address] = self._entered(*address)
+        return self._targets[address]
 
     def _entered(self, exchange: str, key: str | None) -> frozenset[str]:
         passed = self.passed({exchange})
@@ -237,7 +255,10 @@ class MessageFlow:
         settings = self.settings(queue)
         keeps_keys = settings.dead_letters and settings.dead_letter_routing_key is None
         keys = message.routing_keys if keeps_keys else None
-        return queue, keys, self._deaths_that_matter(message), self._headers_that_matter(message)
+        if self._asked is not message:  # one dead letter is asked about for each queue that it enters
+            self._asked = message
+            self._matters = self._deaths_that_matter(message), self._headers_that_matter(message)
+        return queue, keys, *self._matters
 
     def _headers_that_matter(self, message: Message) -> Hashable:
         """Return the headers that headers exchanges compare, those that the broker writes among them."""

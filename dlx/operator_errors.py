@@ -22,7 +22,8 @@ class OperatorError(Exception):
     """An operator's command that RabbitMQ refuses.
 
     ``text`` is its reason, ``status`` the HTTP status; ``term`` the reason as an Erlang
-    term (``dlx.erlang_printing``) where it is more than a text.
+    term (``dlx.erlang_printing``) where it is more than a text. ``item`` is the section of a definitions document,
+    and the place in it, of the item that was refused, where it was one.
     """
 
     def __init__(self, text: str, status: int = 400, term: Any = None) -> None:
@@ -30,6 +31,7 @@ class OperatorError(Exception):
         self.text = text
         self.status = status
         self.term = term
+        self.item: tuple[str, int] | None = None
 
 
 class UnforeseenError(OperatorError):

@@ -10,7 +10,7 @@ Source: rabbit_policy.erl match, is_applicable; rabbit_policies.erl.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import msgspec
 
@@ -19,6 +19,7 @@ from dlx.releases import Release
 from dlx.topology import CLASSIC, QUORUM, STREAM, Exchange, Policy, Queue
 
 _MATCH_SECONDS = 1.0
+_UNSUPPORTED = "do not support"
 _TYPE_SELECTORS = {CLASSIC: "classic_queues", QUORUM: "quorum_queues", STREAM: "streams"}
 
 
@@ -43,23 +44,35 @@ class PolicyChoice(msgspec.Struct, frozen=True):
     @property
     def tied(self) -> tuple[Policy, ...]:
         """The policies of equal priority that might apply as well."""
-        return tuple(policy for policy in self._beaten() if policy.priority == self._priority)
+        equal = (policy for policy in self.policies if policy.priority == self._priority and policy is not self.policy)
+        return tuple(sorted((policy for policy in equal if self._why_not(policy) is None), key=_precedence))
+
+    @property
+    def disagreeing(self) -> tuple[Policy, ...]:
+        """The tied policies that say something else than the one that applies."""
+        return tuple(each for each in self.tied if self.policy and each.definition != self.policy.definition)
 
     @property
     def skipped(self) -> tuple[SkippedPolicy, ...]:
         """The policies that do not apply, each with the reason."""
-        unfit = tuple(SkippedPolicy(policy, why) for policy, why in self._judged() if why is not None)
-        lower = tuple(policy for policy in self._beaten() if policy.priority != self._priority)
-        return unfit + tuple(SkippedPolicy(policy, self._beaten_by()) for policy in lower)
+        judged = [(policy, self._why_not(policy)) for policy in self.policies]
+        unfit = tuple(SkippedPolicy(policy, why) for policy, why in judged if why is not None)
+        lower = (policy for policy, why in judged if why is None and policy.priority != self._priority)
+        return unfit + tuple(SkippedPolicy(policy, self._beaten_by()) for policy in sorted(lower, key=_precedence))
 
-    def _judged(self) -> Iterator[tuple[Policy, str | None]]:
-        if self.target is not None and self.release is not None:
-            for policy in self.policies:
-                yield policy, why_not(policy, self.target, self.release)
+    def kept_away_by(self, key: str) -> tuple[SkippedPolicy, ...]:
+        """Return the policies that would fit if the type of the queue supported this key of theirs."""
+        if not isinstance(self.target, Queue) or self.release is None:
+            return ()
+        if key not in unsupported_keys(self.target, self.release):  # patterns cost more than that
+            return ()
+        holding = ((policy, self._why_not(policy)) for policy in self.policies if key in policy.definition)
+        return tuple(SkippedPolicy(policy, why) for policy, why in holding if why is not None and _UNSUPPORTED in why)
 
-    def _beaten(self) -> list[Policy]:
-        """Return the policies that fit and were not chosen, the next best first."""
-        return sorted((policy for policy, why in self._judged() if why is None), key=_precedence)[1:]
+    def _why_not(self, policy: Policy) -> str | None:
+        assert self.target is not None
+        assert self.release is not None
+        return why_not(policy, self.target, self.release)
 
     @property
     def _priority(self) -> int | None:
@@ -92,7 +105,7 @@ def why_not(policy: Policy, target: Queue | Exchange, release: Release) -> str |
         return None
     unsupported = sorted(set(policy.definition) & unsupported_keys(target, release))
     if unsupported:
-        return f"{target.type} queues do not support {', '.join(unsupported)}"
+        return f"{target.type} queues {_UNSUPPORTED} {', '.join(unsupported)}"
     return None
 
 

@@ -351,6 +351,8 @@ _MIRRORING: dict[str, tuple[Callable[[Any, Release], bool], str]] = {
     "ha-promote-on-shutdown": (_PROMOTES, 'ha-promote-on-shutdown must be "always" or "when-synced", got {}'),
     "ha-promote-on-failure": (_PROMOTES, 'ha-promote-on-failure must be "always" or "when-synced", got {}'),
 }
+DEFINABLE = frozenset({*_OTHER, *_QUORUM, *_MIRRORING, "queue-master-locator"})
+"""The names of all fields that a policy may define, in one release or another."""
 _GROUPS: dict[str, Callable[[Definition, Release], str | None]] = {
     "locator": _wrong_locator,
     "mirroring": _wrong_mirroring,

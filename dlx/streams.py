@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from dlx.deaths import X_DEATH
-from dlx.field_values import Binary
+from dlx.field_values import Binary, Timestamp
 from dlx.message import Message, published_expiration
 from dlx.releases import Release
 
@@ -33,13 +33,14 @@ def read_from_stream(message: Message, release: Release) -> Message:
     return msgspec.structs.replace(message, headers=headers, routing_keys=keys, bcc=(), expiration=expiration)
 
 
-def can_keep(message: Message, priority: int | None, release: Release) -> bool:
-    """Return whether a stream can keep the message that is published with that priority.
+def can_keep(message: Message, release: Release) -> bool:
+    """Return whether a stream can keep the message.
 
     A decimal among the headers that it keeps makes the server fail, and in AMQP 1.0 form a priority that is no octet,
     as the management API may publish it.
     """
-    if release.headers_kept_in_stream != "scalar headers" and (priority or 0) not in range(256):
+    priority = message.properties.get("priority") or 0
+    if release.headers_kept_in_stream != "scalar headers" and priority not in range(256):
         return False
     return not any(map(_has_decimal, _headers_written(message.headers or {}, release).values()))
 
@@ -64,7 +65,7 @@ def headers_kept(headers: Mapping[str, Any], release: Release) -> dict[str, Any]
     """Return those of a client's headers that a stream keeps."""
     written = _headers_written(headers, release)
     if release.headers_kept_in_stream == "scalar headers":
-        return written
+        return {name: _in_range(value) for name, value in written.items()}
     return {name: _read(value) for name, value in written.items() if name != X_DEATH}  # its place is elsewhere
 
 
@@ -77,11 +78,23 @@ def _read(value: Any) -> Any:
     match value:
         case Binary():
             return _text(value)
+        case Timestamp():
+            return _in_range(value)
         case list() | tuple():
             return [_read(item) for item in value]
         case dict():
             return {name: _read(item) for name, item in value.items()}
     return value
+
+
+def _in_range(value: Any) -> Any:
+    return Timestamp(_seconds_kept(value)) if isinstance(value, Timestamp) else value
+
+
+def _seconds_kept(seconds: int) -> int:
+    """Return what comes back of a time: AMQP 1.0 has 64 bits for it, in ms and with a sign."""
+    ms = (seconds * 1000 + 2**63) % 2**64 - 2**63
+    return (ms // 1000 if ms >= 0 else -(-ms // 1000)) % 2**64
 
 
 def _text(value: bytes) -> str | bytes:
@@ -102,6 +115,8 @@ def _keeps(name: str, value: Any, release: Release) -> bool:
 def properties_kept(properties: Mapping[str, Any], release: Release) -> dict[str, Any]:
     """Return the properties that a stream hands out."""
     kept = {name: value for name, value in properties.items() if name != "cluster_id"}
+    if kept.get("timestamp") is not None:
+        kept["timestamp"] = _seconds_kept(kept["timestamp"])
     if release.headers_kept_in_stream == "x- headers and CC":
         kept["delivery_mode"] = 2 if properties.get("delivery_mode") == 2 else 1
     return kept

@@ -69,7 +69,16 @@ def import_definitions(broker: Broker, source: DefinitionsSource, now_us: int) -
     try:
         broker.handle(ImportDefinitions(importable(definitions.document), only), now_us)
     except OperatorError as error:
-        raise DefinitionsError(definitions.source, "", error.text) from error
+        raise DefinitionsError(definitions.source, _where(error, definitions), error.text) from error
     if not definitions.document.get("permissions"):
         for vhost in broker.vhosts:
             broker.grant_everything(vhost)
+
+
+def _where(error: OperatorError, definitions: Definitions) -> str:
+    """Return the place of the item that is refused, with its name, such as ``queues[3] 'orders'``."""
+    if error.item is None:
+        return ""
+    section, place = error.item
+    name = definitions.document[section][place].get("name")
+    return f"{section}[{place}] '{name}'" if isinstance(name, str) else f"{section}[{place}]"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from simulator.definitions import Definitions, DefinitionsError
 
-# What tells the objects of each section apart. A binding has no name: all of it does.
-_NAMED_BY: dict[str, tuple[str, ...]] = {
+NAMED_BY: dict[str, tuple[str, ...]] = {
     "users": ("name",),
     "vhosts": ("name",),
     "permissions": ("user", "vhost"),
@@ -22,6 +21,7 @@ _NAMED_BY: dict[str, tuple[str, ...]] = {
     "exchanges": ("vhost", "name"),
     "bindings": ("vhost", "source", "destination_type", "destination", "routing_key", "arguments"),
 }
+"""What tells the objects of each section apart. A binding has no name: all of it does."""
 _SAME_BINDING = {"destination_type": "queue", "routing_key": "", "arguments": {}}  # what these are where left out
 
 
@@ -40,9 +40,9 @@ def laid_over(above: Definitions, below: Definitions) -> Definitions:
         problem = f'missing; expected the virtual host of {below.source} that this is for, such as "/"'
         raise DefinitionsError(above.source, "original_vhost_name", problem)
     document = dict(below.document)
-    for section, names in _NAMED_BY.items():
-        items = {_key(item, names): item for item in document.get(section, ())}
-        items |= {_key(item, names): item for item in _items(above, section)}
+    for section, names in NAMED_BY.items():
+        items = {object_key(item, names): item for item in document.get(section, ())}
+        items |= {object_key(item, names): item for item in _items(above, section)}
         if items:
             document[section] = list(items.values())
     return Definitions(document, f"{above.source} over {below.source}")
@@ -58,9 +58,10 @@ def _items(definitions: Definitions, section: str) -> Iterator[dict[str, Any]]:
         metadata = definitions.document.get("metadata", {})
         yield {"name": vhost, **({"metadata": metadata} if metadata else {})}
     for item in definitions.document.get(section, ()):
-        yield {**item, "vhost": vhost} if "vhost" in _NAMED_BY[section] else item
+        yield {**item, "vhost": vhost} if "vhost" in NAMED_BY[section] else item
 
 
-def _key(item: dict[str, Any], names: tuple[str, ...]) -> Hashable:
+def object_key(item: Mapping[str, Any], names: tuple[str, ...]) -> bytes:
+    """Return what tells an object of a section from the others: the values of ``NAMED_BY`` as JSON."""
     values = [item.get(name, _SAME_BINDING.get(name)) for name in names]
     return msgspec.json.encode(values, order="sorted")

@@ -51,7 +51,7 @@ BELOW: dict[str, set[str]] = {
     "questions": {"bootstrap", "broker", "message_history", "message_location", "pictures", "scenario"},
     "capture": set(),
     "generate": {"broker", "capture", "scenario"},
-    "replay": {"capture", "pictures", "scenario"},
+    "replay": {"bootstrap", "broker", "capture", "message_history", "pictures", "questions", "scenario"},
     "spark_sources": {"capture", "replay"},
 }
 # The harness and the command line stand above all others, and the command line above the harness.

@@ -90,7 +90,7 @@ class Messages:
     )
     published_octets: Literal["as given", "low bits"] = since(
         "4.0", "low bits", before="as given",
-        meaning="What a message that is published over HTTP keeps of a priority or delivery mode that is no octet.",
+        meaning="What is shown of a priority or delivery mode that is no octet, as the management API publishes it.",
         evidence="live, asked directly; mc_amqpl.erl",
         undecided=("3.13",),
     )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from simulator.broker.effects import (
+    Crashed,
     DeadLettered,
     DeliveryFailed,
     Effect,
@@ -38,6 +39,7 @@ STEPS_FOR_EACH = 10  # where more than that many messages die at once
 INSTANTS_IN_ONE_CALL = 3
 
 _EFFECTS: dict[type[Effect], Callable[[NodeState, Any], None]] = {
+    Crashed: queue_lifecycle.restart,
     DeadLettered: queues.arrive,
     DeliveryFailed: connections.delivery_failed,
     Held: dead_letter_worker.held,

@@ -68,6 +68,13 @@ class PoliciesChanged(Effect, gc=False):
     queue: str
 
 
+class Crashed(Effect, gc=False):
+    """A queue's process has crashed and is started again; ``copies`` are what was ready in it."""
+
+    queue: QueueState
+    copies: list[Copy]
+
+
 class DeliveryFailed(Effect, gc=False):
     """A channel failed over a message that cannot be written to its consumer."""
 

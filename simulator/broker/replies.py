@@ -92,6 +92,8 @@ def delivered_properties(message: Message, release: Release, added: Mapping[str,
     ``added`` are headers that belong to this delivery alone (``Delivered.added``).
     """
     properties = dict(message.properties)
+    if release.published_octets == "low bits":
+        properties |= {name: properties[name] & 0xFF for name in ("delivery_mode", "priority") if name in properties}
     if message.expiration is not None:
         properties["expiration"] = message.expiration
     headers = delivered_headers(message, release, added)

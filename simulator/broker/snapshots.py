@@ -82,6 +82,7 @@ KINDS = (
     Kind.keeping("queue definition", Queue),
     Kind.keeping("binding", Binding),
     Kind.keeping("policy", Policy),
+    Kind.keeping("crashed", effects.Crashed),
     Kind.keeping("dead-lettered", effects.DeadLettered),
     Kind.keeping("delivery failed", effects.DeliveryFailed),
     Kind.keeping("held", effects.Held),

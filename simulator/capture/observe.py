@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from simulator.json_values import canonical_json
+from simulator.json_values import canonical_json, plain
 
 BROKER_HEADERS = frozenset({
     "CC",
@@ -62,6 +62,12 @@ def _split_deaths(headers: dict[str, Any]) -> tuple[str | None, list[int | None]
         return canonical_json(deaths), None
     times = [_take_time(death) for death in deaths]
     return canonical_json(deaths), times
+
+
+def shown_deaths(deaths: Any) -> str:
+    """Return the column ``x_death`` of a delivery with that header, as the broker has it."""
+    x_death, _ = _split_deaths({"x-death": plain(deaths)})
+    return x_death or ""
 
 
 def _take_time(death: Any) -> int | None:

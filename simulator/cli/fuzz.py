@@ -66,7 +66,7 @@ EXIT_BROKEN, EXIT_FAULT = 1, 70
     callback=lambda _context, _parameter, value: _number(value),
     default=SECONDS,
     show_default=True,
-    help="Give up after this many seconds without a finding.",
+    help="Give up after this many seconds without a finding; with --all, end after so many, whatever was found.",
 )
 @click.option(
     "--publish",

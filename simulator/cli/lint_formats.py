@@ -76,8 +76,7 @@ def heading(finding: Finding) -> Text:
 
 
 def _told(finding: Finding) -> list[Text]:
-    safe = "" if finding.fix.safe else " (not while messages are in it)"
-    lines = [heading(finding), Text(f"  because: {finding.because}"), Text(f"  fix: {finding.fix.text}{safe}")]
+    lines = [heading(finding), Text(f"  because: {finding.because}"), Text(f"  fix: {finding.fix}")]
     if finding.history:
         steps = in_words(finding.history)
         more = [f"... {len(steps) - _HISTORY_MAX} more steps"] if len(steps) > _HISTORY_MAX else []
@@ -149,7 +148,7 @@ def _sarif_result(finding: Finding, source: str) -> dict[str, Any]:
     return {
         "ruleId": finding.code,
         "level": _SARIF[finding.severity],
-        "message": {"text": f"{finding.message} Because: {finding.because}. Fix: {finding.fix.text}."},
+        "message": {"text": _paragraph(finding)},
         "locations": [
             {
                 # A finding is about the file: exports are mostly of one line, and GitHub wants a line.
@@ -159,6 +158,11 @@ def _sarif_result(finding: Finding, source: str) -> dict[str, Any]:
         ],
         "partialFingerprints": {"object/v1": f"{finding.code}/{about.kind}/{about.vhost}/{about.name}"},
     }
+
+
+def _paragraph(finding: Finding) -> str:
+    """Return the finding as plain text: what is wrong, the deciding rule and the fix, each on a line of its own."""
+    return f"{finding.message}\nBecause: {finding.because}.\nFix: {finding.fix}."
 
 
 def _uri(source: str) -> str:
@@ -186,7 +190,7 @@ def _suite(linted: Linted) -> ElementTree.Element:
         if found:
             failures += 1
             failure = ElementTree.SubElement(case, "failure", message=_clean(found[0].message))
-            failure.text = _clean("\n".join(f"{each.about}: {each.message} Fix: {each.fix.text}" for each in found))
+            failure.text = _clean("\n\n".join(f"{each.about}: {_paragraph(each)}" for each in found))
     suite.set("failures", str(failures))
     return suite
 
@@ -202,7 +206,7 @@ _GITHUB = {"error": "error", "warning": "warning", "note": "notice"}
 def _github(reports: Sequence[Linted], several: bool) -> str:
     lines = [
         f"::{_GITHUB[each.severity]} file={_escaped(linted.source, property=True)},title={each.code} {each.name}::"
-        + _escaped(f"{each.message} Because: {each.because}. Fix: {each.fix.text}")
+        + _escaped(_paragraph(each))
         for linted in reports
         for each in linted.report.findings
     ]

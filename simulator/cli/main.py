@@ -50,6 +50,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("simulator.cli.serve:serve", "Run a simulated RabbitMQ for AMQP clients."),
     "settings": ("simulator.cli.settings:settings", "Show each queue's effective settings and where they come from."),
     "simulate": ("simulator.cli.simulate:simulate", "Run a scenario under one system and print what happened."),
+    "whatif": (
+        "simulator.cli.whatif:whatif",
+        "Tell what other settings, or another release, would have done to the messages of a log.",
+    ),
     "upgrade": ("simulator.cli.upgrade:upgrade", "Say what an upgrade of RabbitMQ changes for a topology."),
 }
 

@@ -35,6 +35,7 @@ class Prospect:
     def __init__(self, flow: MessageFlow) -> None:
         self._flow = flow
         self._known: dict[Node, Ahead] = {}
+        self._next: dict[Node, tuple[Node, ...]] = {}
 
     def of(self, node: Node) -> Ahead:
         """Return what a message may meet from there on, with its own routing keys."""
@@ -52,19 +53,24 @@ class Prospect:
                 patterns[binding.routing_key] = None
                 if self._is_headers(name):
                     tables.append(binding.arguments)
-            onward = list(self._onward(kind, name))
+            onward = self._onward((kind, name))
             if ("exchange", "") in onward:  # it routes by the names of queues: first by those on the way
                 names = dict.fromkeys([*(each for at, each in seen if at == "queue"), *self._flow.topology.queues])
                 more = more or len(names) > NAMES_MAX
                 patterns.update(dict.fromkeys(list(names)[:NAMES_MAX]))
-            pending += [each for each in dict.fromkeys(onward) if each not in seen]
+            pending += [each for each in onward if each not in seen]
             seen.update(onward)
             if len(patterns) > PATTERNS_MAX:
                 return Ahead(tuple(patterns)[:PATTERNS_MAX], tuple(tables), True)
         return Ahead(tuple(patterns), tuple(tables), more)
 
-    def _onward(self, kind: str, name: str) -> Iterator[Node]:
-        """Yield where a message can go next with its own keys."""
+    def _onward(self, node: Node) -> tuple[Node, ...]:
+        """Return where a message can go next with its own keys."""
+        if node not in self._next:
+            self._next[node] = tuple(dict.fromkeys(self._led_to(*node)))
+        return self._next[node]
+
+    def _led_to(self, kind: str, name: str) -> Iterator[Node]:
         if kind == "queue":
             settings = self._flow.settings(name)
             dlx, replaced = settings.dead_letter_exchange, settings.dead_letter_routing_key is not None

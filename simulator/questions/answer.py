@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from simulator.nearest_names import suggestion
 from simulator.questions.findings import ObjectName
 from simulator.scenario.steps import History, to_builtins
 
@@ -94,17 +95,20 @@ class Answer:
     def assert_none(self, message: str = "", *, but: Iterable[str] = ()) -> None:
         """Assert that there are no rows, apart from those about the objects ``but``.
 
-        These are names, in which ``*`` is a wildcard. Raises ``AssertionError`` that tells each row, and one for
-        a name in ``but`` that no row is about.
+        These are names, in which ``*`` is a wildcard. Raises ``AssertionError`` that tells each row, and each name
+        in ``but`` that no row is about, with the nearest that one is about; ``TypeError`` for names that are none.
         """
         __tracebackhide__ = True
-        names = list(but)
-        rest = [row for row in self.rows if not any(fnmatchcase(row.about.name, name) for name in names)]
-        idle = [name for name in names if not any(fnmatchcase(row.about.name, name) for row in self.rows)]
-        if rest:
-            raise AssertionError("\n".join([message or f"{self.question}: {len(rest)} rows", *map(_line, rest)]))
-        if idle:
-            raise AssertionError(f"{self.question}: no row is about {', '.join(map(repr, idle))}; take it out of but=")
+        exceptions = _names(but)
+        rest = [row for row in self.rows if not any(fits(row.about.name) for fits in exceptions.values())]
+        told = [message or f"{self.question}: {len(rest)} rows", *map(_line, rest)] if rest else []
+        told += [
+            f"{self.question}: no row is about {name!r}, which but= names; {_nearest(name, self.rows)}"
+            for name, fits in exceptions.items()
+            if not any(fits(row.about.name) for row in self.rows)
+        ]
+        if told:
+            raise AssertionError("\n".join(told))
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks."""
@@ -117,6 +121,17 @@ class Answer:
         notes = "".join(f"<li>{html.escape(each)}</li>" for each in said)
         title = html.escape(f"{self.question}: {len(self.rows)} rows")
         return f"<p><b>{title}</b></p><table><tr>{head}</tr>{body}</table><ul>{notes}</ul>"
+
+
+def _names(but: Iterable[str]) -> dict[str, Matches]:
+    if isinstance(but, str) or not isinstance(but, Iterable):
+        raise TypeError(f"but={but!r}: expected names in a list, such as ['orders']")
+    return {name: matching(name, "but") for name in but}
+
+
+def _nearest(name: str, rows: Iterable[Row]) -> str:
+    known = {row.about.name for row in rows}
+    return suggestion(name, known) if known else "there are no rows"
 
 
 def _line(row: Row) -> str:
@@ -141,6 +156,11 @@ def _only(one: Found, other: Found) -> list[Row]:
 Matches = Callable[[str], bool]
 
 
-def matching(pattern: str | None) -> Matches:
-    """Return a function that tells whether a name fits the pattern, in which ``*`` and ``?`` are wildcards."""
+def matching(pattern: str | None, parameter: str = "queue") -> Matches:
+    """Return a function that tells whether a name fits the pattern, in which ``*`` and ``?`` are wildcards.
+
+    Raises ``TypeError`` that names the parameter for what is no pattern.
+    """
+    if pattern is not None and not isinstance(pattern, str):
+        raise TypeError(f"{parameter}={pattern!r}: expected a name, or a pattern such as 'orders*'")
     return lambda name: pattern is None or fnmatchcase(name, pattern)

@@ -23,7 +23,7 @@ from dlx.releases import DEFAULT, release
 from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, alternate_exchange
 from dlx.topology import STOCK_EXCHANGES, Exchange, Queue
 from simulator.definitions import Definitions, read_definitions
-from simulator.questions.answer import Answer, Found, Row, compared, matching
+from simulator.questions.answer import Answer, Found, Matches, Row, compared, matching
 from simulator.questions.findings import ObjectName
 from simulator.questions.lint_rules.linting import ALWAYS_ASSUMED, promises
 from simulator.questions.lint_rules.subject import Subject
@@ -52,6 +52,7 @@ class Question:
 
         Raises:
             UnknownReleaseError: there are no rules for that release.
+            TypeError: a release that is no text, such as 4.3 for "4.3".
             DefinitionsError: the definitions cannot be used.
         """
         here = self._found(self._definitions, release)
@@ -61,6 +62,8 @@ class Question:
         return compared(self._name, here, self._found(other, against_release or release))
 
     def _found(self, definitions: Definitions, name: str) -> Found:
+        if not isinstance(name, str):
+            raise TypeError(f"release {name!r}: expected text, such as '{name}'")
         return self._look(Subject(Snapshot(definitions, release(name))))
 
 
@@ -78,11 +81,13 @@ class ask:
 
     def losses(self, queue: str | None = None) -> Question:
         """Ask where messages can be lost: a row for each way, with a history that loses one."""
-        return self._question("losses", lambda subject: _losses(subject, queue))
+        fits = matching(queue)
+        return self._question("losses", lambda subject: _losses(subject, fits))
 
     def dead_letter_paths(self, queue: str | None = None) -> Question:
         """Ask what becomes of what dies in each queue, for each reason and each kind of routing key."""
-        return self._question("dead_letter_paths", lambda subject: Found(tuple(_paths(subject, queue))))
+        fits = matching(queue)
+        return self._question("dead_letter_paths", lambda subject: Found(tuple(_paths(subject, fits))))
 
     def undefined_references(self) -> Question:
         """Ask which exchanges and queues are named, and do not exist."""
@@ -90,7 +95,8 @@ class ask:
 
     def loops(self, queue: str | None = None) -> Question:
         """Ask on which ways messages come back to a queue that they were in."""
-        return self._question("loops", lambda subject: Found(tuple(_loops(subject, queue))))
+        fits = matching(queue)
+        return self._question("loops", lambda subject: Found(tuple(_loops(subject, fits))))
 
     def unreachable_queues(self) -> Question:
         """Ask which queues get no messages but by their own name: no binding and no dead letter leads there."""
@@ -106,7 +112,8 @@ class ask:
 
     def effective_settings(self, queue: str | None = None) -> Question:
         """Ask which settings each queue has, where they come from, and what they hide."""
-        return self._question("effective_settings", lambda subject: Found(tuple(_settings(subject, queue))))
+        fits = matching(queue)
+        return self._question("effective_settings", lambda subject: Found(tuple(_settings(subject, fits))))
 
 
 def _read(given: Given) -> Definitions:
@@ -125,8 +132,7 @@ def _way(path: tuple[Hop, ...]) -> str:
     return " → ".join(f"{hop.queue} ({hop.reason})" for hop in path)
 
 
-def _losses(subject: Subject, queue: str | None) -> Found:
-    fits = matching(queue)
+def _losses(subject: Subject, fits: Matches) -> Found:
     rows = [
         Row(
             about=ObjectName("queue", loss.vhost, loss.queue),
@@ -143,8 +149,7 @@ def _losses(subject: Subject, queue: str | None) -> Found:
     return Found(tuple(rows), assumed, subject.losses.unchecked)
 
 
-def _paths(subject: Subject, queue: str | None) -> Iterator[Row]:
-    fits = matching(queue)
+def _paths(subject: Subject, fits: Matches) -> Iterator[Row]:
     told = set()
     for vhost, walk in subject.losses.walks.items():
         for place in walk.places:
@@ -191,8 +196,7 @@ def _undefined(subject: Subject) -> Iterator[Row]:
                 yield Row(about=about, fate=f"alternate exchange '{other}' does not exist", rule="alternate-exchange")
 
 
-def _loops(subject: Subject, queue: str | None) -> Iterator[Row]:
-    fits = matching(queue)
+def _loops(subject: Subject, fits: Matches) -> Iterator[Row]:
     for loop in subject.loops:
         if any(map(fits, loop.queues)):
             reasons = [hop.reason for place in loop.places for hop, there in place.onward if there in loop.places]
@@ -265,8 +269,7 @@ def _changes(subject: Subject, since: str) -> Found:
     return Found(tuple(rows), report.assumed, report.unchecked)
 
 
-def _settings(subject: Subject, queue: str | None) -> Iterator[Row]:
-    fits = matching(queue)
+def _settings(subject: Subject, fits: Matches) -> Iterator[Row]:
     for vhost, settings in subject.snapshot.queues():
         for setting in settings.values.values() if fits(settings.queue.name) else ():
             hidden = ", ".join(f"{value} by {origin}" for value, origin in setting.hidden)

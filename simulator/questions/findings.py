@@ -25,6 +25,9 @@ class Fix(msgspec.Struct, frozen=True):
     safe: bool
     text: str
 
+    def __str__(self) -> str:
+        return self.text if self.safe else f"{self.text} (not while messages are in it)"
+
 
 class ObjectName(msgspec.Struct, frozen=True, order=True):
     """An object of the definitions: its kind (``queue``, ``exchange``, ``policy``, ...), virtual host and name."""

@@ -30,17 +30,19 @@ def scaled(
 
     Limits ``above`` that number are large; those in their place are ``apart`` from each other.
     """
-    smaller = copy.deepcopy(dict(document))
-    limits = {value for table in _tables(smaller) for key, value in table.items() if _is_limit(key, value)}
+    limits = {value for table in _tables(document) for key, value in table.items() if _is_limit(key, value)}
     base = max([1, *(value for value in limits if value <= above)])  # a step that happens once stays one
     large = sorted(value for value in limits if value > above)
+    if not large:
+        return dict(document), {}
+    smaller = copy.deepcopy(dict(document))
     small = {value: base + apart * (rank + 1) for rank, value in enumerate(large)}
     for table in _tables(smaller):
         table.update({key: small[value] for key, value in table.items() if _is_limit(key, value) and value in small})
     return smaller, {by: value for value, by in small.items()}
 
 
-def _tables(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _tables(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the tables that may hold limits: arguments of queues, definitions of policies and of operator policies."""
     for queue in document.get("queues", ()):
         yield queue.get("arguments") or {}

@@ -36,6 +36,8 @@ REMOVED = "removed with the queue"
 REFUSED = "refused"
 TRIED_MAX = 4
 """So many ways to the same loss are tried until one of them is played successfully."""
+_ACTIONS_PER_QUEUE = 8
+"""A queue that is declared takes as long as so many actions, with what is bound to it and happens in it."""
 HELD = "held"
 NOT_LOST = frozenset({"dead-lettered"})
 
@@ -271,9 +273,10 @@ class _Prover:
         return next(filter(None, map(self._proven, alike)), None)
 
     def _proven(self, loss: Loss) -> Loss | None:
-        history = self._proof(loss, self._slices.along(loss.publish, _on_the_way(loss)))
-        if history is None or not self._holds(loss, history):
-            history = self._proof(loss, self._slices.of(loss.publish))
+        way, whole = self._slices.along(loss.publish, _on_the_way(loss)), self._slices.of(loss.publish)
+        history = self._proof(loss, way)
+        if way is not whole and (history is None or not self._holds(loss, history)):
+            history = self._proof(loss, whole)
         return None if history is None else msgspec.structs.replace(loss, history=history)
 
     def _proof(self, loss: Loss, definitions: Mapping[str, Any]) -> History | None:
@@ -285,7 +288,7 @@ class _Prover:
     def _holds(self, loss: Loss, history: History) -> bool:
         """Tell whether what loses a copy on one way does so where the others go theirs; yes where that costs much."""
         definitions = self._slices.of(loss.publish)
-        cost = len(definitions.get("queues", ())) + steps.length(history)
+        cost = _ACTIONS_PER_QUEUE * len(definitions.get("queues", ())) + steps.length(history)
         if cost > self._budget.actions:
             return True
         self._budget.actions -= cost

@@ -122,6 +122,8 @@ def proof(
     for opening in _openings(publish, deaths, expires_ms):
         for way in (_in_order, _rejected_when_full):
             found = _played(small, release, opening, way, deaths, full, budget)
+            if found is not None and not limits:  # it was played with the true limits
+                return found
             for true in unscaled(found, limits) if found is not None else ():
                 actions = steps.length(true)
                 if actions > min(PLAYED_MAX, budget.actions):

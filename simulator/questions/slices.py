@@ -41,9 +41,12 @@ class Slices:
         return self._made[key]
 
     def along(self, publish: Publish, queues: AbstractSet[str]) -> Mapping[str, Any]:
-        """Return the definitions with no other queues than these: for one copy of the message, on one way."""
+        """Return the definitions with no other queues than these: for one copy of the message, on one way.
+
+        It is what ``of`` returns, the same object, where the message comes to no others.
+        """
         there, exchanges = self._reached(publish)
-        return self._cut(publish, there & queues, exchanges)
+        return self.of(publish) if there <= queues else self._cut(publish, there & queues, exchanges)
 
     def _reached(self, publish: Publish) -> tuple[set[str], set[str]]:
         key = repr(publish)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
@@ -12,16 +13,17 @@ import msgspec
 from dlx.amqp_errors import Refusal
 from dlx.declarations import imported_queue
 from dlx.exchange_declarations import check_type
-from dlx.message_flow import MessageFlow
 from dlx.releases import Release
 from dlx.settings import Settings
 from dlx.topology import STOCK_EXCHANGES, Topology
-from simulator.definitions import Definitions, importable
+from simulator.broker import Broker
+from simulator.definitions import Definitions, DefinitionsError, importable
 from simulator.questions.entries import Entries, entries
 from simulator.questions.findings import ObjectName
 from simulator.scenario.trial import Trial
 
 _STOCK = {exchange.name for exchange in STOCK_EXCHANGES}
+_PLACE = re.compile(r"\[\d+\]")
 _WHO = ("users", "permissions", "topic_permissions")  # a trial's clients may do everything
 
 
@@ -40,6 +42,7 @@ class Snapshot:
         refused: what a broker of that release does not take. It is left out of everything else.
         stand_ins: types of exchanges that only bindings name, since RabbitMQ exports no internal ones. Their keys
             and arguments tell the type: it is a guess.
+        left_out: queues that only bindings name: exports leave out exclusive ones, but not what binds them.
         document: the rest, as an export.
         flows: what the rules say of each virtual host, by name.
 
@@ -51,10 +54,10 @@ class Snapshot:
         self._names = _VhostNames(definitions)
         self.refused = tuple(self._refusals())
         self.stand_ins = dict(self._unexported())
+        self.left_out = frozenset(self._missing_queues())
         self.document = self._playable()
-        trial = Trial(self.document, release=release.name)
-        topologies = trial.topologies()
-        self.flows = {vhost: MessageFlow(each, release) for vhost, each in topologies.items()}
+        vhosts = self._broker().vhosts  # which nobody changes from here on
+        self.flows = {name: vhost.flow(release) for name, vhost in vhosts.items()}
 
     @property
     def only_vhost(self) -> str | None:
@@ -69,8 +72,11 @@ class Snapshot:
     @property
     def guesses(self) -> list[str]:
         """What is taken to be so of the exchanges that the export leaves out, in phrases."""
-        return [f"how {about} routes, which the export leaves out: here as a {kind} exchange" for about, kind in
-                self.stand_ins.items()]  # fmt: skip
+        routed = [f"how {about} routes, which the export leaves out: here as a {kind} exchange" for about, kind in
+                  self.stand_ins.items()]  # fmt: skip
+        unknown = [f"what becomes of messages in {about}: the export has its bindings, and leaves out the queue, as it"
+                   " does where a queue is exclusive" for about in sorted(self.left_out)]  # fmt: skip
+        return routed + unknown
 
     @cached_property
     def entries(self) -> Entries:
@@ -82,6 +88,14 @@ class Snapshot:
         for vhost, flow in self.flows.items():
             for name in flow.topology.queues:
                 yield vhost, flow.settings(name)
+
+    def _broker(self) -> Broker:
+        try:
+            return Trial(self.document, release=self.release.name).broker
+        except DefinitionsError as error:
+            # Where something was left out, a place in what is left is another one in the export.
+            where = _PLACE.sub("", error.where) if self.refused else error.where
+            raise DefinitionsError(self.definitions.source, where, error.problem) from error
 
     def _refusals(self) -> Iterator[Refused]:
         for item, vhost in self.items("exchanges"):
@@ -114,6 +128,14 @@ class Snapshot:
             if about not in known and about.name not in _STOCK:
                 yield about, _kind(bindings)
 
+    def _missing_queues(self) -> Iterator[ObjectName]:
+        """Yield each queue that only bindings name."""
+        known = {ObjectName("queue", vhost, item["name"]) for item, vhost in self.items("queues")}
+        for item, vhost in self.items("bindings"):
+            about = ObjectName("queue", vhost, str(item.get("destination")))
+            if item.get("destination_type", "queue") == "queue" and about not in known:
+                yield about
+
     def items(self, section: str) -> Iterator[tuple[Mapping[str, Any], str]]:
         """Yield the items of a section of the export, each with its virtual host."""
         for item in self.definitions.document.get(section, ()):
@@ -121,7 +143,7 @@ class Snapshot:
 
     def _playable(self) -> dict[str, Any]:
         """Return the document without who may do what, and without what the broker refuses."""
-        without = {each.about for each in self.refused}
+        without = {each.about for each in self.refused} | self.left_out
         document = {key: value for key, value in self.definitions.document.items() if key not in _WHO}
 
         def taken(kind: str, item: Mapping[str, Any], name: str) -> bool:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from simulator.replay.tables import Database
     from simulator.replay.unchecked import Unchecked
     from simulator.replay.verdicts import VERDICTS, Difference, Verdict
+    from simulator.replay.whatif.local import what_if
 else:
     __getattr__, __dir__ = lazy(
         __name__,
@@ -57,6 +58,7 @@ else:
             "simulator.replay.tables": ("Database",),
             "simulator.replay.unchecked": ("Unchecked",),
             "simulator.replay.verdicts": ("VERDICTS", "Difference", "Verdict"),
+            "simulator.replay.whatif.local": ("what_if",),
         },
         load=importing("replay"),
     )
@@ -85,4 +87,5 @@ __all__ = [
     "spark_session",
     "summarize",
     "unchecked_findings",
+    "what_if",
 ]

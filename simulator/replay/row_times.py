@@ -67,6 +67,10 @@ class RowTimes:
         final = self._clock.refuted(self.numbers)
         return np.flatnonzero((self.marks.fault != NO_FAULT) & (final == finally_))
 
+    def sources(self) -> Ints:
+        """Return how many rows before each its path starts; 0: none is known."""
+        return self._clock.sources(self.numbers)[0]
+
     def bounds(self) -> Bounds:
         """Return between which moments the deaths lie; ``NEVER_US`` where nothing is known."""
         counts = self._clock.hop_counts(self.numbers)

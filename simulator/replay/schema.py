@@ -70,12 +70,14 @@ OUTPUT = pa.schema(
         ("queue", pa.string()),
         ("exchange", pa.string()),
         *(pa.field("hops", pa.list_(TIMED_HOP)) if field.name == "hops" else field for field in VERDICT),
+        ("source", pa.int32()),
         ("dead_ends", pa.list_(DEAD_END)),
         ("shown", pa.list_(SHOWN)),
     ]
 )
-"""The columns that come out. ``first`` and ``last`` mark the rows of a message; ``dead_ends`` say how it may be lost
-if it is not seen again; ``shown`` are the rules that no row before it in its partition has shown."""
+"""The columns that come out. ``first`` and ``last`` mark the rows of a message; ``source`` is how many of its rows back
+the path starts, 0 where that is not known; ``dead_ends`` say how it may be lost if it is not seen again; ``shown``
+are the rules that no row before it in its partition has shown."""
 
 
 def as_struct(verdict: Verdict) -> dict[str, Any]:

@@ -86,9 +86,9 @@ def play(target: Target, workload: Workload, folder: Path) -> Played:
     log, definitions = folder / "log.parquet", folder / "definitions.json"
     with virtual_host(target.server) as vhost:
         alone(target.server, vhost)
-        _declare(target.server, vhost, workload)
-        with _captured(target, vhost, log):
-            _run(target, vhost, workload)
+        declare(target.server, vhost, workload)
+        with captured(target, vhost, log):
+            run(target, vhost, workload)
         alone(target.server, vhost)
         definitions.write_text(json.dumps(target.server.api("GET", f"definitions/{vhost}")))
     played = replayed(workload, log, definitions, target.server.release)
@@ -130,7 +130,7 @@ def alone(server: Server, vhost: str) -> None:
         raise DisturbedError(f"connections to {', '.join(sorted(others))}")
 
 
-def _declare(server: Server, vhost: str, workload: Workload) -> None:
+def declare(server: Server, vhost: str, workload: Workload) -> None:
     with pika.BlockingConnection(pika.URLParameters(server.vhost_url(vhost))) as connection:
         channel = connection.channel()
         for queue in workload.queues:
@@ -142,7 +142,7 @@ def _declare(server: Server, vhost: str, workload: Workload) -> None:
 
 
 @contextmanager
-def _captured(target: Target, vhost: str, out: Path) -> Iterator[None]:
+def captured(target: Target, vhost: str, out: Path) -> Iterator[None]:
     """Capture all that happens inside, and what the broker counts meanwhile."""
     ready, stop = threading.Event(), threading.Event()
     quiet = [0.0]
@@ -173,7 +173,7 @@ def _captured(target: Target, vhost: str, out: Path) -> Iterator[None]:
         raise failed[0]
 
 
-def _run(target: Target, vhost: str, workload: Workload) -> None:
+def run(target: Target, vhost: str, workload: Workload) -> None:
     plans = {queue.name: queue for queue in workload.queues}
     with pika.BlockingConnection(pika.URLParameters(target.server.vhost_url(vhost))) as connection:
         publisher, consumer = connection.channel(), connection.channel()

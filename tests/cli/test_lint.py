@@ -95,7 +95,7 @@ def test_wrong_usage_is_64(args: tuple[str, ...], problem: str, capsys: Capture)
         ('{"queues":\n [}', "line 2, column 3: not JSON"),
         ('{"queues": [{"name": 7, "vhost": "/"}]}', "queues[0].name: expected a string, got 7"),
         ('{"rooms": []}', "not a definitions export"),
-        (json.dumps(REFUSED), 'Validation failed -5 is not a valid maximum length (vhost: "/" key: "bad")'),
+        (json.dumps(REFUSED), "policies[0] 'bad': Validation failed -5 is not a valid maximum length"),
     ],
 )
 def test_bad_definitions_are_65_with_file_and_place(text: str, problem: str, tmp_path: Path, capsys: Capture) -> None:
@@ -286,6 +286,17 @@ def test_junit_holds_any_name_of_a_queue(odd: str, capsys: Capture) -> None:
     assert ODD.replace("\x01", "\N{REPLACEMENT CHARACTER}") in str(failure.text)
 
 
+def fix_of(finding: dict[str, Any]) -> str:
+    return str(finding["fix"]["text"]) + " (not while messages are in it)" * (not finding["fix"]["safe"])
+
+
+def test_junit_says_what_is_wrong_why_and_the_fix_on_lines_of_their_own(capsys: Capture) -> None:
+    finding = next(each for each in report(capsys, ERROR)["findings"] if each["severity"] == "error")
+    failures = ElementTree.fromstring(lint(capsys, ERROR, "--format", "junit")).findall("testcase/failure")
+    told = "\n".join([finding["message"], f"Because: {finding['because']}.", f"Fix: {fix_of(finding)}."])
+    assert told in "".join(str(each.text) for each in failures)
+
+
 def test_github_lines_are_escaped(odd: str, capsys: Capture) -> None:
     lines = lint(capsys, odd, "--format", "github", status=1).splitlines()
     found = report(capsys, odd)["findings"]
@@ -296,7 +307,8 @@ def test_github_lines_are_escaped(odd: str, capsys: Capture) -> None:
         named = dict(each.split("=", 1) for each in properties.split(","))
         assert unquote(named["file"]) == odd
         assert named["title"] == f"{finding['code']} {finding['name']}"
-        assert unquote(message).startswith(finding["message"])
+        told = [finding["message"], f"Because: {finding['because']}.", f"Fix: {fix_of(finding)}."]
+        assert unquote(message) == "\n".join(told)
 
 
 def test_github_says_nothing_where_there_is_nothing(capsys: Capture) -> None:

@@ -13,7 +13,16 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 # A block of Python, and the output that follows it, if one does.
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
-EXAMPLES = ["activemq.md", "broker.md", "capture.md", "consumer.md", "ibm_mq.md", "replay.md", "testing.md"]
+EXAMPLES = [
+    "activemq.md",
+    "broker.md",
+    "capture.md",
+    "consumer.md",
+    "ibm_mq.md",
+    "replay.md",
+    "testing.md",
+    "whatif.md",
+]
 LINKS = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 
 

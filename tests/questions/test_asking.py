@@ -115,8 +115,25 @@ def test_assertions_name_the_rows_and_know_exceptions() -> None:
     with pytest.raises(AssertionError, match=r"queue 'a': publish .*expired: no dead-letter exchange"):
         answer.assert_none(but=["b"])
     answer.assert_none(but=["a", "b"])
-    with pytest.raises(AssertionError, match="no row is about 'c'"):
+    with pytest.raises(AssertionError, match=r"no row is about 'c', which but= names; there are 'a', 'b'"):
         answer.assert_none(but=["a", "b", "c"])
+    with pytest.raises(AssertionError, match=r"(?s)queue 'a': publish .*no row is about 'bb'.*did you mean 'b'\?"):
+        answer.assert_none(but=["bb"])
+    with pytest.raises(TypeError, match=r"but='a': expected names in a list, such as \['orders'\]"):
+        answer.assert_none(but="a")
+
+
+def test_a_pattern_or_a_release_that_is_no_text_is_refused_at_once() -> None:
+    asked = ask(document(queue("a")))
+    wrong: Any = 5
+    for question in (asked.losses, asked.dead_letter_paths, asked.loops, asked.effective_settings):
+        with pytest.raises(TypeError, match=r"queue=5: expected a name, or a pattern such as 'orders\*'"):
+            question(queue=wrong)
+    number: Any = 4.3
+    with pytest.raises(TypeError, match=r"release 4\.3: expected text, such as '4\.3'"):
+        asked.losses().answer(release=number)
+    with pytest.raises(TypeError, match=r"release 4\.3: expected text"):
+        asked.losses().answer(against_release=number)
 
 
 def test_a_frame_and_a_table_have_the_same_rows() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dlx.releases import release
-from simulator.definitions import Definitions, read_definitions
+from simulator.definitions import Definitions, DefinitionsError, read_definitions
 from simulator.questions.findings import Finding
 from simulator.questions.lint_rules.linting import LintReport, lint
 from simulator.questions.lint_rules.rule import RULES, LintRule
@@ -112,6 +112,26 @@ def test_an_exchange_of_a_plugin_is_not_called_missing(kind: str) -> None:
 def test_a_refused_queue_is_not_called_missing() -> None:
     work = queue("work", dead_letter_exchange="", dead_letter_routing_key="dead")
     assert names(work, queue("dead", max_priority=300)) == {"refused-object"}
+
+
+def test_of_a_refused_queue_no_consequence_is_told() -> None:
+    (only,) = found(queue("work", queue_type="classic", delivery_limit=5))
+    assert only.name == "delivery-limit-ignored"
+    assert only.message.startswith("a broker of 4.3 refuses 'work': PRECONDITION_FAILED")
+    assert only.message.endswith("of queue type rabbit_classic_queue.")
+
+
+def test_what_the_broker_refuses_in_a_document_has_its_place_there() -> None:
+    policy = {"vhost": "/", "name": "ttl", "pattern": ".*", "apply-to": "queues", "priority": 0,
+              "definition": {"message-ttl": 1}}  # fmt: skip
+    wrong = {**policy, "name": "typo", "definition": {"message-tll": 1}}
+    with pytest.raises(DefinitionsError, match=r"definitions: policies\[1\] 'typo': Validation failed"):
+        found(queue("work"), policies=[policy, wrong])
+    misplaced = {**queue("elsewhere"), "vhost": "nowhere"}
+    with pytest.raises(DefinitionsError, match=r"definitions: queues\[1\] 'elsewhere': .*create virtual host"):
+        found(queue("work"), misplaced)
+    with pytest.raises(DefinitionsError, match=r"definitions: queues 'elsewhere': "):  # what is refused is left out
+        found(queue("dead", max_priority=300), misplaced)
 
 
 def test_an_auto_delete_queue_loses_what_it_has() -> None:

@@ -98,6 +98,20 @@ def test_the_answer_says_what_it_rests_on() -> None:
     assert any("dlx releases 3.13 4.3" in each for each in answer["unchecked"])
 
 
+def test_policies_of_equal_priority_are_told_where_they_disagree() -> None:
+    def policy(name: str, **definition: Any) -> dict[str, Any]:
+        return {"vhost": "/", "name": name, "pattern": ".*", "apply-to": "queues", "priority": 0,
+                "definition": definition}  # fmt: skip
+
+    def tied(*policies: dict[str, Any]) -> list[str]:
+        answer = report(topology(queue("one"), queue("two"), policies=list(policies)), "3.13", "4.3")
+        return [each for each in answer.unchecked if "equal priority" in each]
+
+    (told,) = tied(policy("a", expires=1), policy("b", expires=2), policy("c", expires=1))
+    assert told.startswith("which of the policies 'a' and 'b' of equal priority applies to queue 'one' and 1 more: ")
+    assert tied(policy("a", expires=1), policy("b", expires=1)) == []
+
+
 def test_exchanges_of_plugins_are_named_as_not_looked_at() -> None:
     delayed = {"vhost": "/", "name": "later", "type": "x-delayed-message", "durable": True, "arguments": {}}
     bound = {"vhost": "/", "source": "later", "destination": "orders", "destination_type": "queue", "arguments": {}}

@@ -6,6 +6,7 @@ was *not* told as it will be after the upgrade. Both have to end alike.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from typing import Any
 
@@ -23,6 +24,7 @@ from simulator.scenario.steps import History
 from simulator.scenario.trial import Trial
 from simulator.testing.strategies import definitions_document, histories, topologies
 
+EXAMPLES = int(os.environ.get("DLX_UPGRADE_EXAMPLES", "40"))  # a hundred take half a minute or more
 KINDS = ("publish", "ack", "reject", "requeue", "crash", "hold", "get", "leave", "wait", "repeat")
 TIMES = "time"
 
@@ -37,7 +39,7 @@ def cases(draw: st.DrawFn) -> tuple[dict[str, Any], Release, Release, History]:
 
 @pytest.mark.slow
 @settings(
-    max_examples=100,
+    max_examples=EXAMPLES,
     derandomize=True,
     deadline=None,
     phases=[Phase.generate],

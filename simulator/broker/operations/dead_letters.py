@@ -9,18 +9,22 @@ Source: rabbit_dead_letter.erl; rabbit_fifo_dlx.erl.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 import msgspec
 
 from dlx.dead_lettering import DeadLetter
 from dlx.death_headers import QueueCrashError
-from dlx.deaths import REJECTED
+from dlx.deaths import EXPIRED
 from dlx.delivery_counts import Counts, carried
 from dlx.global_counters import COUNTED_AT_LEAST_ONCE, COUNTED_AT_MOST_ONCE, counted_strategy
 from dlx.letter_copies import CopyOutcome
 from dlx.message import Message, without_expiration
-from dlx.topology import CLASSIC, QUORUM
+from dlx.releases import Release
+from dlx.streams import can_keep
+from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.broker.copies import Copy
-from simulator.broker.effects import DeadLettered, Held
+from simulator.broker.effects import Crashed, DeadLettered, Held
 from simulator.broker.state import NodeState, Pending, QueueState
 from simulator.events import Event
 
@@ -37,7 +41,7 @@ _ENDS: dict[CopyOutcome, Event] = {
 
 
 def die(node: NodeState, queue: QueueState, copy: Copy, reason: str) -> bool:
-    """Dead-letter a copy that ``queue`` no longer holds; return whether it survives and is to be requeued."""
+    """Dead-letter a copy that ``queue`` no longer holds; return whether that crashes the queue."""
     settings = queue.settings
     strategy = counted_strategy(settings, queue.vhost.exchanges)
     node.counters.died(reason, queue.definition.type, strategy)
@@ -54,7 +58,7 @@ def _send(node: NodeState, queue: QueueState, copy: Copy, reason: str) -> bool:
     try:
         outcome = _letter(node, queue, copy, reason)
     except QueueCrashError as error:
-        return _crashed(node, queue, copy, reason, error)
+        return _crashes(node, queue, copy, reason, error)
     letter = outcome.message
     if letter is not None:
         for name in outcome.queues:
@@ -64,18 +68,26 @@ def _send(node: NodeState, queue: QueueState, copy: Copy, reason: str) -> bool:
     return False
 
 
-def _crashed(node: NodeState, queue: QueueState, copy: Copy, reason: str, error: QueueCrashError) -> bool:
-    """Return whether a copy survives that crashed its queue by a malformed history: a rejected persistent one does.
-
-    Not done: RabbitMQ takes the queue's other deliveries back as well, and drops its transient messages.
-    """
-    persistent = queue.definition.durable and copy.message.properties.get("delivery_mode") == 2
-    if persistent and reason == REJECTED and queue.definition.type == CLASSIC:
-        return True
+def _crashes(node: NodeState, queue: QueueState, copy: Copy, reason: str, error: QueueCrashError) -> bool:
+    """Return whether the queue crashes: a quorum queue only loses the dead letter."""
     if queue.definition.type == QUORUM:  # which counts what it has sent, and not before
         node.counters.died(reason, QUORUM, COUNTED_AT_MOST_ONCE, -1)
-    ended(node, queue, copy, reason, "queue crashes", f"the queue crashed: {error}")
-    return False
+    if reason == EXPIRED or not queue.keeps_over_crash(copy):
+        ended(node, queue, copy, reason, "queue crashes", f"the queue crashed: {error}")
+    return queue.definition.type == CLASSIC
+
+
+def crash(node: NodeState, queue: QueueState, back: Iterable[Copy]) -> None:
+    """Let the process of a classic queue crash; it is started again after this step, and then has ``back`` again."""
+    queue.crashed = True
+    node.agenda.appendleft(Crashed(queue.vhost.name, queue, [*queue.store.purge(), *back]))
+
+
+def forget_unwritten(node: NodeState, copy: Copy) -> None:
+    """Lose a message at whose arrival the queue has just crashed, before it was written."""
+    crashed = node.agenda[0]
+    if isinstance(crashed, Crashed):
+        crashed.copies = [other for other in crashed.copies if other is not copy]
 
 
 def _letter(node: NodeState, queue: QueueState, copy: Copy, reason: str) -> DeadLetter:
@@ -92,8 +104,17 @@ def _letter(node: NodeState, queue: QueueState, copy: Copy, reason: str) -> Dead
     if copy.expiration_forgotten:
         message = without_expiration(message)
     letter = flow.dead_letter(queue.name, message, reason, time_s=time_s)
+    if letter.message is not None:
+        _check_streams(queue, letter.message, letter.queues, node.release)
     queue.letters[key] = (copy.message, letter)
     return letter
+
+
+def _check_streams(queue: QueueState, letter: Message, names: Collection[str], release: Release) -> None:
+    """Raise ``QueueCrashError`` for a dead letter that a stream cannot keep: whoever sends it writes it."""
+    for name in names:
+        if queue.vhost.queues[name].definition.type == STREAM and not can_keep(letter, release):
+            raise QueueCrashError(f"the stream '{name}' cannot keep the message")
 
 
 def _taken_along(node: NodeState, queue: QueueState, copy: Copy) -> int | None:

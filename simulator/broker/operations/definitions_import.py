@@ -114,13 +114,15 @@ def _sections(node: NodeState, *, whole: bool) -> list[str]:
 
 def _import_section(node: NodeState, section: str, items: list[Item], at: At) -> Iterator[None]:
     first: OperatorError | None = None
-    for item in items:
+    for place, item in enumerate(items):
         try:
             _IMPORTERS[section](node, at if at.vhost is not None else at._replace(vhost=item.get("vhost")), item)
         except (Refusal, NoFieldValueError, OperatorError) as error:
             if isinstance(error, UnforeseenError) and section in _IN_THE_REQUEST:
                 error.status = 500
-            first = first or _as_operator_error(error)
+            if first is None:
+                first = _as_operator_error(error)
+                first.item = section, place
             if section in _IN_THE_REQUEST:
                 break
         yield

@@ -118,14 +118,8 @@ def _checked(node: NodeState, channel: Channel, command: Publish) -> Route:
     return Route(vhost.generation, command.properties, message, reached, counters)
 
 
-def _can_keep(route: Route, release: Release) -> bool:
-    return can_keep(route.message, route.properties.get("priority"), release)
-
-
 def _message(node: NodeState, exchange: Exchange, routing_key: str, properties: Mapping[str, Any]) -> Message:
     own = {name: value for name, value in properties.items() if name not in ("headers", "expiration")}
-    if node.release.published_octets == "low bits":
-        own |= {name: own[name] & 0xFF for name in ("delivery_mode", "priority") if name in own}
     return published(
         exchange.name,
         routing_key,
@@ -165,7 +159,7 @@ def _distribute(
     refused = reached = failed = False
     for name in route.queues:
         queue = vhost.queues.get(name)
-        if queue is not None and queue.definition.type == STREAM and not _can_keep(route, node.release):
+        if queue is not None and queue.definition.type == STREAM and not can_keep(message, node.release):
             failed = True  # the server comes to streams last
         elif queue is not None:
             reached = True

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dlx.settings import Settings, effective_settings
 from dlx.topology import QUORUM, STREAM, Queue
+from simulator.broker.effects import Crashed
 from simulator.broker.operations import consumer_selection, exchanges, queues
 from simulator.broker.replies import ConsumerCancelled
 from simulator.broker.state import Connection, NodeState, QueueState, VirtualHost
@@ -53,6 +54,27 @@ def delete(node: NodeState, queue: QueueState) -> None:
     node.counters.keep(queue.definition.type, queue.counters)
     if queue.definition.type != STREAM:
         queues.lose(node, queue, "the queue was deleted")
+
+
+def restart(node: NodeState, effect: Crashed) -> None:
+    """Start a classic queue again whose process crashed: it has its persistent messages, and none of its clients.
+
+    What its consumers still settle is nothing to it.
+    """
+    crashed = effect.queue
+    if crashed.deleted:
+        return
+    queues.finish_leaving(node, crashed)
+    copies = [*effect.copies, *crashed.store.purge(), *(unacked.copy for unacked in queues.waiting(node, crashed))]
+    crashed.deleted = True
+    _notify_consumers(node, crashed)
+    queue = add(node, crashed.vhost, crashed.definition, crashed.owner)
+    queue.counters = crashed.counters
+    copies.sort(key=lambda copy: copy.position)
+    queues.removed(node, queue, [copy for copy in copies if not crashed.keeps_over_crash(copy)], "the queue crashed")
+    if isinstance(queue.store, ClassicStore):
+        queue.store.take_over(copy for copy in copies if crashed.keeps_over_crash(copy))
+    queues.expire(node, queue)  # it looks at its limits when the next message comes
 
 
 def unused_due(node: NodeState, due_us: int, queue: QueueState) -> None:

@@ -24,6 +24,7 @@ from simulator.broker.copies import Copy
 from simulator.broker.effects import DeadLettered, Leaving
 from simulator.broker.operations import consumer_selection, dead_letters, deliveries, stream_consumers
 from simulator.broker.state import Consumer, NodeState, QueueState, Unacked
+from simulator.broker.stores.classic import PriorityError
 from simulator.broker.stores.quorum import QuorumStore
 from simulator.events import Event
 
@@ -52,10 +53,17 @@ def enter(
     elif store.refuses(copy, internal=publisher is None, publisher=publisher):
         _refused(node, queue, copy, Event.DEFERRED if held else Event.NACKED, dead=publisher is None)
         return False
-    store.enter(copy, node.now_us)
+    try:
+        store.enter(copy, node.now_us)
+    except PriorityError as error:
+        _crashed(node, queue, copy, str(error), dead=publisher is None)
+        return False
     if Event.ROUTED in node.watched:
         node.happened(Event.ROUTED, queue, copy)
     after_entering(node, queue, copy)
+    if queue.crashed and queue.keeps_over_crash(copy):
+        dead_letters.forget_unwritten(node, copy)
+        return False
     return True
 
 
@@ -216,7 +224,7 @@ def expire(node: NodeState, queue: QueueState) -> None:
 def purge(node: NodeState, queue: QueueState) -> int:
     """Remove what is ready, and return how many messages that were."""
     gone = queue.store.purge()
-    _removed(node, queue, gone)
+    removed(node, queue, gone)
     pending = dead_letters.forget(node, queue) if node.release.purge_clears_pending_dead_letters else 0
     keep_within_limits(node, queue)
     return len(gone) + pending
@@ -226,14 +234,14 @@ def lose(node: NodeState, queue: QueueState, why: str) -> None:
     """Remove all that a deleted queue has: whoever still refers to it shall not keep its messages."""
     gone = queue.store.purge()
     if Event.PURGED in node.watched:
-        waiting = [unacked.copy for unacked in _waiting(node, queue)]
-        _removed(node, queue, [*gone, *waiting], why)
+        unsettled = [unacked.copy for unacked in waiting(node, queue)]
+        removed(node, queue, [*gone, *unsettled], why)
     if queue.settings.dead_letter_strategy == AT_LEAST_ONCE:
         dead_letters.abandon(node, queue, why)
     queue.letters.clear()
 
 
-def _waiting(node: NodeState, queue: QueueState) -> Iterator[Unacked]:
+def waiting(node: NodeState, queue: QueueState) -> Iterator[Unacked]:
     """Yield the queue's deliveries that wait for their acknowledgement, or for a commit of it."""
     for channel in node.channels.values():
         for _, unacked in (*channel.unacked.items(), *channel.uncommitted()):
@@ -247,9 +255,18 @@ def _refused(node: NodeState, queue: QueueState, copy: Copy, event: Event, *, de
     if event in node.watched:
         node.happened(event, queue, copy, reason=MAXLEN if dead else None, detail=full)
     if queue.settings.dead_letters_refused:
-        dead_letters.die(node, queue, copy, MAXLEN)
+        if dead_letters.die(node, queue, copy, MAXLEN):
+            dead_letters.crash(node, queue, [])
     elif dead and Event.DROPPED in node.watched:
         node.happened(Event.DROPPED, queue, copy, reason=MAXLEN, detail=full)
+
+
+def _crashed(node: NodeState, queue: QueueState, copy: Copy, why: str, *, dead: bool) -> None:
+    """Let a message crash its queue as it enters."""
+    event = Event.DROPPED if dead else Event.NACKED
+    if event in node.watched:
+        node.happened(event, queue, copy, detail=f"the queue crashed: {why}")
+    dead_letters.crash(node, queue, [])
 
 
 def _drop(node: NodeState, queue: QueueState, dead: Sequence[Copy], reason: str, event: Event) -> bool:
@@ -257,12 +274,24 @@ def _drop(node: NodeState, queue: QueueState, dead: Sequence[Copy], reason: str,
     if len(dead) > AT_ONCE_MAX and queue.settings.dead_letter_strategy != AT_LEAST_ONCE:  # which counts what it holds
         node.agenda.append(Leaving(queue.vhost.name, queue, deque(dead), event, reason))
     else:
-        for copy in dead:
-            _gone(node, queue, copy, event, reason)
+        for place, copy in enumerate(dead):
+            if _gone(node, queue, copy, event, reason):
+                dead_letters.crash(node, queue, _left_by_crash(queue, dead, place, reason))
+                break
     return bool(dead)
 
 
-def _removed(node: NodeState, queue: QueueState, copies: list[Copy], why: str = "") -> None:
+def _left_by_crash(queue: QueueState, dead: Sequence[Copy], place: int, reason: str) -> list[Copy]:
+    """Return what of the messages that die together is in the queue again when the one at ``place`` crashes it.
+
+    A queue forgets those rejected together when all have been sent, and others one by one. Not done: one that has
+    expired crashes the queue again and again, until RabbitMQ no longer starts it.
+    """
+    first = {REJECTED: 0, EXPIRED: place + 1}.get(reason, place)
+    return [*filter(queue.keeps_over_crash, dead[first : place + 1]), *dead[place + 1 :]]
+
+
+def removed(node: NodeState, queue: QueueState, copies: list[Copy], why: str = "") -> None:
     """Tell those who watch that messages were removed."""
     if Event.PURGED not in node.watched:
         return
@@ -275,12 +304,11 @@ def _removed(node: NodeState, queue: QueueState, copies: list[Copy], why: str = 
 
 def _gone(
     node: NodeState, queue: QueueState, copy: Copy, event: Event, reason: str | None = None, detail: str = ""
-) -> None:
-    """Tell that a message has left its queue, and dead-letter it where that was its death."""
+) -> bool:
+    """Tell that a message has left its queue, dead-letter it where that was its death; whether the queue crashes."""
     if event in node.watched:
         node.happened(event, queue, copy, reason=reason, detail=detail)
-    if reason is not None and dead_letters.die(node, queue, copy, reason):
-        requeue(node, queue, [copy], "lost channel")
+    return reason is not None and dead_letters.die(node, queue, copy, reason)
 
 
 def leave(node: NodeState, effect: Leaving) -> None:
@@ -289,7 +317,9 @@ def leave(node: NodeState, effect: Leaving) -> None:
     if not effect.copies:
         return
     before = len(agenda)
-    _gone(node, effect.queue, effect.copies.popleft(), effect.event, effect.reason, effect.detail)
+    if _gone(node, effect.queue, effect.copies.popleft(), effect.event, effect.reason, effect.detail):
+        dead_letters.crash(node, effect.queue, effect.copies)
+        return
     set_off = [agenda.pop() for _ in range(len(agenda) - before)]
     if effect.copies:
         agenda.appendleft(effect)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dlx.dead_lettering import DeadLetter
 from dlx.message import Message
 from dlx.settings import Settings
-from dlx.topology import QUORUM, STREAM, Queue
+from dlx.topology import CLASSIC, QUORUM, STREAM, Queue
 from simulator.broker.copies import Copy
 from simulator.broker.state.virtual_hosts import Counters
 from simulator.broker.stores.store import Store
@@ -50,7 +50,7 @@ class QueueState:
     dead messages that at-least-once dead-lettering holds, ``in_hand`` those that its
     worker has taken. ``due_us`` is when the store is looked after next,
     ``unused_due_us`` when it is looked whether the queue has been unused too long, ``created_us`` when it was declared;
-    ``letters`` remembers the dead letters of messages that look alike.
+    ``crashed``: another is about to take its place; ``letters`` remembers the dead letters of messages that look alike.
     """
 
     definition: Queue
@@ -77,6 +77,7 @@ class QueueState:
     unused_due_us: int | None = None
     due_us: int | None = None
     deleted: bool = False
+    crashed: bool = False
     letters: dict[Any, tuple[Message, DeadLetter]] = field(default_factory=dict)
     counters: Counters = field(default_factory=Counters)
 
@@ -95,6 +96,11 @@ class QueueState:
         """Whether x-expires has to wait; a quorum queue also waits for deliveries of consumers that are gone."""
         lingering = self.definition.type == QUORUM and (self.unacked_gets or self.cancelled)
         return bool(self.consumers or lingering)
+
+    def keeps_over_crash(self, copy: Copy) -> bool:
+        """Whether a classic queue still has the message when its process is started again."""
+        durable = self.definition.type == CLASSIC and self.definition.durable and self.owner is None
+        return durable and copy.message.properties.get("delivery_mode") == 2
 
     def looks_at_expiry_us(self, due_us: int) -> int:
         """Return when a queue whose x-expires ends at ``due_us`` looks at it: a quorum queue at its next tick.

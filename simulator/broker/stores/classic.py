@@ -20,6 +20,10 @@ from simulator.broker.stores.priority_queues import NOTHING, Levels, take_expire
 _MOST_PRIORITIES = 255
 
 
+class PriorityError(Exception):
+    """A queue with priorities has no place for a message of that priority."""
+
+
 class ClassicStore:
     """Implements ``simulator.broker.stores.store.Store``. The lists it returns are not to be changed.
 
@@ -78,7 +82,7 @@ class ClassicStore:
         """Add a message at the end of its priority.
 
         With a queue TTL of 0 and no dead-letter exchange it does not enter a queue that
-        has messages: nobody could get it at once.
+        has messages: nobody could get it at once. Raises ``PriorityError`` for a negative priority.
         """
         message = copy.message
         copy.size = len(copy.body)
@@ -86,6 +90,8 @@ class ClassicStore:
         self._next_position += 1
         if self._max_priority is not None:
             copy.priority = min(message.properties.get("priority") or 0, self._max_priority)
+            if copy.priority < 0:  # the management API publishes such
+                raise PriorityError(f"it has no priority {copy.priority}")
         if message.delivery_count is not None:
             copy.failed = message.delivery_count
             copy.redelivered = self._carried
@@ -99,6 +105,17 @@ class ClassicStore:
         self.ready += 1
         self.ready_bytes += copy.size
         self._looks = self.ready == 1 and copy.expires_us is not None
+
+    def take_over(self, copies: Iterable[Copy]) -> None:
+        """Hold what is left of a queue whose process crashed: it does not know what of that was never delivered."""
+        for copy in copies:
+            copy.position = self._next_position
+            self._next_position += 1
+            copy.redelivered = True
+            self._messages.append(copy)
+            self.ready += 1
+            self.ready_bytes += copy.size
+        self._looks = True
 
     def refuses(self, copy: Copy, *, internal: bool, publisher: Hashable = None) -> bool:
         """Return whether overflow reject-publish or reject-publish-dlx turns the message away, dead letters too."""

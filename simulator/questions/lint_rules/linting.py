@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -99,5 +100,8 @@ def _unchecked(subject: Subject) -> Iterable[str]:
     yield from losses.unchecked
     for refused in subject.snapshot.refused:
         yield f"what concerns {refused.about}, which a broker of this release refuses"
+    rules: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for loss in losses.unproven:
-        yield f"whether messages in '{loss.queue}' can be lost ({loss.rule}): no history of it was found"
+        rules[loss.queue][str(loss.rule)] = None
+    for queue, each in rules.items():
+        yield f"whether messages in '{queue}' can be lost ({'; '.join(each)}): no history of it was found"

@@ -267,13 +267,14 @@ def default_delivery_limit(subject: Subject) -> Iterator[Found]:
         name, limit = settings.queue.name, setting.value
         lost = [loss for loss in subject.lost_at.get(queue, ()) if loss.reason == DELIVERY_LIMIT]
         fate = "is lost" if lost else "is dead-lettered"
+        and_exchange = "" if settings.dead_letters else " and a dead-letter exchange"
         yield Found(
             severity="error" if lost else "note",
             about=queue_name(queue),
             message=f"'{name}' has a delivery limit that nobody set: {limit}, the default since 4.0. "
             f"A message returned more often {fate}.",
             because=said_by(setting),
-            fix=Fix(True, f"{by_its_policy(settings)}: set delivery-limit (-1 for none) and a dead-letter exchange"),
+            fix=Fix(True, f"{by_its_policy(settings)}: set delivery-limit (-1 for none){and_exchange}"),
             history=lost[0].history if lost else (),
         )
 
@@ -340,7 +341,7 @@ def queue_removed_with_messages(subject: Subject) -> Iterator[Found]:
     for queue, settings, lost in _losses(subject, REMOVED):
         rule_ = lost[0].rule
         key = rule_.setting.key if rule_.setting is not None else ""
-        fix = Fix(False, "declare the queue again without auto-delete, after draining it")
+        fix = Fix(False, "delete the queue and declare it without auto-delete")
         yield Found(
             severity="error",
             about=queue_name(queue),

@@ -48,7 +48,7 @@ def argument_hides_policy(subject: Subject) -> Iterator[Found]:
                     message=f"argument x-{key} {shown(setting.value)} of '{queue[1]}' hides {shown(value)} by "
                     f"{origin}.",
                     because=said_by(setting),
-                    fix=Fix(False, f"drain and delete '{queue[1]}', and declare it without x-{key}"),
+                    fix=Fix(False, f"delete '{queue[1]}' and declare it without x-{key}"),
                 )
 
 
@@ -100,9 +100,8 @@ def ambiguous_policy(subject: Subject) -> Iterator[Found]:
     """
     for queue, settings in subject.queues():
         for choice, kind in ((settings.policy, "policy"), (settings.operator_policy, "operator policy")):
-            others = [each for each in choice.tied if choice.policy and each.definition != choice.policy.definition]
-            if choice.policy is not None and others:
-                names = ", ".join(f"'{each.name}'" for each in (choice.policy, *others))
+            if choice.policy is not None and choice.disagreeing:
+                names = ", ".join(f"'{each.name}'" for each in (choice.policy, *choice.disagreeing))
                 yield Found(
                     severity="warning",
                     about=queue_name(queue),

@@ -30,25 +30,15 @@ def _useless(subject: Subject, key: str) -> Iterator[tuple[ObjectName, str, str,
                 fix = Fix(setting.origin.kind != "argument", f"remove {key} by {setting.origin}: it does nothing")
                 yield queue_name(queue), f"{said_by(setting)} has no effect: {why}", said_by(setting), fix
         yield from _policies_kept_away(settings, queue[0], key)
-    yield from _refused(subject, f"x-{key}")
 
 
 def _policies_kept_away(settings: Settings, vhost: str, key: str) -> Iterator[tuple[ObjectName, str, str, Fix]]:
     """Yield policies that would apply to the queue if its type supported the key."""
     for choice, kind in ((settings.policy, "policy"), (settings.operator_policy, "operator policy")):
-        for skipped in choice.skipped:
-            if "do not support" in skipped.why and key in skipped.why and key in skipped.policy.definition:
-                told = f"{kind} '{skipped.policy.name}' does not apply at all, none of its keys: {skipped.why}"
-                fix = Fix(True, f"take {key} out of {kind} '{skipped.policy.name}', or make a policy for each type")
-                yield queue_name((vhost, settings.queue.name)), told, f"{kind} {skipped.policy.name}", fix
-
-
-def _refused(subject: Subject, argument: str) -> Iterator[tuple[ObjectName, str, str, Fix]]:
-    """Yield queues that the broker refuses to declare because of an argument."""
-    for each in subject.snapshot.refused:
-        if f"'{argument}'" in each.why:
-            why = f"a broker of {subject.snapshot.release.name} refuses the queue: {each.why}"
-            yield each.about, why, f"argument {argument}", Fix(False, f"declare the queue without {argument}")
+        for skipped in choice.kept_away_by(key):
+            told = f"{kind} '{skipped.policy.name}' does not apply at all, none of its keys: {skipped.why}"
+            fix = Fix(True, f"take {key} out of {kind} '{skipped.policy.name}', or make a policy for each type")
+            yield queue_name((vhost, settings.queue.name)), told, f"{kind} {skipped.policy.name}", fix
 
 
 def _found(subject: Subject, key: str, consequence: str) -> Iterator[Found]:
@@ -60,6 +50,20 @@ def _found(subject: Subject, key: str, consequence: str) -> Iterator[Found]:
             because=deciding,
             fix=fix,
         )
+    yield from _refused(subject, f"x-{key}")
+
+
+def _refused(subject: Subject, argument: str, fix: str = "") -> Iterator[Found]:
+    """Yield queues that the broker refuses to declare because of an argument."""
+    for each in subject.snapshot.refused:
+        if f"'{argument}'" in each.why:
+            yield Found(
+                severity="warning",
+                about=each.about,
+                message=f"a broker of {subject.snapshot.release.name} refuses '{each.about.name}': {each.why}.",
+                because=f"argument {argument}",
+                fix=Fix(True, fix or f"declare the queue without {argument}"),
+            )
 
 
 @rule("DLX011", "delivery-limit-ignored")
@@ -141,14 +145,8 @@ def dead_letter_key_alone(subject: Subject) -> Iterator[Found]:
                 because=said_by(setting),
                 fix=change(settings, DEAD_LETTER_ROUTING_KEY, "set dead-letter-exchange as well ('' is the default)"),
             )
-    for about, why, deciding, _ in _refused(subject, f"x-{DEAD_LETTER_ROUTING_KEY}"):
-        yield Found(
-            severity="warning",
-            about=about,
-            message=f"'{about.name}': {why}.",
-            because=deciding,
-            fix=Fix(False, "declare the queue with x-dead-letter-exchange as well ('' is the default exchange)"),
-        )
+    fix = "declare the queue with x-dead-letter-exchange as well ('' is the default exchange)"
+    yield from _refused(subject, f"x-{DEAD_LETTER_ROUTING_KEY}", fix)
 
 
 @rule("DLX019", "stream-never-dead-letters")
@@ -171,6 +169,10 @@ def stream_never_dead_letters(subject: Subject) -> Iterator[Found]:
                     because=deciding,
                     fix=fix,
                 )
+        for found in _refused(subject, f"x-{key}"):
+            if found.about not in told and _stream(subject, found.about):
+                told.add(found.about)
+                yield found
 
 
 def _stream(subject: Subject, about: ObjectName) -> bool:

@@ -184,10 +184,7 @@ def change(settings: Settings, key: str, how: str) -> Fix:
     if origin is None or origin.kind == "server default":
         return Fix(True, f"{by_its_policy(settings)}: {how}")
     if origin.kind == "argument":
-        return Fix(
-            False,
-            f"{how}: it is an argument of the queue, so delete the queue and declare it again (drain it first)",
-        )
+        return Fix(False, f"{how}: it is an argument of the queue, so delete the queue and declare it again")
     return Fix(True, f"in {origin}: {how}")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dlx.deaths import REJECTED
-from dlx.message_flow import MessageFlow
 from dlx.releases import Row
 from dlx.settings import AT_LEAST_ONCE, CONSUMER_TIMEOUT, Settings
 from dlx.topology import CLASSIC, QUORUM, STREAM
@@ -72,18 +71,18 @@ def delayed_retry(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
             yield _change(queue, text, "return", "note" if has else "warning")
     if has:
         for queue, _, settings in upgrade.queues(QUORUM):
-            for name in _waiting(upgrade.after_flows[queue.vhost], settings):
+            for name in _waiting(upgrade, queue, settings):
                 yield _ladder(upgrade, queue, name)
 
 
-def _waiting(flow: MessageFlow, settings: Settings) -> Iterator[str]:
+def _waiting(upgrade: Upgrade, queue: QueueAt, settings: Settings) -> Iterator[str]:
     """Yield the queues in which messages that are rejected in a queue wait for their time, to come back to it."""
-    if not settings.dead_letters or flow.why_impossible(settings.queue.name, REJECTED) is not None:
+    flow = upgrade.after_flows[queue.vhost]
+    if not settings.dead_letters or flow.why_impossible(queue.name, REJECTED) is not None:
         return
-    for name in sorted(flow.possible_targets(settings.queue.name) - {settings.queue.name}):
-        wait = flow.settings(name)
-        waits = wait.message_ttl_ms is not None and wait.dead_letters
-        if waits and settings.queue.name in flow.possible_targets(name):
+    sources = upgrade.takes_dead_letters[queue.vhost]
+    for name in sorted(sources.get(queue.name, set()) - {queue.name}):
+        if flow.settings(name).message_ttl_ms is not None and queue.name in sources.get(name, ()):
             yield name
 
 

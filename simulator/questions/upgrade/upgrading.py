@@ -8,7 +8,7 @@ import msgspec
 
 from dlx.releases import Release, differing_behaviours
 from simulator.definitions import Definitions
-from simulator.questions.findings import SEVERITIES
+from simulator.questions.findings import SEVERITIES, ObjectName
 from simulator.questions.upgrade import histories, objects, paths, queues, settings
 from simulator.questions.upgrade.beside_topologies import BESIDE
 from simulator.questions.upgrade.change import QUESTIONS, FoundChange
@@ -88,4 +88,24 @@ def _left_out(upgrade: Upgrade) -> list[str]:
         for vhost, walk in upgrade.walks.items()
         if not walk.complete or len(walk.places) > paths.PATHS_MAX
     ]
-    return [*upgrade.left_out, *publishes, *cut]
+    return [*upgrade.left_out, *_tied(upgrade), *publishes, *cut]
+
+
+def _tied(upgrade: Upgrade) -> list[str]:
+    """Return the policies of equal priority of which RabbitMQ may take any, in sentences."""
+    found: dict[tuple[str, ...], dict[ObjectName, None]] = {}
+    for queue, *both in upgrade.queues():
+        for each in both:
+            for choice, kind in ((each.policy, "policies"), (each.operator_policy, "operator policies")):
+                if choice.policy is not None and choice.disagreeing:
+                    names = (choice.policy.name, *(other.name for other in choice.disagreeing))
+                    found.setdefault((kind, *names), {})[queue.about] = None
+    return [
+        f"which of the {kind} {' and '.join(map(repr, names))} of equal priority applies to {_some(list(queues))}: "
+        f"RabbitMQ does not define it, and it may be another one after the upgrade; here it is {names[0]!r}"
+        for (kind, *names), queues in found.items()
+    ]
+
+
+def _some(about: list[ObjectName]) -> str:
+    return f"{about[0]} and {len(about) - 1} more" if len(about) > 1 else str(about[0])

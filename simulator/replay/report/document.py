@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any
 
@@ -59,12 +59,18 @@ def page(data: ReportData) -> str:
         _reading(),
     )
     title = f"Dead letters replayed under RabbitMQ {data.rules}"
+    return document(title, body, _figures(data, shown))
+
+
+def document(title: str, body: Html, figures: Mapping[str, Any]) -> str:
+    """Return a whole page that needs no network; ``figures`` are drawn by ``page.js``."""
+    encoded = msgspec.json.encode(figures).decode().replace("<", "\\u003c")  # which cannot end its script element
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"{element('title', title)}<style>{_file('page.css')}</style></head>\n<body>{body}\n"
-        f'<script type="application/json" id="figures">{_figures(data, shown)}</script>\n'
+        f'<script type="application/json" id="figures">{encoded}</script>\n'
         f"<script>{get_plotlyjs()}</script>\n<script>{_file('page.js')}</script></body></html>\n"
     )
 
@@ -73,16 +79,17 @@ def _file(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def _figures(data: ReportData, shown: tuple[Group, ...]) -> str:
-    """Return the figures as JSON that cannot end its script element."""
-    flows = [{"caption": _caption(group), "figure": _plain(flow_picture(group))} for group in shown]
+def _figures(data: ReportData, shown: tuple[Group, ...]) -> dict[str, Any]:
+    """Return the figures, by the place where each is drawn."""
+    flows = [{"caption": _caption(group), "figure": plain_figure(flow_picture(group))} for group in shown]
     found: dict[str, Any] = {"flows": flows}
     if data.deaths:
-        found["deaths"] = _plain(deaths_picture(data))
-    return msgspec.json.encode(found).decode().replace("<", "\\u003c")
+        found["deaths"] = plain_figure(deaths_picture(data))
+    return found
 
 
-def _plain(figure: Any) -> Any:
+def plain_figure(figure: Any) -> Any:
+    """Return a figure of plotly as plain JSON values."""
     return msgspec.json.decode(figure.to_json())
 
 

@@ -4,8 +4,10 @@
   const draw = (place, figure, config) =>
     Plotly.react(place, figure.data, figure.layout, { displayModeBar: false, responsive: false, ...config });
 
-  const deaths = document.getElementById("deaths");
-  if (deaths) draw(deaths, figures.deaths, { responsive: true });
+  for (const name of ["deaths", "ends", "delays"]) {
+    const there = document.getElementById(name);
+    if (there) draw(there, figures[name], { responsive: true });
+  }
 
   const place = document.getElementById("flow");
   const caption = document.getElementById("flow-caption");

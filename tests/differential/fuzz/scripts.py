@@ -2,9 +2,10 @@
 
 What a real server leaves to chance is not drawn. All deliveries of a channel are those of one queue, so that their
 order, and that of the dead letters of those rejected together, is the queue's. A publish to a queue in which it may
-die at once does not also go to a quorum queue, where its dead letter may overtake it. Policies, killed
-connections and deleted queues are given time to take effect. On releases whose servers let a rejected message circle
-for ever (until 3.12), a script has either rejections or deaths by TTL and length.
+die at once does not also go to a quorum queue, where its dead letter may overtake it, and nobody publishes without
+waiting where dead letters may die at once, too. Policies, killed connections and deleted queues are given time to take
+effect. On releases whose servers let a rejected message circle for ever (until 3.12), a script has either rejections or
+deaths by TTL and length.
 """
 
 from __future__ import annotations
@@ -138,7 +139,28 @@ class Drawing:
         A quorum queue that rejects tells it when it can, and a stream makes chunks as they come.
         """
         rejecting = any("overflow" in policy.definition for policy in self.policies)
-        return [queue.queue for queue in self.topology.queues if not _has_own_pace(queue, rejecting)]
+        steady = [queue for queue in self.topology.queues if not _has_own_pace(queue, rejecting)]
+        return [queue.queue for queue in steady if not self.overtakes_others(queue)]
+
+    def overtakes_others(self, queue: ops.DeclareQueue) -> bool:
+        """Whether of messages that follow each other one may die in a second queue while another dies in the first.
+
+        Which of the two comes first to a third queue, or back to the first, is left to chance.
+        """
+        return self.kills(queue) and any(map(self.kills, self.behind(queue)))
+
+    def kills(self, queue: ops.DeclareQueue) -> bool:
+        """Whether a queue may let a message die when it comes."""
+        return _kills_at_once(queue, expires=False, policies=self.policies)
+
+    def behind(self, queue: ops.DeclareQueue) -> list[ops.DeclareQueue]:
+        """The queues that its dead letters may come to: any, if a policy says where."""
+        if any("dead-letter-exchange" in policy.definition for policy in self.policies):
+            return self.topology.queues
+        exchange = queue.arguments.get("x-dead-letter-exchange")
+        key = queue.arguments.get("x-dead-letter-routing-key", queue.queue)
+        reached = set() if exchange is None else self.reached(exchange) if exchange else {key}
+        return [each for each in self.topology.queues if each.queue in reached]
 
 
 def _source(binding: ops.Bind | ops.BindExchange) -> str:
@@ -366,10 +388,18 @@ def declarations(draw: st.DrawFn, drawing: Drawing) -> Steps:
     return draw(st.sampled_from(kinds))
 
 
+def _overtakes(drawing: Drawing, step: ops.Operation) -> bool:
+    if not isinstance(step, ops.Publish):
+        return False
+    expires = "expiration" in (step.properties or {})
+    return drawing.overtakes_itself(step.exchange, step.routing_key, step.headers, expires)
+
+
 @st.composite
 def refusals(draw: st.DrawFn, drawing: Drawing) -> Steps:
     """A client asks for what it may not get."""
-    return draw(faults.steps(drawing.queues, drawing.topology.queues))
+    asked = draw(faults.steps(drawing.queues, drawing.topology.queues))
+    return [each for each in asked if not _overtakes(drawing, each)]
 
 
 @st.composite

@@ -32,6 +32,7 @@ LONG = 201 * "x"
 WIDE = "q" + 120 * "é"
 NOT_UTF8 = Field("S", BYTES)
 MESSAGE = {"properties": {}, "routing_key": "q", "payload": "m", "payload_encoding": "string"}
+NEGATIVE = Http("POST", ("exchanges", VHOST, "amq.default", "publish"), MESSAGE | {"properties": {"priority": -1}})
 STREAMING = tuple(release for release in LIVE if release != "3.8")
 
 
@@ -246,4 +247,62 @@ SCENARIOS = [
         )
         for first, second in (("q1", "q2"), ("q2", "q1"))
     ],
+    *[
+        scenario(
+            f"a queue that crashes, {how}",
+            CONFIRMED, queue("d"), queue("q", dlx="", dlrk="d", length=2), publish("q", "t", on="p"),
+            publish("q", "bad", on="p", headers={"x-death": [1]}, delivery_mode=mode), Get("q"), parts,
+            Wait(300), Get("q"), Ack(tag=1), Wait(150), releases=("3.8", "3.10"),
+        )
+        for how, mode, parts in (
+            ("rejected", 2, [Get("q"), publish("q", "kept", on="p", delivery_mode=2), Reject(tag=2)]),
+            ("rejected, transient", 1, [Get("q"), publish("q", "kept", on="p", delivery_mode=2), Reject(tag=2)]),
+            ("pushed out by a transient message", 2, publish("q", "1", "2", on="p")),
+            ("pushed out by a persistent message", 2, publish("q", "1", "2", on="p", delivery_mode=2)),
+        )
+    ],
+    *[
+        scenario(
+            f"a negative priority, {type}",
+            CONFIRMED, queue("d"), queue("q", type=type, length=2, dlx="", dlrk="d"),
+            publish("q", "1", on="p", delivery_mode=2), NEGATIVE, publish("q", "2", on="p"), Wait(150), Count("q"),
+        )
+        for type in ("classic", "quorum")
+    ],
+    *[
+        scenario(
+            f"a negative priority, queue with priorities, {exclusive=}",
+            CONFIRMED, queue("q", max_priority=3, exclusive=exclusive), publish("q", "1", "2", on="p", delivery_mode=2),
+            publish("q", "t", on="p"), Get("q"), Get("q"), NEGATIVE, Wait(300), Ack(tag=1), Reject(tag=2), Count("q"),
+            Get("q"), publish("q", "3", on="p"), Ack(tag=3), Wait(150),
+        )
+        for exclusive in (False, True)
+    ],
+    scenario(
+        "a delivery mode of more than eight bits",
+        queue("q"), stream("s"), exchange("f"), Bind("f", "q"), Bind("f", "s"),
+        [
+            Http("POST", ("exchanges", VHOST, "f", "publish"), MESSAGE | {"properties": {"delivery_mode": mode}})
+            for mode in (258, 2, 1)
+        ],
+        getting("ack_requeue_true", "auto", 3), ReadStream("s"), releases=("4.0", "4.3"),
+    ),
+    *[
+        scenario(
+            f"a decimal dead-lettered into a stream, {type}",
+            CONFIRMED, stream("s"), queue("q", type=type, dlx="", dlrk="s"), publish("q", "t", on="p"),
+            publish("q", "bad", on="p", headers={"d": Field("D", [2, 314])}),
+            publish("q", "kept", on="p", delivery_mode=2),
+            Get("q"), Get("q"), Reject(tag=2), Wait(300), Get("q"), Reject(tag=3), Wait(300), ReadStream("s"),
+            releases=("4.0", "4.3"),
+        )
+        for type in ("classic", "quorum")
+    ],
+    scenario(
+        "timestamps in a stream have 64 bits for their milliseconds",
+        CONFIRMED, stream("s"),
+        [publish("s", str(time), on="p", timestamp=time) for time in (1, 2**61, 2**62 - 1, 2**63, 2**64 - 1)],
+        publish("s", on="p", headers={"a": Field("T", 2**62 - 1), "b": Field("T", 2**62), "c": Field("T", 5)}),
+        ReadStream("s"), releases=STREAMING,
+    ),
 ]  # fmt: skip

@@ -1,0 +1,270 @@
+"""``dlx whatif`` tells what would have happened to the messages of a log under other settings, or another release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from dlx.releases import release
+from simulator.cli.command_parts import DataError, example
+from simulator.cli.given_files import DEFINITIONS, LOG
+from simulator.cli.given_release import RELEASE, release_option
+from simulator.cli.progress import progress
+
+if TYPE_CHECKING:
+    from simulator.definitions import Definitions
+    from simulator.replay.whatif.answer import Answer
+    from simulator.replay.whatif.coupling import Unit
+    from simulator.replay.whatif.local import Asked
+
+EXIT_CHANGES = 1
+SHOWN_MAX = 12
+
+
+@click.command(
+    epilog=example(
+        "dlx whatif trace.log.gz --definitions definitions.json --release 3.10 --against-release 4.3",
+        "dlx whatif log.parquet --definitions definitions.json --set queue:jobs.x-delivery-limit=2 --out out",
+    )
+)
+@click.argument("logs", nargs=-1, required=True, type=LOG, metavar="LOG...")
+@click.option(
+    "--definitions",
+    "definitions_path",
+    required=True,
+    type=DEFINITIONS,
+    metavar="FILE",
+    help="Definitions exported from the broker while its topology was the one in the log.",
+)
+@release_option("RabbitMQ release of the broker that wrote the log.")
+@click.option("--against", "against_path", type=DEFINITIONS, metavar="FILE", help="Other definitions.")
+@click.option("--against-release", "against", type=RELEASE, help="Other RabbitMQ release. [default: that of the log]")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KIND:NAME.KEY=VALUE",
+    help="Another setting: queue:jobs.x-delivery-limit=2, policy:burst.max-length=5, operator-policy:all.expires=;"
+    " an empty value removes it. Repeatable.",
+)
+@click.option(
+    "--unseen",
+    type=click.Choice(["ack", "repeat"]),
+    default="ack",
+    show_default=True,
+    help="What consumers do with a delivery that the log does not have: acknowledge it, or the same as the last time.",
+)
+@click.option(
+    "--left",
+    "left",
+    multiple=True,
+    type=LOG,
+    metavar="FILE",
+    help="A capture of what the queues held in the end: shows which messages died into queues that nobody consumes.",
+)
+@click.option("--explain-plan", is_flag=True, help="Say which messages are played together, and why.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Directory for the HTML report, a row per message and side in Parquet, and the totals. [default: no files]",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["change", "lost"]),
+    default="change",
+    show_default=True,
+    help="Exit with 1 if any message ends differently, or only if one loses more copies than before.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the totals as JSON.")
+def whatif(
+    logs: tuple[Path, ...],
+    definitions_path: Path,
+    rules: str,
+    against_path: Path | None,
+    against: str | None,
+    settings: tuple[str, ...],
+    unseen: str,
+    left: tuple[Path, ...],
+    explain_plan: bool,
+    out: Path | None,
+    fail_on: str,
+    as_json: bool,
+) -> int:
+    """Tell what would have happened to the messages of a log under other settings, or another release.
+
+    LOG is a JSON or text log of RabbitMQ's tracing plugin, plain or gzip-compressed, or a
+    capture in Parquet. The messages are played twice: under the settings of the log, and under the
+    others. What the first run does not reproduce of the log is left out, and counted. The
+    command exits with 1 if a message ends differently.
+    """
+    asked = _asked(logs, definitions_path, rules, against_path, against or rules, settings, unseen, left, out)
+    answer = asked.answer
+    if as_json:
+        import msgspec
+
+        click.echo(msgspec.json.encode(answer).decode())
+    else:
+        console = Console(highlight=False)
+        if explain_plan:
+            _show_plan(console, asked.units)
+        _show(console, answer, rules, against or rules)
+        if out is not None:
+            console.print(f"report: {out / 'report.html'}", soft_wrap=True)
+    return EXIT_CHANGES if (answer.loses if fail_on == "lost" else answer.changed) else 0
+
+
+def _asked(
+    logs: tuple[Path, ...],
+    definitions_path: Path,
+    rules: str,
+    against_path: Path | None,
+    against: str,
+    settings: tuple[str, ...],
+    unseen: str,
+    left: tuple[Path, ...],
+    out: Path | None,
+) -> Asked:
+    """Ask. Raises ``DataError`` for what cannot be used, and a usage error for settings that there are not."""
+    from simulator.capture import CaptureError
+    from simulator.definitions import DefinitionsError, read_definitions
+    from simulator.replay.local_engine import local_engine
+    from simulator.replay.run import prepare, workplace
+    from simulator.replay.whatif.files import write_files
+    from simulator.replay.whatif.local import what_if_files
+    from simulator.replay.whatif.rerun import TooMuchError
+    from simulator.replay.whatif.what_if import side_of
+
+    try:
+        definitions = read_definitions(definitions_path)
+        other = definitions if against_path is None else read_definitions(against_path)
+        before, after = side_of(definitions, rules), side_of(_with(other, settings, against), against)
+        for log in (*logs, *left):
+            if not log.is_file():
+                raise DataError(f"{log}: no such file" if not log.exists() else f"{log}: not a file")
+        with workplace(out) as work, progress("reading the logs") as show:
+            prepared = prepare((*logs, *left), work, show)
+            for line in prepared.rejected:
+                click.echo(f"broken: {line}", err=True)
+            with local_engine(work) as engine:
+                asked = what_if_files(
+                    engine.read(prepared.captures),
+                    before,
+                    after,
+                    work,
+                    left=[log.name for log in left],
+                    unseen="repeat" if unseen == "repeat" else "ack",
+                    examples=out is not None,
+                    progress=show,
+                )
+            if out is not None:
+                write_files(asked, work, out, (f"log, {rules}", f"other, {against}"))
+            return asked
+    except (CaptureError, DefinitionsError, TooMuchError) as error:
+        raise DataError(str(error)) from error
+
+
+def _with(definitions: Definitions, settings: tuple[str, ...], rules: str) -> Definitions:
+    """Return the definitions with the settings. Raises ``DataError`` for those that the broker refuses."""
+    from simulator.questions.snapshot import Snapshot
+    from simulator.replay.whatif.settings_given import SettingError, read_setting, with_settings
+
+    if not settings:
+        return definitions
+    try:
+        given = [read_setting(each, definitions) for each in settings]
+    except SettingError as error:
+        raise click.UsageError(f"--set {error}") from error
+    found = with_settings(definitions, given)
+    names = {setting.name for setting in given}
+    for refused in Snapshot(found, release(rules)).refused:
+        if refused.about.name in names:
+            raise DataError(f"--set: RabbitMQ {rules} refuses {refused.about}: {refused.why}")
+    return found
+
+
+def _show_plan(console: Console, units: Sequence[Unit]) -> None:
+    for unit in units:
+        if unit.queues:
+            console.print(f"{len(unit.stories):,} messages together: {'; '.join(unit.why)}", soft_wrap=True)
+        else:
+            console.print(f"{len(unit.stories):,} messages one by one: nothing couples them", soft_wrap=True)
+
+
+def _show(console: Console, answer: Answer, rules: str, against: str) -> None:
+    for line, style in _headline(answer):
+        console.print(line, style=style, soft_wrap=True, markup=False)
+    _show_ends(console, answer, rules, against)
+    if answer.changes:
+        console.print("How they end differently, losses first:")
+        for change in answer.changes[:SHOWN_MAX]:
+            style = "red" if change.lost else "green" if change.saved else ""
+            text = f"{change.messages:>8,}  {change.before} → {change.after}; such as {', '.join(change.examples)}"
+            console.print(text, style=style, soft_wrap=True, markup=False)
+        if len(answer.changes) > SHOWN_MAX:
+            console.print(f"          and {len(answer.changes) - SHOWN_MAX} more ways")
+    if answer.causes:
+        console.print("Because of:")
+        for cause in answer.causes:
+            console.print(f"{cause.messages:>8,}  {cause.what}", soft_wrap=True, markup=False)
+    if answer.over_represented:
+        console.print("More often than in all messages, those that change have:")
+        for each in answer.over_represented:
+            text = f"{each.messages:>8,}  {each.what} {each.value!r}: {each.ratio} times as often"
+            console.print(text, soft_wrap=True, markup=False)
+    for line in _sureness(answer):
+        console.print(line, soft_wrap=True, markup=False)
+
+
+def _headline(answer: Answer) -> Iterator[tuple[str, str]]:
+    lost = sum(change.messages for change in answer.changes if change.lost)
+    saved = sum(change.messages for change in answer.changes if change.saved)
+    if lost:
+        yield f"{lost:,} messages would lose copies that they did not lose.", "bold red"
+    if saved:
+        yield f"{saved:,} messages would lose fewer copies.", "bold green"
+    if answer.changed:
+        yield f"{answer.changed:,} of {answer.reproduced:,} messages would end differently.", "bold"
+    else:
+        yield f"None of {answer.reproduced:,} messages would end differently.", "bold green"
+
+
+def _show_ends(console: Console, answer: Answer, rules: str, against: str) -> None:
+    from simulator.replay.whatif.answer import ends_of
+
+    rows = [(name, one, other) for name, one, other in ends_of(answer) if one != other]
+    if rows:
+        table = Table(title="Copies that end elsewhere", title_justify="left")
+        table.add_column("end")
+        table.add_column(f"log, {rules}", justify="right")
+        table.add_column(f"other, {against}", justify="right")
+        table.add_column("change", justify="right")
+        for name, one, other in rows:
+            table.add_row(name, f"{one:,}", f"{other:,}", f"{other - one:+,}")
+        console.print(table)
+    delays = (answer.delay_ms.before, answer.delay_ms.after)
+    if all(each.p50 is not None for each in delays) and answer.changed:
+        told = "; then ".join(f"{each.p50:,.0f} ms (median), {each.p95:,.0f} ms (95 %)" for each in delays)
+        console.print(f"Time from the first publish to the end: {told}.", soft_wrap=True)
+
+
+def _sureness(answer: Answer) -> Iterator[str]:
+    """Yield how sure the answer is."""
+    share = 100 * answer.reproduced / answer.messages if answer.messages else 100
+    yield (
+        f"Played under its own settings, the log comes out for {answer.reproduced:,} of {answer.messages:,} messages "
+        f"({share:.2f} %); the others are left out."
+    )
+    if answer.not_reproduced:
+        yield f"Left out: {', '.join(answer.not_reproduced[:SHOWN_MAX])}"
+    if answer.assumed:
+        yield f"{answer.assumed:,} answers rest on what the log does not have:"
+        for what, messages in list(answer.assumptions.items())[:SHOWN_MAX]:
+            yield f"{messages:>8,}  {what}"
+    for each in answer.unchecked:
+        yield f"Not checked: {each}"

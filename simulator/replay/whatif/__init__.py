@@ -1,0 +1,1 @@
+"""What would have happened to the messages of a log under other settings, or another release."""

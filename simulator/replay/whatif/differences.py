@@ -1,0 +1,112 @@
+"""In what two sides differ, thing by thing, and one side with one thing as it is on the other."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from dlx.releases import Release, differing_behaviours
+from simulator.definitions import Definitions
+from simulator.definitions_overlay import NAMED_BY, object_key
+
+# What has settings inside, each of which is a difference of its own: the table that holds them.
+_TABLES = {"queues": "arguments", "policies": "definition", "exchanges": "arguments"}
+_DECIDING = ("vhosts", "parameters", "policies", "queues", "exchanges", "bindings")
+_MISSING = object()
+
+
+class Side(msgspec.Struct, frozen=True):
+    """Definitions under a release."""
+
+    definitions: Definitions
+    release: Release
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """One thing in which two sides differ.
+
+    Attributes:
+        what: it, as a person would name it: a setting, an object, or a row of the release table.
+        behaviour: the row; empty for what definitions say.
+        section, key, field: where definitions say it: the object, and one of its settings or nothing for all of it.
+    """
+
+    what: str
+    behaviour: str = ""
+    section: str = ""
+    key: bytes = b""
+    field: str = ""
+
+
+def differences(one: Side, other: Side) -> list[Difference]:
+    """Return in what two sides differ, the settings before the release."""
+    found = [each for section in _DECIDING for each in _in_section(one, other, section)]
+    rows = differing_behaviours(one.release, other.release)
+    return found + [Difference(f"{row.name}: {row.meaning}", behaviour=row.name) for row in rows]
+
+
+def taken_back(side: Side, to: Side, what: Difference) -> Side:
+    """Return ``side`` with this one thing as it is in ``to``."""
+    if what.behaviour:
+        value = getattr(to.release, what.behaviour)
+        return Side(side.definitions, msgspec.structs.replace(side.release, **{what.behaviour: value}))
+    document = copy.deepcopy(dict(side.definitions.document))
+    names, theirs = NAMED_BY[what.section], _by_key(to, what.section)
+    items = [item for item in document.get(what.section, ()) if not what.field or object_key(item, names) != what.key]
+    mine = next((i for i in document.get(what.section, ()) if object_key(i, names) == what.key), None)
+    if what.field and mine is not None:
+        table = mine.setdefault(_TABLES[what.section], {})
+        value = (theirs[what.key].get(_TABLES[what.section]) or {}).get(what.field, _MISSING)
+        if value is _MISSING:
+            table.pop(what.field, None)
+        else:
+            table[what.field] = value
+        items.append(mine)
+    else:
+        items = [item for item in items if object_key(item, names) != what.key]
+        items += [theirs[what.key]] if what.key in theirs else []
+    document[what.section] = items
+    return Side(Definitions(document, side.definitions.source), side.release)
+
+
+def _by_key(side: Side, section: str) -> dict[bytes, dict[str, Any]]:
+    return {object_key(item, NAMED_BY[section]): item for item in side.definitions.document.get(section, ())}
+
+
+def _in_section(one: Side, other: Side, section: str) -> Iterator[Difference]:
+    before, after = _by_key(one, section), _by_key(other, section)
+    for key in {**before, **after}:
+        mine, theirs = before.get(key), after.get(key)
+        if mine == theirs:
+            continue
+        if mine is None or theirs is None:
+            yield Difference(f"{_named(section, mine or theirs or {})} {'added' if mine is None else 'removed'}",
+                             section=section, key=key)  # fmt: skip
+            continue
+        table = _TABLES.get(section)
+        rest = [{name: value for name, value in each.items() if name not in (table, "type")} for each in (mine, theirs)]
+        if table is None or rest[0] != rest[1]:
+            yield Difference(f"{_named(section, mine)} changed", section=section, key=key)
+            continue
+        had, has = (each.get(table) or {} for each in (mine, theirs))
+        for field in {**had, **has}:
+            if had.get(field, _MISSING) != has.get(field, _MISSING):
+                what = f"{field} of {_named(section, mine)}: {_shown(had, field)} → {_shown(has, field)}"
+                yield Difference(what, section=section, key=key, field=field)
+
+
+def _named(section: str, item: dict[str, Any]) -> str:
+    kind = {"policies": "policy", "queues": "queue", "exchanges": "exchange", "bindings": "binding"}.get(section)
+    if section == "bindings":
+        source = item.get("source") or "the default exchange"
+        return f"binding of '{item.get('destination')}' to '{source}' with '{item.get('routing_key', '')}'"
+    if section == "parameters":
+        return f"{str(item.get('component', 'parameter')).replace('_', ' ')} '{item.get('name')}'"
+    return f"{kind or section} '{item.get('name')}'"
+
+
+def _shown(table: dict[str, Any], field: str) -> str:
+    return msgspec.json.encode(table[field]).decode() if field in table else "none"

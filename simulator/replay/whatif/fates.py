@@ -1,0 +1,127 @@
+"""What became of a message when its story was played again."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TypeVar
+
+import msgspec
+
+from dlx.message import Message
+from simulator.events import DEATHS, Event, Happened, follows, silent_loss
+from simulator.replay.whatif.stories import Shown
+
+PURGED = "removed with the queue"
+
+
+class Ends(msgspec.Struct, frozen=True, order=True):
+    """Where the copies of a message ended; equal if the message ended the same way.
+
+    Attributes:
+        acknowledged: the number of copies by queue whose last delivery ended.
+        waiting: the number of copies by queue that were left there.
+        lost: the number of copies by queue and reason of death.
+        refused: how many copies a full queue refused when they were published; their publisher may know it.
+        unroutable: how many publishes reached no queue.
+    """
+
+    acknowledged: tuple[tuple[str, int], ...] = ()
+    waiting: tuple[tuple[str, int], ...] = ()
+    lost: tuple[tuple[str, str, int], ...] = ()
+    refused: tuple[tuple[str, int], ...] = ()
+    unroutable: int = 0
+
+
+class Fate(msgspec.Struct, frozen=True):
+    """What became of one message.
+
+    Attributes:
+        ends: where its copies ended.
+        deliveries: what its deliveries showed, in order.
+        deaths: the deaths of all its copies, as queue and reason, in order.
+        first_us, last_us: when it was published first, and when its last copy ended; microseconds since 1970.
+        assumed: what the fate rests on that the log does not have, in sentences.
+    """
+
+    ends: Ends
+    deliveries: tuple[Shown, ...] = ()
+    deaths: tuple[tuple[str, str], ...] = ()
+    first_us: int = 0
+    last_us: int = 0
+    assumed: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """The deaths in words."""
+        return " → ".join(f"{queue} {reason}" for queue, reason in self.deaths) or "no death"
+
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def _count(counts: dict[Key, int], key: Key) -> None:
+    """Count one more; a ``Counter`` for each of millions of messages costs more than all else here."""
+    counts[key] = counts.get(key, 0) + 1
+
+
+class FateTally:
+    """Takes the events of one message, and says in the end what became of it."""
+
+    def __init__(self) -> None:
+        self._acknowledged: dict[str, int] = {}
+        self._lost: dict[tuple[str, str], int] = {}
+        self._refused: dict[str, int] = {}
+        self._unroutable = 0
+        self._deaths: list[tuple[str, str]] = []
+        self.deliveries: list[Shown] = []
+        self.waiting: dict[str, int] = {}
+        self.assumed: dict[str, None] = {}
+        self._first_us: int | None = None
+        self._last_us = 0
+
+    def take(self, event: Happened, before: Happened | None, message: Message) -> None:
+        """Take what happened to it; ``before`` is what happened just before, to any message."""
+        if self._first_us is None:
+            self._first_us = event.time_us
+        queue, kind = event.queue, event.event
+        if kind in DEATHS:
+            self._deaths.append((queue or "", event.reason or ""))
+        elif kind == Event.ACKED:
+            _count(self._acknowledged, queue or "")
+            self._last_us = event.time_us
+        elif kind == Event.NACKED and event.reason is None:
+            _count(self._refused, queue or "")
+        elif kind == Event.UNROUTABLE and queue is None:
+            self._unroutable += 1
+        elif silent_loss(event, before):
+            _count(self._lost, (queue or "", self._reason(event, before)))
+            self._last_us = event.time_us
+
+    def left(self, queue: str) -> None:
+        """Take note of a copy that is in the queue in the end."""
+        _count(self.waiting, queue)
+
+    @staticmethod
+    def _reason(event: Happened, before: Happened | None) -> str:
+        if event.reason:
+            return event.reason
+        return before.reason or PURGED if before is not None and follows(event, before) else PURGED
+
+    def fate(self) -> Fate:
+        """Return what became of it."""
+        ends = Ends(
+            tuple(sorted(self._acknowledged.items())),
+            tuple(sorted(self.waiting.items())),
+            tuple(sorted((*where, count) for where, count in self._lost.items())),
+            tuple(sorted(self._refused.items())),
+            self._unroutable,
+        )
+        first_us = self._first_us or 0
+        return Fate(
+            ends,
+            tuple(self.deliveries),
+            tuple(self._deaths),
+            first_us,
+            max(self._last_us, first_us),
+            tuple(self.assumed),
+        )

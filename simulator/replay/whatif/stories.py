@@ -1,0 +1,137 @@
+"""What a log shows of each message: who published it, which queues delivered it, and what consumers did then.
+
+A trace has publishes and deliveries. What became of a delivery follows from what came after it
+(``simulator.replay.whatif.outcomes``), or a recorder has written it down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+
+class Outcome(StrEnum):
+    """What a consumer did with a delivery."""
+
+    ENDED = "ended"
+    """Acknowledged, or rejected where nothing takes a dead letter: no trace tells these apart."""
+    REJECTED = "rejected"
+    REQUEUED = "requeued"
+    CRASHED = "lost with its channel"
+
+
+class Shown(msgspec.Struct, frozen=True, order=True):
+    """What a delivery shows of the way behind it. ``x_death`` is canonical JSON without times, or empty."""
+
+    queue: str
+    exchange: str
+    routing_keys: tuple[str, ...]
+    x_death: str
+
+
+class Came(msgspec.Struct):
+    """How a message came into the queue that delivered it.
+
+    Attributes:
+        at_us, place: when, and in which row of the log, it was published there; or
+        after: the delivery whose end sent it there,
+        later_us: how much later it came, since it waited for TTLs on the way,
+        latest_us: and until when it must have been sent.
+    """
+
+    at_us: int = 0
+    place: float = 0
+    after: Delivery | None = None
+    later_us: int = 0
+    latest_us: int = 0
+
+
+class Delivery(msgspec.Struct):
+    """One delivery.
+
+    Attributes:
+        shown: what it shows; its ``queue`` is where it came from.
+        at_us: when, microseconds since 1970.
+        place: which row of the log it is: of rows of the same moment, the one with the smaller place was first.
+        connection: the consumer's.
+        returned, failed: how often the message came back before, and how often a consumer failed it, as it shows.
+        outcome: what the consumer did.
+        until_us: when: at the earliest, or where it came back to its queue, at the latest.
+        until_place: behind which rows of that moment.
+        observed: whether a recorder wrote the outcome down; otherwise it is inferred.
+        traced: whether the log has it. A delivery that was lost on the way to its channel has no trace, but counts.
+        came: how it came into its queue; ``None`` if it came back, or where that is not known.
+    """
+
+    shown: Shown
+    at_us: int
+    place: float
+    connection: str
+    returned: int = 0
+    failed: int = 0
+    outcome: Outcome = Outcome.ENDED
+    until_us: int = 0
+    until_place: float = 0
+    observed: bool = False
+    traced: bool = True
+    came: Came | None = None
+
+    @property
+    def queue(self) -> str:
+        """Where it came from."""
+        return self.shown.queue
+
+    def settle(self, outcome: Outcome, at_us: int, place: float) -> None:
+        """Note what the consumer did, unless a recorder has written it down."""
+        if not self.observed:
+            self.outcome, self.until_us = outcome, max(at_us, self.at_us)
+            self.until_place = max(place, self.place) if self.until_us == self.at_us else place
+
+
+class Publication(msgspec.Struct):
+    """One publish.
+
+    Attributes:
+        at_us, place: when, and which row of the log it is.
+        exchange, routing_key, properties, body: what was published.
+        after: the delivery of the same message whose consumer published it again, by its place among them.
+    """
+
+    at_us: int
+    place: float
+    exchange: str
+    routing_key: str
+    properties: Mapping[str, Any]
+    body: bytes
+    after: int | None = None
+
+
+class Story(msgspec.Struct):
+    """All that a log shows of one message.
+
+    Attributes:
+        vhost, message: whose it is.
+        publications, deliveries: in the order of the log.
+        verdict: the worst of its deliveries in the replay; empty without one.
+    """
+
+    vhost: str
+    message: str
+    publications: list[Publication] = []
+    deliveries: list[Delivery] = []
+    verdict: str = ""
+
+    def by_queue(self) -> dict[str, list[Delivery]]:
+        """Return the deliveries by queue."""
+        found: dict[str, list[Delivery]] = {}
+        for delivery in self.deliveries:
+            found.setdefault(delivery.queue, []).append(delivery)
+        return found
+
+    def moments_us(self) -> Iterator[int]:
+        """Yield when something was seen of it."""
+        yield from (publication.at_us for publication in self.publications)
+        yield from (delivery.at_us for delivery in self.deliveries)

@@ -1,0 +1,119 @@
+"""``dlx whatif``: what it prints for people and for machines, its files, its exit codes, and how it fails."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from simulator.cli.main import main
+
+Capture = pytest.CaptureFixture[str]
+
+RECORDED = Path(__file__).parents[1] / "whatif" / "recorded" / "4.3"
+OWN = RECORDED / "own"
+ASKED = ["whatif", str(OWN / "trace.log.gz"), "--definitions", str(OWN / "definitions.json"), "--release", "4.3",
+         "--left", str(OWN / "left.parquet")]  # fmt: skip
+LOSES = ["--set", "queue:jobs.x-dead-letter-routing-key=nowhere"]
+FIELDS = {"messages", "reproduced", "before", "after", "changed", "assumed", "delay_ms", "causes", "over_represented"}
+
+
+def asked(capsys: Capture, *options: str, status: int) -> dict[str, Any]:
+    assert main([*ASKED, *options, "--json"]) == status
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_machines_get_both_sides_and_the_causes(capsys: Capture) -> None:
+    found = asked(capsys, *LOSES, status=1)
+    assert set(found) >= FIELDS
+    assert (found["messages"], found["reproduced"], found["changed"], found["assumed"]) == (240, 240, 48, 0)
+    assert found["before"]["lost"] == {}
+    assert found["after"]["lost"] == {"jobs": {"rejected": 48}}
+    assert found["causes"] == [
+        {"behaviour or setting": "x-dead-letter-routing-key of queue 'jobs': none → \"nowhere\"", "messages": 48}
+    ]
+    assert set(found["delay_ms"]["before"]) == {"p50", "p95"}
+
+
+def test_nothing_changes_exits_with_0(capsys: Capture) -> None:
+    assert asked(capsys, status=0)["changed"] == 0
+
+
+def test_people_read_losses_first_then_why_then_how_sure_it_is(capsys: Capture) -> None:
+    assert main([*ASKED, *LOSES]) == 1
+    out = capsys.readouterr().out
+    parts = [
+        "48 messages would lose copies that they did not lose.",
+        "lost in 'jobs' (rejected)",
+        "How they end differently, losses first:",
+        "Because of:",
+        "the log comes out for 240 of 240 messages (100.00 %)",
+    ]
+    assert [out.index(part) for part in parts] == sorted(out.index(part) for part in parts)
+
+
+def test_fail_on_lost_is_content_with_changes_that_lose_nothing(capsys: Capture) -> None:
+    other = str(RECORDED / "length-limit" / "definitions.json")
+    assert main([*ASKED, "--against", other, "--fail-on", "lost"]) == 0
+    assert main([*ASKED, "--against", other]) == 1
+    assert main([*ASKED, *LOSES, "--fail-on", "lost"]) == 1
+    capsys.readouterr()
+
+
+def test_the_plan_says_what_is_played_together_and_why(capsys: Capture) -> None:
+    assert main([*ASKED, "--set", "queue:burst.x-max-length=20", "--explain-plan"]) == 1
+    out = capsys.readouterr().out
+    assert "80 messages together: 'burst' has a length limit" in out
+    assert "160 messages one by one: nothing couples them" in out
+
+
+def test_files_have_a_row_per_message_and_side(tmp_path: Path, capsys: Capture) -> None:
+    assert main([*ASKED, *LOSES, "--out", str(tmp_path / "out")]) == 1
+    capsys.readouterr()
+    rows = pq.read_table(tmp_path / "out" / "messages.parquet").to_pylist()
+    assert len(rows) == 480
+    changed = [row for row in rows if row["side"] == "after" and row["changed"]]
+    assert len(changed) == 48
+    assert changed[0]["lost"] == [{"queue": "jobs", "reason": "rejected", "copies": 1}]
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["changed"] == 48
+
+
+def test_the_report_leads_with_losses_and_shows_a_life_of_each_kind(tmp_path: Path, capsys: Capture) -> None:
+    assert main([*ASKED, *LOSES, "--out", str(tmp_path)]) == 1
+    capsys.readouterr()
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    body = page[page.index("<body>") : page.index("<script")]
+    parts = [
+        "48 messages of 240 would end differently",
+        "48 messages would lose copies that they did not lose",
+        "lost in &#x27;jobs&#x27; (rejected)",
+        "the life of jobs-",
+        "because of",
+        "How sure this is",
+    ]
+    assert [body.index(part) for part in parts] == sorted(body.index(part) for part in parts)
+    assert body.count("<svg") == 2 * body.count("the life of ")
+    assert '"ends":' in page
+    assert '"delays":' in page
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "said"),
+    [
+        (["--set", "queue:job.x-message-ttl=1"], 64, "there is no queue 'job'; did you mean 'jobs'"),
+        (["--set", "queue:jobs.x-message-ttl=-1"], 65, "x-message-ttl"),
+        (["--against", "missing.json"], 65, "missing.json"),
+    ],
+)
+def test_bad_input_is_told(options: list[str], status: int, said: str, capsys: Capture) -> None:
+    assert main([*ASKED, *options]) == status
+    assert said in capsys.readouterr().err
+
+
+def test_a_log_that_is_missing_is_told(capsys: Capture) -> None:
+    assert main(["whatif", "missing.log", "--definitions", str(OWN / "definitions.json")]) == 65
+    assert "missing.log: no such file" in capsys.readouterr().err

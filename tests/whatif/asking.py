@@ -1,0 +1,55 @@
+"""Asks what would have been, of logs in memory and on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from dlx.releases import DEFAULT
+from dlx.topology import Topology
+from simulator.capture import convert
+from simulator.capture.parquet import write_capture
+from simulator.capture.schema import to_batches
+from simulator.definitions import Definitions
+from simulator.replay import Database
+from simulator.replay.whatif.differences import Side
+from simulator.replay.whatif.local import Asked, what_if_files
+from simulator.replay.whatif.rerun import Unseen
+from simulator.replay.whatif.settings_given import read_setting, with_settings
+from simulator.replay.whatif.what_if import side_of
+from simulator.scenario.steps import AnyStep
+from simulator.testing.strategies import definitions_document
+from tests.replay.broker_logs import broker_log
+
+
+def asked_of(
+    logs: Sequence[Path], before: Side, after: Side, *, left: Sequence[Path] = (), unseen: Unseen = "ack"
+) -> Asked:
+    """Ask of logs on disk; ``left`` are captures of what the queues held in the end."""
+    with TemporaryDirectory() as name, Database(Path(name)) as database:
+        work = Path(name)
+        convert(logs, work / "log.parquet")
+        captured = database.parquet([work / "log.parquet", *left])
+        return what_if_files(captured, before, after, work, left=[each.name for each in left], unseen=unseen)
+
+
+def asked_about(
+    topology: Topology,
+    history: Iterable[AnyStep],
+    *settings: str,
+    release: str = DEFAULT,
+    against: str | None = None,
+    unseen: Unseen = "ack",
+) -> Asked:
+    """Play a history on the simulator, record it as a server would, and ask what other settings would have done."""
+    definitions = Definitions(definitions_document(topology, release), "definitions.json")
+    other = with_settings(definitions, [read_setting(each, definitions) for each in settings])
+    with TemporaryDirectory() as name, Database(Path(name)) as database:
+        work = Path(name)
+        with write_capture(work / "log.parquet") as writer:
+            for batch in to_batches(broker_log(history, topology, release)):
+                writer.write(batch)
+        captured = database.parquet([work / "log.parquet"])
+        sides = side_of(definitions, release), side_of(other, against or release)
+        return what_if_files(captured, *sides, work, unseen=unseen)

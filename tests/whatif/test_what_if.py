@@ -1,0 +1,141 @@
+"""What other settings would have done, in small logs whose whole history is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlx.topology import Binding, Exchange, Queue, Topology
+from simulator.replay.whatif.local import Asked
+from simulator.replay.whatif.stories import Outcome
+from simulator.scenario.steps import Ack, AnyStep, Crash, Publish, Reject, Requeue, Wait
+from tests.whatif.asking import asked_about
+
+RELEASES = ("3.8", "3.10", "4.0", "4.3")
+
+
+def dead_lettering(name: str, to: str, **arguments: Any) -> Queue:
+    given = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": to, **_arguments(arguments)}
+    return Queue(name=name, type=given.get("x-queue-type", "classic"), arguments=given)
+
+
+def _arguments(given: dict[str, Any]) -> dict[str, Any]:
+    return {f"x-{name.replace('_', '-')}": value for name, value in given.items()}
+
+
+LADDER = Topology.of(
+    queues=[dead_lettering("work", "wait"), dead_lettering("wait", "work", message_ttl=1_000), Queue(name="parked")]
+)
+
+
+def retried(times: int) -> list[AnyStep]:
+    """A message that is rejected so many times, and then acknowledged."""
+    failed = [step for _ in range(times) for step in (Reject("work"), Wait(1_000))]
+    return [Publish("", "work"), *failed, Ack("work")]
+
+
+def ends(asked: Asked) -> list[Any]:
+    return [case.after.ends for case in asked.cases]
+
+
+def test_the_same_settings_change_nothing() -> None:
+    for release in RELEASES:
+        asked = asked_about(LADDER, retried(2), release=release)
+        (case,) = asked.cases
+        assert [each.outcome for each in case.story.deliveries] == [Outcome.REJECTED, Outcome.REJECTED, Outcome.ENDED]
+        assert (asked.answer.messages, asked.answer.reproduced, asked.answer.changed) == (1, 1, 0)
+        assert case.before == case.after
+        assert asked.answer.after.acknowledged == {"work": 1}
+
+
+def test_a_longer_wait_is_a_longer_delay() -> None:
+    answer = asked_about(LADDER, retried(2), "queue:wait.x-message-ttl=30000").answer
+    assert answer.changed == 0
+    assert (answer.delay_ms.before.p50, answer.delay_ms.after.p50) == (2_000, 60_000)
+
+
+def test_a_dead_letter_key_that_names_no_queue_loses_what_is_rejected() -> None:
+    answer = asked_about(LADDER, retried(1), "queue:work.x-dead-letter-routing-key=wiat").answer
+    assert answer.after.lost == {"work": {"rejected": 1}}
+    assert answer.after.acknowledged == {}
+    assert answer.loses
+    (cause,) = answer.causes
+    assert (cause.what, cause.messages) == ('x-dead-letter-routing-key of queue \'work\': "wait" → "wiat"', 1)
+    assert answer.changes[0].lost
+
+
+def test_a_lower_delivery_limit_ends_retries_earlier() -> None:
+    topology = Topology.of(
+        queues=[dead_lettering("jobs", "parked", queue_type="quorum", delivery_limit=3), Queue(name="parked")]
+    )
+    crashes = [Publish("", "jobs"), Crash("jobs"), Crash("jobs"), Ack("jobs")]
+    for release in RELEASES:
+        asked = asked_about(topology, crashes, "queue:jobs.x-delivery-limit=1", release=release)
+        assert asked.answer.before.acknowledged == {"jobs": 1}
+        assert asked.answer.after.waiting == {"parked": 1}
+        assert asked.answer.assumed == 1  # in the log nothing came into parked: it may have a consumer
+
+
+def test_consumers_of_a_release_that_counts_failures_alone_may_return_messages_for_ever() -> None:
+    topology = Topology.of(
+        queues=[dead_lettering("jobs", "parked", queue_type="quorum", delivery_limit=1), Queue(name="parked")]
+    )
+    requeues = [Publish("", "jobs"), Requeue("jobs", method="nack"), Requeue("jobs", method="nack"), Ack("parked")]
+    answer = asked_about(topology, requeues, release="3.10", against="4.3").answer
+    assert answer.before.acknowledged == {"parked": 1}
+    assert answer.after.acknowledged == {"jobs": 1}
+    assert answer.assumptions == {"the consumer of 'jobs' acknowledges a delivery that the log does not have": 1}
+    repeated = asked_about(topology, requeues, release="3.10", against="4.3", unseen="repeat").answer
+    assert repeated.assumptions["the consumer of 'jobs' returns a delivery that the log does not have"] == 1
+
+
+def test_a_shorter_ttl_takes_messages_from_a_slow_consumer() -> None:
+    topology = Topology.of(queues=[dead_lettering("slow", "late", message_ttl=60_000), Queue(name="late")])
+    history = [Publish("", "slow"), Wait(5_000), Ack("slow")]
+    answer = asked_about(topology, history, "queue:slow.x-message-ttl=1000").answer
+    assert (answer.before.acknowledged, answer.after.acknowledged) == ({"slow": 1}, {})
+    assert answer.after.waiting == {"late": 1}
+
+
+def test_without_the_ttl_what_expired_is_delivered_later() -> None:
+    topology = Topology.of(queues=[dead_lettering("slow", "late", message_ttl=1_000), Queue(name="late")])
+    history = [Publish("", "slow"), Wait(1_000), Ack("late"), Publish("", "slow"), Wait(10), Ack("slow")]
+    answer = asked_about(topology, history, "queue:slow.x-message-ttl=").answer
+    assert answer.before.acknowledged == {"late": 1, "slow": 1}
+    assert answer.after.acknowledged == {"slow": 2}
+    assert answer.assumed == 1
+
+
+def test_a_length_limit_couples_what_meets_there_and_nothing_else() -> None:
+    topology = Topology.of(queues=[dead_lettering("burst", "over"), Queue(name="over"), Queue(name="other")])
+    burst = [Publish("", "burst", times=5), Publish("", "other"), Wait(100), *[Ack("burst")] * 5, Ack("other")]
+    asked = asked_about(topology, burst, "queue:burst.x-max-length=2")
+    assert asked.answer.after.acknowledged == {"burst": 2, "other": 1}
+    assert asked.answer.after.waiting == {"over": 3}
+    assert [(len(unit.stories), unit.why) for unit in asked.units] == [(5, ("'burst' has a length limit",)), (1, ())]
+
+
+def test_a_consumer_that_never_got_the_message_publishes_nothing() -> None:
+    """What a consumer published again came after its delivery, and does not come without it."""
+    topology = Topology.of(
+        exchanges=[Exchange(name="in", type="fanout")],
+        bindings=[Binding(source="in", destination="work")],
+        queues=[dead_lettering("work", "wait"), dead_lettering("wait", "work", message_ttl=1_000)],
+    )
+    history = [Publish("in", ""), Reject("work"), Wait(1_000), Ack("work")]
+    answer = asked_about(topology, history, "queue:work.x-dead-letter-exchange=nowhere").answer
+    assert answer.after.lost == {"work": {"rejected": 1}}
+
+
+def test_what_consumers_did_is_counted_by_how_it_is_known() -> None:
+    outcomes = asked_about(LADDER, retried(2)).answer.outcomes
+    assert outcomes == {"rejected, inferred": 2, "ended, acknowledged or discarded: no trace tells": 1}
+
+
+def test_messages_that_change_are_told_by_what_they_have_in_common() -> None:
+    topology = Topology.of(queues=[dead_lettering("work", "parked"), Queue(name="parked"), Queue(name="fine")])
+    bad = [step for _ in range(4) for step in (Publish("", "work"), Reject("work"), Ack("parked"))]
+    good = [step for _ in range(6) for step in (Publish("", "fine"), Ack("fine"))]
+    answer = asked_about(topology, [*bad, *good], "queue:work.x-dead-letter-exchange=").answer
+    assert answer.changed == 4
+    (found,) = [each for each in answer.over_represented if each.what == "routing key"]
+    assert (found.value, found.messages, found.ratio) == ("work", 4, 2.5)
