@@ -4,12 +4,11 @@
     python benchmarks/replay_speed.py cores [--rows 2000000] [--rounds 3]
     python benchmarks/replay_speed.py memory --rows 5000000 50000000 [--memory 4g]
 
-All plans read the same Parquet, bring the rows of a message together and sort them. The identity function
-gets each row as text; the replay gets digits for what repeats, and is measured without the codes that its
-capture has, and with them. There are two captures: the captured example many times over, and generated
-messages of which hardly two are alike; ``--capture`` names folders of Parquet files to take instead. All
-sides run in turn; the ratios of the medians are the figures. CPU time is that of Java and of all its Python
-workers.
+Both plans read the same Parquet, bring the rows of a message together, sort them
+and take the same columns through Python; only the function differs. There are two captures: the
+captured example many times over, and generated messages of which hardly two are alike;
+``--capture`` names folders of Parquet files to take instead. All sides run in turn; the ratios of
+the medians are the figures. CPU time is that of Java and of all its Python workers.
 
 ``cores`` compares one core with two. ``memory`` shows how large the largest Python worker becomes,
 while Java has no more than ``--memory``.
@@ -24,7 +23,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,11 +33,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from simulator.capture import convert
-from simulator.capture.codes import CODED
 from simulator.definitions import Definitions, read_definitions
 from simulator.generate import Wish, generate
 from simulator.replay import replay, scan, spark_session
-from simulator.replay.kernel_input import kernel_rows
 from simulator.replay.plan import arranged
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "captured-4.3"
@@ -92,16 +88,14 @@ def identity(capture: Path, definitions: Definitions, master: str, rounds: int) 
     """Compare the replay with the identity plan."""
     with session(master) as spark:
         captured = scan(spark, [str(capture)])
-        plain = arranged(kernel_rows(captured))
-        plans: dict[str, Callable[[], DataFrame]] = {
-            "scan and sort": lambda: plain,
-            "identity": lambda: plain.mapInArrow(_identity, plain.schema),
-            "replay": lambda: replay(captured.drop(*CODED), definitions, "4.3"),
-            "with codes": lambda: replay(captured, definitions, "4.3"),
+        plain = arranged(captured)
+        plans = {
+            "scan and sort": plain,
+            "identity": plain.mapInArrow(_identity, plain.schema),
+            "replay": replay(captured, definitions, "4.3"),
         }
         costs = measured({name: _run(plan) for name, plan in plans.items()}, rounds)
     show("replay / identity", costs["replay"], costs["identity"])
-    show("replay of a capture with codes / identity", costs["with codes"], costs["identity"])
 
 
 def cores(capture: Path, definitions: Definitions, rounds: int) -> None:
@@ -110,7 +104,7 @@ def cores(capture: Path, definitions: Definitions, rounds: int) -> None:
     def side(master: str) -> Side:
         def run() -> Cost:
             with session(master) as spark:  # its workers end with it: they are looked at before
-                return _run(lambda: replay(scan(spark, [str(capture)]), definitions, "4.3"))()
+                return _run(replay(scan(spark, [str(capture)]), definitions, "4.3"))()
 
         return run
 
@@ -124,8 +118,7 @@ def memory(definitions: Definitions, sizes: Sequence[int], master: str, folder: 
         capture = many_rows(folder / str(rows), rows)
         with session(master) as spark:
             start = time.perf_counter()
-            captured = scan(spark, [str(capture)])
-            _run(partial(replay, captured, definitions, "4.3"))()
+            _run(replay(scan(spark, [str(capture)]), definitions, "4.3"))()
             took, largest = time.perf_counter() - start, largest_megabytes(WORKER)
         print(f"{rows:>11,} rows: {took:7.1f} s, largest worker {largest:,.0f} MB", flush=True)
 
@@ -189,8 +182,8 @@ def show(what: str, one: Cost, other: Cost) -> None:
     print(f"{what} = {one.wall / other.wall:.2f}, CPU {one.cpu / other.cpu:.2f} (load {load:.1f})", flush=True)
 
 
-def _run(plan: Callable[[], DataFrame]) -> Side:
-    return lambda: _cost(lambda: plan().write.format("noop").mode("overwrite").save())
+def _run(plan: DataFrame) -> Side:
+    return lambda: _cost(lambda: plan.write.format("noop").mode("overwrite").save())
 
 
 def _identity(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

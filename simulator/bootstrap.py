@@ -44,12 +44,17 @@ def start_broker(
         import_definitions(broker, definitions, now_us)
         broker.handle(AddUser("guest", "guest", broker.users["guest"].tags), now_us)
     for name, password in (users or {}).items():
-        broker.handle(AddUser(name, password, ADMINISTRATOR), now_us)
-        for vhost in broker.vhosts:
-            broker.handle(SetPermissions(name, vhost, ".*", ".*", ".*"), now_us)
+        add_user(broker, name, now_us, password=password, tags=ADMINISTRATOR)
     if users and "guest" not in users and "guest" in broker.users:
         broker.handle(DeleteUser("guest"), now_us)
     return broker
+
+
+def add_user(broker: Broker, name: str, now_us: int, *, password: str = "", tags: tuple[str, ...] = ()) -> None:
+    """Add a user who has all permissions in each virtual host."""
+    broker.handle(AddUser(name, password, tags), now_us)
+    for vhost in broker.vhosts:
+        broker.handle(SetPermissions(name, vhost, ".*", ".*", ".*"), now_us)
 
 
 def import_definitions(broker: Broker, source: DefinitionsSource, now_us: int) -> None:

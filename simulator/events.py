@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from dlx.deaths import MAXLEN
+from dlx.deaths import MAXLEN, REASONS
 
 
 class Event(StrEnum):
@@ -128,8 +128,8 @@ def copies_added(event: Happened, before: Happened | None) -> int:
         return 1
     if event.event in _LEAVES:
         return -1
-    if event.event == Event.REQUEUED:  # it had left only if it crashed the queue when it was rejected
-        return int(follows(event, before))
+    if event.event == Event.REQUEUED:  # with the reason of a death it had left: its queue crashed over it
+        return int(event.reason in REASONS)
     done = event.event in (Event.DEAD_LETTERED, Event.DROPPED)
     return -1 if done and not follows(event, before) else 0  # it was held
 

@@ -11,7 +11,7 @@ between RabbitMQ's processes do.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, Self
 
 from dlx import passwords
@@ -19,11 +19,12 @@ from dlx.amqp_errors import Refusal
 from dlx.global_counters import Series
 from dlx.releases import DEFAULT, Release, release
 from simulator.broker import agenda, commands
+from simulator.broker.copies import Copy
 from simulator.broker.dispatch import OPERATIONS, Steps, refuse
 from simulator.broker.global_counters import global_counters
 from simulator.broker.operations import administration, users
 from simulator.broker.replies import Reply
-from simulator.broker.state import Channel, Connection, NodeState, Observer, User, VirtualHost
+from simulator.broker.state import Channel, Connection, NodeState, Observer, QueueState, User, VirtualHost
 from simulator.events import Event, Happened
 
 
@@ -223,6 +224,19 @@ class Broker:
         """The name of the cluster: the node's, unless somebody gave it one."""
         name: str = self.state.global_parameters.get("cluster_name", self.state.name)
         return name
+
+    def copies(self) -> Iterator[tuple[QueueState, Copy]]:
+        """Yield all messages in queues: ready, waiting for a delayed retry, delivered, or held by at-least-once."""
+        for vhost in self.vhosts.values():
+            for queue in vhost.queues.values():
+                for copy in queue.store.waiting():
+                    yield queue, copy
+                for pending in (*queue.in_hand, *queue.discards):
+                    yield queue, pending.copy
+        for channel in self.channels.values():
+            for _, unacked in (*channel.unacked.items(), *channel.uncommitted()):
+                if not unacked.timed_out and not unacked.queue.deleted:
+                    yield unacked.queue, unacked.copy
 
     @property
     def connections(self) -> dict[Hashable, Connection]:

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from simulator.cli.command_parts import DataError, example
-from simulator.cli.given_files import DEFINITIONS
+from simulator.cli.given_logs import definitions_option
 from simulator.cli.given_release import release_option
 from simulator.cli.progress import progress
 from simulator.cli.spark_job import run_on_spark
@@ -27,14 +27,7 @@ USUAL_EVENTS = 100_000
         "dlx generate --definitions definitions.json --events 1000000 --diversity high --faults 20 --out big"
     )
 )
-@click.option(
-    "--definitions",
-    "definitions_path",
-    required=True,
-    type=DEFINITIONS,
-    metavar="FILE",
-    help="Definitions of the topology that the messages go through.",
-)
+@definitions_option("Definitions of the topology that the messages go through.")
 @click.option(
     "--out",
     required=True,

@@ -65,6 +65,7 @@ EXTRAS = {
     "fuzz": "testing",
     "generate": "capture",
     "replay": "replay",
+    "whatif": "replay",
     "replay-histories": "replay",
     "serve": "server",
 }

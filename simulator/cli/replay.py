@@ -9,10 +9,11 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from dlx.releases import TABLE, release
+from dlx.releases import TABLE
 from simulator.cli.books import show_balance
 from simulator.cli.command_parts import DataError, example
-from simulator.cli.given_files import COUNTERS, DEFINITIONS, LOG
+from simulator.cli.given_files import COUNTERS, LOG
+from simulator.cli.given_logs import definitions_option, must_exist, prepared_logs, read_noted
 from simulator.cli.given_release import release_option
 from simulator.cli.progress import progress
 from simulator.cli.repairs import show_repairs
@@ -37,14 +38,7 @@ LOCAL_ROWS_MAX = 2_000_000
 
 @click.command(epilog=example("dlx replay trace.log.gz --definitions definitions.json --release 4.3 --out out"))
 @click.argument("logs", nargs=-1, required=True, type=LOG, metavar="LOG...")
-@click.option(
-    "--definitions",
-    "definitions_path",
-    required=True,
-    type=DEFINITIONS,
-    metavar="FILE",
-    help="Definitions exported from the broker while its topology was the one in the log.",
-)
+@definitions_option()
 @release_option("RabbitMQ release whose rules make the predictions.")
 @click.option(
     "--counters",
@@ -141,24 +135,17 @@ def _replayed(
 ) -> Result:
     from simulator.capture import CaptureError
     from simulator.capture.counters import read_counters
-    from simulator.definitions import DefinitionsError, read_definitions
-    from simulator.replay.definitions import version_note
+    from simulator.definitions import DefinitionsError
     from simulator.replay.local_engine import local_engine
-    from simulator.replay.run import prepare, run_replay, workplace
+    from simulator.replay.run import run_replay, workplace
     from simulator.replay.summary import MatchesNothingError
 
     try:
-        definitions = read_definitions(definitions_path)
-        if note := version_note(definitions, release(rules)):
-            click.echo(f"note: {note}", err=True)
+        definitions = read_noted(definitions_path, rules)
         counters = None if counters_path is None else read_counters(counters_path)
-        for log in logs:
-            if not log.is_file():
-                raise DataError(f"{log}: no such file" if not log.exists() else f"{log}: not a file")
+        must_exist(logs)
         with workplace(out) as work, progress("reading the logs") as show:
-            prepared = prepare(logs, work, show)
-            for line in prepared.rejected:
-                click.echo(f"broken: {line}", err=True)
+            prepared = prepared_logs(logs, work, show)
 
             def job(engine: Engine[Rows]) -> Result:
                 return run_replay(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from rich.table import Table
 from dlx.releases import release
 from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_files import DEFINITIONS, LOG
+from simulator.cli.given_logs import definitions_option, must_exist, prepared_logs, read_noted
 from simulator.cli.given_release import RELEASE, release_option
 from simulator.cli.progress import progress
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from simulator.replay.whatif.local import Asked
 
 EXIT_CHANGES = 1
-SHOWN_MAX = 12
+STYLES = {"good": "bold green", "open": "bold", "bad": "bold red"}
 
 
 @click.command(
@@ -33,14 +34,7 @@ SHOWN_MAX = 12
     )
 )
 @click.argument("logs", nargs=-1, required=True, type=LOG, metavar="LOG...")
-@click.option(
-    "--definitions",
-    "definitions_path",
-    required=True,
-    type=DEFINITIONS,
-    metavar="FILE",
-    help="Definitions exported from the broker while its topology was the one in the log.",
-)
+@definitions_option()
 @release_option("RabbitMQ release of the broker that wrote the log.")
 @click.option("--against", "against_path", type=DEFINITIONS, metavar="FILE", help="Other definitions.")
 @click.option("--against-release", "against", type=RELEASE, help="Other RabbitMQ release. [default: that of the log]")
@@ -116,7 +110,7 @@ def whatif(
         _show(console, answer, rules, against or rules)
         if out is not None:
             console.print(f"report: {out / 'report.html'}", soft_wrap=True)
-    return EXIT_CHANGES if (answer.loses if fail_on == "lost" else answer.changed) else 0
+    return EXIT_CHANGES if (answer.losing if fail_on == "lost" else answer.changed) else 0
 
 
 def _asked(
@@ -134,36 +128,35 @@ def _asked(
     from simulator.capture import CaptureError
     from simulator.definitions import DefinitionsError, read_definitions
     from simulator.replay.local_engine import local_engine
-    from simulator.replay.run import prepare, workplace
+    from simulator.replay.run import workplace
     from simulator.replay.whatif.files import write_files
     from simulator.replay.whatif.local import what_if_files
     from simulator.replay.whatif.rerun import TooMuchError
     from simulator.replay.whatif.what_if import side_of
 
     try:
-        definitions = read_definitions(definitions_path)
+        definitions = read_noted(definitions_path, rules)
         other = definitions if against_path is None else read_definitions(against_path)
         before, after = side_of(definitions, rules), side_of(_with(other, settings, against), against)
-        for log in (*logs, *left):
-            if not log.is_file():
-                raise DataError(f"{log}: no such file" if not log.exists() else f"{log}: not a file")
+        must_exist((*logs, *left))
         with workplace(out) as work, progress("reading the logs") as show:
-            prepared = prepare((*logs, *left), work, show)
-            for line in prepared.rejected:
-                click.echo(f"broken: {line}", err=True)
+            captured = prepared_logs(logs, work, show).captures
+            (work / "left").mkdir()
+            found_left = prepared_logs(left, work / "left", show).captures if left else ()
             with local_engine(work) as engine:
                 asked = what_if_files(
-                    engine.read(prepared.captures),
+                    engine.read(captured),
                     before,
                     after,
                     work,
-                    left=[log.name for log in left],
+                    left=engine.read(found_left) if found_left else None,
                     unseen="repeat" if unseen == "repeat" else "ack",
                     examples=out is not None,
                     progress=show,
                 )
             if out is not None:
-                write_files(asked, work, out, (f"log, {rules}", f"other, {against}"))
+                names = (f"log, {rules}", f"other, {against}")
+                write_files(work, out, asked.answer, asked.tally, asked.cases, asked.lives, names)
             return asked
     except (CaptureError, DefinitionsError, TooMuchError) as error:
         raise DataError(str(error)) from error
@@ -197,8 +190,11 @@ def _show_plan(console: Console, units: Sequence[Unit]) -> None:
 
 
 def _show(console: Console, answer: Answer, rules: str, against: str) -> None:
-    for line, style in _headline(answer):
-        console.print(line, style=style, soft_wrap=True, markup=False)
+    from simulator.replay.whatif.answer import SHOWN_MAX
+    from simulator.replay.whatif.words import headline, sureness
+
+    for sentence in headline(answer):
+        console.print(f"{sentence.text}.", style=STYLES[sentence.mood], soft_wrap=True, markup=False)
     _show_ends(console, answer, rules, against)
     if answer.changes:
         console.print("How they end differently, losses first:")
@@ -217,25 +213,12 @@ def _show(console: Console, answer: Answer, rules: str, against: str) -> None:
         for each in answer.over_represented:
             text = f"{each.messages:>8,}  {each.what} {each.value!r}: {each.ratio} times as often"
             console.print(text, soft_wrap=True, markup=False)
-    for line in _sureness(answer):
+    for line in sureness(answer):
         console.print(line, soft_wrap=True, markup=False)
 
 
-def _headline(answer: Answer) -> Iterator[tuple[str, str]]:
-    lost = sum(change.messages for change in answer.changes if change.lost)
-    saved = sum(change.messages for change in answer.changes if change.saved)
-    if lost:
-        yield f"{lost:,} messages would lose copies that they did not lose.", "bold red"
-    if saved:
-        yield f"{saved:,} messages would lose fewer copies.", "bold green"
-    if answer.changed:
-        yield f"{answer.changed:,} of {answer.reproduced:,} messages would end differently.", "bold"
-    else:
-        yield f"None of {answer.reproduced:,} messages would end differently.", "bold green"
-
-
 def _show_ends(console: Console, answer: Answer, rules: str, against: str) -> None:
-    from simulator.replay.whatif.answer import ends_of
+    from simulator.replay.whatif.words import ends_of
 
     rows = [(name, one, other) for name, one, other in ends_of(answer) if one != other]
     if rows:
@@ -251,20 +234,3 @@ def _show_ends(console: Console, answer: Answer, rules: str, against: str) -> No
     if all(each.p50 is not None for each in delays) and answer.changed:
         told = "; then ".join(f"{each.p50:,.0f} ms (median), {each.p95:,.0f} ms (95 %)" for each in delays)
         console.print(f"Time from the first publish to the end: {told}.", soft_wrap=True)
-
-
-def _sureness(answer: Answer) -> Iterator[str]:
-    """Yield how sure the answer is."""
-    share = 100 * answer.reproduced / answer.messages if answer.messages else 100
-    yield (
-        f"Played under its own settings, the log comes out for {answer.reproduced:,} of {answer.messages:,} messages "
-        f"({share:.2f} %); the others are left out."
-    )
-    if answer.not_reproduced:
-        yield f"Left out: {', '.join(answer.not_reproduced[:SHOWN_MAX])}"
-    if answer.assumed:
-        yield f"{answer.assumed:,} answers rest on what the log does not have:"
-        for what, messages in list(answer.assumptions.items())[:SHOWN_MAX]:
-            yield f"{messages:>8,}  {what}"
-    for each in answer.unchecked:
-        yield f"Not checked: {each}"

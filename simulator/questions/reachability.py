@@ -64,11 +64,15 @@ def whole_is_needed(topology: Topology) -> bool:
 
 
 def reached(flow: MessageFlow, publishes: Iterable[Publish]) -> tuple[set[str], set[str]]:
-    """Return the queues that the messages and their dead letters can come to, and the exchanges on the way."""
-    messages = [message_of(each, flow.release) for each in publishes]
+    """Return the queues that these publishes and their dead letters can come to, and the exchanges on the way."""
+    return reached_by(flow, (message_of(each, flow.release) for each in publishes))
+
+
+def reached_by(flow: MessageFlow, messages: Iterable[Message]) -> tuple[set[str], set[str]]:
+    """Return the queues that messages and their dead letters can come to, and the exchanges on the way."""
     ahead = [SentOn(message, flow.entries(message)) for message in messages]
     queues: set[str] = set()
-    seen = {_address(message) for message in messages}
+    seen = {_address(sent.message) for sent in ahead}
     while ahead:
         message, entered = ahead.pop()
         queues.update(entered)

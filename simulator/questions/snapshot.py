@@ -27,6 +27,14 @@ _PLACE = re.compile(r"\[\d+\]")
 _WHO = ("users", "permissions", "topic_permissions")  # a trial's clients may do everything
 
 
+_OF_PLUGINS = frozenset({
+    "federation-upstream", "federation-upstream-set", "federation-upstream-pattern", "shards-per-node", "routing-key",
+})  # fmt: skip
+"""Fields of policies by which plugins take part: federation and sharding."""
+SAYS_NOTHING = {"queue-mode": "default"}
+"""A policy that changes nothing, and still keeps others from applying; RabbitMQ takes none that is empty."""
+
+
 class Refused(msgspec.Struct, frozen=True):
     """An object that the broker does not take, and why not, in RabbitMQ's words."""
 
@@ -76,7 +84,11 @@ class Snapshot:
                   self.stand_ins.items()]  # fmt: skip
         unknown = [f"what becomes of messages in {about}: the export has its bindings, and leaves out the queue, as it"
                    " does where a queue is exclusive" for about in sorted(self.left_out)]  # fmt: skip
-        return routed + unknown
+        plugins = [f"what a plugin does by {', '.join(map(repr, keys))} in {about}"
+                   for about, keys in self._of_plugins()]  # fmt: skip
+        limited = [f"{about}, which the broker does not declare: the queue limit of its virtual host is reached"
+                   for about in self._beyond_limits()]  # fmt: skip
+        return routed + unknown + plugins + limited
 
     @cached_property
     def entries(self) -> Entries:
@@ -136,6 +148,23 @@ class Snapshot:
             if item.get("destination_type", "queue") == "queue" and about not in known:
                 yield about
 
+    def _beyond_limits(self) -> Iterator[ObjectName]:
+        """Yield each queue that an import passes over."""
+        refused = {each.about for each in self.refused}
+        for item, vhost in self.items("queues"):
+            about = ObjectName("queue", vhost, item["name"])
+            flow = self.flows.get(vhost)
+            if about not in refused and flow is not None and about.name not in flow.topology.queues:
+                yield about
+
+    def _of_plugins(self) -> Iterator[tuple[ObjectName, list[str]]]:
+        """Yield each policy that says something to a plugin, with its fields that do."""
+        for item, vhost in self.items("policies"):
+            definition = item.get("definition")
+            keys = sorted(_OF_PLUGINS & definition.keys()) if isinstance(definition, Mapping) else []
+            if keys:
+                yield ObjectName("policy", vhost, str(item.get("name"))), keys
+
     def items(self, section: str) -> Iterator[tuple[Mapping[str, Any], str]]:
         """Yield the items of a section of the export, each with its virtual host."""
         for item in self.definitions.document.get(section, ()):
@@ -159,6 +188,8 @@ class Snapshot:
                 if taken("exchange", item, "source")
                 and taken(item.get("destination_type", "queue"), item, "destination")
             ]
+        if "policies" in document:
+            document["policies"] = list(map(_without_plugins, document["policies"]))
         if self.stand_ins:
             document["exchanges"] = [*document.get("exchanges", ()), *map(self._stand_in, self.stand_ins)]
         return importable(document)
@@ -166,6 +197,15 @@ class Snapshot:
     def _stand_in(self, about: ObjectName) -> dict[str, Any]:
         of_vhost = {} if self.only_vhost is not None else {"vhost": about.vhost}
         return {"name": about.name, "type": self.stand_ins[about], "internal": True, **of_vhost}
+
+
+def _without_plugins(policy: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the policy without what it says to plugins, which a server without them refuses; it applies as before."""
+    definition = policy.get("definition")
+    if not isinstance(definition, Mapping) or not _OF_PLUGINS & definition.keys():
+        return policy
+    rest = {key: value for key, value in definition.items() if key not in _OF_PLUGINS}
+    return {**policy, "definition": rest or SAYS_NOTHING}
 
 
 def _kind(bindings: Iterable[Mapping[str, Any]]) -> str:

@@ -15,6 +15,7 @@ from dlx._lazy import lazy
 from simulator.extras import importing
 
 if TYPE_CHECKING:
+    from simulator.capture import CaptureError
     from simulator.replay.assumptions import Assumptions
     from simulator.replay.local import repair_table, replay_files, replay_table
     from simulator.replay.plan import replay, scan, ship
@@ -35,10 +36,13 @@ if TYPE_CHECKING:
     from simulator.replay.unchecked import Unchecked
     from simulator.replay.verdicts import VERDICTS, Difference, Verdict
     from simulator.replay.whatif.local import what_if
+    from simulator.replay.whatif.rerun import TooMuchError
+    from simulator.replay.whatif.settings_given import SettingError
 else:
     __getattr__, __dir__ = lazy(
         __name__,
         {
+            "simulator.capture": ("CaptureError",),
             "simulator.replay.assumptions": ("Assumptions",),
             "simulator.replay.local": ("repair_table", "replay_files", "replay_table"),
             "simulator.replay.plan": ("replay", "scan", "ship"),
@@ -59,6 +63,8 @@ else:
             "simulator.replay.unchecked": ("Unchecked",),
             "simulator.replay.verdicts": ("VERDICTS", "Difference", "Verdict"),
             "simulator.replay.whatif.local": ("what_if",),
+            "simulator.replay.whatif.rerun": ("TooMuchError",),
+            "simulator.replay.whatif.settings_given": ("SettingError",),
         },
         load=importing("replay"),
     )
@@ -66,12 +72,15 @@ else:
 __all__ = [
     "VERDICTS",
     "Assumptions",
+    "CaptureError",
     "Database",
     "Difference",
     "Finding",
     "LostMessages",
     "MatchesNothingError",
+    "SettingError",
     "Summary",
+    "TooMuchError",
     "Unchecked",
     "UncheckedFinding",
     "Verdict",

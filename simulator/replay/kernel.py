@@ -79,7 +79,7 @@ class _Batch:
         self._memory = memory
         self._batch = batch
         self.open = open_
-        self._keys, self._contents = batch.column(LINEAGE), _encoded(batch.column(CONTENT))
+        self._keys, self._contents = batch.column(LINEAGE), batch.column(CONTENT)
         self._numbers = _numbers(memory, batch.column(SIGNATURE))
         self._templates = memory.signatures.templates(self._numbers)
         self._starts = _starts(self._keys)
@@ -112,7 +112,7 @@ class _Batch:
         out and the contents repeat, and how many verdicts on the row its times have refuted.
         """
         signatures = self._memory.signatures
-        changes = _changes(self._contents.indices, self._starts)
+        changes = _changes(self._contents, self._starts)
         self._several = np.logical_or.reduceat(changes, self._starts)
         self._varied = np.logical_or.reduceat(signatures.having_values(self._numbers), self._starts)
         self._looks[TEMPLATE] = self._templates
@@ -126,7 +126,7 @@ class _Batch:
             names = memory.headers_looked_at(vhost)
             if names:
                 rows = np.flatnonzero(np.array([each == vhost for each in vhosts])[self._templates])
-                contents = self._contents.take(pa.array(rows))
+                contents = self._contents.take(pa.array(rows)).dictionary_encode()
                 numbers = [memory.headers_number(looked_at(each, names)) for each in contents.dictionary.to_pylist()]
                 self._looks[HEADERS, rows] = np.array(numbers, np.int32)[contents.indices.to_numpy()]
 
@@ -306,15 +306,10 @@ def _after(refused: int) -> Fits:
 
 def _numbers(memory: Memory, column: Any) -> npt.NDArray[np.int32]:
     """Return a number for the signature of each row."""
-    encoded = _encoded(column)
+    encoded = pc.dictionary_encode(column)
     known = memory.signatures.numbers(encoded.dictionary.to_pylist())
     numbers: npt.NDArray[np.int32] = known[encoded.indices.to_numpy(zero_copy_only=False)]
     return numbers
-
-
-def _encoded(column: Any) -> Any:
-    """Return a column as an array with a dictionary, which it may be already."""
-    return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
 
 
 def _used(numbers: npt.NDArray[np.int32]) -> tuple[list[int], Ints]:

@@ -1,9 +1,9 @@
 """The Spark plan: a DataFrame of captured rows in, the same rows with verdicts out.
 
-Rows are brought together by message, sorted within their partition, and handed to the
-kernel as Arrow batches of seven columns, in which a few digits stand for what repeats
-(``simulator.replay.codes``); Python compares numbers and looks at few of the rows. Without
-RDDs and groups per key, the plan runs locally, on a cluster and over Spark Connect.
+Rows are brought together by message, sorted within their partition, and handed to
+the kernel as Arrow batches of seven columns; Python compares numbers and looks at few
+of the rows. Without RDDs, collects and groups per key, the plan runs locally, on a
+cluster and over Spark Connect.
 """
 
 from __future__ import annotations
@@ -20,13 +20,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 import dlx
 import simulator
 from dlx.releases import DEFAULT, release
-from simulator.capture.codes import CODED
 from simulator.definitions import Definitions
 from simulator.replay.arrivals import ARRIVALS, collected
 from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
-from simulator.replay.codes import coded_rows
 from simulator.replay.definitions import topologies
-from simulator.replay.kernel_input import ORDER, publishes
+from simulator.replay.kernel_input import ORDER, kernel_rows, publishes
 from simulator.replay.lengths import NO_ARRIVALS, Arrivals
 from simulator.replay.row_codec import LINEAGE, MESSAGE_SQL
 from simulator.replay.schema import OUTPUT
@@ -45,13 +43,12 @@ def replay(
     plus ``message``; deliveries have a verdict, publishes only where the broker routed
     them elsewhere. Raises ``UnknownReleaseError``.
 
-    Before the plan is returned, Spark looks at some rows for what repeats. If messages died of a length limit,
-    a first pass over the publishes runs at once, too: it counts what can have been in the queues.
+    If messages died of a length limit, a first pass over the publishes runs at once, before
+    the plan is returned: it counts what can have been in the queues.
     """
     arrivals = _arrivals(captured, definitions, rules)
-    rows, texts = coded_rows(captured)
-    step = ReplayStep(definitions, release(rules).name, assumptions, arrivals, texts)
-    replayed = arranged(rows).mapInArrow(step, from_arrow_schema(OUTPUT))
+    step = ReplayStep(definitions, release(rules).name, assumptions, arrivals)
+    replayed = arranged(captured).mapInArrow(step, from_arrow_schema(OUTPUT))
     return replayed.withColumn("message", F.expr(MESSAGE_SQL)).drop(LINEAGE)
 
 
@@ -66,9 +63,9 @@ def _arrivals(captured: DataFrame, definitions: Definitions, rules: str) -> Arri
     return collected(summed.toArrow())
 
 
-def arranged(rows: DataFrame) -> DataFrame:
-    """Return rows of the kernel, those of a message together and in order."""
-    return rows.repartition(LINEAGE).sortWithinPartitions(*ORDER)
+def arranged(captured: DataFrame) -> DataFrame:
+    """Return the columns of ``schema.INPUT``, the rows of a message together and in order."""
+    return kernel_rows(captured).repartition(LINEAGE).sortWithinPartitions(*ORDER)
 
 
 def ship(spark: SparkSession) -> None:
@@ -97,5 +94,4 @@ def scan(spark: SparkSession, paths: list[str]) -> DataFrame:
         "routed_queues",
         "payload",
     ]
-    captured = spark.read.parquet(*paths)
-    return captured.select(*wanted, *(code for code in CODED if code in captured.columns))
+    return spark.read.parquet(*paths).select(*wanted)

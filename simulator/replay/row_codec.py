@@ -9,7 +9,7 @@
 - The *content* is what no rule changes, on two lines: properties and user headers as JSON.
 
 Spark and DuckDB write them by the SQL below, ``replay_table`` in Python. Their JSON may differ
-in how it escapes a character; what is read back is the same. Signatures and contents always hold a line break.
+in how it escapes a character; what is read back is the same.
 """
 
 from __future__ import annotations

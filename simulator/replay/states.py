@@ -8,7 +8,7 @@ Times are left out on both sides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -85,9 +85,7 @@ def publish_of(row: Row, user_headers: Mapping[str, Any], release: Release) -> M
     ``user_headers`` are those that headers exchanges look at.
     """
     seen = row.visible
-    cc = row.headers.get("CC")
-    known = 1 + (sum(isinstance(key, str) for key in cc) if isinstance(cc, list) else 0)
-    headers = {**user_headers, **row.headers, "BCC": list(seen.routing_keys[known:])}
+    headers = {**user_headers, **row.headers, "BCC": bcc_keys(seen.routing_keys, row.headers)}
     return published(
         seen.exchange,
         seen.routing_keys[0] if seen.routing_keys else "",
@@ -95,6 +93,13 @@ def publish_of(row: Row, user_headers: Mapping[str, Any], release: Release) -> M
         expiration=seen.expiration,
         release=release,
     )
+
+
+def bcc_keys(routing_keys: Sequence[str], headers: Mapping[str, Any]) -> list[str]:
+    """Return the routing keys of a publish that stand neither for its own key nor in its CC header."""
+    cc = headers.get("CC")
+    known = 1 + (sum(isinstance(key, str) for key in cc) if isinstance(cc, list) else 0)
+    return list(routing_keys[known:])
 
 
 def message_of(row: Row, parent: Message | None, user_headers: Mapping[str, Any], release: Release) -> Message:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dlx.topology import STREAM
+from simulator.bootstrap import add_user
 from simulator.broker import Broker, QueueState
 from simulator.broker import commands as amqp
 from simulator.broker.replies import ChannelClosed, ConnectionClosed, ConsumerCancelled, Delivered, Got
@@ -55,13 +56,7 @@ class Clients:
         self._by_connection: dict[Any, _Consumer] = {}
         self._publishers: dict[str, tuple[int, int]] = {}
         self._connections = 0
-        self._grant_everything()
-
-    def _grant_everything(self) -> None:
-        """Let these clients do everything, whatever permissions the definitions have."""
-        self._broker.handle(amqp.AddUser(USER, ""), self.now_us)
-        for vhost in self._broker.vhosts:
-            self._broker.handle(amqp.SetPermissions(USER, vhost, ".*", ".*", ".*"), self.now_us)
+        add_user(broker, USER, now_us)  # these clients may do everything, whatever permissions the definitions have
 
     def act(self, step: AnyStep) -> None:
         """Do a step once. A step that finds nothing to do does nothing.

@@ -118,16 +118,8 @@ class Player:
         return None if host is None else host.queues.get(name)
 
     def copies(self) -> Iterator[tuple[QueueState, Copy]]:
-        """Yield all messages in queues: ready, waiting for a delayed retry, delivered, or held by at-least-once."""
-        for queue in self.queues():
-            for copy in queue.store.waiting():
-                yield queue, copy
-            for pending in (*queue.in_hand, *queue.discards):
-                yield queue, pending.copy
-        for channel in self.broker.channels.values():
-            for _, unacked in (*channel.unacked.items(), *channel.uncommitted()):
-                if not unacked.timed_out and not unacked.queue.deleted:
-                    yield unacked.queue, unacked.copy
+        """Yield all messages in queues, as ``Broker.copies`` does."""
+        return self.broker.copies()
 
     def has_consumer(self, queue: str, vhost: str = "/") -> bool:
         """Return whether the queue has a consumer."""

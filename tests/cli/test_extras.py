@@ -56,6 +56,8 @@ NEEDS_AN_EXTRA = [
     ([*REPLAY, "--engine", "spark"], "replay", {"pyspark", "py4j"}),
     (REPLAY, "replay", {"pyarrow"}),
     (["replay-histories", "histories.jsonl"], "replay", LIBRARIES),
+    (["whatif", LOG, "--definitions", DEFINITIONS], "replay", LIBRARIES),
+    (["whatif", LOG, "--definitions", DEFINITIONS], "replay", {"duckdb"}),
     (["serve"], "server", LIBRARIES),
     (["serve"], "server", {"starlette"}),
     (["serve", "ironmq"], "server", LIBRARIES),

@@ -88,7 +88,7 @@ def test_the_report_leads_with_losses_and_shows_a_life_of_each_kind(tmp_path: Pa
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     body = page[page.index("<body>") : page.index("<script")]
     parts = [
-        "48 messages of 240 would end differently",
+        "48 of 240 messages would end differently",
         "48 messages would lose copies that they did not lose",
         "lost in &#x27;jobs&#x27; (rejected)",
         "the life of jobs-",
@@ -117,3 +117,15 @@ def test_bad_input_is_told(options: list[str], status: int, said: str, capsys: C
 def test_a_log_that_is_missing_is_told(capsys: Capture) -> None:
     assert main(["whatif", "missing.log", "--definitions", str(OWN / "definitions.json")]) == 65
     assert "missing.log: no such file" in capsys.readouterr().err
+
+
+def test_what_was_left_is_found_whatever_its_file_is_called_now(tmp_path: Path, capsys: Capture) -> None:
+    renamed = tmp_path / "trace.log.gz"  # as the log is called
+    renamed.write_bytes((OWN / "left.parquet").read_bytes())
+    assert main([*ASKED[:-1], str(renamed), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["before"] == asked(capsys, status=0)["before"]
+
+
+def test_what_was_left_cannot_be_part_of_the_log(capsys: Capture) -> None:
+    assert main([*ASKED[:-1], str(OWN / "trace.log.gz")]) == 65
+    assert "trace.log.gz: a file of this name is in the log, and in what was left" in capsys.readouterr().err

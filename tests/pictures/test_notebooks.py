@@ -25,8 +25,8 @@ def test_definitions_are_a_picture_under_the_release_that_exported_them() -> Non
 
 
 def test_definitions_that_no_broker_takes_say_so() -> None:
-    dangling = {**LADDER, "bindings": [{**LADDER["bindings"][0], "destination": "<none>"}]}
-    shown = Definitions(dangling, "definitions")._repr_html_()
+    policy = {"vhost": "/", "name": "<none>", "pattern": "", "apply-to": "queues", "definition": {"message-ttl": -1}}
+    shown = Definitions({**LADDER, "policies": [policy]}, "definitions")._repr_html_()
     assert shown.startswith("<p>definitions: ")
     assert "<none>" not in shown
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 
 from dlx.deaths import DELIVERY_LIMIT
 from dlx.releases import DEFAULT, release
@@ -17,19 +17,13 @@ from simulator.scenario.properties.property import PropertyBroken
 from simulator.scenario.trial import Trial
 from simulator.testing.search.systematic_search import Search
 from simulator.testing.strategies import definitions as definitions_documents
+from tests.random_examples import random_examples
 
 TRIED_MAX = 4_000
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=200,
-    derandomize=True,
-    deadline=None,
-    phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
-    database=None,
-)
+@random_examples(200)
 @given(definitions_documents(queues_max=4))
 def test_lint_and_the_search_agree(document: dict[str, Any]) -> None:
     found = find_losses(Snapshot(Definitions(document, "definitions"), release(DEFAULT)))

@@ -42,6 +42,32 @@ def test_the_bindings_tell_the_type_and_the_guess_is_told(binding: dict[str, Any
     assert guess in find_losses(snapshot).unchecked
 
 
+def test_a_binding_of_a_queue_that_is_left_out_is_told() -> None:
+    """Exports leave out exclusive queues, and hold what binds them."""
+    snapshot = taken({"destination": "amq.gen-1"})
+    (said,) = [each for each in find_losses(snapshot).unchecked if "amq.gen-1" in each]
+    assert said.startswith("what becomes of messages in queue 'amq.gen-1': the export has its bindings")
+
+
+@pytest.mark.parametrize("more", [{}, {"dead-letter-exchange": "", "dead-letter-routing-key": "dead"}])
+def test_what_a_policy_says_to_a_plugin_is_told_and_the_rest_applies(more: dict[str, Any]) -> None:
+    document = topology([queue("orders", message_ttl=1_000), queue("dead")])
+    policy = {"name": "far", "vhost": "/", "pattern": "^orders$", "apply-to": "queues", "priority": 0}
+    policy["definition"] = {"federation-upstream-set": "all", **more}
+    snapshot = Snapshot(Definitions({**document, "policies": [policy]}, "definitions"), release("4.3"))
+    found = find_losses(snapshot)
+    assert "what a plugin does by 'federation-upstream-set' in policy 'far'" in found.unchecked
+    assert {loss.queue for loss in found.lost} == (set() if more else {"orders"})
+
+
+def test_a_queue_beyond_the_limit_of_its_virtual_host_is_told() -> None:
+    document = topology([queue("orders"), queue("dead")])
+    limit = {"component": "vhost-limits", "name": "limits", "vhost": "/", "value": {"max-queues": 1}}
+    snapshot = Snapshot(Definitions({**document, "parameters": [limit]}, "definitions"), release("4.3"))
+    (said,) = [each for each in find_losses(snapshot).unchecked if "limit" in each]
+    assert said == "queue 'dead', which the broker does not declare: the queue limit of its virtual host is reached"
+
+
 def test_a_captured_broker_can_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", str(CAPTURED), "--publish", "orders", "order.created"]) in (0, 1)
     assert main(["graph", str(CAPTURED), "--format", "dot"]) == 0

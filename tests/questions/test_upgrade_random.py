@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dlx.delivery_headers import stored_headers
@@ -23,6 +23,7 @@ from simulator.questions.upgrade.upgrading import upgraded
 from simulator.scenario.steps import History
 from simulator.scenario.trial import Trial
 from simulator.testing.strategies import definitions_document, histories, topologies
+from tests.random_examples import random_examples
 
 EXAMPLES = int(os.environ.get("DLX_UPGRADE_EXAMPLES", "40"))  # a hundred take half a minute or more
 KINDS = ("publish", "ack", "reject", "requeue", "crash", "hold", "get", "leave", "wait", "repeat")
@@ -38,14 +39,7 @@ def cases(draw: st.DrawFn) -> tuple[dict[str, Any], Release, Release, History]:
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=EXAMPLES,
-    derandomize=True,
-    deadline=None,
-    phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
-    database=None,
-)
+@random_examples(EXAMPLES)
 @given(cases())
 def test_what_is_not_told_makes_no_difference(case: tuple[dict[str, Any], Release, Release, History]) -> None:
     document, before, after, history = case

@@ -7,10 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from simulator.capture import convert, open_log
-from simulator.capture.codes import CODED
 from simulator.replay import Assumptions, findings, hops, replay, replay_table, scan, spark_session, summarize
 from simulator.replay.coverage.totals import coverage, table_coverage
-from simulator.replay.kernel_input import kernel_rows
+from simulator.replay.plan import arranged
 from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE, read_content, read_signature, write_lineage
 from tests.replay.logs import EXAMPLES, Log, definitions_of, example_definitions, write_log
 from tests.replay.odd_rows import captured as captured_rows
@@ -113,19 +112,9 @@ def test_what_spark_writes_of_a_row_is_read_back(spark, tmp_path):
     rows = odd_rows()
     path = tmp_path / "odd.parquet"
     pq.write_table(pa.Table.from_batches([captured_rows(rows)]), path)
-    written = kernel_rows(scan(spark, [str(path)])).toArrow().sort_by("line").to_pylist()
+    written = arranged(scan(spark, [str(path)])).toArrow().sort_by("line").to_pylist()
     assert [read_signature(each[SIGNATURE]) for each in written] == [signature_of(row) for row in rows]
     assert [read_content(each[CONTENT]) for each in written] == [(row["properties"], row["headers"]) for row in rows]
     assert [each[LINEAGE] for each in written] == [write_lineage(row["vhost"], row["message"]) for row in rows]
     replayed = replay(scan(spark, [str(path)]), DEFINITIONS).toArrow().sort_by("line").to_pylist()
     assert [each["message"] for each in replayed] == [row["message"] for row in rows]
-
-
-@pytest.mark.parametrize("with_codes", [True, False])
-def test_rows_are_shuffled_once_and_come_sorted(captured, with_codes):
-    rows = captured if with_codes else captured.drop(*CODED)
-    plan = replay(rows, DEFINITIONS)._jdf.queryExecution().sparkPlan().toString()
-    nodes = [line.strip(" :+-").split(" ")[0] for line in plan.splitlines()]
-    assert nodes[:3] == ["Project", "MapInArrow", "Sort"]
-    assert "SortMergeJoin" not in plan
-    assert nodes.count("BroadcastHashJoin") == 2

@@ -17,7 +17,6 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from simulator.capture.codes import CODED
 from simulator.generate import Wish, generate
 from simulator.generate.traffic import Diversity
 from simulator.replay import plan, replay, scan, spark_session
@@ -88,21 +87,6 @@ def diverse(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], pa.Tab
 def test_partitions_change_nothing(spark: SparkSession, diverse: tuple[list[str], pa.Table], partitions: int) -> None:
     files, expected = diverse
     assert on_spark(spark, files, partitions).equals(expected)
-
-
-@pytest.mark.parametrize("files_with_codes", [0, 1])
-def test_a_capture_without_codes_gives_the_same_rows(
-    spark: SparkSession, diverse: tuple[list[str], pa.Table], files_with_codes: int, tmp_path: Path
-) -> None:
-    """Without any, or where some files have codes and others have none."""
-    files, expected = diverse
-    rows = pa.parquet.read_table(files)
-    halves = [rows.slice(0, len(rows) // 2), rows.slice(len(rows) // 2)]
-    for number, half in enumerate(halves):
-        written = half if number < files_with_codes else half.drop_columns([*CODED])
-        pa.parquet.write_table(written, tmp_path / f"{number}.parquet")
-    found = on_spark(spark, [str(tmp_path / f"{number}.parquet") for number in range(2)], 2)
-    assert found.equals(expected)
 
 
 def test_a_task_whose_worker_is_killed_gives_the_same_rows(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 
 from simulator.scenario.properties.promises import Lossless
 from simulator.scenario.properties.property import Cause, PropertyBroken
@@ -14,6 +14,7 @@ from simulator.scenario.trial import Trial
 from simulator.testing.search.causes import deciding_rule
 from simulator.testing.search.systematic_search import Search
 from simulator.testing.strategies import definitions as definitions_documents
+from tests.random_examples import random_examples
 from tests.testing.test_search import topology
 from tests.testing.test_trial import queue
 
@@ -32,14 +33,7 @@ def lost(definitions: dict[str, Any], history: History, known: set[Cause]) -> Ca
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=15,
-    derandomize=True,
-    deadline=None,
-    phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
-    database=None,
-)
+@random_examples(15)
 @given(definitions_documents(queues_max=4))
 def test_all_findings_of_random_topologies(document: dict[str, Any]) -> None:
     single = Search(document, "lossless").run(lambda tried: tried < TRIED_MAX)

@@ -30,8 +30,10 @@ def asked_of(
     with TemporaryDirectory() as name, Database(Path(name)) as database:
         work = Path(name)
         convert(logs, work / "log.parquet")
-        captured = database.parquet([work / "log.parquet", *left])
-        return what_if_files(captured, before, after, work, left=[each.name for each in left], unseen=unseen)
+        captured = database.parquet([work / "log.parquet"])
+        return what_if_files(
+            captured, before, after, work, left=database.parquet(left) if left else None, unseen=unseen
+        )
 
 
 def asked_about(

@@ -63,6 +63,7 @@ def enter(
     after_entering(node, queue, copy)
     if queue.crashed and queue.keeps_over_crash(copy):
         dead_letters.forget_unwritten(node, copy)
+        removed(node, queue, [copy], "the queue crashed before it was written")
         return False
     return True
 
@@ -276,19 +277,22 @@ def _drop(node: NodeState, queue: QueueState, dead: Sequence[Copy], reason: str,
     else:
         for place, copy in enumerate(dead):
             if _gone(node, queue, copy, event, reason):
-                dead_letters.crash(node, queue, _left_by_crash(queue, dead, place, reason))
+                again = _died_in_vain(queue, dead, place, reason)
+                for other in again if Event.REQUEUED in node.watched else ():
+                    node.happened(Event.REQUEUED, queue, other, reason=reason, detail="the queue crashed")
+                dead_letters.crash(node, queue, [*again, *dead[place + 1 :]])
                 break
     return bool(dead)
 
 
-def _left_by_crash(queue: QueueState, dead: Sequence[Copy], place: int, reason: str) -> list[Copy]:
-    """Return what of the messages that die together is in the queue again when the one at ``place`` crashes it.
+def _died_in_vain(queue: QueueState, dead: Sequence[Copy], place: int, reason: str) -> list[Copy]:
+    """Return which of the messages that died together are in the queue again when the one at ``place`` crashes it.
 
     A queue forgets those rejected together when all have been sent, and others one by one. Not done: one that has
     expired crashes the queue again and again, until RabbitMQ no longer starts it.
     """
     first = {REJECTED: 0, EXPIRED: place + 1}.get(reason, place)
-    return [*filter(queue.keeps_over_crash, dead[first : place + 1]), *dead[place + 1 :]]
+    return [*filter(queue.keeps_over_crash, dead[first : place + 1])]
 
 
 def removed(node: NodeState, queue: QueueState, copies: list[Copy], why: str = "") -> None:

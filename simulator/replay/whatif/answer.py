@@ -1,28 +1,19 @@
-"""Adds up both sides: where messages ended before and after, what changed and why, and how sure that is."""
+"""The answer: where messages ended before and after, what changed and why, and how sure that is."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from statistics import quantiles
-from typing import Any
+from collections.abc import Mapping
 
 import msgspec
 
 from simulator.replay.whatif.causes import Cause
-from simulator.replay.whatif.fates import Ends, Fate
-from simulator.replay.whatif.stories import Outcome
-from simulator.replay.whatif.what_if import Case
+from simulator.replay.whatif.fates import Ends
 
-EXAMPLES_MAX = 3
-SHOWN_MAX = 20
-RATIO_MIN = 1.5
-MESSAGES_MIN = 3
-REPRESENTED_MAX = 10
-VALUES_MAX = 10_000
+SHOWN_MAX = 12
+"""Ways of change, and assumptions, that people are shown."""
 
 
-class Side(msgspec.Struct):
+class Totals(msgspec.Struct):
     """Where copies of messages ended.
 
     Attributes:
@@ -41,17 +32,27 @@ class Side(msgspec.Struct):
 
     def add(self, ends: Ends) -> None:
         """Add the ends of one message."""
-        for into, found in (
-            (self.acknowledged, ends.acknowledged),
-            (self.waiting, ends.waiting),
-            (self.refused, ends.refused),
-        ):
-            for queue, copies in found:
-                into[queue] = into.get(queue, 0) + copies
+        lost: dict[str, dict[str, int]] = {}
         for queue, reason, copies in ends.lost:
-            reasons = self.lost.setdefault(queue, {})
-            reasons[reason] = reasons.get(reason, 0) + copies
-        self.unroutable += ends.unroutable
+            lost.setdefault(queue, {})[reason] = copies
+        self.merge(Totals(dict(ends.acknowledged), dict(ends.waiting), lost, dict(ends.refused), ends.unroutable))
+
+    def merge(self, other: Totals) -> None:
+        """Add other totals."""
+        for into, found in (
+            (self.acknowledged, other.acknowledged),
+            (self.waiting, other.waiting),
+            (self.refused, other.refused),
+        ):
+            _add_counts(into, found)
+        for queue, reasons in other.lost.items():
+            _add_counts(self.lost.setdefault(queue, {}), reasons)
+        self.unroutable += other.unroutable
+
+
+def _add_counts(into: dict[str, int], found: Mapping[str, int]) -> None:
+    for name, count in found.items():
+        into[name] = into.get(name, 0) + count
 
 
 class Delay(msgspec.Struct, frozen=True):
@@ -121,8 +122,8 @@ class Answer(msgspec.Struct, kw_only=True):
 
     messages: int
     reproduced: int
-    before: Side
-    after: Side
+    before: Totals
+    after: Totals
     changed: int
     assumed: int
     delay_ms: Delays
@@ -135,135 +136,16 @@ class Answer(msgspec.Struct, kw_only=True):
     unchecked: tuple[str, ...] = ()
 
     @property
-    def loses(self) -> bool:
-        """Whether more copies of some message are lost than before."""
-        return any(change.lost for change in self.changes)
+    def losing(self) -> int:
+        """How many messages lose more copies than before."""
+        return sum(change.messages for change in self.changes if change.lost)
 
+    @property
+    def saved(self) -> int:
+        """How many messages lose fewer copies than before."""
+        return sum(change.messages for change in self.changes if change.saved)
 
-def answered(cases: Sequence[Case], causes: Sequence[Cause] = (), unchecked: Iterable[str] = ()) -> Answer:
-    """Add up what became of messages."""
-    sure = [case for case in cases if case.reproduced]
-    before, after = Side(), Side()
-    for case in sure:
-        before.add(case.before.ends)
-        after.add(case.after.ends)
-    changed = [case for case in sure if case.changed]
-    left_out = [case.story.message for case in cases if not case.reproduced]
-    return Answer(
-        messages=len(cases),
-        reproduced=len(sure),
-        before=before,
-        after=after,
-        changed=len(changed),
-        assumed=sum(bool(case.assumed) for case in sure),
-        delay_ms=Delays(_delay(case.before for case in sure), _delay(case.after for case in sure)),
-        causes=tuple(causes),
-        over_represented=tuple(_over_represented(sure, changed)),
-        changes=tuple(_changes(changed)),
-        not_reproduced=tuple(left_out[:SHOWN_MAX]),
-        assumptions=dict(Counter(each for case in sure for each in case.assumed).most_common()),
-        outcomes=_outcomes(cases),
-        unchecked=tuple(unchecked),
-    )
-
-
-def _delay(fates: Iterable[Fate]) -> Delay:
-    took = sorted((fate.last_us - fate.first_us) / 1_000 for fate in fates if fate.last_us > fate.first_us)
-    if len(took) < 2:
-        return Delay(*(took * 2))
-    found = quantiles(took, n=20, method="inclusive")
-    return Delay(found[9], found[18])
-
-
-def _changes(changed: Sequence[Case]) -> list[Change]:
-    """Return the ways in which messages change: losses first, then what is saved, frequent ones first."""
-    alike: defaultdict[tuple[Ends, Ends, str, str], list[Case]] = defaultdict(list)
-    for case in changed:
-        alike[case.before.ends, case.after.ends, case.before.path, case.after.path].append(case)
-    found = [
-        Change(
-            f"{told(one)} ({path})",
-            f"{told(other)} ({other_path})",
-            len(cases),
-            _lost(other) > _lost(one),
-            _lost(other) < _lost(one),
-            tuple(case.story.message for case in cases[:EXAMPLES_MAX]),
-        )
-        for (one, other, path, other_path), cases in alike.items()
-    ]
-    return sorted(found, key=lambda change: (not change.lost, not change.saved, -change.messages))
-
-
-def _lost(ends: Ends) -> int:
-    return sum(copies for *_, copies in ends.lost) + sum(copies for _, copies in ends.refused) + ends.unroutable
-
-
-def ends_of(answer: Answer) -> Iterator[tuple[str, int, int]]:
-    """Yield each kind of end with the copies of both sides, losses first."""
-    one, other = answer.before, answer.after
-    for queue in {**one.lost, **other.lost}:
-        had, has = one.lost.get(queue, {}), other.lost.get(queue, {})
-        for reason in {**had, **has}:
-            yield f"lost in '{queue}' ({reason})", had.get(reason, 0), has.get(reason, 0)
-    yield "published to no queue", one.unroutable, other.unroutable
-    for name, words in (("refused", "refused by"), ("waiting", "waiting in"), ("acknowledged", "acknowledged in")):
-        counts: tuple[dict[str, int], dict[str, int]] = getattr(one, name), getattr(other, name)
-        for queue in {**counts[0], **counts[1]}:
-            yield f"{words} '{queue}'", counts[0].get(queue, 0), counts[1].get(queue, 0)
-
-
-def told(ends: Ends) -> str:
-    """Say where the copies of a message ended."""
-    parts = [f"lost in '{queue}' ({reason}){_times(copies)}" for queue, reason, copies in ends.lost]
-    parts += [f"refused by '{queue}'{_times(copies)}" for queue, copies in ends.refused]
-    parts += ["routed to no queue" + _times(ends.unroutable)] if ends.unroutable else []
-    parts += [f"waits in '{queue}'{_times(copies)}" for queue, copies in ends.waiting]
-    parts += [f"acknowledged in '{queue}'{_times(copies)}" for queue, copies in ends.acknowledged]
-    return ", ".join(parts) or "kept by no queue"
-
-
-def _times(copies: int) -> str:
-    return "" if copies == 1 else f", {copies} copies"
-
-
-def _over_represented(cases: Sequence[Case], changed: Sequence[Case]) -> list[Represented]:
-    """Return what the messages that change have at least half as often again as others do."""
-    if not changed or len(changed) == len(cases):
-        return []
-    everywhere, here = (Counter(each for case in some for each in _marks(case)) for some in (cases, changed))
-    found = [
-        Represented(what, value, count, round(count / len(changed) / (everywhere[what, value] / len(cases)), 2))
-        for (what, value), count in here.most_common(VALUES_MAX)
-        if count >= min(MESSAGES_MIN, len(changed))
-    ]
-    often = [each for each in found if each.ratio >= RATIO_MIN]
-    return sorted(often, key=lambda each: (-each.messages * (each.ratio - 1), each.what, each.value))[:REPRESENTED_MAX]
-
-
-def _marks(case: Case) -> set[tuple[str, str]]:
-    """Return what tells a message from others: how it was published first, and with which headers."""
-    if not case.story.publications:
-        return set()
-    first = case.story.publications[0]
-    found = {("exchange", first.exchange), ("routing key", first.routing_key)}
-    for name in ("app_id", "content_type", "type", "priority", "expiration"):
-        if name in first.properties:
-            found.add((name.replace("_", " "), str(first.properties[name])))
-    headers: dict[str, Any] = first.properties.get("headers") or {}
-    found |= {(f"header {name}", str(each)) for name, each in headers.items() if isinstance(each, str | int | bool)}
-    return found
-
-
-def _outcomes(cases: Iterable[Case]) -> dict[str, int]:
-    counted: Counter[str] = Counter()
-    for case in cases:
-        for delivery in case.story.deliveries:
-            ended = delivery.outcome == Outcome.ENDED and not delivery.observed
-            counted[f"{delivery.outcome.value}, {_known(delivery.observed, ended=ended)}"] += 1
-    return dict(counted.most_common())
-
-
-def _known(observed: bool, *, ended: bool) -> str:
-    if observed:
-        return "observed"
-    return "acknowledged or discarded: no trace tells" if ended else "inferred"
+    @property
+    def reproduced_percent(self) -> float:
+        """The share of the messages that are compared."""
+        return 100 * self.reproduced / self.messages if self.messages else 100.0

@@ -14,27 +14,32 @@ import msgspec
 
 from dlx.message import Message, PublishRefusedError, published
 from dlx.message_flow import MessageFlow
+from dlx.settings import AT_LEAST_ONCE
 from dlx.topology import STREAM
+from simulator.questions.reachability import reached_by
+from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Publication, Story
-
-Queue = tuple[str, str]
-"""A virtual host, and a queue in it."""
-ALONE_MAX = 20_000
-"""So many messages that do not depend on each other are played on one broker."""
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """Messages that are played on one broker.
+    """Messages that are played in the same way.
 
     Attributes:
         stories: which ones, by number.
-        queues: the queues that couple them; none if they do not depend on each other.
+        queues: the queues that couple them; none if each is played by itself.
         why: what couples them, in sentences.
     """
 
     stories: tuple[int, ...]
     queues: tuple[Queue, ...] = ()
     why: tuple[str, ...] = ()
+
+    def groups(self) -> Iterator[tuple[int, ...]]:
+        """Yield the stories that are played together."""
+        if self.queues:
+            yield self.stories
+        else:
+            yield from ((number,) for number in self.stories)
 
 
 def units(stories: Sequence[Story], sides: Iterable[Mapping[str, MessageFlow]]) -> list[Unit]:
@@ -62,7 +67,7 @@ def units(stories: Sequence[Story], sides: Iterable[Mapping[str, MessageFlow]]) 
     for group, own in coupled.items():
         together = tuple(queue for queue in why if groups.of(queue) == group)
         found.append(Unit(tuple(own), together, tuple(reason for queue in together for reason in why[queue])))
-    return found + [Unit(tuple(alone[at : at + ALONE_MAX])) for at in range(0, len(alone), ALONE_MAX)]
+    return [*found, Unit(tuple(alone))] if alone else found
 
 
 def _expires(story: Story) -> bool:
@@ -80,6 +85,8 @@ def _couples(flow: MessageFlow, name: str, expiring: bool) -> Iterable[str]:
         yield f"'{name}' has a single active consumer"
     if queue.arguments.get("x-max-priority"):
         yield f"'{name}' has priorities"
+    if settings.dead_letter_strategy == AT_LEAST_ONCE:
+        yield f"'{name}' holds dead letters until they arrive (at-least-once)"
     if expiring:
         yield f"messages with an expiration of their own come into '{name}', where one waits behind another"
 
@@ -90,7 +97,7 @@ class _Ways:
     def __init__(self, flows: Mapping[str, MessageFlow]) -> None:
         self._flows = flows
         self._entries: dict[Any, tuple[str, ...]] = {}
-        self._ahead: dict[Any, frozenset[str]] = {}
+        self._ahead: dict[Any, set[str]] = {}
 
     def entered(self, story: Story) -> Iterator[Queue]:
         """Yield the queues into which the publishes of a message are routed."""
@@ -111,31 +118,12 @@ class _Ways:
             self._entries[key] = () if message is None else self._flows[vhost].entries(message)
         return self._entries[key]
 
-    def _all(self, vhost: str, publication: Publication) -> frozenset[str]:
+    def _all(self, vhost: str, publication: Publication) -> set[str]:
         key = _way(vhost, publication)
         if key not in self._ahead:
-            self._ahead[key] = self._followed(self._flows[vhost], publication, self._first(vhost, publication))
+            message = _message(self._flows[vhost], publication)
+            self._ahead[key] = set() if message is None else reached_by(self._flows[vhost], [message])[0]
         return self._ahead[key]
-
-    @staticmethod
-    def _followed(flow: MessageFlow, publication: Publication, first: tuple[str, ...]) -> frozenset[str]:
-        message = _message(flow, publication)
-        if message is None:
-            return frozenset()
-        ahead = [(queue, message.routing_keys) for queue in first]
-        seen = set(ahead)
-        while ahead:
-            queue, keys = ahead.pop()
-            settings = flow.settings(queue)
-            if settings.dead_letter_exchange is None:
-                continue
-            if settings.dead_letter_routing_key is not None:
-                keys = (settings.dead_letter_routing_key,)
-            letter = Message(exchange=settings.dead_letter_exchange, routing_keys=keys, headers=message.headers)
-            following = {(each, keys) for each in flow.entries(letter)} - seen
-            seen |= following
-            ahead += following
-        return frozenset(queue for queue, _ in seen)
 
 
 def _way(vhost: str, publication: Publication) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -53,23 +52,20 @@ def taken_back(side: Side, to: Side, what: Difference) -> Side:
     if what.behaviour:
         value = getattr(to.release, what.behaviour)
         return Side(side.definitions, msgspec.structs.replace(side.release, **{what.behaviour: value}))
-    document = copy.deepcopy(dict(side.definitions.document))
-    names, theirs = NAMED_BY[what.section], _by_key(to, what.section)
-    items = [item for item in document.get(what.section, ()) if not what.field or object_key(item, names) != what.key]
-    mine = next((i for i in document.get(what.section, ()) if object_key(i, names) == what.key), None)
-    if what.field and mine is not None:
-        table = mine.setdefault(_TABLES[what.section], {})
-        value = (theirs[what.key].get(_TABLES[what.section]) or {}).get(what.field, _MISSING)
-        if value is _MISSING:
-            table.pop(what.field, None)
-        else:
-            table[what.field] = value
-        items.append(mine)
-    else:
-        items = [item for item in items if object_key(item, names) != what.key]
-        items += [theirs[what.key]] if what.key in theirs else []
-    document[what.section] = items
+    mine, theirs = _by_key(side, what.section), _by_key(to, what.section)
+    wanted = theirs.get(what.key)
+    if what.field and wanted is not None:
+        wanted = _with_field(mine[what.key], _TABLES[what.section], what.field, wanted)
+    items = {**mine, what.key: wanted}
+    document = {**side.definitions.document, what.section: [each for each in items.values() if each is not None]}
     return Side(Definitions(document, side.definitions.source), side.release)
+
+
+def _with_field(item: dict[str, Any], table: str, field: str, like: dict[str, Any]) -> dict[str, Any]:
+    """Return an object with one setting as it is in ``like``."""
+    settings = {name: value for name, value in (item.get(table) or {}).items() if name != field}
+    theirs = like.get(table) or {}
+    return {**item, table: {**settings, field: theirs[field]} if field in theirs else settings}
 
 
 def _by_key(side: Side, section: str) -> dict[bytes, dict[str, Any]]:

@@ -7,8 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from dlx.message import Message
-from simulator.events import DEATHS, Event, Happened, follows, silent_loss
+from simulator.events import DEATHS, Event, Happened, silent_loss
 from simulator.replay.whatif.stories import Shown
 
 PURGED = "removed with the queue"
@@ -30,6 +29,11 @@ class Ends(msgspec.Struct, frozen=True, order=True):
     lost: tuple[tuple[str, str, int], ...] = ()
     refused: tuple[tuple[str, int], ...] = ()
     unroutable: int = 0
+
+    @property
+    def lost_copies(self) -> int:
+        """All copies that are lost, those included of which the publisher may know."""
+        return sum(copies for *_, copies in self.lost) + sum(copies for _, copies in self.refused) + self.unroutable
 
 
 class Fate(msgspec.Struct, frozen=True):
@@ -56,6 +60,20 @@ class Fate(msgspec.Struct, frozen=True):
         return " → ".join(f"{queue} {reason}" for queue, reason in self.deaths) or "no death"
 
 
+def told(ends: Ends) -> str:
+    """Say where the copies of a message ended."""
+    parts = [f"lost in '{queue}' ({reason}){_times(copies)}" for queue, reason, copies in ends.lost]
+    parts += [f"refused by '{queue}'{_times(copies)}" for queue, copies in ends.refused]
+    parts += ["routed to no queue" + _times(ends.unroutable)] if ends.unroutable else []
+    parts += [f"waits in '{queue}'{_times(copies)}" for queue, copies in ends.waiting]
+    parts += [f"acknowledged in '{queue}'{_times(copies)}" for queue, copies in ends.acknowledged]
+    return ", ".join(parts) or "kept by no queue"
+
+
+def _times(copies: int) -> str:
+    return "" if copies == 1 else f", {copies} copies"
+
+
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -79,7 +97,7 @@ class FateTally:
         self._first_us: int | None = None
         self._last_us = 0
 
-    def take(self, event: Happened, before: Happened | None, message: Message) -> None:
+    def take(self, event: Happened, before: Happened | None) -> None:
         """Take what happened to it; ``before`` is what happened just before, to any message."""
         if self._first_us is None:
             self._first_us = event.time_us
@@ -94,21 +112,15 @@ class FateTally:
         elif kind == Event.UNROUTABLE and queue is None:
             self._unroutable += 1
         elif silent_loss(event, before):
-            _count(self._lost, (queue or "", self._reason(event, before)))
+            _count(self._lost, (queue or "", event.reason or PURGED))
             self._last_us = event.time_us
 
     def left(self, queue: str) -> None:
         """Take note of a copy that is in the queue in the end."""
         _count(self.waiting, queue)
 
-    @staticmethod
-    def _reason(event: Happened, before: Happened | None) -> str:
-        if event.reason:
-            return event.reason
-        return before.reason or PURGED if before is not None and follows(event, before) else PURGED
-
-    def fate(self) -> Fate:
-        """Return what became of it."""
+    def fate(self, later_us: int) -> Fate:
+        """Return what became of it, with the times of the log, which the stage's are later than by so much."""
         ends = Ends(
             tuple(sorted(self._acknowledged.items())),
             tuple(sorted(self.waiting.items())),
@@ -116,12 +128,12 @@ class FateTally:
             tuple(sorted(self._refused.items())),
             self._unroutable,
         )
-        first_us = self._first_us or 0
+        first_us = later_us if self._first_us is None else self._first_us
         return Fate(
             ends,
             tuple(self.deliveries),
             tuple(self._deaths),
-            first_us,
-            max(self._last_us, first_us),
+            first_us - later_us,
+            max(self._last_us, first_us) - later_us,
             tuple(self.assumed),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from simulator.replay.whatif.answer import Answer
 from simulator.replay.whatif.fates import Fate
-from simulator.replay.whatif.local import Asked
+from simulator.replay.whatif.lives import Life
+from simulator.replay.whatif.tally import Tally
 from simulator.replay.whatif.what_if import Case
 
 ROWS = "messages.parquet"
@@ -30,15 +32,23 @@ SCHEMA = pa.schema([
 """The columns; ``side`` is ``before`` or ``after``, ``last_us`` when the last copy ended that did."""
 
 
-def write_files(asked: Asked, work: Path, out: Path, names: tuple[str, str]) -> None:
+def write_files(
+    work: Path,
+    out: Path,
+    answer: Answer,
+    tally: Tally,
+    cases: Sequence[Case],
+    lives: Mapping[str, Life],
+    names: tuple[str, str],
+) -> None:
     """Write the files into ``work``, and put them into ``out`` when all are whole. ``names`` say what each side is."""
     from simulator.replay.whatif.page import write_page  # plotly is only needed here
 
-    write_page(work / PAGE, asked.answer, asked.cases, asked.lives, names)
-    (work / TOTALS).write_bytes(msgspec.json.encode(asked.answer))
+    write_page(work / PAGE, answer, tally, lives, names)
+    (work / TOTALS).write_bytes(msgspec.json.encode(answer))
     with pq.ParquetWriter(work / ROWS, SCHEMA) as writer:
-        for at in range(0, len(asked.cases), BATCH):
-            writer.write_batch(rows_of(asked.cases[at : at + BATCH]))
+        for at in range(0, len(cases), BATCH):
+            writer.write_batch(rows_of(cases[at : at + BATCH]))
     for name in (TOTALS, ROWS, PAGE):
         (work / name).replace(out / name)
 

@@ -5,38 +5,58 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dlx.releases import DEFAULT
+from simulator.capture import CaptureError
 from simulator.definitions import Definitions
 from simulator.replay.local import replay_files
 from simulator.replay.tables import LocalTable, rows, select
-from simulator.replay.whatif.answer import Answer, answered
+from simulator.replay.whatif.answer import SHOWN_MAX, Answer
 from simulator.replay.whatif.causes import find_causes
 from simulator.replay.whatif.coupling import Unit
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.lives import Life, lives
 from simulator.replay.whatif.outcomes import ROWS, read_stories
-from simulator.replay.whatif.queue_order import put_in_order
 from simulator.replay.whatif.rerun import Unseen
 from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.stories import Story
-from simulator.replay.whatif.what_if import Case, Prepared, compared, plan, prepared, side_of
+from simulator.replay.whatif.tally import Tally
+from simulator.replay.whatif.what_if import Case, Comparison, Prepared, prepared, side_of
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 Progress = Callable[[str, int, int | None], object]
 
 
-EXAMPLES_MAX = 12
-"""Ways of change of which an example is played once more, for the page."""
-
-
 class Asked(NamedTuple):
-    """The answer, with the messages behind it, the plan by which they were played, and a few of their lives."""
+    """The answer, with its tally, the messages behind it, the plan by which they were played, and a few lives."""
 
     answer: Answer
+    tally: Tally
     cases: Sequence[Case]
     units: Sequence[Unit]
     lives: Mapping[str, Life]
+
+    def __repr__(self) -> str:
+        answer = self.answer
+        return (
+            f"<{answer.changed} of {answer.reproduced} messages would end differently; of {answer.messages} in the log>"
+        )
+
+    def frame(self) -> DataFrame:
+        """Return a row per message and side, as ``dlx whatif --out`` writes them (``files.SCHEMA``), for pandas."""
+        from simulator.replay.whatif.files import rows_of
+
+        found: DataFrame = rows_of(self.cases).to_pandas()
+        return found
+
+    def _repr_html_(self) -> str:
+        """Return the answer as notebooks show it: what changes, where messages end, why, and how sure that is."""
+        from simulator.replay.whatif.page import fragment  # plotly is only needed here
+
+        return fragment(self.answer)
 
 
 def what_if(
@@ -47,7 +67,7 @@ def what_if(
     against: Definitions | None = None,
     against_release: str | None = None,
     settings: Sequence[str] = (),
-    left: Collection[str] = (),
+    left: LocalTable | None = None,
     unseen: Unseen = "ack",
 ) -> Asked:
     """Return what other settings, or another release, would have done to the messages of a capture.
@@ -59,10 +79,11 @@ def what_if(
         against: other definitions; by default the same.
         against_release: another release; by default the same.
         settings: such as ``queue:jobs.x-delivery-limit=2``, laid over the other definitions.
-        left: names of files in the capture whose rows are what was found in the queues in the end.
+        left: a capture of what was found in the queues in the end.
         unseen: what consumers do with a delivery that the log does not have.
 
     Raises:
+        CaptureError: files of ``left`` have the names of files in the log.
         SettingError: a setting names what there is not.
         DefinitionsError: the broker refuses the definitions of a side.
         UnknownReleaseError: there are no rules for a release.
@@ -81,37 +102,46 @@ def what_if_files(
     after: Side,
     work: Path,
     *,
-    left: Collection[str] = (),
+    left: LocalTable | None = None,
     unseen: Unseen = "ack",
     examples: bool = False,
     progress: Progress = lambda what, done, of: None,
 ) -> Asked:
     """Return what would have become of the messages of a capture.
 
-    ``work`` is a folder for what does not stay in memory; ``left`` are names of files in the capture whose rows are
-    what was found in the queues in the end. With ``examples``, some messages that change are played once more, and all
-    that happens to them is kept.
+    ``work`` is a folder for what does not stay in memory; ``left`` a capture of what was found in the queues in the
+    end. With ``examples``, some messages that change are played once more, and all that happens to them is kept.
 
     Raises:
+        CaptureError: files of ``left`` have the names of files in the log.
         DefinitionsError: the broker refuses the definitions of a side.
         TooMuchError: messages go round without end.
     """
     before, after = _named(before, captured), _named(after, captured)
     one, other = prepared(before), prepared(after)
-    stories = read_log(captured, one, work, progress, left)
-    parts = plan(stories, one, other)
+    names = () if left is None else _files(left)
+    stories = read_log(captured if left is None else _with_left(captured, left), one, work, progress, names)
+    comparison = Comparison(stories, one, other, unseen)
     count = len(stories)
-    cases = list(
-        compared(
-            stories, one, other, unseen=unseen, parts=parts, done=lambda done: progress("playing messages", done, count)
-        )
-    )
+    cases = comparison.play(lambda done: progress("playing messages", done, count))
     progress("looking for causes", count, count)
-    causes = find_causes(cases, parts, before, after, unseen)
+    causes = find_causes(comparison)
     unchecked = (*dict.fromkeys((*one.notes, *other.notes)), *causes.unchecked, *_not_looked_at(captured, stories))
-    answer = answered(cases, causes.found, unchecked)
-    names = {change.examples[0] for change in answer.changes[:EXAMPLES_MAX]} if examples else set()
-    return Asked(answer, cases, parts, lives(stories, one, other, names, unseen) if names else {})
+    tally = Tally(cases)
+    answer = tally.answer(causes.found, unchecked)
+    wanted = {change.examples[0] for change in answer.changes[:SHOWN_MAX]} if examples else set()
+    return Asked(answer, tally, cases, comparison.units, lives(comparison, wanted))
+
+
+def _files(captured: LocalTable) -> set[str]:
+    return {row["file"] for row in rows("SELECT DISTINCT file FROM {captured}", captured=captured)}
+
+
+def _with_left(captured: LocalTable, left: LocalTable) -> LocalTable:
+    """Return the log and what was left in the queues, in one table."""
+    if both := _files(captured) & _files(left):
+        raise CaptureError(min(both), "a file of this name is in the log, and in what was left: rename one of them")
+    return select("SELECT * FROM {captured} UNION ALL BY NAME SELECT * FROM {left}", captured=captured, left=left)
 
 
 def _named(side: Side, captured: LocalTable) -> Side:
@@ -138,9 +168,7 @@ def read_log(
     )
     joined = select(ROWS, captured=captured, replayed=replayed)
     found = rows("SELECT * FROM {joined} ORDER BY vhost, message, time_us, place", joined=joined)
-    stories = list(read_stories(found, side.flows, only=side.only_vhost, left=left))
-    put_in_order(stories, side.flows)
-    return stories
+    return list(read_stories(found, side.flows, only=side.only_vhost, left=left))
 
 
 def _not_looked_at(captured: LocalTable, stories: Sequence[Story]) -> list[str]:

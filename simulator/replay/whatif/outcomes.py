@@ -20,7 +20,7 @@ from dlx.field_values import Timestamp
 from dlx.message_flow import MessageFlow
 from simulator.events import Event
 from simulator.replay.assumptions import TOLERANCE_MS
-from simulator.replay.verdicts import VERDICTS
+from simulator.replay.states import bcc_keys
 from simulator.replay.whatif.stories import Came, Delivery, Outcome, Publication, Shown, Story
 
 Row = Mapping[str, Any]
@@ -31,7 +31,7 @@ FILE_LINES = 2**36
 COLUMNS = """vhost, message, time_us, file, line, event, connection, exchange, queue, routing_keys, message_id,
     expiration, properties, headers, broker_headers, x_death, x_death_times, payload"""
 """What is read of a capture."""
-FOUND = "verdict, hops, new_hops, new_deaths, source"
+FOUND = "hops, new_hops, new_deaths, source"
 """What is read of its replay."""
 ROWS = f"""
     SELECT {COLUMNS}, {FOUND}, line + {FILE_LINES} * number AS place
@@ -41,8 +41,11 @@ ROWS = f"""
         SELECT file, row_number() OVER (ORDER BY file) AS number FROM (SELECT DISTINCT file FROM {{captured}})
     ) USING (file)"""
 """A row of the log and what the replay says of it, in Spark's SQL; ``place`` puts those of one moment in order."""
-_SETTLED = {Event.ACKED.value: Outcome.ENDED, Event.REJECTED.value: Outcome.REJECTED}
-_SETTLED[Event.REQUEUED.value] = Outcome.REQUEUED
+_SETTLED = {
+    Event.ACKED.value: Outcome.ENDED,
+    Event.REJECTED.value: Outcome.REJECTED,
+    Event.REQUEUED.value: Outcome.REQUEUED,
+}
 _decode = msgspec.json.decode
 
 
@@ -84,8 +87,6 @@ class _Reading:
                 self._delivery(number, row)
             elif row["file"] not in self._left:
                 self._ended(row)
-        verdicts = [row["verdict"] for row in rows if row["verdict"] is not None]
-        self._story.verdict = max(verdicts, key=VERDICTS.index, default="")
         return self._story
 
     def _publication(self, row: Row) -> Publication:
@@ -154,9 +155,10 @@ class _Reading:
             died = died if died is not None and id(died) not in self._settled else self._open(hop["queue"])
             if died is not None and not _before(hop["latest_us"], died.at_us):  # else it was another copy
                 self._settle(died, self._died(hop["reason"]), *_moment(hop, delivery))
-                delivery.came = _came(died, hops[place:])
+                delivery.came = self._came(died, hops[place:])
                 if hop["reason"] == DELIVERY_LIMIT:
-                    self._untraced(died, self._missing(died), self._missing(died), died.until_us, delivery.place)
+                    missing = self._missing(died)
+                    self._untraced(died, missing, missing, died.until_us, delivery.place)
         if hops and self._flow.release.delivery_count_carried == "never":
             self._untraced(delivery, delivery.returned, delivery.failed, delivery.at_us, delivery.place)
 
@@ -178,6 +180,15 @@ class _Reading:
         if reason == REJECTED:
             return Outcome.REJECTED
         return Outcome.CRASHED if reason == DELIVERY_LIMIT and self._tells_requeues else Outcome.REQUEUED
+
+    def _came(self, died: Delivery, hops: Sequence[Mapping[str, Any]]) -> Came | None:
+        """Return how the message came into its queue by these deaths, the first of which was after that delivery."""
+        first, last = hops[0], hops[-1]
+        if first["reason"] != REJECTED or None in (first["earliest_us"], first["latest_us"], last["earliest_us"]):
+            return None
+        after = next(place for place, each in enumerate(self._story.deliveries) if each is died)
+        later_us = last["earliest_us"] - first["earliest_us"]
+        return Came(after=after, later_us=later_us, latest_us=first["latest_us"])
 
     def _missing(self, last: Delivery) -> int:
         """Return how many deliveries the log lacks before the message exceeded its delivery limit."""
@@ -227,15 +238,6 @@ def _moment(hop: Mapping[str, Any], delivery: Delivery) -> tuple[int, float]:
     return (at_us, 0) if at_us < delivery.at_us else _just_before(delivery)
 
 
-def _came(died: Delivery, hops: Sequence[Mapping[str, Any]]) -> Came | None:
-    """Return how a message came into its queue by these deaths, the first of which was after that delivery."""
-    first, last = hops[0], hops[-1]
-    if first["reason"] != REJECTED or None in (first["earliest_us"], first["latest_us"], last["earliest_us"]):
-        return None
-    later_us = last["earliest_us"] - first["earliest_us"]
-    return Came(after=died, later_us=later_us, latest_us=first["latest_us"])
-
-
 def _before(time_us: int | None, other_us: int) -> bool:
     """Tell whether a moment was before another one for certain."""
     return time_us is not None and time_us < other_us - TOLERANCE_MS * 1_000
@@ -253,9 +255,7 @@ def published_properties(row: Row) -> dict[str, Any]:
     """
     properties = {name: value for name, value in _decode(row["properties"]).items() if name != "user_id"}
     headers = {**_decode(row["headers"]), **_decode(row["broker_headers"])}
-    cc = headers.get("CC")
-    named = 1 + (sum(isinstance(key, str) for key in cc) if isinstance(cc, list) else 0)
-    if bcc := list(row["routing_keys"][named:]):
+    if bcc := bcc_keys(row["routing_keys"], headers):
         headers["BCC"] = bcc
     if row["x_death"] is not None:
         headers[X_DEATH] = _with_times(_decode(row["x_death"]), row["x_death_times"])

@@ -3,40 +3,39 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from itertools import accumulate
 from pathlib import Path
 
 import plotly.graph_objects as go
 
 from simulator.files import write_whole
 from simulator.replay.report.document import document, plain_figure
-from simulator.replay.report.markup import Html, element, join, number, plural, section, table, text
-from simulator.replay.whatif.answer import Answer, ends_of, told
+from simulator.replay.report.markup import Html, element, join, plural, section, table, text
+from simulator.replay.whatif.answer import SHOWN_MAX, Answer
+from simulator.replay.whatif.fates import told
 from simulator.replay.whatif.lives import Life
-from simulator.replay.whatif.what_if import Case
+from simulator.replay.whatif.tally import Tally, Way
+from simulator.replay.whatif.words import ends_of, headline, sureness
 
 LINKS_MAX = 25
-CHANGES_MAX = 12
 _SIDES = ("#8593a8", "#2b8fae")
 _LOST, _SAVED, _MOVED = "rgba(214, 69, 98, 0.55)", "rgba(46, 158, 107, 0.55)", "rgba(133, 147, 168, 0.45)"
 
 
-def write_page(
-    path: Path, answer: Answer, cases: Sequence[Case], lives: Mapping[str, Life], names: tuple[str, str]
-) -> None:
+def write_page(path: Path, answer: Answer, tally: Tally, lives: Mapping[str, Life], names: tuple[str, str]) -> None:
     """Write the page to ``path``, whole or not at all. ``names`` say what each side is."""
-    write_whole(path, page(answer, cases, lives, names))
+    write_whole(path, page(answer, tally, lives, names))
 
 
-def page(answer: Answer, cases: Sequence[Case], lives: Mapping[str, Life], names: tuple[str, str]) -> str:
+def page(answer: Answer, tally: Tally, lives: Mapping[str, Life], names: tuple[str, str]) -> str:
     """Return the page as HTML. The same answer makes the same page."""
-    changed = [case for case in cases if case.reproduced and case.changed]
-    figures = {"ends": plain_figure(_ends_picture(changed))} if changed else {}
-    figures["delays"] = plain_figure(_delays_picture(cases, names))
+    figures = {"ends": plain_figure(_ends_picture(tally))} if tally.changed else {}
+    figures["delays"] = plain_figure(_delays_picture(tally, names))
     body = element(
         "main",
         _headline(answer, names),
-        _ends_section(answer, changed, names),
+        _ends_section(answer, names),
         _changes_section(answer, lives),
         _why_section(answer),
         section("How long it takes", element("div", id="delays", class_="plot"), id_="times"),
@@ -45,28 +44,29 @@ def page(answer: Answer, cases: Sequence[Case], lives: Mapping[str, Life], names
     return document("What other settings would have done", body, figures)
 
 
+def fragment(answer: Answer) -> str:
+    """Return the answer without pictures and lives, to stand in a notebook."""
+    names = ("log", "other")
+    parts = (_headline(answer, names), _ends_table(answer, names), _why_section(answer), _sureness_section(answer))
+    return element("div", *parts)
+
+
 def _headline(answer: Answer, names: tuple[str, str]) -> Html:
-    lost = sum(change.messages for change in answer.changes if change.lost)
-    saved = sum(change.messages for change in answer.changes if change.saved)
-    title = f"{plural(answer.changed, 'message')} of {number(answer.reproduced)} would end differently"
-    parts = [plural(lost, "message") + " would lose copies that they did not lose"] if lost else []
-    parts += [plural(saved, "message") + " would lose fewer copies"] if saved else []
-    mood = "" if lost else "good" if not answer.changed or saved else "open"
+    *parts, title = headline(answer)
+    mood = parts[0].mood if parts else title.mood
     return element(
         "section",
         element("p", f"{names[0]}, against {names[1]}", class_="muted"),
-        element("h1", title),
-        element("ul", *(element("li", part) for part in parts)) if parts else "",
+        element("h1", title.text),
+        element("ul", *(element("li", part.text) for part in parts)) if parts else "",
         id="verdict",
-        class_=mood,
+        class_="" if mood == "bad" else mood,
     )
 
 
-def _ends_section(answer: Answer, changed: Sequence[Case], names: tuple[str, str]) -> Html:
-    if not changed:
+def _ends_section(answer: Answer, names: tuple[str, str]) -> Html:
+    if not answer.changed:
         return section("Where messages end", element("p", "Each ends as it did."), id_="ends-section")
-    rows = [(what, one, other) for what, one, other in ends_of(answer) if one != other]
-    found = table(("end", *names, "change"), ((what, one, other, f"{other - one:+,}") for what, one, other in rows))
     note = (
         "Copies that end elsewhere. The picture shows the messages that change: left how they ended, right how they"
         " would."
@@ -74,24 +74,30 @@ def _ends_section(answer: Answer, changed: Sequence[Case], names: tuple[str, str
     return section(
         "Where messages end",
         element("p", note, class_="note"),
-        found,
+        _ends_table(answer, names),
         element("div", id="ends", class_="plot"),
         id_="ends-section",
     )
 
 
-def _ends_picture(changed: Sequence[Case]) -> go.Figure:
+def _ends_table(answer: Answer, names: tuple[str, str]) -> Html:
+    rows = [(what, one, other) for what, one, other in ends_of(answer) if one != other]
+    return table(("end", *names, "change"), ((what, one, other, f"{other - one:+,}") for what, one, other in rows))
+
+
+def _ends_picture(tally: Tally) -> go.Figure:
     """Return the messages that change, from their end before to their end after."""
-    links = Counter((told(case.before.ends), told(case.after.ends)) for case in changed)
-    shown = links.most_common(LINKS_MAX)
+    links: Counter[tuple[str, str]] = Counter()
+    colours = {}
+    for way, (messages, _) in tally.ways.items():
+        pair = told(way.before), told(way.after)
+        links[pair] += messages
+        colours[pair] = _colour(way)
+    shown = sorted(links.items(), key=lambda link: (-link[1], link[0]))[:LINKS_MAX]
     places: dict[tuple[int, str], int] = {}
     for (one, other), _ in shown:
         for name in ((0, one), (1, other)):
             places.setdefault(name, len(places))
-    colours = {}
-    for case in changed:
-        pair = told(case.before.ends), told(case.after.ends)
-        colours[pair] = _LOST if _is_loss(pair[1]) else _SAVED if _is_loss(pair[0]) else _MOVED
     figure = go.Figure(
         go.Sankey(
             node={
@@ -114,8 +120,9 @@ def _ends_picture(changed: Sequence[Case]) -> go.Figure:
     return figure
 
 
-def _is_loss(words: str) -> bool:
-    return words.startswith(("lost", "refused", "routed to no queue", "kept by no queue"))
+def _colour(way: Way) -> str:
+    more = way.after.lost_copies - way.before.lost_copies
+    return _LOST if more > 0 else _SAVED if more < 0 else _MOVED
 
 
 def _short(name: str) -> str:
@@ -123,15 +130,14 @@ def _short(name: str) -> str:
     return escaped if len(escaped) <= 70 else f"{escaped[:69]}…"
 
 
-def _delays_picture(cases: Sequence[Case], names: tuple[str, str]) -> go.Figure:
+def _delays_picture(tally: Tally, names: tuple[str, str]) -> go.Figure:
     """Return how long messages took from the first publish to their end, on both sides."""
     figure = go.Figure()
-    sure = [case for case in cases if case.reproduced]
-    for name, colour, fates in zip(
-        names, _SIDES, ([case.before for case in sure], [case.after for case in sure]), strict=True
-    ):
-        took = sorted((fate.last_us - fate.first_us) / 1_000_000 for fate in fates if fate.last_us > fate.first_us)
-        share = [100 * (place + 1) / len(took) for place in range(len(took))]
+    for name, colour, took_ms in zip(names, _SIDES, tally.took_ms, strict=True):
+        times = sorted(took_ms)
+        upto = accumulate(took_ms[time] for time in times)
+        share = [100 * many / took_ms.total() for many in upto]
+        took = [time / 1_000 for time in times]
         step = max(1, len(took) // 400)
         figure.add_scatter(
             x=took[::step] + took[-1:], y=share[::step] + share[-1:], name=name, line={"color": colour, "shape": "hv"}
@@ -152,7 +158,7 @@ def _changes_section(answer: Answer, lives: Mapping[str, Life]) -> Html:
     if not answer.changes:
         return Html("")
     parts = []
-    for change in answer.changes[:CHANGES_MAX]:
+    for change in answer.changes[:SHOWN_MAX]:
         words = "lost" if change.lost else "saved" if change.saved else "elsewhere"
         title = f"{plural(change.messages, 'message')}, {words}"
         shown = [element("h3", title), element("p", f"{change.before} → {change.after}")]
@@ -166,7 +172,7 @@ def _changes_section(answer: Answer, lives: Mapping[str, Life]) -> Html:
                 element("details", element("summary", f"the life of {example}"), element("div", sides, class_="scroll"))
             )
         parts.append(join(shown))
-    rest = len(answer.changes) - CHANGES_MAX
+    rest = len(answer.changes) - SHOWN_MAX
     if rest > 0:
         parts.append(element("p", f"and {plural(rest, 'more way', 'more ways')}", class_="note"))
     return section("How they end differently", *parts, id_="changes")
@@ -188,13 +194,5 @@ def _why_section(answer: Answer) -> Html:
 
 
 def _sureness_section(answer: Answer) -> Html:
-    share = 100 * answer.reproduced / answer.messages if answer.messages else 100
-    lines = [
-        f"Played under its own settings, the log comes out for {number(answer.reproduced)} of"
-        f" {number(answer.messages)} messages ({share:.2f} %); the others are left out.",
-        *(f"Left out: {name}" for name in answer.not_reproduced),
-        *(f"{number(count)} rest on this: {what}" for what, count in answer.assumptions.items()),
-        *(f"{number(count)} deliveries: {what}" for what, count in answer.outcomes.items()),
-        *(f"Not checked: {each}" for each in answer.unchecked),
-    ]
-    return section("How sure this is", element("ul", *(element("li", line) for line in lines)), id_="sure")
+    lines = (element("li", line) for line in sureness(answer))
+    return section("How sure this is", element("ul", *lines), id_="sure")

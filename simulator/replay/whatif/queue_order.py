@@ -8,23 +8,34 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from dlx.message_flow import MessageFlow
-from simulator.replay.whatif.stories import Delivery, Outcome, Story
+from simulator.replay.whatif.stories import Came, Delivery, Outcome, Story
 
 _PRIORITIES = "x-max-priority"
 
 
 def put_in_order(stories: Sequence[Story], flows: Mapping[str, MessageFlow]) -> None:
     """Move rejections to later moments, as far as the order of the deliveries behind them asks for it."""
-    by_queue: defaultdict[tuple[str, str], list[Delivery]] = defaultdict(list)
+    by_queue: defaultdict[tuple[str, str], list[_Arrival]] = defaultdict(list)
     for story in stories:
         for delivery in story.deliveries:
             if delivery.traced and delivery.came is not None:
-                by_queue[story.vhost, delivery.queue].append(delivery)
-    for (vhost, queue), deliveries in by_queue.items():
+                after = delivery.came.after
+                sent = None if after is None else story.deliveries[after]
+                by_queue[story.vhost, delivery.queue].append(_Arrival(delivery, delivery.came, sent))
+    for (vhost, queue), arrivals in by_queue.items():
         if not _has_priorities(flows.get(vhost), queue):
-            _put_in_order(sorted(deliveries, key=lambda delivery: (delivery.at_us, delivery.place)))
+            _put_in_order(sorted(arrivals, key=lambda each: (each.delivery.at_us, each.delivery.place)))
+
+
+class _Arrival(NamedTuple):
+    """A delivery, how it came into its queue, and the delivery whose end sent it there."""
+
+    delivery: Delivery
+    came: Came
+    sent: Delivery | None
 
 
 def _has_priorities(flow: MessageFlow | None, queue: str) -> bool:
@@ -32,16 +43,12 @@ def _has_priorities(flow: MessageFlow | None, queue: str) -> bool:
     return definition is None or _PRIORITIES in definition.arguments
 
 
-def _put_in_order(deliveries: Sequence[Delivery]) -> None:
+def _put_in_order(arrivals: Sequence[_Arrival]) -> None:
     latest = (0, 0.0)
-    for delivery in deliveries:
-        came = delivery.came
-        if came is None:
-            continue
-        if came.after is None:
+    for _, came, sent in arrivals:
+        if sent is None:
             latest = max(latest, (came.at_us, came.place))
             continue
-        sent = came.after
         if sent.outcome == Outcome.REJECTED and not sent.observed:
             wanted = latest[0] - came.later_us, latest[1] + 0.25 if not came.later_us else 0.0
             if (sent.until_us, sent.until_place) < wanted and wanted[0] <= came.latest_us:

@@ -1,4 +1,4 @@
-"""Plays stories again: the same publishes and consumers, on a broker with settings and a release of its own.
+"""Plays stories again: the same publishes and consumers, on a stage with settings and a release of its own.
 
 Consumers take messages one by one with basic.get, as late after their arrival as they did in
 the log, and do with the k-th delivery of a message in a queue what they did with it there. The
@@ -9,40 +9,40 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from itertools import count
 from statistics import median_low
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from dlx.deaths import X_DEATH
 from dlx.delivery_headers import stored_headers
 from dlx.message import Message
-from dlx.releases import DEFAULT, Release
 from dlx.topology import STREAM
-from simulator.bootstrap import import_definitions
-from simulator.broker import Broker, QueueState
 from simulator.broker import commands as amqp
-from simulator.broker.replies import ChannelClosed, ConnectionClosed, Got
+from simulator.broker.replies import Got
 from simulator.capture.observe import shown_deaths
 from simulator.events import Event, Happened
 from simulator.replay.whatif.fates import Fate, FateTally
+from simulator.replay.whatif.stage import Queue, Stage
 from simulator.replay.whatif.stories import Delivery, Outcome, Publication, Shown, Story
 
 Unseen = Literal["ack", "repeat"]
 """What consumers do with a delivery that the log does not have: acknowledge it, or what they did the last time."""
-USER = "dlx whatif"
-CHANNELS_MAX = 2_000
 ATTEMPTS_MAX = 100
 """Deliveries of a message from one queue that the log does not have; after them its consumer acknowledges it."""
-EVENTS_PER_STORY_MAX = 20_000
+EVENTS_MAX = 20_000
+EVENTS_PER_MOMENT_MAX = 200
+"""A run that has more events than these, and than these for each row of the log, goes round without end."""
 LAST = 2**62
 """Stands behind every row of the log."""
 _GONE = frozenset({Event.EXPIRED, Event.LENGTH_DROPPED, Event.LIMIT_DROPPED, Event.PURGED})
 
 _Where = tuple[int, str]
 """A story by its number, and a queue."""
+Stays = Mapping[_Where, Sequence["Stay"]]
+"""How often messages were ready in a queue, one time after the other."""
 
 
 class TooMuchError(RuntimeError):
@@ -57,104 +57,132 @@ class Stay(msgspec.Struct):
     after_us: int = 0
 
 
-class Habits(msgspec.Struct):
-    """How long messages waited in their queues, as the first run found.
+class Log(msgspec.Struct, frozen=True):
+    """What all messages of a log show together.
 
     Attributes:
-        stays: by story and queue, one after the other.
-        typical_us: how long messages usually waited to be delivered, in each queue that anybody consumes.
-        entered: the queues that messages came into.
+        end_us: when it ends, microseconds since 1970. Until then what it does not have did not happen.
+        consumed: the queues that it has deliveries from.
     """
 
-    stays: Mapping[_Where, Sequence[Stay]]
-    typical_us: dict[tuple[str, str], int]
-    entered: set[tuple[str, str]]
+    end_us: int
+    consumed: frozenset[Queue]
+
+    @classmethod
+    def of(cls, stories: Iterable[Story]) -> Log:
+        """Return what the stories show."""
+        end_us, consumed = 0, set()
+        for story in stories:
+            end_us = max(end_us, *story.moments_us())
+            consumed |= {(story.vhost, delivery.queue) for delivery in story.deliveries}
+        return cls(end_us, frozenset(consumed))
+
+
+class Habits(msgspec.Struct, frozen=True):
+    """How long messages wait in queues, as the first runs found.
+
+    Attributes:
+        typical_us: how long they usually waited to be delivered, in each queue that anybody consumes.
+        entered: the queues that they came into.
+    """
+
+    typical_us: Mapping[Queue, int]
+    entered: Container[Queue]
+
+    @classmethod
+    def of(cls, found: Iterable[tuple[Sequence[Story], Stays]]) -> Habits:
+        """Return what the first runs of all stories found."""
+        waits_us: defaultdict[Queue, list[int]] = defaultdict(list)
+        for stories, by_queue in found:
+            for (number, queue), stays in by_queue.items():
+                waits_us[stories[number].vhost, queue] += [stay.after_us for stay in stays if stay.end == "delivered"]
+        return cls({queue: median_low(waits) for queue, waits in waits_us.items() if waits}, {*waits_us})
 
 
 class Rerun:
     """One run of the stories.
 
     Args:
-        definitions: an export, as JSON values.
-        release: the RabbitMQ release.
+        stage: where they are played.
         stories: all messages that meet in these queues.
-        habits: what the first run found; ``None`` for the first run.
+        log: what all messages of the log show.
         unseen: what consumers do with deliveries that the log does not have.
-        until_us: when the log ends, microseconds since 1970; by default with the last row of these stories. Until
-            then what the log does not have did not happen; later the first run assumes it, too.
+        stays, habits: what the first run of these stories found, and those of all; ``None`` in the first run.
         watched: the stories whose events are kept, by number.
 
     Attributes:
-        broker: the broker.
+        stays: how long messages waited, by story and queue.
         seen: the events of each watched story.
     """
 
     def __init__(
         self,
-        definitions: Mapping[str, Any],
+        stage: Stage,
         stories: Sequence[Story],
+        log: Log,
+        unseen: Unseen,
         *,
-        release: Release | str = DEFAULT,
+        stays: Stays | None = None,
         habits: Habits | None = None,
-        unseen: Unseen = "ack",
-        until_us: int | None = None,
         watched: Collection[int] = (),
     ) -> None:
-        self._stories, self._habits, self._unseen = stories, habits, unseen
+        self._stage, self._stories, self._log, self._unseen = stage, stories, log, unseen
+        self._first_stays, self._habits = stays, habits
         moments = [moment for story in stories for moment in story.moments_us()]
-        self._start_us, self._end_us = min(moments, default=0), max(moments, default=0)
-        if until_us is not None:
-            self._end_us = until_us
-        self.broker = Broker(release, observer=self._observe)
-        import_definitions(self.broker, definitions, self._start_us)
-        self._clients = _Clients(self.broker, self._start_us)
+        self._later_us = stage.now_us - min(moments, default=0)
+        self._end_us = log.end_us + self._later_us
         self._tallies = [FateTally() for _ in stories]
         self._by_uid: dict[int, int] = {}
         self._publishing = 0
         self.seen: dict[int, list[Happened]] = {number: [] for number in watched}
         self._before: Happened | None = None
-        self._events_left = EVENTS_PER_STORY_MAX + 200 * sum(1 for _ in moments)
+        self._events_left = EVENTS_MAX + EVENTS_PER_MOMENT_MAX * len(moments)
         self._agenda: list[tuple[int, float, int, Callable[[], None]]] = []
         self._order = count()
         self._news: deque[tuple[int, str, int]] = deque()
         self._deliveries = [story.by_queue() for story in stories]
         self._taken: Counter[_Where] = Counter()
-        self._stays: defaultdict[_Where, list[Stay]] = defaultdict(list)
+        self.stays: defaultdict[_Where, list[Stay]] = defaultdict(list)
+        self._used: dict[Queue, None] = {}
         self._wanted: Counter[tuple[str, str]] = Counter()
         self._in_hand: tuple[int, Message]
-        self._consumed = {
-            (story.vhost, queue) for story, own in zip(stories, self._deliveries, strict=True) for queue in own
-        }
 
     # The run
 
-    def play(self) -> list[Fate]:
-        """Play all, and return the fate of each story. Raises ``TooMuchError``."""
+    def play(self) -> None:
+        """Play all, and leave the stage empty. Raises ``TooMuchError``."""
+        self._stage.observer = self._observe
         for number, story in enumerate(self._stories):
             for publication in story.publications:
                 if publication.after is None:
-                    self._at(publication.at_us, publication.place, self._publisher(number, publication))
+                    self._at(
+                        publication.at_us + self._later_us, publication.place, self._publisher(number, publication)
+                    )
             if self._habits is None:
                 for delivery in story.deliveries:
-                    self._at(delivery.at_us, delivery.place, self._taker(story.vhost, delivery.queue))
+                    self._at(delivery.at_us + self._later_us, delivery.place, self._taker(story.vhost, delivery.queue))
         while self._step():
             pass
         self._count_waiting()
-        return [tally.fate() for tally in self._tallies]
+        self._stage.clear(self._used)
+
+    def fates(self) -> list[Fate]:
+        """Return what became of each story."""
+        return [tally.fate(self._later_us) for tally in self._tallies]
 
     def _at(self, time_us: int, place: float, action: Callable[[], None]) -> None:
         heapq.heappush(self._agenda, (time_us, place, next(self._order), action))
 
     def _step(self) -> bool:
         """Do what comes next: what the broker does by itself, or the next action; return whether there was anything."""
-        due_us = self.broker.next_due()
+        due_us = self._stage.broker.next_due()
         if self._agenda and (due_us is None or self._agenda[0][0] < due_us):
             time_us, _, _, action = heapq.heappop(self._agenda)
-            self._clients.now_us = max(self._clients.now_us, time_us)
+            self._stage.now_us = max(self._stage.now_us, time_us)
             action()
         elif due_us is not None and (self._agenda or self._anything_waits()):
-            self._clients.now_us = max(self._clients.now_us, due_us)
-            self._clients.tell(amqp.PassTime())
+            self._stage.now_us = max(self._stage.now_us, due_us)
+            self._stage.tell(amqp.PassTime())
         else:
             return False
         self._hear()
@@ -164,8 +192,7 @@ class Rerun:
         """Tell whether time can still do anything to a message."""
         return any(
             queue.store.ready or queue.discards or queue.in_hand or queue.unacked
-            for vhost in self.broker.vhosts.values()
-            for queue in vhost.queues.values()
+            for queue in filter(None, (self._stage.queue(*each) for each in self._used))
             if queue.definition.type != STREAM
         )
 
@@ -180,14 +207,16 @@ class Rerun:
         number = self._by_uid.get(event.uid)
         if number is None:
             return
-        self._tallies[number].take(event, self._before, message)
+        self._tallies[number].take(event, self._before)
         if number in self.seen:
-            self.seen[number].append(event)
+            self.seen[number].append(msgspec.structs.replace(event, time_us=event.time_us - self._later_us))
         self._before = event
         where = number, event.queue or ""
+        if event.queue is not None:
+            self._used[event.vhost, event.queue] = None
         if event.event in (Event.ROUTED, Event.REQUEUED):
-            self._stays[where].append(Stay(event.time_us))
-            self._news.append((*where, len(self._stays[where]) - 1))
+            self.stays[where].append(Stay(event.time_us))
+            self._news.append((*where, len(self.stays[where]) - 1))
         elif event.event == Event.DELIVERED:
             self._in_hand = number, message
             self._left(where, event.time_us, "delivered")
@@ -195,7 +224,7 @@ class Rerun:
             self._left(where, event.time_us, "died")
 
     def _left(self, where: _Where, time_us: int, end: Literal["delivered", "died"]) -> None:
-        for stay in self._stays[where]:
+        for stay in self.stays[where]:
             if stay.end == "stayed":
                 stay.end, stay.after_us = end, time_us - stay.since_us
                 return
@@ -208,15 +237,15 @@ class Rerun:
     def _arrived(self, number: int, queue: str, attempt: int) -> None:
         """Let the message that came into the queue for so many times be taken when its turn comes."""
         vhost, seen = self._stories[number].vhost, self._deliveries[number].get(queue, ())
-        now_us = self._stays[number, queue][attempt].since_us
-        if self._habits is None:
+        now_us = self.stays[number, queue][attempt].since_us
+        if self._habits is None or self._first_stays is None:
             if self._wanted[vhost, queue]:
                 self._wanted[vhost, queue] -= 1
                 self._take(vhost, queue)
             elif now_us > self._end_us and attempt >= len(seen):
                 self._take_unseen(number, queue, attempt, now_us)
             return
-        stays = self._habits.stays.get((number, queue), ())
+        stays = self._first_stays.get((number, queue), ())
         usual_us = self._habits.typical_us.get((vhost, queue), 0)
         if attempt >= len(stays):
             self._take_unseen(number, queue, attempt, now_us + usual_us)
@@ -230,7 +259,7 @@ class Rerun:
     def _take_unseen(self, number: int, queue: str, attempt: int, at_us: int) -> None:
         """Let the message be taken though the log has no such delivery, if anybody consumes the queue."""
         vhost = self._stories[number].vhost
-        if (vhost, queue) in self._consumed:
+        if (vhost, queue) in self._log.consumed:
             self._take_later(number, queue, attempt, at_us, LAST)
         elif self._habits is not None and (vhost, queue) not in self._habits.entered:
             self._assume(number, f"nobody consumes '{queue}': in the log no message came into it")
@@ -243,19 +272,19 @@ class Rerun:
     def _publisher(self, number: int, publication: Publication) -> Callable[[], None]:
         def publish() -> None:
             self._publishing = number
-            self._clients.publish(self._stories[number].vhost, publication)
+            self._stage.publish(self._stories[number].vhost, publication)
 
         return publish
 
     def _take_later(self, number: int, queue: str, attempt: int, at_us: int, place: float) -> None:
         """Let a consumer take a message then; if this one has died by then, there is one less to take."""
-        vhost, stay = self._stories[number].vhost, self._stays[number, queue][attempt]
+        vhost, stay = self._stories[number].vhost, self.stays[number, queue][attempt]
 
         def take() -> None:
             if stay.end != "died":
                 self._take(vhost, queue)
 
-        if at_us <= self._clients.now_us:
+        if at_us <= self._stage.now_us:
             take()
         else:
             self._at(at_us, place, take)
@@ -265,10 +294,10 @@ class Rerun:
 
     def _take(self, vhost: str, name: str) -> None:
         """Let a consumer take the next message of the queue, and do with it what it does."""
-        queue = self._queue(vhost, name)
+        queue = self._stage.queue(vhost, name)
         if queue is None or queue.definition.type == STREAM:
             return
-        got = self._clients.get(vhost, name)
+        got = self._stage.get(vhost, name)
         if got is None:
             if self._habits is None:
                 self._wanted[vhost, name] += 1
@@ -278,7 +307,7 @@ class Rerun:
         attempt = self._taken[number, name]
         self._taken[number, name] += 1
         seen = self._deliveries[number].get(name, [])
-        in_log = self._habits is not None or self._clients.now_us <= self._end_us
+        in_log = self._habits is not None or self._stage.now_us <= self._end_us
         if in_log and (attempt >= len(seen) or seen[attempt].traced):
             tally.deliveries.append(self._shown(name, message))
         if attempt < len(seen):
@@ -294,10 +323,10 @@ class Rerun:
 
     def _settle_later(self, got: Got, outcome: Outcome, after_us: int, place: float) -> None:
         def settle() -> None:
-            self._clients.settle(got, outcome)
+            self._stage.settle(got, outcome)
 
         if after_us:
-            self._at(self._clients.now_us + after_us, place, settle)
+            self._at(self._stage.now_us + after_us, place, settle)
         else:
             settle()
 
@@ -305,7 +334,7 @@ class Rerun:
         """Let the consumer publish the message again, if it did so after this delivery."""
         for publication in story.publications:
             if publication.after is not None and story.deliveries[publication.after] is delivery:
-                later_us = self._clients.now_us + publication.at_us - delivery.at_us
+                later_us = self._stage.now_us + publication.at_us - delivery.at_us
                 self._at(later_us, publication.place, self._publisher(number, publication))
 
     def _shown(self, queue: str, message: Message) -> Shown:
@@ -318,27 +347,11 @@ class Rerun:
 
     # What is left in the end
 
-    def _queue(self, vhost: str, name: str) -> QueueState | None:
-        host = self.broker.vhosts.get(vhost)
-        return None if host is None else host.queues.get(name)
-
     def _count_waiting(self) -> None:
-        for vhost in self.broker.vhosts.values():
-            for queue in vhost.queues.values():
-                held = [pending.copy for pending in (*queue.in_hand, *queue.discards)]
-                for copy in (*queue.store.waiting(), *held):
-                    number = self._by_uid.get(copy.uid)
-                    if number is not None:
-                        self._tallies[number].left(queue.name)
-
-    def habits(self) -> Habits:
-        """Return what this run, under the log's own settings, has found out."""
-        by_queue: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-        for (number, queue), stays in self._stays.items():
-            waits_us = [stay.after_us for stay in stays if stay.end == "delivered"]
-            by_queue[self._stories[number].vhost, queue] += waits_us
-        typical_us = {key: median_low(waits_us) for key, waits_us in by_queue.items() if waits_us}
-        return Habits(self._stays, typical_us, {*by_queue})
+        for queue, copy in self._stage.held(self._used):
+            number = self._by_uid.get(copy.uid)
+            if number is not None:
+                self._tallies[number].left(queue.name)
 
 
 _ASSUMED = {
@@ -347,67 +360,3 @@ _ASSUMED = {
     Outcome.REQUEUED: "returns",
     Outcome.CRASHED: "returns",
 }
-
-
-class _Clients:
-    """The connections of publishers and consumers; each delivery has a channel of its own."""
-
-    def __init__(self, broker: Broker, now_us: int) -> None:
-        self.now_us = now_us
-        self._broker = broker
-        self._free: defaultdict[str, list[amqp.ChannelId]] = defaultdict(list)
-        self._publishers: dict[str, amqp.ChannelId] = {}
-        self._vhost_of: dict[Any, str] = {}
-        self._connections = count(1)
-        broker.handle(amqp.AddUser(USER, ""), now_us)
-        for vhost in broker.vhosts:
-            broker.handle(amqp.SetPermissions(USER, vhost, ".*", ".*", ".*"), now_us)
-
-    def tell(self, command: amqp.Command) -> Got | None:
-        """Give the broker a command; return the message that it hands out."""
-        got = None
-        for reply in self._broker.handle(command, self.now_us):
-            if isinstance(reply, Got):
-                got = reply
-            elif isinstance(reply, ChannelClosed):
-                self._publishers = {vhost: each for vhost, each in self._publishers.items() if each != reply.channel}
-            elif isinstance(reply, ConnectionClosed):
-                gone = reply.connection
-                self._publishers = {vhost: each for vhost, each in self._publishers.items() if each[0] != gone}
-        return got
-
-    def publish(self, vhost: str, publication: Publication) -> None:
-        if vhost not in self._publishers:
-            self._publishers[vhost] = self._connect(vhost)[0]
-        channel, named = self._publishers[vhost], (publication.exchange, publication.routing_key)
-        self.tell(amqp.Publish(channel, *named, publication.properties, publication.body))
-
-    def get(self, vhost: str, queue: str) -> Got | None:
-        free = self._free[vhost]
-        if not free:
-            free += self._connect(vhost, CHANNELS_MAX)
-        got = self.tell(amqp.Get(free[-1], queue))
-        if got is not None:
-            free.pop()
-        return got
-
-    def settle(self, got: Got, outcome: Outcome) -> None:
-        """Do with a delivery what its consumer does."""
-        channel, tag = got.channel, got.delivery_tag
-        if outcome == Outcome.CRASHED:
-            self.tell(amqp.CloseChannel(channel))
-            self.tell(amqp.OpenChannel(channel))
-        elif outcome == Outcome.ENDED:
-            self.tell(amqp.Ack(channel, tag))
-        else:
-            self.tell(amqp.Nack(channel, tag, requeue=outcome == Outcome.REQUEUED))
-        self._free[self._vhost_of[channel[0]]].append(channel)
-
-    def _connect(self, vhost: str, channels: int = 1) -> list[amqp.ChannelId]:
-        connection = next(self._connections)
-        self._vhost_of[connection] = vhost
-        self.tell(amqp.OpenConnection(connection, vhost, USER, limited=False))
-        opened: list[amqp.ChannelId] = [(connection, number) for number in range(1, channels + 1)]
-        for channel in opened:
-            self.tell(amqp.OpenChannel(channel))
-        return opened

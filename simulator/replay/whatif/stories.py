@@ -37,14 +37,14 @@ class Came(msgspec.Struct):
 
     Attributes:
         at_us, place: when, and in which row of the log, it was published there; or
-        after: the delivery whose end sent it there,
+        after: which delivery of the message it was whose end sent it there,
         later_us: how much later it came, since it waited for TTLs on the way,
         latest_us: and until when it must have been sent.
     """
 
     at_us: int = 0
     place: float = 0
-    after: Delivery | None = None
+    after: int | None = None
     later_us: int = 0
     latest_us: int = 0
 
@@ -115,14 +115,12 @@ class Story(msgspec.Struct):
     Attributes:
         vhost, message: whose it is.
         publications, deliveries: in the order of the log.
-        verdict: the worst of its deliveries in the replay; empty without one.
     """
 
     vhost: str
     message: str
     publications: list[Publication] = []
     deliveries: list[Delivery] = []
-    verdict: str = ""
 
     def by_queue(self) -> dict[str, list[Delivery]]:
         """Return the deliveries by queue."""

@@ -6,8 +6,9 @@ shows, and under the others. What the first run does not reproduce is left out o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -19,12 +20,13 @@ from simulator.questions.snapshot import Snapshot
 from simulator.replay.whatif.coupling import Unit, units
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.fates import Fate
-from simulator.replay.whatif.rerun import Habits, Rerun, Unseen
+from simulator.replay.whatif.in_use import in_use
+from simulator.replay.whatif.queue_order import put_in_order
+from simulator.replay.whatif.rerun import Habits, Log, Rerun, Stays, Unseen
+from simulator.replay.whatif.stage import Stage
 from simulator.replay.whatif.stories import Story
 
 Done = Callable[[int], object]
-TOGETHER_MAX = 20_000
-"""Messages that share a broker, unless more of them are coupled."""
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -79,6 +81,11 @@ class Prepared:
         """What the rules say of each virtual host."""
         return self.snapshot.flows
 
+    @cached_property
+    def stage(self) -> Stage:
+        """A broker of this side, on which stories are played."""
+        return Stage(self.document, self.side.release)
+
 
 def prepared(side: Side) -> Prepared:
     """Return a side as brokers take it.
@@ -87,17 +94,8 @@ def prepared(side: Side) -> Prepared:
         DefinitionsError: the broker refuses the whole document.
     """
     snapshot = Snapshot(side.definitions, side.release)
-    document = dict(snapshot.document)
-    document["queues"] = [_driven(queue) for queue in document.get("queues", ())]
     refused = [f"{each.about}, which RabbitMQ {side.release.name} refuses: {each.why}" for each in snapshot.refused]
-    return Prepared(side, snapshot, document, (*refused, *snapshot.guesses))
-
-
-def _driven(queue: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a queue whose messages a run may take one by one: one consumer is enough, and it does not leave."""
-    arguments = queue.get("arguments") or {}
-    kept = {key: value for key, value in arguments.items() if key not in ("x-single-active-consumer", "x-expires")}
-    return {**queue, "arguments": kept, "auto_delete": False}
+    return Prepared(side, snapshot, in_use(snapshot.document), (*refused, *snapshot.guesses))
 
 
 def side_of(definitions: Definitions, rules: str) -> Side:
@@ -105,56 +103,76 @@ def side_of(definitions: Definitions, rules: str) -> Side:
     return Side(definitions, release(rules))
 
 
-def plan(stories: Sequence[Story], before: Prepared, after: Prepared) -> list[Unit]:
-    """Return which messages are played together, and why."""
-    return units(stories, (before.flows, after.flows))
+class Comparison:
+    """The messages of a log under both sides.
 
+    Args:
+        stories: what the log shows of each.
+        before, after: the log's own side, and the other.
+        unseen: what consumers do with deliveries that the log does not have.
 
-def compared(
-    stories: Sequence[Story],
-    before: Prepared,
-    after: Prepared,
-    *,
-    unseen: Unseen = "ack",
-    done: Done = int,
-    parts: Iterable[Unit] | None = None,
-) -> Iterator[Case]:
-    """Yield each message under both settings; ``done`` is told how many there are so far.
-
-    Raises ``TooMuchError`` where messages go round without end.
+    Attributes:
+        units: which messages are played together, and why.
+        cases: each message under both sides, in the order of the units; empty before ``play``.
     """
-    count, until_us = 0, end_of(stories)
-    for batch in batches(plan(stories, before, after) if parts is None else parts):
-        own = [stories[number] for unit in batch for number in unit.stories]
-        first = Rerun(before.document, own, release=before.side.release, unseen=unseen, until_us=until_us)
-        fates, habits = first.play(), first.habits()
-        others = rerun(own, after, habits, unseen)
-        for story, one, other in zip(own, fates, others, strict=True):
-            yield Case(story, one, other, reproduces(story, one))
+
+    def __init__(self, stories: Sequence[Story], before: Prepared, after: Prepared, unseen: Unseen = "ack") -> None:
+        self._stories, self.before, self.after, self._unseen = stories, before, after, unseen
+        self._log = Log.of(stories)
+        self._habits = Habits({}, ())
+        self.units: list[Unit] = units(stories, (before.flows, after.flows))
+        self.cases: list[Case] = []
+
+    def play(self, done: Done = int) -> list[Case]:
+        """Play all under both sides, and return the cases; ``done`` is told how many messages have been played.
+
+        Raises ``TooMuchError`` where messages go round without end.
+        """
+        together = list(self._together())
+        found: list[tuple[list[Fate], Stays]] = []
+        for count, own in _counted(together):
+            run = self.first(own)
+            found.append((run.fates(), run.stays))
+            done(count // 2)
+        self._habits = Habits.of((own, stays) for own, (_, stays) in zip(together, found, strict=True))
+        for (count, own), (fates, stays) in zip(_counted(together), found, strict=True):
+            others = self.other(own, stays).fates()
+            self.cases += [Case(*each, reproduces(*each[:2])) for each in zip(own, fates, others, strict=True)]
+            done((len(self._stories) + count) // 2)
+        return self.cases
+
+    def _together(self) -> Iterator[list[Story]]:
+        """Yield stories that belong together; where queues couple them, what consumers did is in the queues' order."""
+        for unit in self.units:
+            for group in unit.groups():
+                own = [self._stories[number] for number in group]
+                if unit.queues:
+                    put_in_order(own, self.before.flows)
+                yield own
+
+    def first(self, own: Sequence[Story], watched: Collection[int] = ()) -> Rerun:
+        """Play messages that belong together under the log's own side."""
+        return _played(Rerun(self.before.stage, own, self._log, self._unseen, watched=watched))
+
+    def other(
+        self, own: Sequence[Story], stays: Stays, side: Prepared | None = None, watched: Collection[int] = ()
+    ) -> Rerun:
+        """Play them again under the other side, or another one; ``stays`` are what their first run found."""
+        stage = (side or self.after).stage
+        return _played(Rerun(stage, own, self._log, self._unseen, stays=stays, habits=self._habits, watched=watched))
+
+
+def _counted(together: Iterable[Sequence[Story]]) -> Iterator[tuple[int, Sequence[Story]]]:
+    """Yield stories that belong together, with the number of all stories so far."""
+    count = 0
+    for own in together:
         count += len(own)
-        done(count)
+        yield count, own
 
 
-def batches(parts: Iterable[Unit]) -> Iterator[list[Unit]]:
-    """Yield units that share a broker: they do not meet there, and a broker is not made for each."""
-    batch: list[Unit] = []
-    for unit in parts:
-        if batch and sum(len(each.stories) for each in (*batch, unit)) > TOGETHER_MAX:
-            yield batch
-            batch = []
-        batch.append(unit)
-    if batch:
-        yield batch
-
-
-def rerun(stories: Sequence[Story], side: Prepared, habits: Habits, unseen: Unseen) -> list[Fate]:
-    """Return what becomes of messages under other settings."""
-    return Rerun(side.document, stories, release=side.side.release, habits=habits, unseen=unseen).play()
-
-
-def end_of(stories: Iterable[Story]) -> int:
-    """Return when the log ends, as far as messages tell; microseconds since 1970."""
-    return max((moment for story in stories for moment in story.moments_us()), default=0)
+def _played(run: Rerun) -> Rerun:
+    run.play()
+    return run
 
 
 def reproduces(story: Story, fate: Fate) -> bool:

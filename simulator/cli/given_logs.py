@@ -1,0 +1,60 @@
+"""The logs that a command is told to read, and the definitions of the broker that wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from dlx.releases import release
+from simulator.cli.command_parts import DataError
+from simulator.cli.given_files import DEFINITIONS
+
+if TYPE_CHECKING:
+    from simulator.cli.progress import Show
+    from simulator.definitions import Definitions
+    from simulator.replay.run import Prepared
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+OF_THE_LOG = "Definitions exported from the broker while its topology was the one in the log."
+
+
+def definitions_option(help: str = OF_THE_LOG) -> Callable[[Function], Function]:  # as click calls it
+    """Return the option ``--definitions`` of a command that must have it, and takes it as ``definitions_path``."""
+    return click.option("--definitions", "definitions_path", required=True, type=DEFINITIONS, metavar="FILE", help=help)
+
+
+def read_noted(path: Path, rules: str) -> Definitions:
+    """Read definitions; a note on standard error tells if another release has exported them.
+
+    Raises ``DefinitionsError`` if they cannot be used.
+    """
+    from simulator.definitions import read_definitions
+    from simulator.replay.definitions import version_note
+
+    definitions = read_definitions(path)
+    if note := version_note(definitions, release(rules)):
+        click.echo(f"note: {note}", err=True)
+    return definitions
+
+
+def must_exist(logs: Sequence[Path]) -> None:
+    """Raise ``DataError`` for a log that is missing, or no file."""
+    for log in logs:
+        if not log.is_file():
+            raise DataError(f"{log}: no such file" if not log.exists() else f"{log}: not a file")
+
+
+def prepared_logs(logs: Sequence[Path], work: Path, show: Show) -> Prepared:
+    """Prepare logs for a replay in ``work``; standard error tells which of their records are broken.
+
+    Raises ``CaptureError`` for a log that cannot be used.
+    """
+    from simulator.replay.run import prepare
+
+    prepared = prepare(logs, work, show)
+    for line in prepared.rejected:
+        click.echo(f"broken: {line}", err=True)
+    return prepared

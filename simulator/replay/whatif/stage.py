@@ -1,0 +1,147 @@
+"""The broker on which stories are played, one run after the other, and the clients of the stories.
+
+Each delivery has a channel of its own. The stage has a time of its own, which only goes on:
+a run tells how much later on the stage its story is.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import count
+from typing import Any
+
+from dlx.message import Message
+from dlx.releases import Release
+from dlx.topology import STREAM
+from simulator.bootstrap import add_user, import_definitions
+from simulator.broker import Broker, Copy, QueueState
+from simulator.broker import commands as amqp
+from simulator.broker.replies import ChannelClosed, ConnectionClosed, Got
+from simulator.events import Happened
+from simulator.replay.whatif.stories import Outcome, Publication
+
+USER = "dlx whatif"
+BEGIN_US = 1_767_225_600_000_000  # 2026-01-01
+CHANNELS = 64
+"""Channels that are opened at a time."""
+KEPT_MAX = 1_000
+"""Messages that streams may keep from earlier runs."""
+
+Queue = tuple[str, str]
+"""A virtual host, and a queue in it."""
+Observer = Callable[[Happened, Message], None]
+
+
+class Stage:
+    """A broker with the settings of one side.
+
+    Args:
+        definitions: an export, as JSON values.
+        release: the RabbitMQ release.
+
+    Attributes:
+        broker: the broker, another one after some runs.
+        now_us: the time on the stage.
+        observer: is told all that happens.
+    """
+
+    def __init__(self, definitions: Mapping[str, Any], release: Release) -> None:
+        self._definitions, self._release = definitions, release
+        self.now_us = BEGIN_US
+        self.observer: Observer = _nobody
+        self._begin()
+
+    def _begin(self) -> None:
+        self.broker = Broker(self._release, observer=lambda event, message: self.observer(event, message))
+        import_definitions(self.broker, self._definitions, self.now_us)
+        add_user(self.broker, USER, self.now_us)
+        self._free: defaultdict[str, list[amqp.ChannelId]] = defaultdict(list)
+        self._publishers: dict[str, amqp.ChannelId] = {}
+        self._vhost_of: dict[Any, str] = {}
+        self._connections = count(1)
+
+    # What clients do
+
+    def tell(self, command: amqp.Command) -> Got | None:
+        """Give the broker a command; return the message that it hands out."""
+        got = None
+        for reply in self.broker.handle(command, self.now_us):
+            if isinstance(reply, Got):
+                got = reply
+            elif isinstance(reply, ChannelClosed):
+                self._publishers = {vhost: each for vhost, each in self._publishers.items() if each != reply.channel}
+            elif isinstance(reply, ConnectionClosed):
+                gone = reply.connection
+                self._publishers = {vhost: each for vhost, each in self._publishers.items() if each[0] != gone}
+        return got
+
+    def publish(self, vhost: str, publication: Publication) -> None:
+        """Publish, as the client did."""
+        if vhost not in self._publishers:
+            self._publishers[vhost] = self._connect(vhost)[0]
+        channel, named = self._publishers[vhost], (publication.exchange, publication.routing_key)
+        self.tell(amqp.Publish(channel, *named, publication.properties, publication.body))
+
+    def get(self, vhost: str, queue: str) -> Got | None:
+        """Take the next message of the queue, on a channel that nobody else uses until it is settled."""
+        got = self.tell(amqp.Get(self._free_channel(vhost), queue))
+        if got is not None:
+            self._free[vhost].pop()
+        return got
+
+    def settle(self, got: Got, outcome: Outcome) -> None:
+        """Do with a delivery what its consumer does."""
+        channel, tag = got.channel, got.delivery_tag
+        if outcome == Outcome.CRASHED:
+            self.tell(amqp.CloseChannel(channel))
+            self.tell(amqp.OpenChannel(channel))
+        elif outcome == Outcome.ENDED:
+            self.tell(amqp.Ack(channel, tag))
+        else:
+            self.tell(amqp.Nack(channel, tag, requeue=outcome == Outcome.REQUEUED))
+        self._free[self._vhost_of[channel[0]]].append(channel)
+
+    def _free_channel(self, vhost: str) -> amqp.ChannelId:
+        if not self._free[vhost]:
+            self._free[vhost] += self._connect(vhost, CHANNELS)
+        return self._free[vhost][-1]
+
+    def _connect(self, vhost: str, channels: int = 1) -> list[amqp.ChannelId]:
+        connection = next(self._connections)
+        self._vhost_of[connection] = vhost
+        self.tell(amqp.OpenConnection(connection, vhost, USER, limited=False))
+        opened: list[amqp.ChannelId] = [(connection, number) for number in range(1, channels + 1)]
+        for channel in opened:
+            self.tell(amqp.OpenChannel(channel))
+        return opened
+
+    # What queues hold
+
+    def queue(self, vhost: str, name: str) -> QueueState | None:
+        """Return the queue, if there is one."""
+        host = self.broker.vhosts.get(vhost)
+        return None if host is None else host.queues.get(name)
+
+    def held(self, queues: Iterable[Queue]) -> Iterator[tuple[QueueState, Copy]]:
+        """Yield what these queues hold: ready, waiting for a delayed retry, or dead and not yet arrived elsewhere."""
+        for queue in filter(None, (self.queue(*each) for each in queues)):
+            for copy in queue.store.waiting():
+                yield queue, copy
+            for pending in (*queue.in_hand, *queue.discards):
+                yield queue, pending.copy
+
+    def clear(self, queues: Iterable[Queue]) -> None:
+        """Empty the queues that a run has used, for the next one; what cannot be emptied goes with the broker."""
+        self.observer = _nobody
+        used = [(vhost, queue) for vhost, name in queues if (queue := self.queue(vhost, name)) is not None]
+        for vhost, queue in used:
+            if queue.definition.type != STREAM and queue.store.ready:
+                self.tell(amqp.PurgeQueue(self._free_channel(vhost), queue.name))
+        kept = [queue.definition.type for queue, _ in self.held((vhost, queue.name) for vhost, queue in used)]
+        if len(kept) > KEPT_MAX or any(kind != STREAM for kind in kept):
+            self._begin()
+
+
+def _nobody(event: Happened, message: Message) -> None:
+    pass

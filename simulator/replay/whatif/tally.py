@@ -1,0 +1,195 @@
+"""Adds up cases, in any number of parts: the answer comes from the tallies of all parts together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from simulator.replay.whatif.answer import Answer, Change, Delay, Delays, Represented, Totals
+from simulator.replay.whatif.causes import Cause
+from simulator.replay.whatif.fates import Ends, Fate, told
+from simulator.replay.whatif.stories import Outcome
+from simulator.replay.whatif.what_if import Case
+
+EXAMPLES_MAX = 3
+LEFT_OUT_MAX = 20
+RATIO_MIN = 1.5
+MESSAGES_MIN = 3
+REPRESENTED_MAX = 10
+VALUES_MAX = 10_000
+
+
+class Way(NamedTuple):
+    """How a message ends on both sides, and by which deaths."""
+
+    before: Ends
+    after: Ends
+    path: str
+    other_path: str
+
+
+class Tally:
+    """What became of messages, added up. It can be pickled.
+
+    Attributes:
+        messages, reproduced, changed, assumed: how many messages.
+        totals: where the copies ended, before and after.
+        took_ms: how long messages took, before and after: how many took so many milliseconds.
+        ways: the ways in which messages change: how many do, and some of them.
+    """
+
+    def __init__(self, cases: Iterable[Case] = ()) -> None:
+        self.messages = self.reproduced = self.changed = self.assumed = 0
+        self.totals = Totals(), Totals()
+        self.took_ms: tuple[Counter[int], Counter[int]] = Counter(), Counter()
+        self.ways: dict[Way, tuple[int, list[str]]] = {}
+        self._left_out: list[str] = []
+        self._assumptions: Counter[str] = Counter()
+        self._outcomes: Counter[str] = Counter()
+        self._marks: Counter[tuple[str, str]] = Counter()
+        self._marks_of_changed: Counter[tuple[str, str]] = Counter()
+        for case in cases:
+            self._add(case)
+
+    def _add(self, case: Case) -> None:
+        self.messages += 1
+        self._outcomes.update(_outcomes(case))
+        if not case.reproduced:
+            self._left_out = _first(LEFT_OUT_MAX, self._left_out, [case.story.message])
+            return
+        self.reproduced += 1
+        self.assumed += bool(case.assumed)
+        self._assumptions.update(case.assumed)
+        for fate, totals, took_ms in zip((case.before, case.after), self.totals, self.took_ms, strict=True):
+            totals.add(fate.ends)
+            took_ms.update(_took_ms(fate))
+        marks = set(_marks(case))
+        self._marks.update(marks)
+        if case.changed:
+            self.changed += 1
+            self._marks_of_changed.update(marks)
+            way = Way(case.before.ends, case.after.ends, case.before.path, case.after.path)
+            self._note(way, 1, [case.story.message])
+
+    def _note(self, way: Way, messages: int, examples: list[str]) -> None:
+        known, some = self.ways.get(way, (0, []))
+        self.ways[way] = known + messages, _first(EXAMPLES_MAX, some, examples)
+
+    def merge(self, other: Tally) -> None:
+        """Add what another part has."""
+        self.messages += other.messages
+        self.reproduced += other.reproduced
+        self.changed += other.changed
+        self.assumed += other.assumed
+        for totals, theirs in zip(self.totals, other.totals, strict=True):
+            totals.merge(theirs)
+        for took_ms, they_took_ms in zip(self.took_ms, other.took_ms, strict=True):
+            took_ms.update(they_took_ms)
+        for way, (messages, examples) in other.ways.items():
+            self._note(way, messages, examples)
+        self._left_out = _first(LEFT_OUT_MAX, self._left_out, other._left_out)
+        self._assumptions.update(other._assumptions)
+        self._outcomes.update(other._outcomes)
+        self._marks.update(other._marks)
+        self._marks_of_changed.update(other._marks_of_changed)
+
+    def answer(self, causes: Iterable[Cause] = (), unchecked: Iterable[str] = ()) -> Answer:
+        """Return the answer."""
+        return Answer(
+            messages=self.messages,
+            reproduced=self.reproduced,
+            before=self.totals[0],
+            after=self.totals[1],
+            changed=self.changed,
+            assumed=self.assumed,
+            delay_ms=Delays(*map(_delay, self.took_ms)),
+            causes=tuple(causes),
+            over_represented=tuple(self._over_represented()),
+            changes=tuple(self._changes()),
+            not_reproduced=tuple(self._left_out),
+            assumptions=_frequent_first(self._assumptions),
+            outcomes=_frequent_first(self._outcomes),
+            unchecked=tuple(unchecked),
+        )
+
+    def _changes(self) -> list[Change]:
+        """Return the ways in which messages change: losses first, then what is saved, frequent ones first."""
+        found = [
+            Change(
+                f"{told(way.before)} ({way.path})",
+                f"{told(way.after)} ({way.other_path})",
+                messages,
+                way.after.lost_copies > way.before.lost_copies,
+                way.after.lost_copies < way.before.lost_copies,
+                tuple(examples),
+            )
+            for way, (messages, examples) in self.ways.items()
+        ]
+        return sorted(found, key=lambda each: (not each.lost, not each.saved, -each.messages, each.before, each.after))
+
+    def _over_represented(self) -> list[Represented]:
+        """Return what the messages that change have at least half as often again as others do."""
+        if not self.changed or self.changed == self.reproduced:
+            return []
+        found = [
+            Represented(
+                what, value, count, round(count / self.changed / (self._marks[what, value] / self.reproduced), 2)
+            )
+            for (what, value), count in self._marks_of_changed.most_common(VALUES_MAX)
+            if count >= min(MESSAGES_MIN, self.changed)
+        ]
+        often = [each for each in found if each.ratio >= RATIO_MIN]
+        ranked = sorted(often, key=lambda each: (-each.messages * (each.ratio - 1), each.what, each.value))
+        return ranked[:REPRESENTED_MAX]
+
+
+def _first(most: int, some: list[str], others: list[str]) -> list[str]:
+    return sorted({*some, *others})[:most]
+
+
+def _frequent_first(counts: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _took_ms(fate: Fate) -> list[int]:
+    return [(fate.last_us - fate.first_us) // 1_000] if fate.last_us > fate.first_us else []
+
+
+def _delay(took_ms: Counter[int]) -> Delay:
+    return Delay(_percentile(took_ms, 50), _percentile(took_ms, 95)) if took_ms else Delay()
+
+
+def _percentile(counts: Counter[int], percent: int) -> int:
+    """Return the smallest value that so many per cent do not exceed."""
+    values = sorted(counts)
+    wanted = percent * counts.total()
+    upto = accumulate(counts[value] for value in values)
+    return next(value for value, many in zip(values, upto, strict=True) if 100 * many >= wanted)
+
+
+def _marks(case: Case) -> Iterator[tuple[str, str]]:
+    """Yield what tells a message from others: how it was published first, and with which headers."""
+    for first in case.story.publications[:1]:
+        yield "exchange", first.exchange
+        yield "routing key", first.routing_key
+        for name in ("app_id", "content_type", "type", "priority", "expiration"):
+            if name in first.properties:
+                yield name.replace("_", " "), str(first.properties[name])
+        headers: dict[str, Any] = first.properties.get("headers") or {}
+        for name, value in headers.items():
+            if isinstance(value, str | int | bool):
+                yield f"header {name}", str(value)
+
+
+def _outcomes(case: Case) -> Iterator[str]:
+    for delivery in case.story.deliveries:
+        ended = delivery.outcome == Outcome.ENDED and not delivery.observed
+        yield f"{delivery.outcome.value}, {_known(delivery.observed, ended=ended)}"
+
+
+def _known(observed: bool, *, ended: bool) -> str:
+    if observed:
+        return "observed"
+    return "acknowledged or discarded: no trace tells" if ended else "inferred"
