@@ -93,7 +93,7 @@ test-container: install  ## the harness on a RabbitMQ in a container, whose imag
 
 .PHONY: test-compose
 test-compose: install  ## docker/compose.yaml on images that are made here: RabbitMQ, Spark and Jupyter, and a replay there
-	tests/live/broker image 4.3 tests/containers/with-image $(PYTEST) -m containers
+	tests/live/broker image 4.3 tests/containers/with-image $(PYTEST) tests/containers
 
 .PHONY: fuzz
 fuzz: install  ## random scripts on real servers and the simulator (CASES=100 on each, SEED, MINUTES=60)
