@@ -20,7 +20,15 @@ sys.path.insert(0, str(HERE))  # each benchmark is a script as well, and finds t
 from figures import Figure, show, with_figures  # noqa: E402
 
 DOCUMENT = HERE.parent / "docs" / "performance.md"
-WITH_FIGURES = ("startup", "import_speed", "idle_memory", "routing_speed", "broker_speed", "broker_at_scale")
+WITH_FIGURES = (
+    "startup",
+    "import_speed",
+    "idle_memory",
+    "routing_speed",
+    "broker_speed",
+    "broker_at_scale",
+    "what_if_speed",
+)
 
 
 def main() -> None:

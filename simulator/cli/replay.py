@@ -12,6 +12,7 @@ from rich.table import Table
 from dlx.releases import TABLE
 from simulator.cli.books import show_balance
 from simulator.cli.command_parts import DataError, example
+from simulator.cli.given_engine import GivenEngine, engine_options, given_engine
 from simulator.cli.given_files import COUNTERS, LOG
 from simulator.cli.given_logs import definitions_option, must_exist, prepared_logs, read_noted
 from simulator.cli.given_release import release_option
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 EXIT_FINDINGS = 1
 STYLES = {"good": "bold green", "open": "bold yellow", "bad": "bold red"}
 SHORT = 90
-MASTER = "local[*]"
 LOCAL_ROWS_MAX = 2_000_000
 """Rows that are replayed in this process unless the user says otherwise: of more, Spark is faster."""
 
@@ -61,14 +61,7 @@ LOCAL_ROWS_MAX = 2_000_000
     help="The log has every publish since the queues were empty, with its whole payload: a queue that was full was"
     " full of messages in the log.",
 )
-@click.option(
-    "--engine",
-    type=click.Choice(["auto", "local", "spark"]),
-    default="auto",
-    show_default=True,
-    help=f"Replay in this process, or on Spark. auto: on Spark above {LOCAL_ROWS_MAX:,} rows, or with --master.",
-)
-@click.option("--master", metavar="URL", help=f"Spark master to run on. [default: {MASTER}]")
+@engine_options(LOCAL_ROWS_MAX)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -106,12 +99,9 @@ def replay(
     if the broker counted dead letters that nothing in the log explains. What it could not
     check, it names; that is no reason to exit with 1.
     """
-    if engine == "local" and master is not None:
-        raise click.UsageError("--master names a Spark master, and --engine local does without Spark")
-    if engine == "auto" and master is not None:
-        engine = "spark"
+    where = given_engine(engine, master, LOCAL_ROWS_MAX)
     assumptions = Assumptions(tolerance_ms, complete)
-    result = _replayed(logs, definitions_path, rules, counters_path, assumptions, engine, master or MASTER, out)
+    result = _replayed(logs, definitions_path, rules, counters_path, assumptions, where, out)
     if as_json:
         click.echo(result.as_json().decode())
     else:
@@ -129,8 +119,7 @@ def _replayed(
     rules: str,
     counters_path: Path | None,
     assumptions: Assumptions,
-    engine: str,
-    master: str,
+    where: GivenEngine,
     out: Path | None,
 ) -> Result:
     from simulator.capture import CaptureError
@@ -160,9 +149,9 @@ def _replayed(
                     counters=counters,
                 )
 
-            if engine == "spark" or (engine == "auto" and prepared.rows > LOCAL_ROWS_MAX):
+            if where.is_spark(prepared.rows):
                 show("starting Spark for", prepared.rows)
-                return run_on_spark(master, "dlx replay", lambda spark: job(_spark_engine(spark)))
+                return run_on_spark(where.master, "dlx replay", lambda spark: job(_spark_engine(spark)))
             with local_engine(work) as here:
                 return job(here)
     except MatchesNothingError as error:

@@ -12,18 +12,25 @@ from rich.table import Table
 
 from dlx.releases import release
 from simulator.cli.command_parts import DataError, example
+from simulator.cli.given_engine import GivenEngine, engine_options, given_engine
 from simulator.cli.given_files import DEFINITIONS, LOG
 from simulator.cli.given_logs import definitions_option, must_exist, prepared_logs, read_noted
 from simulator.cli.given_release import RELEASE, release_option
 from simulator.cli.progress import progress
+from simulator.cli.spark_job import run_on_spark
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from simulator.definitions import Definitions
     from simulator.replay.whatif.answer import Answer
+    from simulator.replay.whatif.asked import AnyAsked
     from simulator.replay.whatif.coupling import Unit
-    from simulator.replay.whatif.local import Asked
+    from simulator.replay.whatif.rerun import Unseen
 
 EXIT_CHANGES = 1
+LOCAL_ROWS_MAX = 300_000
+"""Rows that are asked about in this process unless the user says otherwise: it keeps all messages in memory."""
 STYLES = {"good": "bold green", "open": "bold", "bad": "bold red"}
 
 
@@ -61,6 +68,7 @@ STYLES = {"good": "bold green", "open": "bold", "bad": "bold red"}
     metavar="FILE",
     help="A capture of what the queues held in the end: shows which messages died into queues that nobody consumes.",
 )
+@engine_options(LOCAL_ROWS_MAX)
 @click.option("--explain-plan", is_flag=True, help="Say which messages are played together, and why.")
 @click.option(
     "--out",
@@ -85,6 +93,8 @@ def whatif(
     settings: tuple[str, ...],
     unseen: str,
     left: tuple[Path, ...],
+    engine: str,
+    master: str | None,
     explain_plan: bool,
     out: Path | None,
     fail_on: str,
@@ -97,7 +107,8 @@ def whatif(
     others. What the first run does not reproduce of the log is left out, and counted. The
     command exits with 1 if a message ends differently.
     """
-    asked = _asked(logs, definitions_path, rules, against_path, against or rules, settings, unseen, left, out)
+    where = given_engine(engine, master, LOCAL_ROWS_MAX)
+    asked = _asked(logs, definitions_path, rules, against_path, against or rules, settings, unseen, left, where, out)
     answer = asked.answer
     if as_json:
         import msgspec
@@ -122,14 +133,15 @@ def _asked(
     settings: tuple[str, ...],
     unseen: str,
     left: tuple[Path, ...],
+    where: GivenEngine,
     out: Path | None,
-) -> Asked:
+) -> AnyAsked:
     """Ask. Raises ``DataError`` for what cannot be used, and a usage error for settings that there are not."""
     from simulator.capture import CaptureError
     from simulator.definitions import DefinitionsError, read_definitions
     from simulator.replay.local_engine import local_engine
     from simulator.replay.run import workplace
-    from simulator.replay.whatif.files import write_files
+    from simulator.replay.whatif.files import MESSAGES, write_files
     from simulator.replay.whatif.local import what_if_files
     from simulator.replay.whatif.rerun import TooMuchError
     from simulator.replay.whatif.what_if import side_of
@@ -140,23 +152,50 @@ def _asked(
         before, after = side_of(definitions, rules), side_of(_with(other, settings, against), against)
         must_exist((*logs, *left))
         with workplace(out) as work, progress("reading the logs") as show:
-            captured = prepared_logs(logs, work, show).captures
+            log = prepared_logs(logs, work, show)
             (work / "left").mkdir()
-            found_left = prepared_logs(left, work / "left", show).captures if left else ()
-            with local_engine(work) as engine:
-                asked = what_if_files(
-                    engine.read(captured),
+            held = prepared_logs(left, work / "left", show).captures if left else ()
+            chosen: Unseen = "repeat" if unseen == "repeat" else "ack"
+
+            def here() -> AnyAsked:
+                with local_engine(work) as engine:
+                    return what_if_files(
+                        engine.read(log.captures),
+                        before,
+                        after,
+                        work,
+                        left=engine.read(held) if held else None,
+                        unseen=chosen,
+                        examples=out is not None,
+                        progress=show,
+                    )
+
+            def there(spark: SparkSession) -> AnyAsked:
+                from simulator.replay.whatif.spark import what_if_on_spark
+
+                read = spark.read.parquet
+                asked = what_if_on_spark(
+                    read(*log.captures),
                     before,
                     after,
-                    work,
-                    left=engine.read(found_left) if found_left else None,
-                    unseen="repeat" if unseen == "repeat" else "ack",
+                    left=read(*held) if held else None,
+                    unseen=chosen,
                     examples=out is not None,
-                    progress=show,
                 )
+                if out is not None:
+                    asked.write_messages(work / MESSAGES)
+                return asked
+
+            if where.is_spark(log.rows):
+                show("starting Spark for", log.rows)
+                asked = run_on_spark(where.master, "dlx whatif", there)
+            else:
+                asked = here()
+                if out is not None:
+                    asked.write_messages(work / MESSAGES)
             if out is not None:
                 names = (f"log, {rules}", f"other, {against}")
-                write_files(work, out, asked.answer, asked.tally, asked.cases, asked.lives, names)
+                write_files(work, out, asked, names)
             return asked
     except (CaptureError, DefinitionsError, TooMuchError) as error:
         raise DataError(str(error)) from error

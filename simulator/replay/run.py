@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -218,7 +218,7 @@ def run_replay(
             repairs,
             result.coverage,
         )
-        _publish(work, out)
+        publish(work, out, ("verdicts.parquet", "hops.parquet", "summary.json", "report.html", REJECTED))
     return result
 
 
@@ -259,9 +259,9 @@ def _described(line: str) -> str:
     return f"{record['file']}:{record['line']}: {record['reason']}"
 
 
-def _publish(work: Path, out: Path) -> None:
-    """Put the results in their place, and remove those of an earlier replay."""
-    for name in ("verdicts.parquet", "hops.parquet", "summary.json", "report.html", REJECTED):
+def publish(work: Path, out: Path, names: Iterable[str]) -> None:
+    """Put the results with these names in their place, and remove those of an earlier run."""
+    for name in names:
         made, place = work / name, out / name
         if place.is_dir():
             shutil.rmtree(place)

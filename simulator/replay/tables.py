@@ -43,11 +43,16 @@ class LocalTable:
 
     def to_list(self) -> list[dict[str, Any]]:
         """Return its rows as dictionaries."""
+        found = self._query().to_arrow_table()
+        listed: list[dict[str, Any]] = found.cast(_schema_in_spark(found.schema)).to_pylist()
+        return listed
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield its rows as dictionaries, a few at a time."""
         import pyarrow as pa
 
-        found = self._query().to_arrow_table()
-        listed: list[dict[str, Any]] = found.cast(pa.schema(list(map(_as_in_spark, found.schema)))).to_pylist()
-        return listed
+        for batch in self.batches():
+            yield from pa.Table.from_batches([batch]).cast(_schema_in_spark(batch.schema)).to_pylist()
 
     def _query(self) -> duckdb.DuckDBPyRelation:
         # A cursor of its own: another query may run meanwhile.
@@ -115,6 +120,12 @@ def text(value: str) -> str:
     """Return a string as a literal of Spark's SQL in a query for ``select``."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("{", "{{").replace("}", "}}")
     return f"'{escaped}'"
+
+
+def _schema_in_spark(schema: pa.Schema) -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema(list(map(_as_in_spark, schema)))
 
 
 def _as_in_spark(field: pa.Field) -> pa.Field:

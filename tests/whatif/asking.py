@@ -13,8 +13,9 @@ from simulator.capture.parquet import write_capture
 from simulator.capture.schema import to_batches
 from simulator.definitions import Definitions
 from simulator.replay import Database
+from simulator.replay.whatif.asked import Asked
 from simulator.replay.whatif.differences import Side
-from simulator.replay.whatif.local import Asked, what_if_files
+from simulator.replay.whatif.local import what_if_files
 from simulator.replay.whatif.rerun import Unseen
 from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.what_if import side_of

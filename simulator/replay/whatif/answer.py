@@ -49,6 +49,13 @@ class Totals(msgspec.Struct):
             _add_counts(self.lost.setdefault(queue, {}), reasons)
         self.unroutable += other.unroutable
 
+    def in_order(self) -> Totals:
+        """Return the same, by the names of queues and reasons."""
+        lost = {queue: dict(sorted(reasons.items())) for queue, reasons in sorted(self.lost.items())}
+        kept = (self.acknowledged, self.waiting, self.refused)
+        acknowledged, waiting, refused = (dict(sorted(each.items())) for each in kept)
+        return Totals(acknowledged, waiting, lost, refused, self.unroutable)
+
 
 def _add_counts(into: dict[str, int], found: Mapping[str, int]) -> None:
     for name, count in found.items():

@@ -7,8 +7,8 @@ bring the new end about alone.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -16,9 +16,10 @@ import msgspec
 from simulator.definitions import DefinitionsError
 from simulator.replay.whatif.differences import Difference, differences, taken_back
 from simulator.replay.whatif.fates import Ends
-from simulator.replay.whatif.what_if import Case, Comparison, Prepared, prepared
+from simulator.replay.whatif.stage import Queue
+from simulator.replay.whatif.what_if import Case, Prepared, Runs, prepared
 
-KINDS_MAX = 40
+WAYS_MAX = 40
 TOGETHER_MAX = 3_000
 """Messages of coupled queues that are played for each difference."""
 
@@ -37,62 +38,71 @@ class Causes(NamedTuple):
     unchecked: tuple[str, ...]
 
 
-def find_causes(comparison: Comparison) -> Causes:
+class Part(NamedTuple):
+    """Messages of which some change.
+
+    Attributes:
+        ways: how they change, and how many do so; the most frequent first.
+        examples: a message for each way, in the same order.
+        together: all that have to be played with them; nothing where each is played by itself.
+        queues: the queues that couple them.
+        messages: how many messages meet there.
+    """
+
+    ways: Sequence[int]
+    examples: Sequence[Case]
+    together: Sequence[Case] | None
+    queues: tuple[Queue, ...]
+    messages: int
+
+
+def find_causes(runs: Runs, parts: Iterable[Part]) -> Causes:
     """Return what makes messages end differently."""
-    changed = sum(case.reproduced and case.changed for case in comparison.cases)
-    found = differences(comparison.before.side, comparison.after.side)
-    if not changed or not found:
-        return Causes((), ())
-    if len(found) == 1:
-        return Causes((Cause(found[0].what, changed),), ())
+    found = differences(runs.before.side, runs.after.side)
     counted: Counter[str] = Counter()
     unchecked = []
-    laboratory = _Laboratory(comparison, found)
-    at = 0
-    for unit in comparison.units:
-        own = comparison.cases[at : at + len(unit.stories)]
-        at += len(unit.stories)
-        if not any(case.reproduced and case.changed for case in own):
-            continue
-        if unit.queues and len(own) > TOGETHER_MAX:
-            names = ", ".join(f"'{queue}'" for _, queue in unit.queues)
-            unchecked.append(f"what makes messages end differently around {names}: {len(own):,} messages meet there")
-            continue
-        counted += _of_unit(own, bool(unit.queues), laboratory)
-    return Causes(tuple(Cause(what, messages) for what, messages in counted.most_common()), tuple(unchecked))
+    laboratory = _Laboratory(runs, found)
+    for part in parts:
+        if len(found) == 1:
+            counted[found[0].what] += sum(part.ways)
+        elif part.queues and part.messages > TOGETHER_MAX:
+            names = ", ".join(f"'{queue}'" for _, queue in part.queues)
+            unchecked.append(
+                f"what makes messages end differently around {names}: {part.messages:,} messages meet there"
+            )
+        else:
+            counted += _of_part(part, laboratory)
+    causes = sorted(counted.items(), key=lambda cause: (-cause[1], cause[0]))
+    return Causes(tuple(Cause(what, messages) for what, messages in causes), tuple(unchecked))
 
 
-def _of_unit(own: Sequence[Case], coupled: bool, laboratory: _Laboratory) -> Counter[str]:
-    kinds: defaultdict[tuple[object, ...], list[Case]] = defaultdict(list)
-    for case in own:
-        if case.reproduced and case.changed:
-            kinds[case.before.ends, case.after.ends, case.before.deaths, case.after.deaths].append(case)
-    together = _Experiments(own, laboratory) if coupled else None
+def _of_part(part: Part, laboratory: _Laboratory) -> Counter[str]:
+    together = None if part.together is None else _Experiments(part.together, laboratory)
     counted: Counter[str] = Counter()
-    for alike in sorted(kinds.values(), key=len, reverse=True)[:KINDS_MAX]:
-        experiments = together or _Experiments(alike[:1], laboratory)
-        for what in experiments.causes(alike[0]):
-            counted[what] += len(alike)
+    for messages, example in zip(part.ways[:WAYS_MAX], part.examples, strict=False):
+        experiments = together or _Experiments([example], laboratory)
+        for what in experiments.causes(example):
+            counted[what] += messages
     return counted
 
 
 class _Laboratory:
     """The sides that experiments ask for: each of the two with one difference as it is in the other."""
 
-    def __init__(self, comparison: Comparison, found: Sequence[Difference]) -> None:
-        self.comparison, self.differences = comparison, found
+    def __init__(self, runs: Runs, found: Sequence[Difference]) -> None:
+        self.runs, self.differences = runs, found
         self._known: dict[tuple[bool, Difference], Prepared | None] = {}
 
     def without(self, what: Difference) -> Prepared | None:
         """Return the other side without this difference; nothing if the broker refuses its definitions."""
-        return self._side(self.comparison.after, self.comparison.before, what)
+        return self._side(self.runs.after, self.runs.before, what)
 
     def only_with(self, what: Difference) -> Prepared | None:
         """Return the log's own side with this difference alone; nothing if the broker refuses its definitions."""
-        return self._side(self.comparison.before, self.comparison.after, what)
+        return self._side(self.runs.before, self.runs.after, what)
 
     def _side(self, side: Prepared, to: Prepared, what: Difference) -> Prepared | None:
-        key = side is self.comparison.after, what
+        key = side is self.runs.after, what
         if key not in self._known:
             try:
                 self._known[key] = prepared(taken_back(side.side, to.side, what))
@@ -108,7 +118,7 @@ class _Experiments:
         self._stories = [case.story for case in played]
         self._place = {id(case): place for place, case in enumerate(played)}
         self._laboratory = laboratory
-        self._stays = laboratory.comparison.first(self._stories).stays
+        self._stays = laboratory.runs.first(self._stories).stays
         self._known: dict[int, list[Ends]] = {}
 
     def causes(self, case: Case) -> list[str]:
@@ -124,6 +134,6 @@ class _Experiments:
         if side is None:
             return None
         if id(side) not in self._known:  # the laboratory keeps it
-            run = self._laboratory.comparison.other(self._stories, self._stays, side)
+            run = self._laboratory.runs.other(self._stories, self._stays, side)
             self._known[id(side)] = [fate.ends for fate in run.fates()]
         return self._known[id(side)][self._place[id(case)]]

@@ -8,7 +8,7 @@ Such a queue couples everything that can come to it, and whatever meets that els
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -20,6 +20,9 @@ from simulator.questions.reachability import reached_by
 from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Publication, Story
 
+KNOWN_MAX = 100_000
+"""Publishes whose reach is remembered."""
+
 
 class Unit(msgspec.Struct, frozen=True):
     """Messages that are played in the same way.
@@ -30,11 +33,11 @@ class Unit(msgspec.Struct, frozen=True):
         why: what couples them, in sentences.
     """
 
-    stories: tuple[int, ...]
+    stories: Sequence[int]
     queues: tuple[Queue, ...] = ()
     why: tuple[str, ...] = ()
 
-    def groups(self) -> Iterator[tuple[int, ...]]:
+    def groups(self) -> Iterator[Sequence[int]]:
         """Yield the stories that are played together."""
         if self.queues:
             yield self.stories
@@ -42,36 +45,91 @@ class Unit(msgspec.Struct, frozen=True):
             yield from ((number,) for number in self.stories)
 
 
+class Reach(NamedTuple):
+    """The queues that copies of a message may come to, and those into which it is published with an expiration."""
+
+    queues: frozenset[Queue]
+    expiring: frozenset[Queue]
+
+
+class Reaches:
+    """Tells how far messages may come; ``sides`` are the virtual hosts of each side."""
+
+    def __init__(self, sides: Iterable[Mapping[str, MessageFlow]]) -> None:
+        self._sides = list(sides)
+        self._known: dict[Any, Reach] = {}
+
+    def of(self, story: Story) -> Reach:
+        """Return how far a message may come on any of the sides."""
+        found = [self._published(story.vhost, publication) for publication in story.publications]
+        queues, expiring = (
+            frozenset[Queue]().union(*sets) for sets in (zip(*found, strict=True) if found else ((), ()))
+        )
+        return Reach(queues, expiring)
+
+    def _published(self, vhost: str, publication: Publication) -> Reach:
+        expires = "expiration" in publication.properties
+        headers = repr(publication.properties.get("headers"))
+        key = vhost, publication.exchange, publication.routing_key, headers, expires
+        if key not in self._known:
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
+            ahead: set[Queue] = set()
+            entered: set[Queue] = set()
+            for flow in (flows[vhost] for flows in self._sides if vhost in flows):
+                message = _message(flow, publication)
+                if message is not None:
+                    ahead |= {(vhost, queue) for queue in reached_by(flow, [message])[0]}
+                    entered |= {(vhost, queue) for queue in flow.entries(message)}
+            self._known[key] = Reach(frozenset(ahead), frozenset(entered if expires else ()))
+        return self._known[key]
+
+
+class Coupling:
+    """Which queues couple messages, as far as messages come.
+
+    Args:
+        reaches: how far all messages of the log may come.
+        sides: the virtual hosts of each side.
+    """
+
+    def __init__(self, reaches: Iterable[Reach], sides: Iterable[Mapping[str, MessageFlow]]) -> None:
+        distinct = set(reaches)
+        expiring = frozenset[Queue]().union(*(reach.expiring for reach in distinct))
+        self._why: dict[Queue, dict[str, None]] = {}
+        for flows in sides:
+            for vhost, flow in flows.items():
+                for name in flow.topology.queues:
+                    for reason in _couples(flow, name, (vhost, name) in expiring):
+                        self._why.setdefault((vhost, name), {})[reason] = None
+        self._groups = _Groups()
+        for reach in distinct:
+            self._groups.join(*(queue for queue in self._why if queue in reach.queues))
+
+    def group(self, reach: Reach) -> Queue | None:
+        """Return what stands for the messages that this one is coupled with, or nothing."""
+        meets = next((queue for queue in self._why if queue in reach.queues), None)
+        return None if meets is None else self._groups.of(meets)
+
+    def unit(self, group: Queue, stories: Sequence[int]) -> Unit:
+        """Return coupled messages, with the queues that couple them."""
+        together = tuple(queue for queue in self._why if self._groups.of(queue) == group)
+        return Unit(stories, together, tuple(reason for queue in together for reason in self._why[queue]))
+
+
 def units(stories: Sequence[Story], sides: Iterable[Mapping[str, MessageFlow]]) -> list[Unit]:
     """Return the units, those of coupled messages first; ``sides`` are the virtual hosts of each side."""
     flows = list(sides)
-    ways = [_Ways(each) for each in flows]
-    entered = [{queue for way in ways for queue in way.entered(story)} for story in stories]
-    reached = [{queue for way in ways for queue in way.reached(story)} for story in stories]
-    expiring = {queue for story, queues in zip(stories, entered, strict=True) if _expires(story) for queue in queues}
-    why: dict[Queue, dict[str, None]] = {}
-    for each in flows:
-        for vhost, flow in each.items():
-            for name in flow.topology.queues:
-                for reason in _couples(flow, name, (vhost, name) in expiring):
-                    why.setdefault((vhost, name), {})[reason] = None
-    groups = _Groups()
-    meeting = [[queue for queue in why if queue in queues] for queues in reached]
-    for queues in meeting:
-        groups.join(*queues)
+    known = Reaches(flows)
+    reaches = [known.of(story) for story in stories]
+    coupling = Coupling(reaches, flows)
     coupled: dict[Queue, list[int]] = {}
     alone: list[int] = []
-    for number, queues in enumerate(meeting):
-        (coupled.setdefault(groups.of(queues[0]), []) if queues else alone).append(number)
-    found = []
-    for group, own in coupled.items():
-        together = tuple(queue for queue in why if groups.of(queue) == group)
-        found.append(Unit(tuple(own), together, tuple(reason for queue in together for reason in why[queue])))
+    for number, reach in enumerate(reaches):
+        group = coupling.group(reach)
+        (alone if group is None else coupled.setdefault(group, [])).append(number)
+    found = [coupling.unit(group, own) for group, own in coupled.items()]
     return [*found, Unit(tuple(alone))] if alone else found
-
-
-def _expires(story: Story) -> bool:
-    return any("expiration" in publication.properties for publication in story.publications)
 
 
 def _couples(flow: MessageFlow, name: str, expiring: bool) -> Iterable[str]:
@@ -91,45 +149,6 @@ def _couples(flow: MessageFlow, name: str, expiring: bool) -> Iterable[str]:
         yield f"messages with an expiration of their own come into '{name}', where one waits behind another"
 
 
-class _Ways:
-    """Knows the queues that publishes are routed to, and those that dead letters may come to from there."""
-
-    def __init__(self, flows: Mapping[str, MessageFlow]) -> None:
-        self._flows = flows
-        self._entries: dict[Any, tuple[str, ...]] = {}
-        self._ahead: dict[Any, set[str]] = {}
-
-    def entered(self, story: Story) -> Iterator[Queue]:
-        """Yield the queues into which the publishes of a message are routed."""
-        for publication in story.publications if story.vhost in self._flows else ():
-            for queue in self._first(story.vhost, publication):
-                yield story.vhost, queue
-
-    def reached(self, story: Story) -> Iterator[Queue]:
-        """Yield all queues that copies of a message may come to."""
-        for publication in story.publications if story.vhost in self._flows else ():
-            for queue in self._all(story.vhost, publication):
-                yield story.vhost, queue
-
-    def _first(self, vhost: str, publication: Publication) -> tuple[str, ...]:
-        key = _way(vhost, publication)
-        if key not in self._entries:
-            message = _message(self._flows[vhost], publication)
-            self._entries[key] = () if message is None else self._flows[vhost].entries(message)
-        return self._entries[key]
-
-    def _all(self, vhost: str, publication: Publication) -> set[str]:
-        key = _way(vhost, publication)
-        if key not in self._ahead:
-            message = _message(self._flows[vhost], publication)
-            self._ahead[key] = set() if message is None else reached_by(self._flows[vhost], [message])[0]
-        return self._ahead[key]
-
-
-def _way(vhost: str, publication: Publication) -> Any:
-    return vhost, publication.exchange, publication.routing_key, repr(publication.properties.get("headers"))
-
-
 def _message(flow: MessageFlow, publication: Publication) -> Message | None:
     headers = publication.properties.get("headers")
     try:
@@ -145,7 +164,7 @@ class _Groups:
         self._above: dict[Queue, Queue] = {}
 
     def of(self, queue: Queue) -> Queue:
-        """Return the queue that stands for the whole group."""
+        """Return the queue that stands for the whole group: the first of them by name."""
         above = self._above.setdefault(queue, queue)
         while above != self._above[above]:
             above = self._above[above]
@@ -154,8 +173,6 @@ class _Groups:
 
     def join(self, *queues: Queue) -> None:
         """Make one group of the groups of these queues."""
-        first = None
-        for queue in queues:
-            root = self.of(queue)
-            first = root if first is None else first
-            self._above[root] = first
+        roots = {self.of(queue) for queue in queues}
+        for root in roots:
+            self._above[root] = min(roots)

@@ -2,85 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from simulator.replay.whatif.answer import Answer
-from simulator.replay.whatif.fates import Fate
-from simulator.replay.whatif.lives import Life
-from simulator.replay.whatif.tally import Tally
-from simulator.replay.whatif.what_if import Case
+from simulator.replay.run import REJECTED, publish
+from simulator.replay.whatif.asked import AnyAsked
 
-ROWS = "messages.parquet"
+MESSAGES = "messages.parquet"
 TOTALS = "summary.json"
 PAGE = "report.html"
-BATCH = 10_000
-_QUEUES = pa.map_(pa.string(), pa.int64())
-SCHEMA = pa.schema([
-    ("vhost", pa.string()), ("message", pa.string()), ("side", pa.string()),
-    ("reproduced", pa.bool_()), ("changed", pa.bool_()), ("assumed", pa.list_(pa.string())),
-    ("acknowledged", _QUEUES), ("waiting", _QUEUES), ("refused", _QUEUES),
-    ("lost", pa.list_(pa.struct([("queue", pa.string()), ("reason", pa.string()), ("copies", pa.int64())]))),
-    ("unroutable", pa.int64()), ("deaths", pa.list_(pa.struct([("queue", pa.string()), ("reason", pa.string())]))),
-    ("deliveries", pa.int64()), ("first_us", pa.int64()), ("last_us", pa.int64()),
-])  # fmt: skip
-"""The columns; ``side`` is ``before`` or ``after``, ``last_us`` when the last copy ended that did."""
 
 
-def write_files(
-    work: Path,
-    out: Path,
-    answer: Answer,
-    tally: Tally,
-    cases: Sequence[Case],
-    lives: Mapping[str, Life],
-    names: tuple[str, str],
-) -> None:
-    """Write the files into ``work``, and put them into ``out`` when all are whole. ``names`` say what each side is."""
+def write_files(work: Path, out: Path, asked: AnyAsked, names: tuple[str, str]) -> None:
+    """Write the other files into ``work``, where the messages are, and put all into ``out`` when they are whole.
+
+    ``names`` say what each side is.
+    """
     from simulator.replay.whatif.page import write_page  # plotly is only needed here
 
-    write_page(work / PAGE, answer, tally, lives, names)
-    (work / TOTALS).write_bytes(msgspec.json.encode(answer))
-    with pq.ParquetWriter(work / ROWS, SCHEMA) as writer:
-        for at in range(0, len(cases), BATCH):
-            writer.write_batch(rows_of(cases[at : at + BATCH]))
-    for name in (TOTALS, ROWS, PAGE):
-        (work / name).replace(out / name)
-
-
-def rows_of(cases: Sequence[Case]) -> pa.RecordBatch:
-    """Return two rows for each message."""
-    return pa.RecordBatch.from_pylist([row for case in cases for row in _rows(case)], schema=SCHEMA)
-
-
-def _rows(case: Case) -> Iterator[dict[str, Any]]:
-    for side, fate in (("before", case.before), ("after", case.after)):
-        yield {
-            "vhost": case.story.vhost,
-            "message": case.story.message,
-            "side": side,
-            "reproduced": case.reproduced,
-            "changed": case.changed,
-            **_columns(fate),
-        }
-
-
-def _columns(fate: Fate) -> dict[str, Any]:
-    ends = fate.ends
-    return {
-        "assumed": list(fate.assumed),
-        "acknowledged": list(ends.acknowledged),
-        "waiting": list(ends.waiting),
-        "refused": list(ends.refused),
-        "lost": [{"queue": queue, "reason": reason, "copies": copies} for queue, reason, copies in ends.lost],
-        "unroutable": ends.unroutable,
-        "deaths": [{"queue": queue, "reason": reason} for queue, reason in fate.deaths],
-        "deliveries": len(fate.deliveries),
-        "first_us": fate.first_us,
-        "last_us": fate.last_us,
-    }
+    write_page(work / PAGE, asked.answer, asked.tally, asked.lives, names)
+    (work / TOTALS).write_bytes(msgspec.json.encode(asked.answer))
+    publish(work, out, (MESSAGES, TOTALS, PAGE, REJECTED))

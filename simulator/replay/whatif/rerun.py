@@ -152,6 +152,15 @@ class Rerun:
     def play(self) -> None:
         """Play all, and leave the stage empty. Raises ``TooMuchError``."""
         self._stage.observer = self._observe
+        try:
+            self._play()
+        except TooMuchError:
+            self._stage.begin_again()
+            raise
+        self._count_waiting()
+        self._stage.clear(self._used)
+
+    def _play(self) -> None:
         for number, story in enumerate(self._stories):
             for publication in story.publications:
                 if publication.after is None:
@@ -163,8 +172,6 @@ class Rerun:
                     self._at(delivery.at_us + self._later_us, delivery.place, self._taker(story.vhost, delivery.queue))
         while self._step():
             pass
-        self._count_waiting()
-        self._stage.clear(self._used)
 
     def fates(self) -> list[Fate]:
         """Return what became of each story."""

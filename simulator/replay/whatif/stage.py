@@ -50,9 +50,10 @@ class Stage:
         self._definitions, self._release = definitions, release
         self.now_us = BEGIN_US
         self.observer: Observer = _nobody
-        self._begin()
+        self.begin_again()
 
-    def _begin(self) -> None:
+    def begin_again(self) -> None:
+        """Begin with another broker."""
         self.broker = Broker(self._release, observer=lambda event, message: self.observer(event, message))
         import_definitions(self.broker, self._definitions, self.now_us)
         add_user(self.broker, USER, self.now_us)
@@ -140,7 +141,7 @@ class Stage:
                 self.tell(amqp.PurgeQueue(self._free_channel(vhost), queue.name))
         kept = [queue.definition.type for queue, _ in self.held((vhost, queue.name) for vhost, queue in used)]
         if len(kept) > KEPT_MAX or any(kind != STREAM for kind in kept):
-            self._begin()
+            self.begin_again()
 
 
 def _nobody(event: Happened, message: Message) -> None:

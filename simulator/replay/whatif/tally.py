@@ -51,9 +51,10 @@ class Tally:
         self._marks: Counter[tuple[str, str]] = Counter()
         self._marks_of_changed: Counter[tuple[str, str]] = Counter()
         for case in cases:
-            self._add(case)
+            self.add(case)
 
-    def _add(self, case: Case) -> None:
+    def add(self, case: Case) -> None:
+        """Add one message."""
         self.messages += 1
         self._outcomes.update(_outcomes(case))
         if not case.reproduced:
@@ -100,8 +101,8 @@ class Tally:
         return Answer(
             messages=self.messages,
             reproduced=self.reproduced,
-            before=self.totals[0],
-            after=self.totals[1],
+            before=self.totals[0].in_order(),
+            after=self.totals[1].in_order(),
             changed=self.changed,
             assumed=self.assumed,
             delay_ms=Delays(*map(_delay, self.took_ms)),
@@ -113,6 +114,11 @@ class Tally:
             outcomes=_frequent_first(self._outcomes),
             unchecked=tuple(unchecked),
         )
+
+    def frequent_ways(self) -> list[tuple[int, str]]:
+        """Return how many messages change in each way, the most frequent first, and one of them."""
+        ranked = sorted(self.ways.values(), key=lambda way: (-way[0], way[1]))
+        return [(messages, examples[0]) for messages, examples in ranked]
 
     def _changes(self) -> list[Change]:
         """Return the ways in which messages change: losses first, then what is saved, frequent ones first."""

@@ -103,23 +103,61 @@ def side_of(definitions: Definitions, rules: str) -> Side:
     return Side(definitions, release(rules))
 
 
+class Runs:
+    """Plays messages that belong together, under both sides.
+
+    Args:
+        before, after: the log's own side, and the other.
+        unseen: what consumers do with deliveries that the log does not have.
+        log: what all messages of the log show.
+        habits: what the first runs of all of them have found.
+    """
+
+    def __init__(
+        self, before: Prepared, after: Prepared, unseen: Unseen, log: Log, habits: Habits | None = None
+    ) -> None:
+        self.before, self.after = before, after
+        self._unseen: Unseen = unseen
+        self._log, self._habits = log, habits or Habits({}, ())
+
+    def knowing(self, habits: Habits) -> Runs:
+        """Return the same, with what the first runs have found."""
+        return Runs(self.before, self.after, self._unseen, self._log, habits)
+
+    def first(self, own: Sequence[Story], watched: Collection[int] = ()) -> Rerun:
+        """Play messages under the log's own side."""
+        return _played(Rerun(self.before.stage, own, self._log, self._unseen, watched=watched))
+
+    def other(
+        self, own: Sequence[Story], stays: Stays, side: Prepared | None = None, watched: Collection[int] = ()
+    ) -> Rerun:
+        """Play them again under the other side, or another one; ``stays`` are what their first run found."""
+        stage = (side or self.after).stage
+        return _played(Rerun(stage, own, self._log, self._unseen, stays=stays, habits=self._habits, watched=watched))
+
+    def cases(self, own: Sequence[Story], fates: Sequence[Fate], stays: Stays) -> list[Case]:
+        """Return them under both sides; ``fates`` and ``stays`` are of their first run."""
+        others = self.other(own, stays).fates()
+        return [Case(*each, reproduces(*each[:2])) for each in zip(own, fates, others, strict=True)]
+
+
+def _played(run: Rerun) -> Rerun:
+    run.play()
+    return run
+
+
 class Comparison:
     """The messages of a log under both sides.
 
-    Args:
-        stories: what the log shows of each.
-        before, after: the log's own side, and the other.
-        unseen: what consumers do with deliveries that the log does not have.
-
     Attributes:
+        runs: what plays them.
         units: which messages are played together, and why.
         cases: each message under both sides, in the order of the units; empty before ``play``.
     """
 
     def __init__(self, stories: Sequence[Story], before: Prepared, after: Prepared, unseen: Unseen = "ack") -> None:
-        self._stories, self.before, self.after, self._unseen = stories, before, after, unseen
-        self._log = Log.of(stories)
-        self._habits = Habits({}, ())
+        self._stories = stories
+        self.runs = Runs(before, after, unseen, Log.of(stories))
         self.units: list[Unit] = units(stories, (before.flows, after.flows))
         self.cases: list[Case] = []
 
@@ -131,13 +169,12 @@ class Comparison:
         together = list(self._together())
         found: list[tuple[list[Fate], Stays]] = []
         for count, own in _counted(together):
-            run = self.first(own)
+            run = self.runs.first(own)
             found.append((run.fates(), run.stays))
             done(count // 2)
-        self._habits = Habits.of((own, stays) for own, (_, stays) in zip(together, found, strict=True))
+        self.runs = self.runs.knowing(Habits.of((own, stays) for own, (_, stays) in zip(together, found, strict=True)))
         for (count, own), (fates, stays) in zip(_counted(together), found, strict=True):
-            others = self.other(own, stays).fates()
-            self.cases += [Case(*each, reproduces(*each[:2])) for each in zip(own, fates, others, strict=True)]
+            self.cases += self.runs.cases(own, fates, stays)
             done((len(self._stories) + count) // 2)
         return self.cases
 
@@ -147,19 +184,15 @@ class Comparison:
             for group in unit.groups():
                 own = [self._stories[number] for number in group]
                 if unit.queues:
-                    put_in_order(own, self.before.flows)
+                    put_in_order(own, self.runs.before.flows)
                 yield own
 
-    def first(self, own: Sequence[Story], watched: Collection[int] = ()) -> Rerun:
-        """Play messages that belong together under the log's own side."""
-        return _played(Rerun(self.before.stage, own, self._log, self._unseen, watched=watched))
-
-    def other(
-        self, own: Sequence[Story], stays: Stays, side: Prepared | None = None, watched: Collection[int] = ()
-    ) -> Rerun:
-        """Play them again under the other side, or another one; ``stays`` are what their first run found."""
-        stage = (side or self.after).stage
-        return _played(Rerun(stage, own, self._log, self._unseen, stays=stays, habits=self._habits, watched=watched))
+    def parts(self) -> Iterator[tuple[Unit, list[Case]]]:
+        """Yield the units with their cases."""
+        at = 0
+        for unit in self.units:
+            yield unit, self.cases[at : at + len(unit.stories)]
+            at += len(unit.stories)
 
 
 def _counted(together: Iterable[Sequence[Story]]) -> Iterator[tuple[int, Sequence[Story]]]:
@@ -168,11 +201,6 @@ def _counted(together: Iterable[Sequence[Story]]) -> Iterator[tuple[int, Sequenc
     for own in together:
         count += len(own)
         yield count, own
-
-
-def _played(run: Rerun) -> Rerun:
-    run.play()
-    return run
 
 
 def reproduces(story: Story, fate: Fate) -> bool:

@@ -1,0 +1,43 @@
+"""A captured log, and what was left in the queues in the end, in tables of either engine."""
+
+from __future__ import annotations
+
+from simulator.capture import CaptureError
+from simulator.definitions import Definitions
+from simulator.replay.tables import Table, rows, select
+from simulator.replay.whatif.differences import Side
+
+
+def files_of(captured: Table) -> set[str]:
+    """Return the names of the files whose rows are in the table."""
+    return {row["file"] for row in rows("SELECT DISTINCT file FROM {captured}", captured=captured)}
+
+
+def with_left(captured: Table, left: Table) -> Table:
+    """Return the log and what was left in the queues, in one table.
+
+    Raises ``CaptureError`` where a file of the same name is in both: nobody could tell their rows apart.
+    """
+    if both := files_of(captured) & files_of(left):
+        raise CaptureError(min(both), "a file of this name is in the log, and in what was left: rename one of them")
+    columns = ", ".join(captured.columns)
+    union = f"SELECT {columns} FROM {{captured}} UNION ALL SELECT {columns} FROM {{left}}"
+    return select(union, captured=captured, left=left)
+
+
+def named(side: Side, captured: Table) -> Side:
+    """Return the side with the virtual host of the log, where its definitions do not name theirs."""
+    if side.definitions.vhost_named:
+        return side
+    vhosts = rows("SELECT DISTINCT vhost FROM {captured}", captured=captured)
+    if len(vhosts) != 1:
+        return side
+    document = {**side.definitions.document, "original_vhost_name": vhosts[0]["vhost"]}
+    return Side(Definitions(document, side.definitions.source), side.release)
+
+
+def not_looked_at(captured: Table, stories: int) -> list[str]:
+    """Say how many messages of the log are none of the stories, and why."""
+    (counted,) = rows("SELECT count(DISTINCT (vhost, message)) AS messages FROM {captured}", captured=captured)
+    missing = counted["messages"] - stories
+    return [f"{missing:,} messages of virtual hosts that the definitions do not have"] if missing else []

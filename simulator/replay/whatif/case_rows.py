@@ -1,0 +1,55 @@
+"""A row per message and side: where its copies ended, its deaths, and what is assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from simulator.replay.whatif.fates import Fate
+from simulator.replay.whatif.what_if import Case
+
+_QUEUES = pa.map_(pa.string(), pa.int64())
+SCHEMA = pa.schema([
+    ("vhost", pa.string()), ("message", pa.string()), ("side", pa.string()),
+    ("reproduced", pa.bool_()), ("changed", pa.bool_()), ("assumed", pa.list_(pa.string())),
+    ("acknowledged", _QUEUES), ("waiting", _QUEUES), ("refused", _QUEUES),
+    ("lost", pa.list_(pa.struct([("queue", pa.string()), ("reason", pa.string()), ("copies", pa.int64())]))),
+    ("unroutable", pa.int64()), ("deaths", pa.list_(pa.struct([("queue", pa.string()), ("reason", pa.string())]))),
+    ("deliveries", pa.int64()), ("first_us", pa.int64()), ("last_us", pa.int64()),
+])  # fmt: skip
+"""The columns; ``side`` is ``before`` or ``after``, ``last_us`` when the last copy ended that did."""
+
+
+def rows_of(cases: Sequence[Case]) -> pa.RecordBatch:
+    """Return two rows for each message."""
+    return pa.RecordBatch.from_pylist([row for case in cases for row in _rows(case)], schema=SCHEMA)
+
+
+def _rows(case: Case) -> Iterator[dict[str, Any]]:
+    for side, fate in (("before", case.before), ("after", case.after)):
+        yield {
+            "vhost": case.story.vhost,
+            "message": case.story.message,
+            "side": side,
+            "reproduced": case.reproduced,
+            "changed": case.changed,
+            **_columns(fate),
+        }
+
+
+def _columns(fate: Fate) -> dict[str, Any]:
+    ends = fate.ends
+    return {
+        "assumed": list(fate.assumed),
+        "acknowledged": list(ends.acknowledged),
+        "waiting": list(ends.waiting),
+        "refused": list(ends.refused),
+        "lost": [{"queue": queue, "reason": reason, "copies": copies} for queue, reason, copies in ends.lost],
+        "unroutable": ends.unroutable,
+        "deaths": [{"queue": queue, "reason": reason} for queue, reason in fate.deaths],
+        "deliveries": len(fate.deliveries),
+        "first_us": fate.first_us,
+        "last_us": fate.last_us,
+    }

@@ -1,0 +1,47 @@
+"""Both engines give the same answer, word for word, and the same rows: messages by themselves, and coupled ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from simulator.cli.main import main
+
+OWN = Path(__file__).parent / "recorded" / "4.3" / "own"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "captured-3.10"
+QUESTIONS = {
+    "settings": [
+        str(OWN / "trace.log.gz"),
+        *("--definitions", str(OWN / "definitions.json"), "--release", "4.3", "--left", str(OWN / "left.parquet")),
+        *("--set", "queue:burst.x-max-length=20", "--set", "queue:jobs.x-dead-letter-routing-key=nowhere"),
+    ],
+    "release": [
+        str(EXAMPLE / "trace.log.gz"),
+        *("--definitions", str(EXAMPLE / "definitions.json"), "--release", "3.10", "--against-release", "4.3"),
+    ],
+}
+
+
+def answered(capfd: pytest.CaptureFixture[str], question: list[str], engine: str, out: Path) -> dict[str, Any]:
+    """Everything that comes of a question."""
+    code = main(["whatif", *question, "--engine", engine, "--json", "--out", str(out)])
+    said = capfd.readouterr()
+    return {
+        "code": code,
+        "json": json.loads(said.out),
+        "stderr": said.err,
+        "page": (out / "report.html").read_text(encoding="utf-8"),
+        "rows": sorted(map(repr, pq.read_table(out / "messages.parquet").to_pylist())),
+    }
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+def test_both_engines_answer_the_same(question: list[str], capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    here, on_spark = (answered(capfd, question, engine, tmp_path / engine) for engine in ("local", "spark"))
+    assert here["code"] == 1
+    assert here == on_spark
