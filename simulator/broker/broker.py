@@ -229,10 +229,7 @@ class Broker:
         """Yield all messages in queues: ready, waiting for a delayed retry, delivered, or held by at-least-once."""
         for vhost in self.vhosts.values():
             for queue in vhost.queues.values():
-                for copy in queue.store.waiting():
-                    yield queue, copy
-                for pending in (*queue.in_hand, *queue.discards):
-                    yield queue, pending.copy
+                yield from ((queue, copy) for copy in queue.held())
         for channel in self.channels.values():
             for _, unacked in (*channel.unacked.items(), *channel.uncommitted()):
                 if not unacked.timed_out and not unacked.queue.deleted:

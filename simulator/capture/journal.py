@@ -12,13 +12,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
-from simulator.capture.capture_errors import CaptureError
+from simulator.capture.capture_errors import Broken, CaptureError, OnBroken, refuse
 from simulator.capture.schema import Observation, to_batches
 from simulator.capture.sources import lines
 from simulator.extras import missing
+
+ROW_START = b'{"time_us":'
+"""How each line begins."""
+SUFFIXES = (".jsonl", ".ndjson")
+"""How the name of a capture ends that is written line by line."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Observation).decode
@@ -69,6 +75,21 @@ def journal_to_capture(journal: str | os.PathLike[str], out_parquet: str | os.Pa
             writer.write(batch)
     Path(journal).unlink()
     return writer.rows
+
+
+def read_row_lines(stream: BinaryIO, file: str, on_broken: OnBroken = refuse) -> Iterator[Observation]:
+    """Read the rows of a capture that was written line by line.
+
+    ``file`` is its name for messages: each row has the name of its own log.
+    """
+    for number, line in enumerate(lines(stream), 1):
+        try:
+            row = _decode(line)
+        except ValueError as error:
+            torn = "" if line.endswith(b"\n") else "the line ends in the middle of a row: "
+            on_broken(Broken(file=file, line=number, reason=f"{torn}{error}", raw=line))
+        else:
+            yield row
 
 
 def _rows(journal: Path) -> Iterator[Observation]:

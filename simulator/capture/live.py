@@ -13,6 +13,7 @@ import msgspec
 from simulator.capture.capture_errors import CaptureError, CaptureUnavailable, NothingReadable, OnBroken, refuse
 from simulator.capture.counters import CounterReadings, path_beside, write_counters
 from simulator.capture.firehose import Until, read_firehose, vhost_of
+from simulator.capture.journal import SUFFIXES, Journal
 from simulator.capture.metrics import NodeReading, read_metrics
 from simulator.capture.parquet import write_capture
 from simulator.capture.schema import Observation, to_batches
@@ -51,6 +52,9 @@ def capture(
 ) -> CaptureReport:
     """Capture the firehose of one virtual host until ``until`` says so.
 
+    A path that ends with ``.jsonl`` or ``.ndjson`` is no Parquet: it gets each row as a line, at once, and may not
+    exist yet. So it can be read while it grows, and what was captured before a crash is there.
+
     With ``management_url``, tracing is switched on for as long as the capture runs. With
     ``metrics_urls``, one for each node, the nodes' global counters are read before and after
     it, and written beside the capture (``simulator.capture.counters``).
@@ -81,12 +85,10 @@ def capture(
             lost.append(str(error))
 
     switched = tracing(management_url, vhost) if management_url else nullcontext()
-    with write_capture(out_parquet) as writer, switched:
-        for batch in to_batches(rows()):
-            writer.write(batch)
-        if not writer.rows:
-            raise NothingReadable(f"virtual host {vhost}", nothing_traced(vhost, switched_on=bool(management_url)))
-    report = CaptureReport(rows=writer.rows, lost=lost[0] if lost else None)
+    with switched:
+        nothing = NothingReadable(f"virtual host {vhost}", nothing_traced(vhost, switched_on=bool(management_url)))
+        written = _write(out_parquet, rows(), nothing)
+    report = CaptureReport(rows=written, lost=lost[0] if lost else None)
     if not before:
         return report
     cut = tuple(_cut(report, pattern, until))
@@ -95,6 +97,41 @@ def capture(
     except CaptureError as error:
         return msgspec.structs.replace(report, uncounted=str(error))
     return msgspec.structs.replace(report, counters=os.fspath(path))
+
+
+def _write(out: str | os.PathLike[str], rows: Iterator[Observation], nothing: NothingReadable) -> int:
+    """Write rows, into Parquet or line by line as they come, and return their number.
+
+    Raises ``nothing`` if there are none.
+    """
+    if Path(out).suffix in SUFFIXES:
+        return _write_lines(Path(out), rows, nothing)
+    with write_capture(out) as writer:
+        for batch in to_batches(rows):
+            writer.write(batch)
+        if not writer.rows:
+            raise nothing
+    return writer.rows
+
+
+def _write_lines(out: Path, rows: Iterator[Observation], nothing: NothingReadable) -> int:
+    if out.exists():
+        raise CaptureError(os.fspath(out), "exists; each capture line by line needs a path of its own")
+    written = 0
+    journal = Journal(out)
+    try:
+        for row in rows:
+            journal.append(row)
+            written += 1
+    except OSError as error:
+        raise CaptureError(os.fspath(out), f"cannot be written: {error.strerror or error}") from error
+    finally:
+        journal.close()
+        if not written:
+            out.unlink()
+    if not written:
+        raise nothing
+    return written
 
 
 def _cut(report: CaptureReport, pattern: str, until: Until) -> Iterator[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simulator.capture.capture_errors import Broken, CaptureError, NothingReadable, OnBroken, refuse
+from simulator.capture.journal import ROW_START, read_row_lines
 from simulator.capture.schema import to_batches
 from simulator.capture.sources import UNREADABLE, open_source
 from simulator.capture.trace_json import read_trace_json
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _HEAD_BYTES = 1024 * 1024
 _NOT_A_LOG = (
     "not a trace log: expected JSON or text of RabbitMQ's tracing plugin (.gz too), "
-    "or Parquet written by `dlx capture` or `dlx convert`"
+    "or Parquet or JSON lines written by `dlx capture` or `dlx convert`"
 )
 
 
@@ -65,6 +66,8 @@ def _batches(path: str | os.PathLike[str], file: str, on_broken: OnBroken) -> It
             raise CaptureError(os.fspath(path), f"the gzip stream is damaged: {error}") from error
         if head.startswith(MAGIC):
             yield from read_capture(path)
+        elif head.startswith(ROW_START):
+            yield from to_batches(read_row_lines(stream, file, on_broken))
         elif HEADER.search(head):
             yield from to_batches(read_trace_text(stream, file, on_broken))
         elif head.lstrip().startswith(b"{") or b"\n{" in head:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from simulator import capture as captures
 from simulator.cli.command_parts import DataError, Unavailable, example
 from simulator.cli.given_files import LOG
 from simulator.cli.progress import progress
+from simulator.cli.stopping import until_interrupted
 
 if TYPE_CHECKING:
     from simulator.capture.live import CaptureReport
@@ -33,7 +33,12 @@ _HINT_AFTER_SECONDS = 5
     "--url", required=True, metavar="AMQP_URL", help="URL of the broker: amqp://user:password@host:port/vhost."
 )
 @click.option("--vhost", metavar="NAME", help="Virtual host to record. [default: the one in the URL]")
-@click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="Parquet file to write.")
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Parquet file to write; one that ends with .jsonl gets each row at once as a line, for dlx watch.",
+)
 @click.option(
     "--pattern",
     default="#",
@@ -92,7 +97,7 @@ def capture(
             hint = live.nothing_traced(name, switched_on=bool(management_url))
             click.echo(f"virtual host {name}: {hint}", err=True)
 
-    with _until_interrupted() as stopped, progress("capturing") as show, _exit_codes():
+    with until_interrupted() as stopped, progress("capturing") as show, _exit_codes():
 
         def on_row(rows: int) -> None:
             seen.set()
@@ -167,21 +172,3 @@ def _exit_codes() -> Iterator[None]:
         raise Unavailable(str(error)) from error
     except captures.CaptureError as error:
         raise DataError(str(error)) from error
-
-
-@contextmanager
-def _until_interrupted() -> Iterator[Event]:
-    """Yield an event that Ctrl-C and SIGTERM set, so that the file can be finished; a second signal interrupts."""
-    stopped = Event()
-
-    def stop(number: int, frame: object) -> None:
-        if stopped.is_set():
-            raise KeyboardInterrupt
-        stopped.set()
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stopped
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -50,6 +50,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("simulator.cli.serve:serve", "Run a simulated RabbitMQ for AMQP clients."),
     "settings": ("simulator.cli.settings:settings", "Show each queue's effective settings and where they come from."),
     "simulate": ("simulator.cli.simulate:simulate", "Run a scenario under one system and print what happened."),
+    "watch": ("simulator.cli.watch:watch", "Replay a log while it grows: verdicts, losses and deaths as they come."),
     "whatif": (
         "simulator.cli.whatif:whatif",
         "Tell what other settings, or another release, would have done to the messages of a log.",
@@ -65,6 +66,7 @@ EXTRAS = {
     "fuzz": "testing",
     "generate": "capture",
     "replay": "replay",
+    "watch": "replay",
     "whatif": "replay",
     "replay-histories": "replay",
     "serve": "server",

@@ -143,7 +143,6 @@ def _asked(
     from simulator.replay.run import workplace
     from simulator.replay.whatif.files import MESSAGES, write_files
     from simulator.replay.whatif.local import what_if_files
-    from simulator.replay.whatif.rerun import TooMuchError
     from simulator.replay.whatif.what_if import side_of
 
     try:
@@ -197,7 +196,7 @@ def _asked(
                 names = (f"log, {rules}", f"other, {against}")
                 write_files(work, out, asked, names)
             return asked
-    except (CaptureError, DefinitionsError, TooMuchError) as error:
+    except (CaptureError, DefinitionsError) as error:
         raise DataError(str(error)) from error
 
 

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from simulator.replay.unchecked import Unchecked
     from simulator.replay.verdicts import VERDICTS, Difference, Verdict
     from simulator.replay.whatif.local import what_if
-    from simulator.replay.whatif.rerun import TooMuchError
     from simulator.replay.whatif.settings_given import SettingError
 else:
     __getattr__, __dir__ = lazy(
@@ -63,7 +62,6 @@ else:
             "simulator.replay.unchecked": ("Unchecked",),
             "simulator.replay.verdicts": ("VERDICTS", "Difference", "Verdict"),
             "simulator.replay.whatif.local": ("what_if",),
-            "simulator.replay.whatif.rerun": ("TooMuchError",),
             "simulator.replay.whatif.settings_given": ("SettingError",),
         },
         load=importing("replay"),
@@ -80,7 +78,6 @@ __all__ = [
     "MatchesNothingError",
     "SettingError",
     "Summary",
-    "TooMuchError",
     "Unchecked",
     "UncheckedFinding",
     "Verdict",

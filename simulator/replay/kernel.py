@@ -58,7 +58,11 @@ class Kernel:
         self._open: OpenMessage | None = None
 
     def replay(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield one output batch for each input batch, when the next one has come."""
+        """Yield one output batch for each input batch, when the next one has come.
+
+        The batches are all rows of their messages: the first one does not go on with a message of an earlier call.
+        """
+        self._open = None
         before: tuple[str, _Columns] | None = None
         for batch in batches:
             if batch.num_rows:

@@ -156,7 +156,7 @@ def _arrivals(batches: list[pa.RecordBatch], counter: ArrivalsCounter) -> Arriva
     """Return what can have come into queues with a length limit, if any message was dropped for that."""
     if not any(pc.any(pc.match_substring(batch.column("x_death"), MAXLEN)).as_py() for batch in batches):
         return NO_ARRIVALS
-    return _counted(map(_publishes, batches), counter)
+    return _counted(map(published_rows, batches), counter)
 
 
 def _counted(published: Iterable[pa.RecordBatch], counter: ArrivalsCounter) -> Arrivals:
@@ -164,7 +164,8 @@ def _counted(published: Iterable[pa.RecordBatch], counter: ArrivalsCounter) -> A
     return collected(pa.Table.from_batches(counted, schema=ARRIVALS))
 
 
-def _publishes(batch: pa.RecordBatch) -> pa.RecordBatch:
+def published_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return ``arrivals.PUBLISHES`` for a captured batch."""
     batch = batch.filter(pc.equal(batch.column("event"), Event.PUBLISHED.value))
     columns = {
         SIGNATURE: write_signatures(batch),

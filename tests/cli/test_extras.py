@@ -56,6 +56,7 @@ NEEDS_AN_EXTRA = [
     ([*REPLAY, "--engine", "spark"], "replay", {"pyspark", "py4j"}),
     (REPLAY, "replay", {"pyarrow"}),
     (["replay-histories", "histories.jsonl"], "replay", LIBRARIES),
+    (["watch", LOG, "--definitions", DEFINITIONS], "replay", LIBRARIES),
     (["whatif", LOG, "--definitions", DEFINITIONS], "replay", LIBRARIES),
     (["whatif", LOG, "--definitions", DEFINITIONS], "replay", {"duckdb"}),
     (["serve"], "server", LIBRARIES),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from dlx.topology import Binding, Exchange, Queue, Topology
 from simulator.replay.whatif.local import Asked
 from simulator.replay.whatif.stories import Outcome
@@ -139,3 +141,16 @@ def test_messages_that_change_are_told_by_what_they_have_in_common() -> None:
     assert answer.changed == 4
     (found,) = [each for each in answer.over_represented if each.what == "routing key"]
     assert (found.value, found.messages, found.ratio) == ("work", 4, 2.5)
+
+
+def test_a_message_that_goes_round_without_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simulator.replay.whatif.rerun.EVENTS_MAX", 40)
+    monkeypatch.setattr("simulator.replay.whatif.rerun.EVENTS_PER_MOMENT_MAX", 0)
+    topology = Topology.of(
+        queues=[dead_lettering("jobs", "parked", queue_type="quorum", delivery_limit=1), Queue(name="parked")]
+    )
+    history = [Publish("", "jobs"), Crash("jobs"), Crash("jobs"), Ack("parked"), Publish("", "parked"), Ack("parked")]
+    asked = asked_about(topology, history, "queue:jobs.x-delivery-limit=60", unseen="repeat")
+    assert asked.answer.reproduced == 2
+    assert asked.answer.changed == asked.answer.after.endless == 1
+    assert asked.answer.changes[0].after.startswith("goes round without end")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +91,11 @@ class QueueState:
     def messages_ready(self) -> int:
         """How many messages may be delivered."""
         return self.store.ready
+
+    def held(self) -> Iterator[Copy]:
+        """Yield the messages in it: ready, waiting for a delayed retry, or dead and not yet arrived elsewhere."""
+        yield from self.store.waiting()
+        yield from (pending.copy for pending in (*self.in_hand, *self.discards))
 
     @property
     def in_use(self) -> bool:

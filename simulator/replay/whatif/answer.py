@@ -22,6 +22,7 @@ class Totals(msgspec.Struct):
         lost: by queue and reason of death.
         refused: by queue, those that a full queue refused from their publisher.
         unroutable: publishes that reached no queue.
+        endless: messages that go round without end.
     """
 
     acknowledged: dict[str, int] = {}
@@ -29,13 +30,16 @@ class Totals(msgspec.Struct):
     lost: dict[str, dict[str, int]] = {}
     refused: dict[str, int] = {}
     unroutable: int = 0
+    endless: int = 0
 
     def add(self, ends: Ends) -> None:
         """Add the ends of one message."""
         lost: dict[str, dict[str, int]] = {}
         for queue, reason, copies in ends.lost:
             lost.setdefault(queue, {})[reason] = copies
-        self.merge(Totals(dict(ends.acknowledged), dict(ends.waiting), lost, dict(ends.refused), ends.unroutable))
+        self.merge(
+            Totals(dict(ends.acknowledged), dict(ends.waiting), lost, dict(ends.refused), ends.unroutable, ends.endless)
+        )
 
     def merge(self, other: Totals) -> None:
         """Add other totals."""
@@ -48,13 +52,14 @@ class Totals(msgspec.Struct):
         for queue, reasons in other.lost.items():
             _add_counts(self.lost.setdefault(queue, {}), reasons)
         self.unroutable += other.unroutable
+        self.endless += other.endless
 
     def in_order(self) -> Totals:
         """Return the same, by the names of queues and reasons."""
         lost = {queue: dict(sorted(reasons.items())) for queue, reasons in sorted(self.lost.items())}
         kept = (self.acknowledged, self.waiting, self.refused)
         acknowledged, waiting, refused = (dict(sorted(each.items())) for each in kept)
-        return Totals(acknowledged, waiting, lost, refused, self.unroutable)
+        return Totals(acknowledged, waiting, lost, refused, self.unroutable, self.endless)
 
 
 def _add_counts(into: dict[str, int], found: Mapping[str, int]) -> None:

@@ -16,7 +16,8 @@ SCHEMA = pa.schema([
     ("reproduced", pa.bool_()), ("changed", pa.bool_()), ("assumed", pa.list_(pa.string())),
     ("acknowledged", _QUEUES), ("waiting", _QUEUES), ("refused", _QUEUES),
     ("lost", pa.list_(pa.struct([("queue", pa.string()), ("reason", pa.string()), ("copies", pa.int64())]))),
-    ("unroutable", pa.int64()), ("deaths", pa.list_(pa.struct([("queue", pa.string()), ("reason", pa.string())]))),
+    ("unroutable", pa.int64()), ("endless", pa.bool_()),
+    ("deaths", pa.list_(pa.struct([("queue", pa.string()), ("reason", pa.string())]))),
     ("deliveries", pa.int64()), ("first_us", pa.int64()), ("last_us", pa.int64()),
 ])  # fmt: skip
 """The columns; ``side`` is ``before`` or ``after``, ``last_us`` when the last copy ended that did."""
@@ -48,6 +49,7 @@ def _columns(fate: Fate) -> dict[str, Any]:
         "refused": list(ends.refused),
         "lost": [{"queue": queue, "reason": reason, "copies": copies} for queue, reason, copies in ends.lost],
         "unroutable": ends.unroutable,
+        "endless": ends.endless,
         "deaths": [{"queue": queue, "reason": reason} for queue, reason in fate.deaths],
         "deliveries": len(fate.deliveries),
         "first_us": fate.first_us,

@@ -22,6 +22,7 @@ class Ends(msgspec.Struct, frozen=True, order=True):
         lost: the number of copies by queue and reason of death.
         refused: how many copies a full queue refused when they were published; their publisher may know it.
         unroutable: how many publishes reached no queue.
+        endless: whether they go round without end, so that nobody can say where they are.
     """
 
     acknowledged: tuple[tuple[str, int], ...] = ()
@@ -29,6 +30,7 @@ class Ends(msgspec.Struct, frozen=True, order=True):
     lost: tuple[tuple[str, str, int], ...] = ()
     refused: tuple[tuple[str, int], ...] = ()
     unroutable: int = 0
+    endless: bool = False
 
     @property
     def lost_copies(self) -> int:
@@ -67,6 +69,7 @@ def told(ends: Ends) -> str:
     parts += ["routed to no queue" + _times(ends.unroutable)] if ends.unroutable else []
     parts += [f"waits in '{queue}'{_times(copies)}" for queue, copies in ends.waiting]
     parts += [f"acknowledged in '{queue}'{_times(copies)}" for queue, copies in ends.acknowledged]
+    parts += ["goes round without end"] if ends.endless else []
     return ", ".join(parts) or "kept by no queue"
 
 

@@ -59,7 +59,6 @@ def what_if(
         SettingError: a setting names what there is not.
         DefinitionsError: the broker refuses the definitions of a side.
         UnknownReleaseError: there are no rules for a release.
-        TooMuchError: messages go round without end.
     """
     other = definitions if against is None else against
     other = with_settings(other, [read_setting(each, other) for each in settings])
@@ -91,7 +90,6 @@ def what_if_files(
     Raises:
         CaptureError: files of ``left`` have the names of files in the log.
         DefinitionsError: the broker refuses the definitions of a side.
-        TooMuchError: messages go round without end.
     """
     before, after = named(before, captured), named(after, captured)
     one, other = prepared(before), prepared(after)

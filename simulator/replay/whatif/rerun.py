@@ -24,7 +24,7 @@ from simulator.broker import commands as amqp
 from simulator.broker.replies import Got
 from simulator.capture.observe import shown_deaths
 from simulator.events import Event, Happened
-from simulator.replay.whatif.fates import Fate, FateTally
+from simulator.replay.whatif.fates import Ends, Fate, FateTally
 from simulator.replay.whatif.stage import Queue, Stage
 from simulator.replay.whatif.stories import Delivery, Outcome, Publication, Shown, Story
 
@@ -45,7 +45,7 @@ Stays = Mapping[_Where, Sequence["Stay"]]
 """How often messages were ready in a queue, one time after the other."""
 
 
-class TooMuchError(RuntimeError):
+class _TooMuchError(RuntimeError):
     """Messages go round without end."""
 
 
@@ -112,6 +112,7 @@ class Rerun:
 
     Attributes:
         stays: how long messages waited, by story and queue.
+        endless: whether messages went round without end, so that the run was given up.
         seen: the events of each watched story.
     """
 
@@ -144,19 +145,21 @@ class Rerun:
         self._taken: Counter[_Where] = Counter()
         self.stays: defaultdict[_Where, list[Stay]] = defaultdict(list)
         self._used: dict[Queue, None] = {}
+        self.endless = False
         self._wanted: Counter[tuple[str, str]] = Counter()
         self._in_hand: tuple[int, Message]
 
     # The run
 
     def play(self) -> None:
-        """Play all, and leave the stage empty. Raises ``TooMuchError``."""
+        """Play all, and leave the stage empty."""
         self._stage.observer = self._observe
         try:
             self._play()
-        except TooMuchError:
+        except _TooMuchError:
+            self.endless = True
             self._stage.begin_again()
-            raise
+            return
         self._count_waiting()
         self._stage.clear(self._used)
 
@@ -175,6 +178,8 @@ class Rerun:
 
     def fates(self) -> list[Fate]:
         """Return what became of each story."""
+        if self.endless:
+            return [Fate(Ends(endless=True)) for _ in self._stories]
         return [tally.fate(self._later_us) for tally in self._tallies]
 
     def _at(self, time_us: int, place: float, action: Callable[[], None]) -> None:
@@ -208,7 +213,7 @@ class Rerun:
     def _observe(self, event: Happened, message: Message) -> None:
         self._events_left -= 1
         if self._events_left < 0:
-            raise TooMuchError("messages go round without end")
+            raise _TooMuchError("messages go round without end")
         if event.event == Event.PUBLISHED:
             self._by_uid[event.uid] = self._publishing
         number = self._by_uid.get(event.uid)

@@ -125,12 +125,9 @@ class Stage:
         return None if host is None else host.queues.get(name)
 
     def held(self, queues: Iterable[Queue]) -> Iterator[tuple[QueueState, Copy]]:
-        """Yield what these queues hold: ready, waiting for a delayed retry, or dead and not yet arrived elsewhere."""
+        """Yield what these queues hold."""
         for queue in filter(None, (self.queue(*each) for each in queues)):
-            for copy in queue.store.waiting():
-                yield queue, copy
-            for pending in (*queue.in_hand, *queue.discards):
-                yield queue, pending.copy
+            yield from ((queue, copy) for copy in queue.held())
 
     def clear(self, queues: Iterable[Queue]) -> None:
         """Empty the queues that a run has used, for the next one; what cannot be emptied goes with the broker."""

@@ -55,6 +55,7 @@ def ends_of(answer: Answer) -> Iterator[tuple[str, int, int]]:
         for reason in {**had, **has}:
             yield f"lost in '{queue}' ({reason})", had.get(reason, 0), has.get(reason, 0)
     yield "published to no queue", one.unroutable, other.unroutable
+    yield "going round without end", one.endless, other.endless
     for name, words in (("refused", "refused by"), ("waiting", "waiting in"), ("acknowledged", "acknowledged in")):
         counts: tuple[dict[str, int], dict[str, int]] = getattr(one, name), getattr(other, name)
         for queue in {**counts[0], **counts[1]}:

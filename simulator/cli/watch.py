@@ -1,0 +1,249 @@
+"""``dlx watch`` replays a log while it grows."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from simulator.cli.command_parts import DataError, Unavailable, example
+from simulator.cli.given_files import LOG
+from simulator.cli.given_logs import definitions_option, read_noted
+from simulator.cli.given_release import release_option
+from simulator.cli.stopping import until_interrupted
+from simulator.replay.assumptions import TOLERANCE_MS, Assumptions
+
+if TYPE_CHECKING:
+    from simulator.replay.watch.status import Status
+    from simulator.replay.watch.watcher import Watcher
+
+EXIT_FINDINGS = 1
+POLL_SECONDS = 0.2
+PATHS_SHOWN = 20
+
+
+@click.command(
+    epilog=example(
+        "dlx capture --url amqp://guest:guest@localhost/%2F --out log.jsonl &",
+        "dlx watch log.jsonl --definitions definitions.json --release 4.3 --state watched",
+    )
+)
+@click.argument("sources", nargs=-1, required=True, type=LOG, metavar="SOURCE...")
+@definitions_option()
+@release_option("RabbitMQ release whose rules make the predictions.")
+@click.option(
+    "--state",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Directory for verdicts.jsonl and the position: a watch that was killed goes on from there."
+    " [default: keep nothing]",
+)
+@click.option(
+    "--settle",
+    "settle_s",
+    type=click.FloatRange(min=0),
+    default=2,
+    show_default=True,
+    metavar="S",
+    help="A verdict is final S seconds after its row was read.",
+)
+@click.option(
+    "--stuck-after",
+    "stuck_after_s",
+    type=click.FloatRange(min=0),
+    default=60,
+    show_default=True,
+    metavar="S",
+    help="A message is stuck if nobody takes it from its queue for S seconds.",
+)
+@click.option(
+    "--forget-after",
+    "forget_after_s",
+    type=click.FloatRange(min=0),
+    default=3600,
+    show_default=True,
+    metavar="S",
+    help="Forget a message that waits in no queue S seconds after its last row; if it comes back, its rows are read"
+    " again from the log.",
+)
+@click.option(
+    "--open-max",
+    type=click.IntRange(min=1),
+    default=1_000_000,
+    show_default=True,
+    metavar="N",
+    help="Stop if more than N messages are not finished.",
+)
+@click.option(
+    "--tolerance-ms",
+    type=click.FloatRange(min=0),
+    default=TOLERANCE_MS,
+    show_default=True,
+    help="As for dlx replay.",
+)
+@click.option("--once", is_flag=True, help="Stop at the end of what is there now; all verdicts are final then.")
+@click.option(
+    "--until-idle",
+    "idle_s",
+    type=click.FloatRange(min=0),
+    metavar="S",
+    help="Stop when nothing was added for S seconds; all verdicts are final then. [default: never]",
+)
+@click.option(
+    "--prometheus",
+    "port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Serve http://127.0.0.1:PORT/metrics meanwhile; 0 takes a free port and prints it.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print each verdict that is final as a line of JSON.")
+def watch(
+    sources: tuple[Path, ...],
+    definitions_path: Path,
+    rules: str,
+    folder: Path | None,
+    settle_s: float,
+    stuck_after_s: float,
+    forget_after_s: float,
+    open_max: int,
+    tolerance_ms: float,
+    once: bool,
+    idle_s: float | None,
+    port: int | None,
+    as_json: bool,
+) -> None:
+    """Replay logs while they grow, until you press Ctrl-C.
+
+    SOURCE is a file, or a directory of them: JSON lines of dlx capture, a JSON log of RabbitMQ's tracing plugin, or
+    captures in Parquet, which are read once they are whole. It need not be there yet. The command exits with 1 if a
+    delivery differs from the prediction or cannot be explained, or if a publish was routed to other queues.
+    """
+    from simulator.capture import CaptureError
+    from simulator.definitions import DefinitionsError
+    from simulator.replay.watch.state import State, asked
+    from simulator.replay.watch.watcher import Watcher, Wish
+
+    try:
+        wish = Wish(
+            definitions=read_noted(definitions_path, rules),
+            rules=rules,
+            assumptions=Assumptions(tolerance_ms, False),
+            settle_s=settle_s,
+            stuck_after_s=stuck_after_s,
+            forget_after_s=forget_after_s,
+            open_max=open_max,
+        )
+        _tell_missing(sources, once=once)
+        about = asked(definitions_path.read_bytes(), rules, tolerance_ms)
+        with _kept(folder) as place, State(place, about) as state, until_interrupted() as stopped:
+            face = _Face(Watcher(sources, wish, state), as_json=as_json)
+            with _served(port, face):
+                face.run(stopped, once=once, idle_s=idle_s, finish=folder is None)
+    except (CaptureError, DefinitionsError) as error:
+        raise DataError(str(error)) from error
+    if not face.status.explained:
+        raise click.exceptions.Exit(EXIT_FINDINGS)
+
+
+class _Face:
+    """Runs a watcher and prints what it says."""
+
+    def __init__(self, watcher: Watcher, *, as_json: bool) -> None:
+        self._watcher = watcher
+        self._as_json = as_json
+        self._shown = ""
+        self.status: Status = watcher.status(time.time())
+
+    def run(self, stopped: Event, *, once: bool, idle_s: float | None, finish: bool) -> None:
+        """Watch until told to stop. ``finish``: all verdicts are final then, however it ends."""
+        added_s = shown_s = time.time()
+        while not stopped.is_set():
+            rows, more = self.status.rows, self._step(settled=False)
+            now = time.time()
+            added_s = now if self.status.rows != rows else added_s
+            if now - shown_s >= 1:
+                shown_s = now
+                self._show()
+            if more:
+                continue
+            if once or (idle_s is not None and now - added_s >= idle_s):
+                finish = True
+                break
+            stopped.wait(POLL_SECONDS)
+        while finish and self._step(settled=True):
+            pass
+        self._end()
+
+    def _step(self, *, settled: bool) -> bool:
+        now = time.time()
+        step = self._watcher.step(now, settled=settled)
+        self.status = self._watcher.status(now)
+        for broken in step.broken:
+            click.echo(f"broken: {broken.file}:{broken.line}: {broken.reason}", err=True)
+        if self._as_json and step.lines:
+            click.echo(b"".join(step.lines), nl=False)
+        return step.more
+
+    def _show(self) -> None:
+        line = self.status.line()
+        if not self._as_json and line != self._shown:
+            self._shown = line
+            click.echo(line)
+
+    def _end(self) -> None:
+        for name, size in self._watcher.unfinished.items():
+            click.echo(f"note: {name}: {size:,} bytes at the end have no line end, and were left out", err=True)
+        if self._as_json:
+            click.echo(msgspec.json.encode({"summary": self.status}))
+            return
+        click.echo(self.status.line())
+        for each in self.status.stuck:
+            click.echo(f"{each.count:>8,}  stuck in {each.queue} (virtual host {each.vhost})")
+        for path in self.status.paths[:PATHS_SHOWN]:
+            click.echo(
+                f"{path.count:>8,}  {path.queue} {path.reason} -> {path.exchange or '(default)'} -> {path.to_queue}"
+            )
+        if len(self.status.paths) > PATHS_SHOWN:
+            click.echo(f"          and {len(self.status.paths) - PATHS_SHOWN} more ways")
+
+
+@contextmanager
+def _kept(folder: Path | None) -> Iterator[Path]:
+    """Yield the folder of the state; without one, a folder that is removed afterwards."""
+    if folder is not None:
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="dlx-watch-") as name:
+        yield Path(name)
+
+
+@contextmanager
+def _served(port: int | None, face: _Face) -> Iterator[None]:
+    if port is None:
+        yield
+        return
+    from simulator.replay.watch.prometheus import LOOPBACK, served
+
+    with ExitStack() as stack:
+        try:
+            taken = stack.enter_context(served(port, lambda: face.status))
+        except OSError as error:
+            raise Unavailable(f"--prometheus {port}: {error.strerror or error}") from error
+        click.echo(f"metrics: http://{LOOPBACK}:{taken}/metrics", err=True)
+        yield
+
+
+def _tell_missing(sources: tuple[Path, ...], *, once: bool) -> None:
+    for source in sources:
+        if not source.exists():
+            if once:
+                raise DataError(f"{source}: no such file")
+            click.echo(f"note: {source}: not there yet", err=True)

@@ -1,0 +1,264 @@
+"""What a watcher keeps on the disk: how far it has read, the rows of unfinished messages, and what it has said.
+
+Everything is in one SQLite file but the verdicts, which are appended to ``verdicts.jsonl``. A step appends and syncs
+verdicts first, and then commits their length with all else. Whatever ends the program, the next start cuts off what was
+appended without a commit, and goes on from the commit before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from simulator.capture.capture_errors import CaptureError
+from simulator.replay.watch.growing import Position
+
+VERDICTS = "verdicts.jsonl"
+_DATABASE = "state.sqlite"
+_TABLES = """
+CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value);
+CREATE TABLE IF NOT EXISTS positions (path TEXT PRIMARY KEY, name TEXT, position BLOB);
+CREATE TABLE IF NOT EXISTS totals (key TEXT PRIMARY KEY, number INTEGER);
+CREATE TABLE IF NOT EXISTS rows (
+    id INTEGER PRIMARY KEY, lineage TEXT, time_us INTEGER, file TEXT, line INTEGER, signature TEXT, content TEXT,
+    x_death_times TEXT, read_s REAL, final INTEGER, said BLOB, counted TEXT
+);
+CREATE INDEX IF NOT EXISTS rows_of_message ON rows (lineage);
+CREATE INDEX IF NOT EXISTS rows_waiting ON rows (read_s) WHERE final = 0;
+CREATE TABLE IF NOT EXISTS messages (
+    lineage TEXT PRIMARY KEY, last_us INTEGER, waiting TEXT, lost_us INTEGER
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS messages_waiting ON messages (waiting, last_us) WHERE waiting IS NOT NULL;
+CREATE INDEX IF NOT EXISTS messages_lost ON messages (lost_us) WHERE lost_us IS NOT NULL;
+CREATE INDEX IF NOT EXISTS messages_quiet ON messages (last_us) WHERE waiting IS NULL;
+CREATE TABLE IF NOT EXISTS forgotten (hash INTEGER PRIMARY KEY, lost INTEGER);
+CREATE TABLE IF NOT EXISTS arrivals (
+    vhost TEXT, queue TEXT, second INTEGER, at_once REAL, later REAL, bytes_at_once REAL, bytes_later REAL,
+    PRIMARY KEY (vhost, queue, second)
+) WITHOUT ROWID;
+CREATE TEMP TABLE chosen (lineage TEXT PRIMARY KEY) WITHOUT ROWID;
+"""
+_ROW = "r.id, r.lineage, r.time_us, r.file, r.line, r.signature, r.content, r.x_death_times, r.read_s, r.final, r.said"
+
+
+class KeptRow(msgspec.Struct):
+    """A row of an unfinished message; ``said`` is the digest of what was said about it, ``counted`` what that added."""
+
+    id: int
+    lineage: str
+    time_us: int
+    file: str
+    line: int
+    signature: str
+    content: str
+    x_death_times: str | None
+    read_s: float
+    final: int
+    said: bytes | None
+    counted: str | None
+
+
+class State:
+    """The state in a folder.
+
+    Raises ``CaptureError`` if the folder belongs to another watcher that runs, was made with another ``asked`` (what is
+    asked: definitions, release, assumptions), or lacks verdicts.
+    """
+
+    def __init__(self, folder: Path, asked: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self._database = sqlite3.connect(folder / _DATABASE, isolation_level=None, timeout=0)
+        try:
+            self._database.execute("PRAGMA locking_mode=EXCLUSIVE")
+            self._database.execute("PRAGMA journal_mode=WAL")
+            self._database.execute("BEGIN IMMEDIATE")
+            self._database.execute("COMMIT")
+        except sqlite3.DatabaseError as error:
+            self._database.close()
+            raise CaptureError(
+                os.fspath(folder), f"no state of `dlx watch`, or in use by another one: {error}"
+            ) from error
+        self._database.execute("PRAGMA synchronous=NORMAL")
+        self._database.executescript(_TABLES)
+        if self.about("asked", asked) != asked:
+            self._database.close()
+            problem = "made with other definitions, release or options; go on with those, or give another folder"
+            raise CaptureError(os.fspath(folder), problem)
+        self._verdicts = self._open_verdicts(folder / VERDICTS)
+        self.totals: Counter[str] = Counter(dict(self._database.execute("SELECT key, number FROM totals")))
+        self._stored = self.totals.copy()
+        self._database.execute("BEGIN")
+
+    def _open_verdicts(self, path: Path) -> Any:
+        committed = int(self.about("verdict_bytes", 0))
+        stream = path.open("ab")
+        there = stream.tell()
+        if there < committed:
+            raise CaptureError(os.fspath(path), f"{committed:,} bytes were written, {there:,} are there")
+        stream.truncate(committed)
+        return stream
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._verdicts.close()
+        self._database.close()
+
+    def about(self, name: str, default: Any) -> Any:
+        """Return a value that is kept by name; at first ``default``, which is kept from then on."""
+        self._database.execute("INSERT OR IGNORE INTO about VALUES (?, ?)", (name, default))
+        (value,) = self._database.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
+        return value
+
+    def keep(self, name: str, value: Any) -> None:
+        """Keep a value by name."""
+        self._database.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, value))
+
+    def commit(self, lines: Sequence[bytes]) -> None:
+        """Append verdicts, and keep them and all changes since the last commit: all of it or nothing."""
+        if lines:
+            self._verdicts.writelines(lines)
+            self._verdicts.flush()
+            os.fsync(self._verdicts.fileno())
+            self.keep("verdict_bytes", self._verdicts.tell())
+        changed = [(key, number) for key, number in self.totals.items() if self._stored[key] != number]
+        self._database.executemany("INSERT OR REPLACE INTO totals VALUES (?, ?)", changed)
+        self._stored.update(dict.fromkeys([key for key, _ in changed], 0))
+        self._stored |= dict(changed)
+        self._database.execute("COMMIT")
+        self._database.execute("BEGIN")
+
+    # -- files --------------------------------------------------------------------
+
+    def positions(self) -> dict[str, Position]:
+        """Return how far each file has been read, by path."""
+        decode = msgspec.json.Decoder(Position).decode
+        return {path: decode(blob) for path, blob in self._database.execute("SELECT path, position FROM positions")}
+
+    def moved(self, path: str, position: Position) -> None:
+        """Keep how far a file has been read."""
+        row = (path, position.name, msgspec.json.encode(position))
+        self._database.execute("INSERT OR REPLACE INTO positions VALUES (?, ?, ?)", row)
+
+    # -- rows ---------------------------------------------------------------------
+
+    def add(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Add rows: the fields of ``KeptRow`` from ``lineage`` to ``final``."""
+        self._database.executemany(
+            "INSERT INTO rows (lineage, time_us, file, line, signature, content, x_death_times, read_s, final)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            rows,
+        )
+
+    def due(self, until_s: float, most: int) -> list[KeptRow]:
+        """Return all rows of messages with a row that was read by then and has no verdict yet, in the replay's order.
+
+        They are the messages of the ``most`` rows that have waited longest.
+        """
+        first = "SELECT lineage FROM rows WHERE final = 0 AND read_s <= ? ORDER BY read_s LIMIT ?"
+        self._database.execute("DELETE FROM chosen")
+        self._database.execute(f"INSERT OR IGNORE INTO chosen {first}", (until_s, most))
+        return self._chosen()
+
+    def of_messages(self, lineages: Iterable[str]) -> list[KeptRow]:
+        """Return all rows of some messages, in the replay's order."""
+        self._choose(lineages)
+        return self._chosen()
+
+    def _choose(self, lineages: Iterable[str]) -> None:
+        self._database.execute("DELETE FROM chosen")
+        self._database.executemany("INSERT OR IGNORE INTO chosen VALUES (?)", ((each,) for each in lineages))
+
+    def _chosen(self) -> list[KeptRow]:
+        order = "ORDER BY r.lineage, r.time_us, r.file, r.line, r.id"
+        found = self._database.execute(f"SELECT {_ROW}, r.counted FROM chosen JOIN rows r USING (lineage) {order}")
+        return [KeptRow(*row) for row in found]
+
+    def said(self, rows: Iterable[tuple[bytes | None, str | None, int]]) -> None:
+        """Keep what was said about rows: digest, what it added to the totals, and the row's ``id``."""
+        self._database.executemany("UPDATE rows SET final = 1, said = ?, counted = ? WHERE id = ?", rows)
+
+    # -- messages -----------------------------------------------------------------
+
+    def ended(self, messages: Iterable[tuple[str, int, str | None, int | None]]) -> None:
+        """Keep how messages stand: lineage, time of the last row, where they wait, and when they are lost."""
+        self._database.executemany("INSERT OR REPLACE INTO messages VALUES (?, ?, ?, ?)", messages)
+
+    def waiting(self, since_us: int, until_us: int) -> dict[str, int]:
+        """Return by queue how many messages wait there, last seen by ``since_us`` and not lost by ``until_us``."""
+        there = "waiting IS NOT NULL AND last_us <= ? AND (lost_us IS NULL OR lost_us >= ?)"
+        query = f"SELECT waiting, count(*) FROM messages WHERE {there} GROUP BY waiting"
+        return dict(self._database.execute(query, (since_us, until_us)))
+
+    def lost(self, until_us: int) -> int:
+        """Return how many messages are lost by then."""
+        query = "SELECT count(*) FROM messages WHERE lost_us < ?"
+        (found,) = self._database.execute(query, (until_us,)).fetchone()
+        return int(found) + self.totals["forgotten_lost"]
+
+    def open(self) -> int:
+        """Return of how many messages rows are kept."""
+        (found,) = self._database.execute("SELECT count(*) FROM messages").fetchone()
+        return int(found)
+
+    def forget(self, since_us: int, until_us: int, most: int) -> int:
+        """Forget messages that wait nowhere and were last seen by ``since_us``, at most so many; return how many."""
+        over = "waiting IS NULL AND last_us <= ? AND (lost_us IS NULL OR lost_us < ?)"
+        query = f"SELECT lineage, lost_us IS NOT NULL FROM messages WHERE {over} LIMIT ?"
+        found = self._database.execute(query, (since_us, until_us, most)).fetchall()
+        unsaid = {row.lineage for row in self.of_messages(each for each, _ in found) if not row.final}
+        found = [each for each in found if each[0] not in unsaid]
+        self._choose(each for each, _ in found)
+        for table in ("rows", "messages"):
+            self._database.execute(f"DELETE FROM {table} WHERE lineage IN (SELECT lineage FROM chosen)")
+        hashed = [(_hash(lineage), lost) for lineage, lost in found]
+        self._database.executemany("INSERT OR IGNORE INTO forgotten VALUES (?, ?)", hashed)
+        self.totals["forgotten_lost"] += sum(lost for _, lost in found)
+        return len(found)
+
+    def returned(self, lineages: Iterable[str]) -> set[str]:
+        """Return which of these messages were forgotten; from now on they are not."""
+        hashes = {_hash(lineage): lineage for lineage in lineages}
+        found = set()
+        for hashed, lineage in hashes.items():
+            row = self._database.execute("DELETE FROM forgotten WHERE hash = ? RETURNING lost", (hashed,)).fetchone()
+            if row is not None:
+                found.add(lineage)
+                self.totals["forgotten_lost"] -= row[0]
+        return found
+
+    # -- arrivals -----------------------------------------------------------------
+
+    def arrived(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Add rows of ``simulator.replay.arrivals.ARRIVALS`` to those before."""
+        adding = ", ".join(f"{name} = {name} + excluded.{name}" for name in _NUMBERS)
+        places = ", ".join(f":{name}" for name in ("vhost", "queue", "second", *_NUMBERS))
+        on_conflict = f"ON CONFLICT (vhost, queue, second) DO UPDATE SET {adding}"
+        self._database.executemany(f"INSERT INTO arrivals VALUES ({places}) {on_conflict}", rows)
+
+    def arrivals(self) -> list[tuple[Any, ...]]:
+        """Return the arrivals so far, in the order of their columns."""
+        return self._database.execute("SELECT * FROM arrivals").fetchall()
+
+
+_NUMBERS = ("at_once", "later", "bytes_at_once", "bytes_later")
+
+
+def _hash(lineage: str) -> int:
+    digest = hashlib.blake2b(lineage.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)
+
+
+def asked(definitions: bytes, rules: str, tolerance_ms: float) -> str:
+    """Return what tells a watch from others: a state goes on only with the same."""
+    return f"{hashlib.sha256(definitions).hexdigest()} {rules} {tolerance_ms}"

@@ -1,0 +1,271 @@
+"""The watcher: reads what was added to its files, has the kernel judge what has settled, and commits both at once.
+
+A row is settled ``settle_s`` after it was read, once all files are read to their ends. Then all rows of its message go
+through the kernel, in the replay's order, and the verdicts on settled rows are said. A row that comes later but stands
+before others of its message is *late*: the message is judged again, and a verdict that it changes is said again, as a
+correction.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from dlx.deaths import MAXLEN
+from dlx.releases import release
+from simulator.capture.capture_errors import Broken, CaptureError
+from simulator.definitions import Definitions
+from simulator.replay.arrivals import ARRIVALS, ArrivalsCounter, collected, may_matter
+from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
+from simulator.replay.definitions import exporting_release, topologies
+from simulator.replay.kernel import Kernel
+from simulator.replay.lengths import QueueArrivals
+from simulator.replay.local import arranged_table, published_rows
+from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE
+from simulator.replay.schema import INPUT
+from simulator.replay.watch.growing import CHUNK_BYTES, GrowingFile, Position, files_of, read_again
+from simulator.replay.watch.state import KeptRow, State
+from simulator.replay.watch.status import Status, read_paths, read_queues
+from simulator.replay.watch.verdict_lines import standing, totals_of, verdict_line
+
+DUE_MAX = 20_000
+"""Rows that are judged in one step."""
+KERNEL_ROWS = 4_096
+"""Rows of a batch for the kernel."""
+FORGOTTEN_MAX = 20_000
+"""Messages that are forgotten in one step."""
+LAGS_MAX = 10_000
+"""Verdicts whose lag is remembered."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """What is watched, and how.
+
+    Attributes:
+        definitions, rules, assumptions: as for a replay.
+        settle_s: how long after it was read a row's verdict is final.
+        stuck_after_s: how long a message may wait in a queue.
+        forget_after_s: how long after its last row a message that waits nowhere is forgotten.
+        open_max: of how many messages rows are kept.
+    """
+
+    definitions: Definitions
+    rules: str
+    assumptions: Assumptions = DEFAULT_ASSUMPTIONS
+    settle_s: float = 2
+    stuck_after_s: float = 60
+    forget_after_s: float = 3600
+    open_max: int = 1_000_000
+
+
+class Step(msgspec.Struct, frozen=True):
+    """What one step brought: the lines that were committed, broken lines of the files, and whether there is more."""
+
+    lines: Sequence[bytes]
+    broken: Sequence[Broken]
+    more: bool
+
+
+class Watcher:
+    """Watches files, or directories of them, with a state (``simulator.replay.watch.state``)."""
+
+    def __init__(self, sources: Sequence[Path], wish: Wish, state: State) -> None:
+        self._sources = sources
+        self._wish = wish
+        self._state = state
+        hosts, judge = topologies(wish.definitions), release(wish.rules)
+        self._arrivals: dict[tuple[str, str], QueueArrivals] = {}
+        exported = exporting_release(wish.definitions)
+        self._kernel = Kernel(hosts, judge, exported, wish.assumptions, self._arrivals)
+        self._counter = ArrivalsCounter(hosts, judge) if may_matter(hosts, judge) else None
+        self._files = {path: GrowingFile(path, position) for path, position in state.positions().items()}
+        self._until_us = int(state.about("until_us", 0))
+        self._last_read_s: float | None = None
+        self._lags: deque[float] = deque(maxlen=LAGS_MAX)
+
+    @property
+    def unfinished(self) -> dict[str, int]:
+        """The files whose last line has no end, and how many bytes of it are there."""
+        return {file.path: file.unfinished for file in self._files.values() if file.unfinished}
+
+    def step(self, now_s: float, *, settled: bool = False) -> Step:
+        """Read what was added, judge what has settled, and commit. ``now_s`` is in seconds since 1970.
+
+        ``settled``: all that has been read counts as settled.
+
+        Raises ``CaptureError`` for a file that cannot be read on, and for too many messages that are not finished.
+        """
+        broken, caught_up = self._read(now_s)
+        self._state.totals["broken"] += len(broken)
+        lines, more = [], False
+        if caught_up:
+            due = self._state.due(math.inf if settled else now_s - self._wish.settle_s, DUE_MAX)
+            lines = list(self._judge(due, now_s, settled=settled))
+            more = sum(not row.final for row in due) >= DUE_MAX
+            self._forget()
+        self._state.keep("until_us", self._until_us)
+        self._state.commit(lines)
+        return Step(lines, broken, more or not caught_up)
+
+    # -- reading ------------------------------------------------------------------
+
+    def _read(self, now_s: float) -> tuple[list[Broken], bool]:
+        """Read a part of each file; return its broken lines, and whether all files are read to their ends."""
+        self._find_files()
+        broken: list[Broken] = []
+        caught_up = True
+        for path, file in self._files.items():
+            before = file.position
+            added = file.added()
+            if added is None:
+                continue
+            broken += added.broken
+            size = added.position.offset - before.offset
+            caught_up &= 0 < size < CHUNK_BYTES - file.unfinished
+            for batch in added.batches:
+                self._add(batch, now_s)
+            self._state.moved(path, added.position)
+        return broken, caught_up
+
+    def _find_files(self) -> None:
+        for path, name in files_of(self._sources).items():
+            if path not in self._files:
+                if name in {file.position.name for file in self._files.values()}:
+                    raise CaptureError(path, f"another file of this watch is called {name} too; rename one of them")
+                self._files[path] = GrowingFile(path, Position(name))
+
+    def _add(self, batch: pa.RecordBatch, now_s: float) -> None:
+        rows = arranged_table([batch]).to_pylist()
+        self._state.totals["rows"] += len(rows)
+        if rows:
+            self._until_us = max(self._until_us, *(row["time_us"] for row in rows))
+            self._last_read_s = now_s
+        if self._state.totals["forgotten"]:
+            returned = self._state.returned({row[LINEAGE] for row in rows})
+            if returned:
+                self._bring_back(returned, now_s)
+        self._state.add(_stored(row, now_s, 0) for row in rows)
+        if self._counter is not None:
+            self._state.arrived(self._counter.count(published_rows(batch)).to_pylist())
+
+    def _bring_back(self, lineages: set[str], now_s: float) -> None:
+        """Read the rows of forgotten messages again, and judge them as they were judged before."""
+        for path, position in self._state.positions().items():
+            for batch in read_again(path, position):
+                rows = arranged_table([batch]).to_pylist()
+                self._state.add(_stored(row, now_s, 1) for row in rows if row[LINEAGE] in lineages)
+        self._state.totals["forgotten"] -= len(lineages)
+        kept = self._state.of_messages(lineages)
+        judged = self._judged(kept)
+        self._state.said(
+            (_digest(verdict), _encode(totals_of(verdict)).decode() if verdict["verdict"] else None, row.id)
+            for row, verdict in zip(kept, judged, strict=True)
+        )
+
+    # -- judging ------------------------------------------------------------------
+
+    def _judge(self, kept: list[KeptRow], now_s: float, *, settled: bool) -> Iterator[bytes]:
+        """Judge whole messages, keep what was said, and yield the lines on rows that are settled, or that changed."""
+        if any(MAXLEN in row.signature for row in kept):
+            self._arrivals.update(collected(pa.Table.from_batches([self._arrived()], schema=ARRIVALS)))
+        said, ended = [], {}
+        totals = self._state.totals
+        for row, verdict in zip(kept, self._judged(kept), strict=True):
+            ended[row.lineage] = (row.lineage, *standing(verdict, row.signature))
+            if not (row.final or settled or row.read_s <= now_s - self._wish.settle_s):
+                continue
+            digest = _digest(verdict)
+            if row.final and digest == row.said:
+                continue
+            counted = totals_of(verdict) if verdict["verdict"] else Counter[str]()
+            totals.update(counted)
+            if row.counted:
+                totals.subtract(msgspec.json.decode(row.counted))
+            said.append((digest, _encode(counted).decode() if counted else None, row.id))
+            if verdict["verdict"] or row.final:
+                totals["corrections"] += row.final
+                if not settled:
+                    self._lags.append(now_s - row.time_us / 1e6)
+                yield verdict_line(verdict, corrects=bool(row.final))
+        self._state.said(said)
+        self._state.ended(ended.values())
+
+    def _judged(self, kept: list[KeptRow]) -> list[dict[str, Any]]:
+        """Return the rows of a replay for rows in its order."""
+        columns = {
+            LINEAGE: [row.lineage for row in kept],
+            "time_us": [row.time_us for row in kept],
+            "file": [row.file for row in kept],
+            "line": [row.line for row in kept],
+            SIGNATURE: [row.signature for row in kept],
+            CONTENT: [row.content for row in kept],
+            "x_death_times": [row.x_death_times and msgspec.json.decode(row.x_death_times) for row in kept],
+        }
+        table = pa.Table.from_pydict(columns, schema=INPUT)
+        batches = table.to_batches(max_chunksize=KERNEL_ROWS)
+        return [row for batch in self._kernel.replay(iter(batches)) for row in batch.to_pylist()]
+
+    def _arrived(self) -> pa.RecordBatch:
+        rows = self._state.arrivals()
+        return pa.RecordBatch.from_pylist(
+            [dict(zip(ARRIVALS.names, row, strict=True)) for row in rows], schema=ARRIVALS
+        )
+
+    def _forget(self) -> None:
+        """Forget finished messages. Raises ``CaptureError`` if there are too many others."""
+        since_us = self._until_us - round(self._wish.forget_after_s * 1e6)
+        forgotten = self._state.forget(since_us, self._until_us, FORGOTTEN_MAX)
+        self._state.totals["forgotten"] += forgotten
+        if not forgotten and (found := self._state.open()) > self._wish.open_max:
+            problem = f"{found:,} messages are not finished, the limit is {self._wish.open_max:,}"
+            raise CaptureError(str(self._state.folder), f"{problem}; raise it with --open-max, or lower --forget-after")
+
+    # -- status -------------------------------------------------------------------
+
+    def status(self, now_s: float) -> Status:
+        """Return what has been found so far."""
+        totals = self._state.totals
+        quiet_s = 0 if self._last_read_s is None else now_s - self._last_read_s
+        stuck_us = self._until_us + round((quiet_s - self._wish.stuck_after_s) * 1e6)
+        return Status(
+            rows=totals["rows"],
+            broken=totals["broken"],
+            deliveries=totals["deliveries"],
+            agree=totals["verdict agree"],
+            ambiguous=totals["verdict ambiguous"],
+            differ=totals["verdict differ"],
+            unexplained=totals["verdict unexplained"],
+            unchecked=totals["unchecked"],
+            dead_letters=totals["dead_letters"],
+            lost=self._state.lost(self._until_us),
+            stuck=read_queues(self._state.waiting(stuck_us, self._until_us)),
+            paths=read_paths(totals),
+            corrections=totals["corrections"],
+            open_messages=self._state.open(),
+            lag_p95_s=_p95(self._lags),
+        )
+
+
+def _stored(row: dict[str, Any], read_s: float, final: int) -> tuple[Any, ...]:
+    times = row["x_death_times"]
+    written = None if times is None else _encode(times).decode()
+    names = (LINEAGE, "time_us", "file", "line", SIGNATURE, CONTENT)
+    return (*(row[name] for name in names), written, read_s, final)
+
+
+def _digest(verdict: dict[str, Any]) -> bytes:
+    """Return what tells a verdict from others on the same row; nothing where there is none."""
+    return hashlib.blake2b(verdict_line(verdict), digest_size=16).digest() if verdict["verdict"] else b""
+
+
+def _p95(lags: Sequence[float]) -> float | None:
+    return round(sorted(lags)[min(len(lags) - 1, math.ceil(0.95 * len(lags)))], 3) if lags else None

@@ -1,0 +1,41 @@
+"""A watcher comes to what a replay of the whole log says, however the log grows."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.watch.logs import CAPTURED, log_of, replayed, said, watcher, wish_for
+
+
+def fed(log: bytes, path: Path, slices: int, seed: int) -> list[bytes]:
+    """Return the log in random slices, which cut lines anywhere."""
+    cuts = sorted(random.Random(seed).sample(range(1, len(log)), slices - 1))
+    return [log[start:end] for start, end in zip([0, *cuts], [*cuts, len(log)], strict=True)]
+
+
+@pytest.mark.parametrize("name", CAPTURED)
+@pytest.mark.parametrize("forget_after_s", [0.05, 3600])
+def test_random_slices_come_to_what_a_replay_says(name: str, forget_after_s: float, tmp_path: Path) -> None:
+    """Also where messages are forgotten at once, come back, and rows come late."""
+    log, whole, growing = log_of(name), tmp_path / "whole" / "trace.log", tmp_path / "trace.log"
+    whole.parent.mkdir()
+    whole.write_bytes(log)
+    wish = wish_for(name, settle_s=2, forget_after_s=forget_after_s)
+    each, state = watcher(growing, wish, tmp_path / "state")
+    with state:
+        for now, part in enumerate(fed(log, growing, 25, 7)):
+            with growing.open("ab") as stream:
+                stream.write(part)
+            while each.step(now).more:
+                pass
+        while each.step(100).more:
+            pass
+        status = each.status(100)
+    expected = replayed(whole, wish)
+    assert said(tmp_path / "state") == expected
+    assert status.agree + status.ambiguous + status.differ + status.unexplained == len(expected)
+    if forget_after_s < 1:
+        assert status.open_messages < 0.9 * len(expected)
