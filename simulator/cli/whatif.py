@@ -141,6 +141,7 @@ def _asked(
     from simulator.definitions import DefinitionsError, read_definitions
     from simulator.replay.local_engine import local_engine
     from simulator.replay.run import workplace
+    from simulator.replay.summary import MatchesNothingError
     from simulator.replay.whatif.files import MESSAGES, write_files
     from simulator.replay.whatif.local import what_if_files
     from simulator.replay.whatif.what_if import side_of
@@ -196,7 +197,7 @@ def _asked(
                 names = (f"log, {rules}", f"other, {against}")
                 write_files(work, out, asked, names)
             return asked
-    except (CaptureError, DefinitionsError) as error:
+    except (CaptureError, DefinitionsError, MatchesNothingError) as error:
         raise DataError(str(error)) from error
 
 

@@ -17,6 +17,7 @@ RECORDED = Path(__file__).parents[1] / "whatif" / "recorded" / "4.3"
 OWN = RECORDED / "own"
 ASKED = ["whatif", str(OWN / "trace.log.gz"), "--definitions", str(OWN / "definitions.json"), "--release", "4.3",
          "--left", str(OWN / "left.parquet")]  # fmt: skip
+OTHER = Path(__file__).parents[2] / "examples" / "captured-4.3" / "definitions.json"
 LOSES = ["--set", "queue:jobs.x-dead-letter-routing-key=nowhere"]
 FIELDS = {"messages", "reproduced", "before", "after", "changed", "assumed", "delay_ms", "causes", "over_represented"}
 
@@ -107,6 +108,7 @@ def test_the_report_leads_with_losses_and_shows_a_life_of_each_kind(tmp_path: Pa
         (["--set", "queue:job.x-message-ttl=1"], 64, "there is no queue 'job'; did you mean 'jobs'"),
         (["--set", "queue:jobs.x-message-ttl=-1"], 65, "x-message-ttl"),
         (["--against", "missing.json"], 65, "missing.json"),
+        (["--against", str(OTHER)], 65, "export the definitions of the virtual host that was traced"),
     ],
 )
 def test_bad_input_is_told(options: list[str], status: int, said: str, capsys: Capture) -> None:
