@@ -203,6 +203,7 @@ def _asked(
 
 def _with(definitions: Definitions, settings: tuple[str, ...], rules: str) -> Definitions:
     """Return the definitions with the settings. Raises ``DataError`` for those that the broker refuses."""
+    from simulator.definitions import DefinitionsError
     from simulator.questions.snapshot import Snapshot
     from simulator.replay.whatif.settings_given import SettingError, read_setting, with_settings
 
@@ -214,7 +215,11 @@ def _with(definitions: Definitions, settings: tuple[str, ...], rules: str) -> De
         raise click.UsageError(f"--set {error}") from error
     found = with_settings(definitions, given)
     names = {setting.name for setting in given}
-    for refused in Snapshot(found, release(rules)).refused:
+    try:
+        snapshot = Snapshot(found, release(rules))
+    except DefinitionsError as error:
+        raise DataError(f"--set, or {error}") from error
+    for refused in snapshot.refused:
         if refused.about.name in names:
             raise DataError(f"--set: RabbitMQ {rules} refuses {refused.about}: {refused.why}")
     return found
