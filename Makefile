@@ -12,8 +12,8 @@ READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest -q
 EXAMPLE := examples/captured-4.3
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
-# What needs neither a server nor a cluster nor other people's clients.
-HERE := not live and not cluster and not clients
+# What needs neither a server nor a cluster nor containers nor other people's clients.
+HERE := not live and not cluster and not clients and not containers
 SEED ?= 1
 SAMPLE ?= 25
 RELEASE ?= 4.3
@@ -44,6 +44,7 @@ demo: install java  ## replay a captured trace and write a report to out/demo
 test: install java lint docs test-fast test-slow test-spark test-cluster  ## every check there is
 	tests/live/broker run make --no-print-directory test-live vectors-check
 	make --no-print-directory test-container
+	make --no-print-directory test-compose
 
 .PHONY: lint
 lint: install  ## ruff and mypy
@@ -89,6 +90,10 @@ test-live: install java  ## against real servers, started and stopped here; thos
 test-container: install  ## the harness on a RabbitMQ in a container, whose image is made here (RELEASE=4.3)
 	TESTCONTAINERS_RYUK_DISABLED=true tests/live/broker image $(RELEASE) \
 	  $(PYTEST) tests/testing/test_same_file.py --dlx-broker container:dlx-rabbitmq:$(RELEASE)
+
+.PHONY: test-compose
+test-compose: install  ## docker/compose.yaml on images that are made here: RabbitMQ, Spark and Jupyter, and a replay there
+	tests/live/broker image 4.3 tests/containers/with-image $(PYTEST) tests/containers
 
 .PHONY: fuzz
 fuzz: install  ## random scripts on real servers and the simulator (CASES=100 on each, SEED, MINUTES=60)

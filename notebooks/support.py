@@ -1,4 +1,4 @@
-"""What the notebooks share: a quiet Spark session, and bars that show in any viewer."""
+"""What the notebooks share: a quiet Spark session, bars that show in any viewer, and verdicts as lines."""
 
 from __future__ import annotations
 
@@ -9,19 +9,31 @@ from html import escape
 from typing import Any
 
 import plotly.graph_objects as go
+import pyarrow as pa
 from IPython.display import display
 from pyspark.sql import SparkSession
 
+from simulator.json_values import canonical_json
 from simulator.replay import spark_session
 
 SHADES = ("#6b7280", "#4f7fc4", "#d64562", "#d98a1f")
 WIDTH, ROW, GAP, LABELS, TOP = 760, 16, 10, 280, 56
 
 
-def session() -> SparkSession:
-    """A local Spark session; the greetings of its Java process do not go into the notebook."""
+VERDICT = ("file", "line", "verdict", "why", "hops", "new_hops", "new_deaths", "differences", "alternatives",
+           "unchecked")  # fmt: skip
+
+
+def session(master: str = "local[*]") -> SparkSession:
+    """A Spark session; the greetings of its Java process do not go into the notebook."""
     with _no_stderr():
-        return spark_session("local[*]", "dlx notebook")
+        return spark_session(master, "dlx notebook")
+
+
+def verdict_lines(replayed: pa.Table) -> list[str]:
+    """What a replay says of each delivery, as sorted lines of JSON: the same whichever engine replayed, and where."""
+    rows = (row for row in replayed.to_pylist() if row["verdict"] is not None)
+    return sorted(canonical_json({name: row[name] for name in VERDICT}) + "\n" for row in rows)
 
 
 @contextmanager

@@ -141,6 +141,7 @@ def _asked(
     from simulator.definitions import DefinitionsError, read_definitions
     from simulator.replay.local_engine import local_engine
     from simulator.replay.run import workplace
+    from simulator.replay.summary import MatchesNothingError
     from simulator.replay.whatif.files import MESSAGES, write_files
     from simulator.replay.whatif.local import what_if_files
     from simulator.replay.whatif.what_if import side_of
@@ -196,12 +197,13 @@ def _asked(
                 names = (f"log, {rules}", f"other, {against}")
                 write_files(work, out, asked, names)
             return asked
-    except (CaptureError, DefinitionsError) as error:
+    except (CaptureError, DefinitionsError, MatchesNothingError) as error:
         raise DataError(str(error)) from error
 
 
 def _with(definitions: Definitions, settings: tuple[str, ...], rules: str) -> Definitions:
     """Return the definitions with the settings. Raises ``DataError`` for those that the broker refuses."""
+    from simulator.definitions import DefinitionsError
     from simulator.questions.snapshot import Snapshot
     from simulator.replay.whatif.settings_given import SettingError, read_setting, with_settings
 
@@ -213,7 +215,11 @@ def _with(definitions: Definitions, settings: tuple[str, ...], rules: str) -> De
         raise click.UsageError(f"--set {error}") from error
     found = with_settings(definitions, given)
     names = {setting.name for setting in given}
-    for refused in Snapshot(found, release(rules)).refused:
+    try:
+        snapshot = Snapshot(found, release(rules))
+    except DefinitionsError as error:
+        raise DataError(f"--set, or {error}") from error
+    for refused in snapshot.refused:
         if refused.about.name in names:
             raise DataError(f"--set: RabbitMQ {rules} refuses {refused.about}: {refused.why}")
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -199,7 +199,7 @@ def summarize(
         MatchesNothingError: the definitions are those of other virtual hosts or queues.
     """
     parts = rows(_PARTS, replayed=replayed)
-    _check_match(parts, definitions)
+    check_match(parts, definitions)
     verdicts: Counter[str] = Counter()
     unchecked: Counter[What] = Counter()
     for part in parts:
@@ -244,7 +244,8 @@ def lost_messages(
     return [LostMessages(**row) for row in rows(_LOST_MESSAGES % (until_us, most), replayed=replayed)]
 
 
-def _check_match(parts: list[dict[str, Any]], definitions: Definitions) -> None:
+def check_match(parts: Sequence[Mapping[str, Any]], definitions: Definitions) -> None:
+    """Raise ``MatchesNothingError`` if definitions have none of the virtual hosts, or of the queues, in these rows."""
     source = definitions.source
     seen = {part["vhost"] for part in parts}
     known = seen if not definitions.vhost_named else seen & set(definitions.vhosts)

@@ -17,6 +17,7 @@ RECORDED = Path(__file__).parents[1] / "whatif" / "recorded" / "4.3"
 OWN = RECORDED / "own"
 ASKED = ["whatif", str(OWN / "trace.log.gz"), "--definitions", str(OWN / "definitions.json"), "--release", "4.3",
          "--left", str(OWN / "left.parquet")]  # fmt: skip
+OTHER = Path(__file__).parents[2] / "examples" / "captured-4.3" / "definitions.json"
 LOSES = ["--set", "queue:jobs.x-dead-letter-routing-key=nowhere"]
 FIELDS = {"messages", "reproduced", "before", "after", "changed", "assumed", "delay_ms", "causes", "over_represented"}
 
@@ -106,7 +107,9 @@ def test_the_report_leads_with_losses_and_shows_a_life_of_each_kind(tmp_path: Pa
     [
         (["--set", "queue:job.x-message-ttl=1"], 64, "there is no queue 'job'; did you mean 'jobs'"),
         (["--set", "queue:jobs.x-message-ttl=-1"], 65, "x-message-ttl"),
+        (["--set", f"queue:jobs.x-delivery-limit={2**80}"], 65, "--set, or "),
         (["--against", "missing.json"], 65, "missing.json"),
+        (["--against", str(OTHER)], 65, "export the definitions of the virtual host that was traced"),
     ],
 )
 def test_bad_input_is_told(options: list[str], status: int, said: str, capsys: Capture) -> None:
@@ -129,3 +132,8 @@ def test_what_was_left_is_found_whatever_its_file_is_called_now(tmp_path: Path, 
 def test_what_was_left_cannot_be_part_of_the_log(capsys: Capture) -> None:
     assert main([*ASKED[:-1], str(OWN / "trace.log.gz")]) == 65
     assert "trace.log.gz: a file of this name is in the log, and in what was left" in capsys.readouterr().err
+
+
+def test_a_queue_that_keeps_nothing_is_a_question_of_who_waits(capsys: Capture) -> None:
+    (told,) = asked(capsys, "--set", "queue:jobs.x-message-ttl=0", status=1)["unchecked"]
+    assert told == "whether a consumer waits when a message comes into 'jobs', which keeps none: here none does"

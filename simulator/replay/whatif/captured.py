@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from simulator.capture import CaptureError
 from simulator.definitions import Definitions
+from simulator.replay.summary import check_match
 from simulator.replay.tables import Table, rows, select
 from simulator.replay.whatif.differences import Side
 
@@ -23,6 +24,13 @@ def with_left(captured: Table, left: Table) -> Table:
     columns = ", ".join(captured.columns)
     union = f"SELECT {columns} FROM {{captured}} UNION ALL SELECT {columns} FROM {{left}}"
     return select(union, captured=captured, left=left)
+
+
+def must_match(captured: Table, *sides: Side) -> None:
+    """Raise ``MatchesNothingError`` if definitions have none of the virtual hosts, or of the queues, in the log."""
+    places = rows("SELECT DISTINCT vhost, queue FROM {captured}", captured=captured)
+    for side in sides:
+        check_match(places, side.definitions)
 
 
 def named(side: Side, captured: Table) -> Side:

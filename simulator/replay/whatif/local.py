@@ -13,7 +13,7 @@ from simulator.replay.local import replay_files
 from simulator.replay.tables import LocalTable, select
 from simulator.replay.whatif.answer import SHOWN_MAX
 from simulator.replay.whatif.asked import AnyAsked, Asked
-from simulator.replay.whatif.captured import files_of, named, not_looked_at, with_left
+from simulator.replay.whatif.captured import files_of, must_match, named, not_looked_at, with_left
 from simulator.replay.whatif.causes import Part, find_causes
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.lives import lives
@@ -58,6 +58,7 @@ def what_if(
         CaptureError: files of ``left`` have the names of files in the log.
         SettingError: a setting names what there is not.
         DefinitionsError: the broker refuses the definitions of a side.
+        MatchesNothingError: those of a side are of other virtual hosts or queues.
         UnknownReleaseError: there are no rules for a release.
     """
     other = definitions if against is None else against
@@ -90,8 +91,10 @@ def what_if_files(
     Raises:
         CaptureError: files of ``left`` have the names of files in the log.
         DefinitionsError: the broker refuses the definitions of a side.
+        MatchesNothingError: those of a side are of other virtual hosts or queues.
     """
     before, after = named(before, captured), named(after, captured)
+    must_match(captured, before, after)
     one, other = prepared(before), prepared(after)
     names = () if left is None else files_of(left)
     stories = read_log(captured if left is None else with_left(captured, left), one, work, progress, names)

@@ -73,7 +73,7 @@ def _value(text: str) -> Any:
         value = msgspec.json.decode(text)
     except msgspec.DecodeError:
         return text
-    return value if isinstance(value, int | str) else text
+    return value if isinstance(value, int | float | str) else text
 
 
 def with_settings(definitions: Definitions, settings: Sequence[GivenSetting]) -> Definitions:

@@ -21,7 +21,7 @@ from simulator.replay.plan import replay
 from simulator.replay.tables import rows, select
 from simulator.replay.whatif.answer import SHOWN_MAX
 from simulator.replay.whatif.asked import AskedOnSpark
-from simulator.replay.whatif.captured import files_of, named, not_looked_at, with_left
+from simulator.replay.whatif.captured import files_of, must_match, named, not_looked_at, with_left
 from simulator.replay.whatif.case_rows import SCHEMA
 from simulator.replay.whatif.causes import TOGETHER_MAX, WAYS_MAX, Part, find_causes
 from simulator.replay.whatif.coupling import Coupling, Unit
@@ -58,8 +58,10 @@ def what_if_on_spark(
     Raises:
         CaptureError: files of ``left`` have the names of files in the log.
         DefinitionsError: the broker refuses the definitions of a side.
+        MatchesNothingError: those of a side are of other virtual hosts or queues.
     """
     before, after = named(before, captured), named(after, captured)
+    must_match(captured, before, after)
     asking = Asking.of(before, after, unseen, () if left is None else files_of(left))
     one, other = asking.sides()
     with _kept(_stories(captured if left is None else with_left(captured, left), one, asking)) as stories:

@@ -95,7 +95,16 @@ def prepared(side: Side) -> Prepared:
     """
     snapshot = Snapshot(side.definitions, side.release)
     refused = [f"{each.about}, which RabbitMQ {side.release.name} refuses: {each.why}" for each in snapshot.refused]
-    return Prepared(side, snapshot, in_use(snapshot.document), (*refused, *snapshot.guesses))
+    notes = (*refused, *snapshot.guesses, *_keeping_nothing(snapshot))
+    return Prepared(side, snapshot, in_use(snapshot.document), notes)
+
+
+def _keeping_nothing(snapshot: Snapshot) -> Iterator[str]:
+    """Say which queues hand messages on at once, or not at all: consumers are not played as waiting."""
+    for _, settings in snapshot.queues():
+        if settings.message_ttl_ms == 0 or settings.max_length == 0:
+            name = settings.queue.name
+            yield f"whether a consumer waits when a message comes into '{name}', which keeps none: here none does"
 
 
 def side_of(definitions: Definitions, rules: str) -> Side:
