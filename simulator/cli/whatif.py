@@ -275,6 +275,6 @@ def _show_ends(console: Console, answer: Answer, rules: str, against: str) -> No
             table.add_row(name, f"{one:,}", f"{other:,}", f"{other - one:+,}")
         console.print(table)
     delays = (answer.delay_ms.before, answer.delay_ms.after)
-    if all(each.p50 is not None for each in delays) and answer.changed:
+    if all(each.p50 is not None for each in delays) and delays[0] != delays[1]:
         told = "; then ".join(f"{each.p50:,.0f} ms (median), {each.p95:,.0f} ms (95 %)" for each in delays)
         console.print(f"Time from the first publish to the end: {told}.", soft_wrap=True)

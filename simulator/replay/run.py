@@ -225,9 +225,12 @@ def run_replay(
 @contextmanager
 def workplace(out: Path | None) -> Iterator[Path]:
     """Yield a folder to write in: beside the results, so that they can be renamed into place."""
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=".replay-", dir=out))
+    try:
+        if out is not None:
+            out.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=".replay-", dir=out))
+    except OSError as error:
+        raise CaptureError(str(out), f"cannot be written: {error.strerror}") from error
     # Workers may run as another user.
     work.chmod(0o755)
     try:

@@ -118,6 +118,11 @@ class FateTally:
             _count(self._lost, (queue or "", event.reason or PURGED))
             self._last_us = event.time_us
 
+    def refused(self, time_us: int) -> None:
+        """Take note of a publish that the broker refused: it reached no queue."""
+        self._unroutable += 1
+        self._first_us = time_us if self._first_us is None else self._first_us
+
     def left(self, queue: str) -> None:
         """Take note of a copy that is in the queue in the end."""
         _count(self.waiting, queue)

@@ -74,6 +74,7 @@ class _Reading:
         self._story, self._flow, rules = Story(vhost, message), flow, flow.release
         self._by_row: list[Delivery | None] = []
         self._settled: set[int] = set()
+        self._publishers: set[str] = set()
         self._tells_requeues = (
             rules.quorum_delivery_limit_counts == "failures" and "nack" not in rules.returns_counted_as_failures
         )
@@ -105,18 +106,20 @@ class _Reading:
         """Return the delivery whose consumer has published the message again.
 
         That is the latest to the same connection, or with the same deaths; else the latest, if the publish names a
-        message by its id that was delivered before.
+        message by its id that was delivered before, and does not come from a connection that published it by itself.
         """
         places = range(len(self._story.deliveries))[::-1]
         delivered = self._story.deliveries
         for mine in (
             lambda each: row["connection"] and each.connection == row["connection"],
             lambda each: row["x_death"] and each.shown.x_death == row["x_death"],
-            lambda each: row["message_id"] is not None,
+            lambda each: row["message_id"] is not None and row["connection"] not in self._publishers,
         ):
             found = next((place for place in places if delivered[place].traced and mine(delivered[place])), None)
             if found is not None:
                 return found
+        if row["connection"]:
+            self._publishers.add(row["connection"])
         return None
 
     def _delivery(self, number: int, row: Row) -> None:

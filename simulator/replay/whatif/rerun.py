@@ -284,7 +284,8 @@ class Rerun:
     def _publisher(self, number: int, publication: Publication) -> Callable[[], None]:
         def publish() -> None:
             self._publishing = number
-            self._stage.publish(self._stories[number].vhost, publication)
+            if not self._stage.publish(self._stories[number].vhost, publication):
+                self._tallies[number].refused(self._stage.now_us)
 
         return publish
 
@@ -364,6 +365,15 @@ class Rerun:
             number = self._by_uid.get(copy.uid)
             if number is not None:
                 self._tallies[number].left(queue.name)
+                self._waits(number, queue.name)
+
+    def _waits(self, number: int, queue: str) -> None:
+        """Note what it rests on that a message waits where it did not in the first run."""
+        if self._first_stays is None or (self._stories[number].vhost, queue) in self._log.consumed:
+            return
+        stays = self._first_stays.get((number, queue), ())
+        if stays and all(stay.end != "stayed" for stay in stays):
+            self._assume(number, f"nobody consumes '{queue}': the log has no delivery from it")
 
 
 _ASSUMED = {

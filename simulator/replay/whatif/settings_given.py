@@ -40,6 +40,8 @@ class GivenSetting(msgspec.Struct, frozen=True):
 
 def read_setting(text: str, definitions: Definitions) -> GivenSetting:
     """Read a setting. Raises ``SettingError`` for one that names what the definitions, or RabbitMQ, do not have."""
+    if not text.isprintable():
+        raise SettingError(f"{text!r}: a character that nobody can print; {EXPECTED}")
     found = _FORM.fullmatch(text)
     if found is None:
         raise SettingError(f"{text!r}: {EXPECTED}")

@@ -77,12 +77,13 @@ class Stage:
                 self._publishers = {vhost: each for vhost, each in self._publishers.items() if each[0] != gone}
         return got
 
-    def publish(self, vhost: str, publication: Publication) -> None:
-        """Publish, as the client did."""
+    def publish(self, vhost: str, publication: Publication) -> bool:
+        """Publish, as the client did; return whether the broker took it: its exchange may be missing."""
         if vhost not in self._publishers:
             self._publishers[vhost] = self._connect(vhost)[0]
         channel, named = self._publishers[vhost], (publication.exchange, publication.routing_key)
         self.tell(amqp.Publish(channel, *named, publication.properties, publication.body))
+        return vhost in self._publishers
 
     def get(self, vhost: str, queue: str) -> Got | None:
         """Take the next message of the queue, on a channel that nobody else uses until it is settled."""

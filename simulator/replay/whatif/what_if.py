@@ -95,16 +95,18 @@ def prepared(side: Side) -> Prepared:
     """
     snapshot = Snapshot(side.definitions, side.release)
     refused = [f"{each.about}, which RabbitMQ {side.release.name} refuses: {each.why}" for each in snapshot.refused]
-    notes = (*refused, *snapshot.guesses, *_keeping_nothing(snapshot))
+    notes = (*refused, *snapshot.guesses, *_of_consumers(snapshot))
     return Prepared(side, snapshot, in_use(snapshot.document), notes)
 
 
-def _keeping_nothing(snapshot: Snapshot) -> Iterator[str]:
-    """Say which queues hand messages on at once, or not at all: consumers are not played as waiting."""
+def _of_consumers(snapshot: Snapshot) -> Iterator[str]:
+    """Say where it matters whether consumers are there, which a log does not show."""
     for _, settings in snapshot.queues():
+        name = settings.queue.name
         if settings.message_ttl_ms == 0 or settings.max_length == 0:
-            name = settings.queue.name
             yield f"whether a consumer waits when a message comes into '{name}', which keeps none: here none does"
+        if settings.expires_ms is not None:
+            yield f"whether '{name}' is deleted because nobody uses it for {settings.expires_ms:,} ms: here it stays"
 
 
 def side_of(definitions: Definitions, rules: str) -> Side:
