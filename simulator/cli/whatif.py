@@ -121,7 +121,9 @@ def whatif(
         _show(console, answer, rules, against or rules)
         if out is not None:
             console.print(f"report: {out / 'report.html'}", soft_wrap=True)
-    return EXIT_CHANGES if (answer.losing if fail_on == "lost" else answer.changed) else 0
+    lost, changed = answer.losing or answer.undecided_losing, answer.changed or answer.undecided
+    nothing = answer.messages and not answer.reproduced
+    return EXIT_CHANGES if nothing or (lost if fail_on == "lost" else changed) else 0
 
 
 def _asked(

@@ -135,5 +135,31 @@ def test_what_was_left_cannot_be_part_of_the_log(capsys: Capture) -> None:
 
 
 def test_a_queue_that_keeps_nothing_is_a_question_of_who_waits(capsys: Capture) -> None:
-    (told,) = asked(capsys, "--set", "queue:jobs.x-message-ttl=0", status=1)["unchecked"]
-    assert told == "whether a consumer waits when a message comes into 'jobs', which keeps none: here none does"
+    told = asked(capsys, "--set", "queue:jobs.x-message-ttl=0", status=1)["unchecked"]
+    assert "whether a consumer waits when a message comes into 'jobs', which keeps none: here none does" in told
+
+
+def test_an_invisible_rejection_is_a_question(capsys: Capture) -> None:
+    said = "from which the log has no delivery (--left FILE shows what is there)"
+    assert not any(said in each for each in asked(capsys, status=0)["unchecked"])
+    assert main([*ASKED[:-2], "--json"]) == 0
+    unchecked = json.loads(capsys.readouterr().out)["unchecked"]
+    assert any("'dead'" in each and said in each for each in unchecked)
+
+
+def test_publishes_to_an_exchange_that_the_other_side_lacks_are_lost(tmp_path: Path, capsys: Capture) -> None:
+    document = json.loads((OWN / "definitions.json").read_text())
+    document["exchanges"] = []
+    document["bindings"] = [each for each in document["bindings"] if not each["source"]]
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(document))
+    found = asked(capsys, "--against", str(other), "--fail-on", "lost", status=1)
+    assert found["after"]["unroutable"] == 240
+
+
+@pytest.mark.parametrize("command", ["whatif", "replay"])
+def test_a_folder_that_cannot_be_made_is_told(command: str, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "file").write_text("")
+    question = [command, *ASKED[1:-2]]
+    assert main([*question, "--out", str(tmp_path / "file" / "out")]) == 65
+    assert "cannot be written" in capsys.readouterr().err

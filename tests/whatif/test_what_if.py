@@ -9,6 +9,7 @@ import pytest
 from dlx.topology import Binding, Exchange, Queue, Topology
 from simulator.replay.whatif.local import Asked
 from simulator.replay.whatif.stories import Outcome
+from simulator.replay.whatif.what_if import RETURNED
 from simulator.scenario.steps import Ack, AnyStep, Crash, Publish, Reject, Requeue, Wait
 from tests.whatif.asking import asked_about
 
@@ -85,9 +86,20 @@ def test_consumers_of_a_release_that_counts_failures_alone_may_return_messages_f
     answer = asked_about(topology, requeues, release="3.10", against="4.3").answer
     assert answer.before.acknowledged == {"parked": 1}
     assert answer.after.acknowledged == {"jobs": 1}
-    assert answer.assumptions == {"the consumer of 'jobs' acknowledges a delivery that the log does not have": 1}
+    assert answer.assumptions == {
+        "the consumer of 'jobs' acknowledges a delivery that the log does not have": 1,
+        f"{RETURNED}; if they failed it: acknowledged in 'parked'": 1,
+    }
+    assert (answer.undecided, answer.undecided_losing) == (1, 0)
     repeated = asked_about(topology, requeues, release="3.10", against="4.3", unseen="repeat").answer
     assert repeated.assumptions["the consumer of 'jobs' returns a delivery that the log does not have"] == 1
+
+
+def test_a_poison_message_may_be_lost_where_no_trace_tells_how_it_came_back() -> None:
+    topology = Topology.of(queues=[Queue(name="jobs", type="quorum", arguments={"x-queue-type": "quorum"})])
+    crashes = [Publish("", "jobs"), *[Crash("jobs")] * 25, Ack("jobs")]
+    answer = asked_about(topology, crashes, release="3.10", against="4.3").answer
+    assert (answer.changed, answer.undecided, answer.undecided_losing) == (0, 1, 1)
 
 
 def test_a_shorter_ttl_takes_messages_from_a_slow_consumer() -> None:

@@ -123,6 +123,8 @@ class Answer(msgspec.Struct, kw_only=True):
         before, after: where their copies ended.
         changed: how many messages end differently; ``assumed``: how many answers rest on what the log does not have.
         delay_ms: how long they took.
+        undecided: how many messages end in another way if their consumers lost channels where the log has returns.
+        undecided_losing: how many of these lose copies then that they did not lose before.
         causes: which settings or rows of the release table do it.
         over_represented: what the messages that change have more often.
         changes: the ways in which messages change, losses first.
@@ -139,6 +141,8 @@ class Answer(msgspec.Struct, kw_only=True):
     changed: int
     assumed: int
     delay_ms: Delays
+    undecided: int = 0
+    undecided_losing: int = 0
     causes: tuple[Cause, ...] = ()
     over_represented: tuple[Represented, ...] = ()
     changes: tuple[Change, ...] = ()

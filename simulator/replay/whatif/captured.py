@@ -7,6 +7,7 @@ from simulator.definitions import Definitions
 from simulator.replay.summary import check_match
 from simulator.replay.tables import Table, rows, select
 from simulator.replay.whatif.differences import Side
+from simulator.replay.whatif.stage import Queue
 
 
 def files_of(captured: Table) -> set[str]:
@@ -24,6 +25,15 @@ def with_left(captured: Table, left: Table) -> Table:
     columns = ", ".join(captured.columns)
     union = f"SELECT {columns} FROM {{captured}} UNION ALL SELECT {columns} FROM {{left}}"
     return select(union, captured=captured, left=left)
+
+
+def shown_by(left: Table | None) -> frozenset[Queue]:
+    """Return the queues of which it is known what was left in them."""
+    if left is None:
+        return frozenset()
+    return frozenset(
+        (row["vhost"], row["queue"]) for row in rows("SELECT DISTINCT vhost, queue FROM {left}", left=left)
+    )
 
 
 def must_match(captured: Table, *sides: Side) -> None:

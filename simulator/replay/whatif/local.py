@@ -13,9 +13,10 @@ from simulator.replay.local import replay_files
 from simulator.replay.tables import LocalTable, select
 from simulator.replay.whatif.answer import SHOWN_MAX
 from simulator.replay.whatif.asked import AnyAsked, Asked
-from simulator.replay.whatif.captured import files_of, must_match, named, not_looked_at, with_left
+from simulator.replay.whatif.captured import files_of, must_match, named, not_looked_at, shown_by, with_left
 from simulator.replay.whatif.causes import Part, find_causes
 from simulator.replay.whatif.differences import Side
+from simulator.replay.whatif.hidden_ends import hidden_ends
 from simulator.replay.whatif.lives import lives
 from simulator.replay.whatif.outcomes import ROWS, read_stories
 from simulator.replay.whatif.rerun import Unseen
@@ -102,9 +103,15 @@ def what_if_files(
     count = len(stories)
     cases = comparison.play(lambda done: progress("playing messages", done, count))
     progress("looking for causes", count, count)
-    causes = find_causes(comparison.runs, _parts(comparison))
-    unchecked = (*dict.fromkeys((*one.notes, *other.notes)), *causes.unchecked, *not_looked_at(captured, len(stories)))
     tally = Tally(cases)
+    hidden = hidden_ends(tally.ended, one.flows, comparison.runs.log.consumed | shown_by(left))
+    causes = find_causes(comparison.runs, _parts(comparison))
+    unchecked = (
+        *dict.fromkeys((*one.notes, *other.notes)),
+        *causes.unchecked,
+        *not_looked_at(captured, len(stories)),
+        *hidden,
+    )
     answer = tally.answer(causes.found, unchecked)
     wanted = {change.examples[0] for change in answer.changes[:SHOWN_MAX]} if examples else set()
     shown = lives(comparison.runs, _groups(comparison), wanted)

@@ -18,6 +18,7 @@ from dlx.deaths import DELIVERY_LIMIT, REJECTED, X_DEATH
 from dlx.delivery_counts import COUNT_HEADERS, X_DELIVERY_COUNT
 from dlx.field_values import Timestamp
 from dlx.message_flow import MessageFlow
+from dlx.releases import Release
 from simulator.events import Event
 from simulator.replay.assumptions import TOLERANCE_MS
 from simulator.replay.states import bcc_keys
@@ -66,18 +67,21 @@ def read_stories(
             yield _Reading(message, vhost, flows[vhost], left).read(list(own))
 
 
+def tells_requeues(rules: Release) -> bool:
+    """Tell whether a quorum queue counts other than a requeue that a delivery was lost with its channel."""
+    return rules.quorum_delivery_limit_counts == "failures" and "nack" not in rules.returns_counted_as_failures
+
+
 class _Reading:
     """Reads the rows of one message."""
 
     def __init__(self, message: str, vhost: str, flow: MessageFlow, left: Container[str]) -> None:
         self._left = left
-        self._story, self._flow, rules = Story(vhost, message), flow, flow.release
+        self._story, self._flow = Story(vhost, message), flow
         self._by_row: list[Delivery | None] = []
         self._settled: set[int] = set()
         self._publishers: set[str] = set()
-        self._tells_requeues = (
-            rules.quorum_delivery_limit_counts == "failures" and "nack" not in rules.returns_counted_as_failures
-        )
+        self._tells_requeues = tells_requeues(flow.release)
 
     def read(self, rows: Sequence[Row]) -> Story:
         for number, row in enumerate(rows):

@@ -21,11 +21,12 @@ from simulator.replay.plan import replay
 from simulator.replay.tables import rows, select
 from simulator.replay.whatif.answer import SHOWN_MAX
 from simulator.replay.whatif.asked import AskedOnSpark
-from simulator.replay.whatif.captured import files_of, must_match, named, not_looked_at, with_left
+from simulator.replay.whatif.captured import files_of, must_match, named, not_looked_at, shown_by, with_left
 from simulator.replay.whatif.case_rows import SCHEMA
 from simulator.replay.whatif.causes import TOGETHER_MAX, WAYS_MAX, Part, find_causes
 from simulator.replay.whatif.coupling import Coupling, Unit
 from simulator.replay.whatif.differences import Side
+from simulator.replay.whatif.hidden_ends import hidden_ends
 from simulator.replay.whatif.lives import lives
 from simulator.replay.whatif.outcomes import ROWS
 from simulator.replay.whatif.rerun import Habits, Log, Unseen
@@ -79,8 +80,9 @@ def what_if_on_spark(
             whole = Tally()
             for tally in tallies.values():
                 whole.merge(tally)
+            hidden = hidden_ends(whole.ended, one.flows, log.consumed | shown_by(left))
             unchecked = (*dict.fromkeys((*one.notes, *other.notes)), *causes.unchecked)
-            answer = whole.answer(causes.found, (*unchecked, *not_looked_at(captured, whole.messages)))
+            answer = whole.answer(causes.found, (*unchecked, *not_looked_at(captured, whole.messages), *hidden))
             wanted = {change.examples[0] for change in answer.changes[:SHOWN_MAX]} if examples else set()
             shown = lives(runs, seen.groups(), wanted)
     messages = cases.filter("tally IS NULL").select(*SCHEMA.names)

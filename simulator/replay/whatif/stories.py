@@ -84,6 +84,11 @@ class Delivery(msgspec.Struct):
         """Where it came from."""
         return self.shown.queue
 
+    @property
+    def seems_returned(self) -> bool:
+        """Whether it was requeued as far as one can tell."""
+        return self.outcome == Outcome.REQUEUED and not self.observed
+
     def settle(self, outcome: Outcome, at_us: int, place: float) -> None:
         """Note what the consumer did, unless a recorder has written it down."""
         if not self.observed:
@@ -128,6 +133,16 @@ class Story(msgspec.Struct):
         for delivery in self.deliveries:
             found.setdefault(delivery.queue, []).append(delivery)
         return found
+
+    def with_channels_lost(self) -> Story:
+        """Return it as if consumers had lost their channels where they seem to have returned the message."""
+        if not any(delivery.seems_returned for delivery in self.deliveries):
+            return self
+        lost = [
+            msgspec.structs.replace(each, outcome=Outcome.CRASHED) if each.seems_returned else each
+            for each in self.deliveries
+        ]
+        return msgspec.structs.replace(self, deliveries=lost)
 
     def moments_us(self) -> Iterator[int]:
         """Yield when something was seen of it."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from simulator.replay.whatif.answer import Answer, Change, Delay, Delays, Represented, Totals
 from simulator.replay.whatif.causes import Cause
 from simulator.replay.whatif.fates import Ends, Fate, told
+from simulator.replay.whatif.hidden_ends import LastSeen
 from simulator.replay.whatif.stories import Outcome
 from simulator.replay.whatif.what_if import Case
 
@@ -38,6 +39,9 @@ class Tally:
         totals: where the copies ended, before and after.
         took_ms: how long messages took, before and after: how many took so many milliseconds.
         ways: the ways in which messages change: how many do, and some of them.
+        ended: the last deliveries of which no recorder tells whether they were acknowledged.
+        undecided, undecided_losing: how many messages may end in another way, and how many of these lose copies then
+            that they did not lose before.
     """
 
     def __init__(self, cases: Iterable[Case] = ()) -> None:
@@ -45,6 +49,8 @@ class Tally:
         self.totals = Totals(), Totals()
         self.took_ms: tuple[Counter[int], Counter[int]] = Counter(), Counter()
         self.ways: dict[Way, tuple[int, list[str]]] = {}
+        self.ended: Counter[LastSeen] = Counter()
+        self.undecided = self.undecided_losing = 0
         self._left_out: list[str] = []
         self._assumptions: Counter[str] = Counter()
         self._outcomes: Counter[str] = Counter()
@@ -57,11 +63,15 @@ class Tally:
         """Add one message."""
         self.messages += 1
         self._outcomes.update(_outcomes(case))
+        self.ended.update(last for last in _ended(case) if last in self.ended or len(self.ended) < VALUES_MAX)
         if not case.reproduced:
             self._left_out = _first(LEFT_OUT_MAX, self._left_out, [case.story.message])
             return
         self.reproduced += 1
         self.assumed += bool(case.assumed)
+        if case.or_else is not None:
+            self.undecided += 1
+            self.undecided_losing += case.or_else.lost_copies > case.before.ends.lost_copies
         self._assumptions.update(case.assumed)
         for fate, totals, took_ms in zip((case.before, case.after), self.totals, self.took_ms, strict=True):
             totals.add(fate.ends)
@@ -84,6 +94,9 @@ class Tally:
         self.reproduced += other.reproduced
         self.changed += other.changed
         self.assumed += other.assumed
+        self.ended.update(other.ended)
+        self.undecided += other.undecided
+        self.undecided_losing += other.undecided_losing
         for totals, theirs in zip(self.totals, other.totals, strict=True):
             totals.merge(theirs)
         for took_ms, they_took_ms in zip(self.took_ms, other.took_ms, strict=True):
@@ -105,6 +118,8 @@ class Tally:
             after=self.totals[1].in_order(),
             changed=self.changed,
             assumed=self.assumed,
+            undecided=self.undecided,
+            undecided_losing=self.undecided_losing,
             delay_ms=Delays(*map(_delay, self.took_ms)),
             causes=tuple(causes),
             over_represented=tuple(self._over_represented()),
@@ -193,6 +208,13 @@ def _outcomes(case: Case) -> Iterator[str]:
     for delivery in case.story.deliveries:
         ended = delivery.outcome == Outcome.ENDED and not delivery.observed
         yield f"{delivery.outcome.value}, {_known(delivery.observed, ended=ended)}"
+
+
+def _ended(case: Case) -> Iterator[LastSeen]:
+    for delivery in case.story.deliveries:
+        if delivery.outcome == Outcome.ENDED and not delivery.observed:
+            shown = delivery.shown
+            yield LastSeen(case.story.vhost, shown.queue, shown.exchange, shown.routing_keys)
 
 
 def _known(observed: bool, *, ended: bool) -> str:

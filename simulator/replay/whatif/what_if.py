@@ -19,14 +19,16 @@ from simulator.definitions import Definitions
 from simulator.questions.snapshot import Snapshot
 from simulator.replay.whatif.coupling import Unit, units
 from simulator.replay.whatif.differences import Side
-from simulator.replay.whatif.fates import Fate
+from simulator.replay.whatif.fates import Ends, Fate, told
 from simulator.replay.whatif.in_use import in_use
+from simulator.replay.whatif.outcomes import tells_requeues
 from simulator.replay.whatif.queue_order import put_in_order
 from simulator.replay.whatif.rerun import Habits, Log, Rerun, Stays, Unseen
 from simulator.replay.whatif.stage import Stage
 from simulator.replay.whatif.stories import Story
 
 Done = Callable[[int], object]
+RETURNED = "consumers returned it (basic.nack), and did not fail it (basic.reject, a lost channel): no trace tells"
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -36,12 +38,15 @@ class Case(msgspec.Struct, frozen=True):
         story: what the log shows of it.
         before, after: what becomes of it under the log's own settings, and under the others.
         reproduced: whether ``before`` has the deliveries of the log.
+        or_else: how it ends on the other side if its consumers did not return it, but lost their channels: where that
+            is another end, and the release of the log does not tell the two apart.
     """
 
     story: Story
     before: Fate
     after: Fate
     reproduced: bool
+    or_else: Ends | None = None
 
     @property
     def changed(self) -> bool:
@@ -129,28 +134,47 @@ class Runs:
     ) -> None:
         self.before, self.after = before, after
         self._unseen: Unseen = unseen
-        self._log, self._habits = log, habits or Habits({}, ())
+        self.log, self._habits = log, habits or Habits({}, ())
 
     def knowing(self, habits: Habits) -> Runs:
         """Return the same, with what the first runs have found."""
-        return Runs(self.before, self.after, self._unseen, self._log, habits)
+        return Runs(self.before, self.after, self._unseen, self.log, habits)
 
     def first(self, own: Sequence[Story], watched: Collection[int] = ()) -> Rerun:
         """Play messages under the log's own side."""
-        return _played(Rerun(self.before.stage, own, self._log, self._unseen, watched=watched))
+        return _played(Rerun(self.before.stage, own, self.log, self._unseen, watched=watched))
 
     def other(
         self, own: Sequence[Story], stays: Stays, side: Prepared | None = None, watched: Collection[int] = ()
     ) -> Rerun:
         """Play them again under the other side, or another one; ``stays`` are what their first run found."""
         stage = (side or self.after).stage
-        return _played(Rerun(stage, own, self._log, self._unseen, stays=stays, habits=self._habits, watched=watched))
+        return _played(Rerun(stage, own, self.log, self._unseen, stays=stays, habits=self._habits, watched=watched))
 
     def cases(self, own: Sequence[Story], fates: Sequence[Fate], stays: Stays) -> list[Case]:
         """Return them under both sides; ``fates`` and ``stays`` are of their first run."""
         others = self.other(own, stays).fates()
         told = len(own) == 1 or not others[0].ends.endless  # of several nobody knows which go round
-        return [Case(*each, told and reproduces(*each[:2])) for each in zip(own, fates, others, strict=True)]
+        return [
+            _case(story, one, other, told and reproduces(story, one), end)
+            for story, one, other, end in zip(own, fates, others, self._or_else(own, stays, others), strict=True)
+        ]
+
+    def _or_else(self, own: Sequence[Story], stays: Stays, others: Sequence[Fate]) -> Sequence[Ends]:
+        """Return how messages end if consumers lost their channels where they may have returned a message."""
+        decides = tells_requeues(self.after.side.release) and not tells_requeues(self.before.side.release)
+        lost = [story.with_channels_lost() for story in own] if decides else own
+        if all(one is other for one, other in zip(own, lost, strict=True)):
+            return [fate.ends for fate in others]
+        return [fate.ends for fate in self.other(lost, stays).fates()]
+
+
+def _case(story: Story, before: Fate, after: Fate, reproduced: bool, or_else: Ends) -> Case:
+    if or_else == after.ends:
+        return Case(story, before, after, reproduced)
+    assumed = f"{RETURNED}; if they failed it: {told(or_else)}"
+    after = msgspec.structs.replace(after, assumed=(*after.assumed, assumed))
+    return Case(story, before, after, reproduced, or_else)
 
 
 def _played(run: Rerun) -> Rerun:

@@ -24,6 +24,8 @@ def headline(answer: Answer) -> list[Sentence]:
         found.append(Sentence(f"{_messages(answer.losing)} would lose copies that they did not lose", "bad"))
     if answer.saved:
         found.append(Sentence(f"{_messages(answer.saved)} would lose fewer copies", "good"))
+    if answer.undecided:
+        found.append(Sentence(_undecided(answer), "bad" if answer.undecided_losing else "open"))
     all_of_them = f"{answer.changed:,} of {_messages(answer.reproduced)} would end differently"
     return [*found, Sentence(all_of_them, "open" if answer.changed else "good")]
 
@@ -45,6 +47,12 @@ def sureness(answer: Answer) -> Iterator[str]:
         yield f"{deliveries:,} deliveries {outcome}"
     for each in answer.unchecked:
         yield f"Not checked: {each}"
+
+
+def _undecided(answer: Answer) -> str:
+    text = f"{_messages(answer.undecided)} may end in another way: no trace tells whether consumers returned them"
+    lost = f"; then {answer.undecided_losing:,} would lose copies" if answer.undecided_losing else ""
+    return f"{text} (basic.nack) or failed them (basic.reject, a lost channel){lost}"
 
 
 def ends_of(answer: Answer) -> Iterator[tuple[str, int, int]]:
