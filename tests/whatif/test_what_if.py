@@ -166,3 +166,17 @@ def test_a_message_that_goes_round_without_end_is_told(monkeypatch: pytest.Monke
     assert asked.answer.reproduced == 2
     assert asked.answer.changed == asked.answer.after.endless == 1
     assert asked.answer.changes[0].after.startswith("goes round without end")
+
+
+def test_a_dead_letter_that_never_arrives_waits_where_it_died() -> None:
+    held = {
+        "x-queue-type": "quorum",
+        "x-message-ttl": 1_000,
+        "x-dead-letter-exchange": "missing",
+        "x-dead-letter-strategy": "at-least-once",
+        "x-overflow": "reject-publish",
+    }
+    topology = Topology.of(queues=[Queue(name="jobs", type="quorum", arguments=held)])
+    for release in ("3.10", "4.3"):
+        answer = asked_about(topology, [Publish("", "jobs"), Wait(5_000)], release=release).answer
+        assert (answer.reproduced, answer.changed, answer.after.waiting) == (1, 0, {"jobs": 1})

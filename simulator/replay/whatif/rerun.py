@@ -35,6 +35,8 @@ ATTEMPTS_MAX = 100
 EVENTS_MAX = 20_000
 EVENTS_PER_MOMENT_MAX = 200
 """A run that has more events than these, and than these for each row of the log, goes round without end."""
+QUIET_MAX = 1_000
+"""So often a broker may look in vain, when clients have nothing more to do: at-least-once tries for ever."""
 LAST = 2**62
 """Stands behind every row of the log."""
 _GONE = frozenset({Event.EXPIRED, Event.LENGTH_DROPPED, Event.LIMIT_DROPPED, Event.PURGED})
@@ -146,6 +148,7 @@ class Rerun:
         self.stays: defaultdict[_Where, list[Stay]] = defaultdict(list)
         self._used: dict[Queue, None] = {}
         self.endless = False
+        self._quiet = 0
         self._wanted: Counter[tuple[str, str]] = Counter()
         self._in_hand: tuple[int, Message]
 
@@ -192,9 +195,11 @@ class Rerun:
             time_us, _, _, action = heapq.heappop(self._agenda)
             self._stage.now_us = max(self._stage.now_us, time_us)
             action()
-        elif due_us is not None and (self._agenda or self._anything_waits()):
+        elif due_us is not None and (self._agenda or (self._quiet < QUIET_MAX and self._anything_waits())):
+            events_left = self._events_left
             self._stage.now_us = max(self._stage.now_us, due_us)
             self._stage.tell(amqp.PassTime())
+            self._quiet = self._quiet + 1 if self._events_left == events_left else 0
         else:
             return False
         self._hear()
