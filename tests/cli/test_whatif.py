@@ -157,6 +157,13 @@ def test_publishes_to_an_exchange_that_the_other_side_lacks_are_lost(tmp_path: P
     assert found["after"]["unroutable"] == 240
 
 
+def test_a_log_that_is_given_twice_is_told(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "copy.log.gz").write_bytes((OWN / "trace.log.gz").read_bytes())
+    main([*ASKED, str(tmp_path / "copy.log.gz"), "--json"])
+    unchecked = json.loads(capsys.readouterr().out)["unchecked"]
+    assert any("rows that stand alike in several files are the same" in each for each in unchecked)
+
+
 @pytest.mark.parametrize("command", ["whatif", "replay"])
 def test_a_folder_that_cannot_be_made_is_told(command: str, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "file").write_text("")

@@ -55,7 +55,22 @@ def named(side: Side, captured: Table) -> Side:
 
 
 def not_looked_at(captured: Table, stories: int) -> list[str]:
-    """Say how many messages of the log are none of the stories, and why."""
+    """Say how many messages of the log are none of the stories, and why; and how many rows may be there twice."""
     (counted,) = rows("SELECT count(DISTINCT (vhost, message)) AS messages FROM {captured}", captured=captured)
     missing = counted["messages"] - stories
-    return [f"{missing:,} messages of virtual hosts that the definitions do not have"] if missing else []
+    left_out: list[str] = [f"{missing:,} messages of virtual hosts that the definitions do not have"] if missing else []
+    return [*left_out, *_given_twice(captured)]
+
+
+def _given_twice(captured: Table) -> list[str]:
+    """Say how many rows stand in more than one file alike: whoever gives a log twice asks about double traffic."""
+    alike = """
+        SELECT count(*) AS number FROM (
+            SELECT vhost FROM {captured}
+            GROUP BY vhost, message, event, time_us, exchange, queue, connection, x_death
+            HAVING count(DISTINCT file) > 1
+        )"""
+    (counted,) = rows(alike, captured=captured)
+    if not counted["number"]:
+        return []
+    return [f"whether {counted['number']:,} rows that stand alike in several files are the same: here each counts"]
