@@ -31,7 +31,6 @@ PATHS_SHOWN = 20
 
 @click.command(
     epilog=example(
-        "dlx capture --url amqp://guest:guest@localhost/%2F --out log.jsonl &",
         "dlx watch log.jsonl --definitions definitions.json --release 4.3 --state watched",
     )
 )
