@@ -73,10 +73,10 @@ def _until(right: Callable[[Answer], bool], ask: Callable[[], Answer]) -> Answer
     return answer
 
 
-def run(calls: list[Call], caller: Caller) -> list[Any]:
-    """The reduced answers to the calls, in a virtual host for them alone."""
+def run(calls: list[Call], caller: Caller, *, settle: bool = False) -> list[Any]:
+    """The reduced answers to the calls, in a virtual host for them alone. ``settle``: wait for statistics."""
     with Session(caller) as session:
-        return session.run(calls, settle=False)
+        return session.run(calls, settle=settle)
 
 
 def _named(call: Call, vhost: str, user: str) -> Call:

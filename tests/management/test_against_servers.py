@@ -25,6 +25,8 @@ def test_answers_are_those_of_the_server(live_server: LiveServer, session: Sessi
     calls = SCENARIOS[scenario]
     wanted = session.run(calls, settle=True)
     found = run(calls, Simulated(live_server.release))
-    if differences(calls, found, wanted):  # its health is the whole server's, where other virtual hosts come and go
-        wanted = session.run(calls, settle=True)
+    # Its health is the whole server's, where other virtual hosts come and go; and of a connection that has closed, a
+    # server that missed its end tells for ever: another virtual host has none.
+    if differences(calls, found, wanted):
+        wanted = run(calls, Real(live_server.management_url), settle=True)
     assert not differences(calls, found, wanted)
