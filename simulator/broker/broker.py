@@ -225,6 +225,11 @@ class Broker:
         name: str = self.state.global_parameters.get("cluster_name", self.state.name)
         return name
 
+    def queue(self, name: str, vhost: str) -> QueueState | None:
+        """Return one queue, or ``None`` where there is none of that name."""
+        host = self.vhosts.get(vhost)
+        return None if host is None else host.queues.get(name)
+
     def copies(self) -> Iterator[tuple[QueueState, Copy]]:
         """Yield all messages in queues: ready, waiting for a delayed retry, delivered, or held by at-least-once."""
         for vhost in self.vhosts.values():

@@ -114,8 +114,7 @@ class Player:
 
     def queue(self, name: str, vhost: str = "/") -> QueueState | None:
         """Return one queue, or ``None`` when it is gone."""
-        host = self.broker.vhosts.get(vhost)
-        return None if host is None else host.queues.get(name)
+        return self.broker.queue(name, vhost)
 
     def copies(self) -> Iterator[tuple[QueueState, Copy]]:
         """Yield all messages in queues, as ``Broker.copies`` does."""

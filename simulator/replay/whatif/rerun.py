@@ -101,6 +101,10 @@ class Habits(msgspec.Struct, frozen=True):
         return cls({queue: median_low(waits) for queue, waits in waits_us.items() if waits}, {*waits_us})
 
 
+NO_HABITS = Habits({}, frozenset())
+"""What is known before the first runs."""
+
+
 class Rerun:
     """One run of the stories.
 
@@ -109,7 +113,8 @@ class Rerun:
         stories: all messages that meet in these queues.
         log: what all messages of the log show.
         unseen: what consumers do with deliveries that the log does not have.
-        stays, habits: what the first run of these stories found, and those of all; ``None`` in the first run.
+        habits: what the first runs of all stories found.
+        stays: what the first run of these stories found; ``None`` in that run.
         watched: the stories whose events are kept, by number.
 
     Attributes:
@@ -126,7 +131,7 @@ class Rerun:
         unseen: Unseen,
         *,
         stays: Stays | None = None,
-        habits: Habits | None = None,
+        habits: Habits = NO_HABITS,
         watched: Collection[int] = (),
     ) -> None:
         self._stage, self._stories, self._log, self._unseen = stage, stories, log, unseen
@@ -173,7 +178,7 @@ class Rerun:
                     self._at(
                         publication.at_us + self._later_us, publication.place, self._publisher(number, publication)
                     )
-            if self._habits is None:
+            if self._first_stays is None:
                 for delivery in story.deliveries:
                     self._at(delivery.at_us + self._later_us, delivery.place, self._taker(story.vhost, delivery.queue))
         while self._step():
@@ -209,7 +214,7 @@ class Rerun:
         """Tell whether time can still do anything to a message."""
         return any(
             queue.store.ready or queue.discards or queue.in_hand or queue.unacked
-            for queue in filter(None, (self._stage.queue(*each) for each in self._used))
+            for queue in self._stage.existing(self._used)
             if queue.definition.type != STREAM
         )
 
@@ -255,7 +260,7 @@ class Rerun:
         """Let the message that came into the queue for so many times be taken when its turn comes."""
         vhost, seen = self._stories[number].vhost, self._deliveries[number].get(queue, ())
         now_us = self.stays[number, queue][attempt].since_us
-        if self._habits is None or self._first_stays is None:
+        if self._first_stays is None:
             if self._wanted[vhost, queue]:
                 self._wanted[vhost, queue] -= 1
                 self._take(vhost, queue)
@@ -278,7 +283,7 @@ class Rerun:
         vhost = self._stories[number].vhost
         if (vhost, queue) in self._log.consumed:
             self._take_later(number, queue, attempt, at_us, LAST)
-        elif self._habits is not None and (vhost, queue) not in self._habits.entered:
+        elif self._first_stays is not None and (vhost, queue) not in self._habits.entered:
             self._assume(number, f"nobody consumes '{queue}': in the log no message came into it")
 
     def _assume(self, number: int, what: str) -> None:
@@ -312,12 +317,12 @@ class Rerun:
 
     def _take(self, vhost: str, name: str) -> None:
         """Let a consumer take the next message of the queue, and do with it what it does."""
-        queue = self._stage.queue(vhost, name)
+        queue = self._stage.broker.queue(name, vhost)
         if queue is None or queue.definition.type == STREAM:
             return
         got = self._stage.get(vhost, name)
         if got is None:
-            if self._habits is None:
+            if self._first_stays is None:
                 self._wanted[vhost, name] += 1
             return
         number, message = self._in_hand
@@ -325,7 +330,7 @@ class Rerun:
         attempt = self._taken[number, name]
         self._taken[number, name] += 1
         seen = self._deliveries[number].get(name, [])
-        in_log = self._habits is not None or self._stage.now_us <= self._end_us
+        in_log = self._first_stays is not None or self._stage.now_us <= self._end_us
         if in_log and (attempt >= len(seen) or seen[attempt].traced):
             tally.deliveries.append(self._shown(name, message))
         if attempt < len(seen):
@@ -358,7 +363,7 @@ class Rerun:
     def _shown(self, queue: str, message: Message) -> Shown:
         """Return what a delivery shows; the deaths only in the first run, which is held against the log."""
         x_death = ""
-        if self._habits is None:
+        if self._first_stays is None:
             deaths = stored_headers(message).get(X_DEATH)
             x_death = "" if deaths is None else shown_deaths(deaths)
         return Shown(queue, message.exchange, message.routing_keys, x_death)

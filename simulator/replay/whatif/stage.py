@@ -120,24 +120,23 @@ class Stage:
 
     # What queues hold
 
-    def queue(self, vhost: str, name: str) -> QueueState | None:
-        """Return the queue, if there is one."""
-        host = self.broker.vhosts.get(vhost)
-        return None if host is None else host.queues.get(name)
-
     def held(self, queues: Iterable[Queue]) -> Iterator[tuple[QueueState, Copy]]:
         """Yield what these queues hold."""
-        for queue in filter(None, (self.queue(*each) for each in queues)):
+        for queue in self.existing(queues):
             yield from ((queue, copy) for copy in queue.held())
+
+    def existing(self, queues: Iterable[Queue]) -> Iterator[QueueState]:
+        """Yield those of the queues that exist."""
+        yield from filter(None, (self.broker.queue(name, vhost) for vhost, name in queues))
 
     def clear(self, queues: Iterable[Queue]) -> None:
         """Empty the queues that a run has used, for the next one; what cannot be emptied goes with the broker."""
         self.observer = _nobody
-        used = [(vhost, queue) for vhost, name in queues if (queue := self.queue(vhost, name)) is not None]
-        for vhost, queue in used:
+        used = list(queues)
+        for queue in self.existing(used):
             if queue.definition.type != STREAM and queue.store.ready:
-                self.tell(amqp.PurgeQueue(self._free_channel(vhost), queue.name))
-        kept = [queue.definition.type for queue, _ in self.held((vhost, queue.name) for vhost, queue in used)]
+                self.tell(amqp.PurgeQueue(self._free_channel(queue.vhost.name), queue.name))
+        kept = [queue.definition.type for queue, _ in self.held(used)]
         if len(kept) > KEPT_MAX or any(kind != STREAM for kind in kept):
             self.begin_again()
 
