@@ -251,18 +251,19 @@ def check_match(parts: Sequence[Mapping[str, Any]], definitions: Definitions) ->
     known = seen if not definitions.vhost_named else seen & set(definitions.vhosts)
     if not known:
         raise MatchesNothingError(
-            f"{source}: has virtual host {_names(definitions.vhosts)}, the log has {_names(seen)};"
+            f"{source}: has virtual host {some_names(definitions.vhosts)}, the log has {some_names(seen)};"
             " export the definitions of the virtual host that was traced"
         )
     queues = {(part["vhost"], part["queue"]) for part in parts if part["queue"] is not None}
     if queues and not any(queue in definitions.topology(vhost).queues for vhost, queue in queues if vhost in known):
         raise MatchesNothingError(
             f"{source}: has none of the queues that the log delivers from, such as"
-            f" {_names({queue for _, queue in queues})}"
+            f" {some_names({queue for _, queue in queues})}"
         )
 
 
-def _names(names: Iterable[str]) -> str:
+def some_names(names: Iterable[str]) -> str:
+    """Return the first three names by the alphabet, and how many more there are."""
     ordered = sorted(names)
     shown = ", ".join(repr(name) for name in ordered[:3])
     return shown + (f" and {len(ordered) - 3} more" if len(ordered) > 3 else "")

@@ -9,9 +9,8 @@ from typing import NamedTuple
 from dlx.message import Message
 from dlx.message_flow import MessageFlow
 from simulator.questions.reachability import reached_by
+from simulator.replay.summary import some_names
 from simulator.replay.whatif.stage import Queue
-
-NAMES_MAX = 3
 
 
 class LastSeen(NamedTuple):
@@ -43,7 +42,7 @@ def hidden_ends(
         if not ahead:
             discarding[last.vhost, last.queue] += count
         elif not any((last.vhost, name) in shown for name in ahead):
-            rejecting[_names(sorted(ahead))][last.vhost, last.queue] += count
+            rejecting[some_names(ahead)][last.vhost, last.queue] += count
     for into, counts in sorted(rejecting.items()):
         yield (
             f"whether the {counts.total():,} messages that ended in {_queues(counts)} were acknowledged, or"
@@ -61,9 +60,4 @@ def _ahead(flow: MessageFlow, last: LastSeen) -> set[str]:
 
 
 def _queues(counts: Mapping[Queue, int]) -> str:
-    return _names(sorted(queue for _, queue in counts))
-
-
-def _names(names: list[str]) -> str:
-    rest = len(names) - NAMES_MAX
-    return ", ".join(f"'{name}'" for name in names[:NAMES_MAX]) + (f" and {rest} more" if rest > 0 else "")
+    return some_names(queue for _, queue in counts)

@@ -16,9 +16,10 @@ from simulator.definitions import parse_definitions
 from simulator.replay.whatif.case_rows import SCHEMA, rows_of
 from simulator.replay.whatif.coupling import Reach, Reaches
 from simulator.replay.whatif.differences import Side
+from simulator.replay.whatif.fates import Fate
 from simulator.replay.whatif.outcomes import read_stories
 from simulator.replay.whatif.queue_order import put_in_order
-from simulator.replay.whatif.rerun import Habits, Log, Stays, Unseen
+from simulator.replay.whatif.rerun import NO_HABITS, Habits, Log, Stays, Unseen
 from simulator.replay.whatif.stories import Story
 from simulator.replay.whatif.tally import Tally
 from simulator.replay.whatif.what_if import Case, Prepared, Runs, prepared
@@ -43,7 +44,7 @@ class FirstRun(NamedTuple):
     """Messages that belong together, and their first run."""
 
     stories: list[Story]
-    fates: list[Any]
+    fates: list[Fate]
     stays: Stays
 
 
@@ -67,7 +68,7 @@ class Asking(NamedTuple):
         """Return both sides as brokers take them."""
         return _side(self.before, self.rules), _side(self.after, self.against)
 
-    def runs(self, log: Log, habits: Habits | None = None) -> Runs:
+    def runs(self, log: Log, habits: Habits = NO_HABITS) -> Runs:
         """Return what plays messages."""
         return Runs(*self.sides(), self.unseen, log, habits)
 

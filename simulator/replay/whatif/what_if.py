@@ -23,7 +23,7 @@ from simulator.replay.whatif.fates import Ends, Fate, told
 from simulator.replay.whatif.in_use import in_use
 from simulator.replay.whatif.outcomes import tells_requeues
 from simulator.replay.whatif.queue_order import put_in_order
-from simulator.replay.whatif.rerun import Habits, Log, Rerun, Stays, Unseen
+from simulator.replay.whatif.rerun import NO_HABITS, Habits, Log, Rerun, Stays, Unseen
 from simulator.replay.whatif.stage import Stage
 from simulator.replay.whatif.stories import Story
 
@@ -129,12 +129,10 @@ class Runs:
         habits: what the first runs of all of them have found.
     """
 
-    def __init__(
-        self, before: Prepared, after: Prepared, unseen: Unseen, log: Log, habits: Habits | None = None
-    ) -> None:
+    def __init__(self, before: Prepared, after: Prepared, unseen: Unseen, log: Log, habits: Habits = NO_HABITS) -> None:
         self.before, self.after = before, after
         self._unseen: Unseen = unseen
-        self.log, self._habits = log, habits or Habits({}, ())
+        self.log, self._habits = log, habits
 
     def knowing(self, habits: Habits) -> Runs:
         """Return the same, with what the first runs have found."""
