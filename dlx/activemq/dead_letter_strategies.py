@@ -12,6 +12,8 @@ from dlx.activemq.destinations import Destination, parse_destination
 from dlx.activemq.messages import Message
 
 SHARED_QUEUE = "ActiveMQ.DLQ"
+NOWHERE = ""
+"""The dead letter queue of a strategy whose queue has no name: its dead letters are lost."""
 _NAMES = {
     "process_expired": "processExpired",
     "process_non_persistent": "processNonPersistent",
@@ -45,12 +47,13 @@ class _Strategy(
 
 
 class Shared(_Strategy, frozen=True, kw_only=True, tag="shared", rename="camel"):
-    """One destination for all; a bare name is a queue."""
+    """One destination for all; a bare name is a queue, and an empty one loses all dead letters."""
 
     dead_letter_queue: str = SHARED_QUEUE
 
     def __post_init__(self) -> None:
-        parse_destination(self.dead_letter_queue)
+        if self.dead_letter_queue != NOWHERE:
+            parse_destination(self.dead_letter_queue)
 
 
 class Individual(_Strategy, frozen=True, kw_only=True, tag="individual", rename="camel"):
@@ -84,6 +87,8 @@ def refusal(strategy: Strategy, message: Message, now_ms: int, *, duplicate: boo
     """
     if isinstance(strategy, Discarding):
         return "the strategy discards all dead letters"
+    if isinstance(strategy, Shared) and strategy.dead_letter_queue == NOWHERE:
+        return "the dead letter queue of the strategy has no name"
     if strategy.enable_audit and duplicate:
         return "the audit has seen a dead letter of this message"
     if not message.persistent and not strategy.process_non_persistent:

@@ -36,16 +36,29 @@ class DestinationMap(msgspec.Struct, Generic[Value], frozen=True):
     def lookup(self, destination: Destination) -> Value | None:
         """Return the value of the exact name, else of the most special pattern, else the default.
 
-        Patterns that do not contain each other go by their text: ``P.*.X`` before
-        ``P.A.*``. Entries without a destination of their own are all the same to
-        ActiveMQ, and it takes any; here it is the one that was put first.
+        Patterns that do not contain each other go by their text: ``P.*.X`` before ``P.A.*``.
+
+        Raises ``UndefinedError`` where nothing says which of two values comes first: neither names its destination,
+        or both name the same. ActiveMQ takes either, from run to run.
         """
+        fitting = [entry for entry in self.entries if any(matches(entry.key, part) for part in parts(destination))]
         best: Entry[Value] | None = None
-        for entry in self.entries:
-            fits = any(matches(entry.key, part) for part in parts(destination))
-            if fits and (best is None or _before(entry, best, destination)):
+        for entry in fitting:
+            if best is None or _before(entry, best, destination):
                 best = entry
-        return self.default if best is None else best.value
+        if best is None:
+            return self.default
+        for entry in fitting:
+            if entry.value != best.value and not _before(best, entry, destination):
+                raise UndefinedError(
+                    f"expected one policy for {destination}; those of {best.key} and of {entry.key} both apply, and"
+                    f" {'name the same destination' if best.own else 'do not name it'}: a broker takes either"
+                )
+        return best.value
+
+
+class UndefinedError(ValueError):
+    """A choice that a broker makes one way or the other."""
 
 
 def entries(key: Destination, value: Value, *, named: bool = True) -> Iterable[Entry[Value]]:

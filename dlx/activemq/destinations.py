@@ -9,6 +9,7 @@ WildcardDestinationFilter, ActiveMQDestination.compare.
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import Literal, get_args
 
 import msgspec
@@ -29,6 +30,13 @@ class Destination(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.kind}://{self.name}"
+
+    @property
+    def qualified_name(self) -> str:
+        """The name as JMS tells it: with the kind, but not that of a composite destination."""
+        if COMPOSITE not in self.name:
+            return str(self)
+        return COMPOSITE.join(part.name if part.kind == self.kind else str(part) for part in parts(self))
 
     @property
     def is_queue(self) -> bool:
@@ -78,6 +86,20 @@ def matches(pattern: Destination, destination: Destination) -> bool:
             each in (ANY_CHILD, other) for each, other in zip(wanted, found, strict=True)
         )
     return pattern.name == destination.name
+
+
+def meets(one: Destination, other: Destination) -> bool:
+    """Return whether two names or patterns have a name in common: what is sent to either comes to both."""
+    return one.kind == other.kind and _meet(one.elements, other.elements)
+
+
+def _meet(one: list[str], other: list[str]) -> bool:
+    for left, right in zip_longest(one, other):
+        if ANY_DESCENDANT in (left, right):
+            return True
+        if None in (left, right) or (ANY_CHILD not in (left, right) and left != right):
+            return False
+    return True
 
 
 def _matches_prefix(pattern: list[str], found: list[str]) -> bool:

@@ -17,6 +17,7 @@ ORIGINAL_DELIVERY_MODE = "originalDeliveryMode"
 FAILURE_CAUSE = "dlqDeliveryFailureCause"
 REDELIVERY_DELAY = "redeliveryDelay"
 SCHEDULED_JOB = "scheduledJobId"
+SCHEDULED_DELAY = "AMQ_SCHEDULED_DELAY"
 NEVER = 0
 
 
@@ -70,13 +71,14 @@ def dead_letter(message: Message, target: Destination, *, expiration_ms: int, ca
     Args:
         message: what died.
         target: the destination of the dead letter.
-        expiration_ms: how long the strategy lets a dead letter live; 0 for ever.
+        expiration_ms: how long the strategy lets a dead letter live; 0 for ever, and so is a negative number, which
+            the dead letter then has as its expiration.
         cause: why it died, without the class of Java's exception.
         now_ms: milliseconds since 1970.
     """
-    properties = dict(message.properties)
+    properties = without_expiration(message.properties)
     if expiration_ms <= 0:
-        properties.setdefault(ORIGINAL_EXPIRATION, message.expiration_ms)
+        properties[ORIGINAL_EXPIRATION] = message.expiration_ms
     if not message.persistent:
         properties[ORIGINAL_DELIVERY_MODE] = "NON_PERSISTENT"
     properties[FAILURE_CAUSE] = f"java.lang.Throwable: {cause}"
@@ -84,10 +86,25 @@ def dead_letter(message: Message, target: Destination, *, expiration_ms: int, ca
         message,
         destination=target,
         persistent=True,
-        expiration_ms=now_ms + expiration_ms if expiration_ms > 0 else NEVER,
+        expiration_ms=now_ms + expiration_ms if expiration_ms > 0 else expiration_ms,
         properties=properties,
         original_destination=message.destination,
         redelivery_counter=0,
+    )
+
+
+def without_expiration(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the properties without the original expiration, which no copy takes along, nor what a client sends."""
+    return {name: value for name, value in properties.items() if name != ORIGINAL_EXPIRATION}
+
+
+def copied(message: Message, to: Destination) -> Message:
+    """Make the copy of a message that a virtual destination sends elsewhere."""
+    return msgspec.structs.replace(
+        message,
+        destination=to,
+        original_destination=message.destination,
+        properties=without_expiration(message.properties),
     )
 
 
@@ -107,9 +124,11 @@ def sent_by_scheduler(message: Message, job: str, now_ms: int) -> Message:
     """Return the copy as the scheduler sends it: with the job's name, and its time to live started again."""
     alive_ms = message.expiration_ms - message.timestamp_ms
     renewed = message.expiration_ms > 0 and now_ms + alive_ms > message.expiration_ms
+    properties = {**message.properties, SCHEDULED_JOB: job}
+    properties.pop(SCHEDULED_DELAY, None)
     return msgspec.structs.replace(
         message,
-        properties={**message.properties, SCHEDULED_JOB: job},
+        properties=properties,
         expiration_ms=now_ms + alive_ms if renewed else message.expiration_ms,
         timestamp_ms=now_ms if renewed else message.timestamp_ms,
     )

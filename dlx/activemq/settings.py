@@ -8,6 +8,7 @@ from dlx.activemq.dead_letter_strategies import Shared, Strategy
 from dlx.activemq.destination_map import DestinationMap
 from dlx.activemq.plugins import Plugin
 from dlx.activemq.redelivery_policy import RedeliveryPolicy
+from dlx.activemq.virtual_destinations import BY_DEFAULT, Virtual
 
 EXPIRE_PERIOD_MS = 30_000
 DEFAULT_STRATEGY = Shared()
@@ -17,18 +18,31 @@ DEFAULT_STRATEGY = Shared()
 class DestinationPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """One policyEntry.
 
-    ``strategy`` is ``None`` where the entry does not name one; ``expire_period_ms`` is how often the broker
-    looks for expired messages, 0 never.
+    Attributes:
+        strategy: ``None`` where the entry does not name one.
+        expire_period_ms: how often the broker looks for expired messages; 0 never.
+        enable_audit: whether a queue remembers which messages it has had; the strategy has an audit of its own.
+        max_queue_audit_depth: how far back a queue remembers one producer, in messages.
+        max_audit_depth: the same of a durable subscription.
+        max_producers_to_audit: how many producers either remembers.
     """
 
     strategy: Strategy | None = None
     expire_period_ms: int = EXPIRE_PERIOD_MS
+    enable_audit: bool = True
+    max_queue_audit_depth: int = 10_000
+    max_audit_depth: int = 10_000
+    max_producers_to_audit: int = 64
 
 
 class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The whole broker.
 
     Attributes:
+        persistent: whether anything outlives it.
+        scheduler: whether it has one, which sends what is to come later.
+        virtual_destinations: what is copied elsewhere.
+        not_simulated: what the configuration asks for and the simulator does not do, in words.
         policies: of destinations.
         plugins: in the order of the configuration; the last is asked first.
         redelivery_policy: what the broker sends to clients, where the profile lets it.
@@ -37,3 +51,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     policies: DestinationMap[DestinationPolicy] = DestinationMap()
     plugins: tuple[Plugin, ...] = ()
     redelivery_policy: RedeliveryPolicy | None = None
+    persistent: bool = True
+    scheduler: bool = False
+    virtual_destinations: tuple[Virtual, ...] = BY_DEFAULT
+    not_simulated: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ from dlx.activemq.destination_map import DestinationMap, Entry, entries
 from dlx.activemq.destinations import Destination, parse_destination
 from dlx.activemq.profiles import PROFILES
 from dlx.activemq.redelivery_policy import RedeliveryPolicy
+from dlx.activemq.selectors import Selector, SelectorError, parse_selector
 from dlx.activemq.settings import EXPIRE_PERIOD_MS, BrokerSettings, DestinationPolicy
 from simulator.activemq.activemq_xml import ConfigurationError, broker_settings
 from simulator.scenario.scenario_errors import ScenarioError
@@ -65,6 +66,8 @@ class BrokerPart(_Strict, frozen=True, kw_only=True):
     redelivery_plugin: RedeliveryPlugin | None = None
     discarding_plugin: DiscardingPlugin | None = None
     redelivery_policy: RedeliveryPolicy | None = None
+    persistent: bool = True
+    scheduler_support: bool = False
 
 
 class _Step(_Strict, frozen=True, kw_only=True, tag_field="do"):
@@ -77,7 +80,7 @@ class Connect(_Step, frozen=True, kw_only=True, tag="connect"):
     """Open a connection, with the redelivery policy of its consumers.
 
     ``redelivery_policies`` are by destination; ``put_policies`` are put under one without naming it.
-    ``prefetch``: how many unread messages a consumer is given.
+    ``prefetch``: how many messages a consumer is given ahead; of 0 it asks for each.
     """
 
     connection: str
@@ -86,7 +89,7 @@ class Connect(_Step, frozen=True, kw_only=True, tag="connect"):
     redelivery_policies: tuple[RedeliveryPolicy, ...] = ()
     put_policies: dict[str, RedeliveryPolicy] = {}
     non_blocking_redelivery: bool = False
-    prefetch: Annotated[int, msgspec.Meta(ge=1)] = 1000
+    prefetch: Annotated[int, msgspec.Meta(ge=0)] = 1000
 
 
 class OpenSession(_Step, frozen=True, kw_only=True, tag="session"):
@@ -114,13 +117,16 @@ class Consume(_Step, frozen=True, kw_only=True, tag="consumer"):
     session: str
     destination: str
     subscription: str | None = None
+    selector: str | None = None
     listener: ListenerPart | None = None
 
 
 class Send(_Step, frozen=True, kw_only=True, tag="send"):
-    """Send a message."""
+    """Send a message; with ``session``, in its transaction. ``delay_ms``: the broker's scheduler sends it so late."""
 
     to: str
+    session: str | None = None
+    delay_ms: Milliseconds | None = None
     body: str = ""
     message: str | None = None
     persistent: bool = True
@@ -186,6 +192,10 @@ class Disconnect(_Step, frozen=True, kw_only=True, tag="disconnect"):
     connection: str
 
 
+class Restart(_Step, frozen=True, kw_only=True, tag="restart"):
+    """Stop the broker and start it again: all connections break, and what it had in memory is gone."""
+
+
 class Unsubscribe(_Step, frozen=True, kw_only=True, tag="unsubscribe"):
     """End a durable subscription."""
 
@@ -219,7 +229,7 @@ class Wait(_Step, frozen=True, kw_only=True, tag="wait"):
 
 Step = (
     Connect | OpenSession | Consume | Send | Receive | Process | Commit | Rollback | Recover | Acknowledge | Close
-    | Disconnect | Unsubscribe | Browse | Drain | Retry | Wait
+    | Disconnect | Restart | Unsubscribe | Browse | Drain | Retry | Wait
 )  # fmt: skip
 
 
@@ -254,6 +264,8 @@ def settings(part: BrokerPart) -> BrokerSettings:
         policies=DestinationMap(_policy_entries(part.policies), _default(part.default_policy)),
         plugins=_plugins(part),
         redelivery_policy=part.redelivery_policy,
+        persistent=part.persistent,
+        scheduler=part.scheduler_support or part.redelivery_plugin is not None,
     )
     if part.activemq_xml is None:
         return here
@@ -293,6 +305,14 @@ def destination(text: str, where: str) -> Destination:
     try:
         return parse_destination(text)
     except ValueError as error:
+        raise ScenarioError(where, str(error)) from error
+
+
+def selector(text: str | None, where: str) -> Selector | None:
+    """Read a selector of a scenario. Raises ``ScenarioError``."""
+    try:
+        return parse_selector(text)
+    except SelectorError as error:
         raise ScenarioError(where, str(error)) from error
 
 

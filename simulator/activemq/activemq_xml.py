@@ -1,218 +1,265 @@
-"""The dead-letter part of ``activemq.xml``: destinationPolicy and the two plugins.
+"""What ``activemq.xml`` says about dead letters: destinationPolicy, virtual destinations and the two plugins.
 
-Other elements and attributes are passed over. The file is not trusted: documents
-with a DTD, entities or external references are refused, and so are very large or
-very deep ones.
+Names and values are checked first (``xml_check.py``), then the elements are read. Other
+elements are passed over; those that change what becomes of messages are told in
+``BrokerSettings.not_simulated``.
 """
 
 from __future__ import annotations
 
-import xml.sax.handler
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
-from xml.sax import SAXException, SAXParseException
-from xml.sax.xmlreader import AttributesImpl, Locator
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import msgspec
 
 from dlx.activemq import plugins
-from dlx.activemq.dead_letter_strategies import Discarding, Individual, Shared, Strategy
+from dlx.activemq.dead_letter_strategies import NOWHERE, Discarding, Individual, Shared, Strategy
 from dlx.activemq.destination_map import DestinationMap, Entry, entries
-from dlx.activemq.destinations import Destination, parse_destination
+from dlx.activemq.destinations import Destination, Kind, parse_destination
 from dlx.activemq.redelivery_policy import RedeliveryPolicy
-from dlx.activemq.settings import EXPIRE_PERIOD_MS, BrokerSettings, DestinationPolicy
+from dlx.activemq.selectors import SelectorError, parse_selector
+from dlx.activemq.settings import BrokerSettings, DestinationPolicy
+from dlx.activemq.virtual_destinations import BY_DEFAULT, CompositeDestination, Forward, Virtual, VirtualTopic
+from simulator.activemq.xml_check import Value, check, values
+from simulator.activemq.xml_elements import BYTES_MAX, DEPTH_MAX, ConfigurationError, Element, parse
+from simulator.activemq.xml_not_simulated import not_simulated
 
-BYTES_MAX = 1_000_000
-DEPTH_MAX = 50
 Record = TypeVar("Record", bound=msgspec.Struct)
-Value = TypeVar("Value")
+Made = TypeVar("Made")
 
 _STRATEGIES: dict[str, type[Shared | Individual | Discarding]] = {
     "sharedDeadLetterStrategy": Shared,
     "individualDeadLetterStrategy": Individual,
     "discarding": Discarding,
-    "discardingDeadLetterStrategy": Discarding,
 }
-_KINDS = {"queue": "queue", "topic": "topic", "tempQueue": "temp-queue", "tempTopic": "temp-topic"}
-# What Spring's beans may carry anywhere, and says nothing about dead letters.
-_ANYWHERE = frozenset({"id", "name", "xmlns", "class"})
-
-
-class ConfigurationError(ValueError):
-    """An ``activemq.xml`` that cannot be read; the text begins with the line."""
-
-
-class Element:
-    """One element, with the line it is on."""
-
-    def __init__(self, name: str, attributes: dict[str, str], line: int) -> None:
-        self.name, self.attributes, self.line = name, attributes, line
-        self.children: list[Element] = []
-
-    def named(self, *names: str) -> Iterator[Element]:
-        """Return the children with these names."""
-        return (child for child in self.children if child.name in names)
-
-    def everywhere(self, name: str) -> Iterator[Element]:
-        """Yield every element of that name: this one, and those at any depth below it."""
-        if self.name == name:
-            yield self
-        for child in self.children:
-            yield from child.everywhere(name)
-
-    def error(self, problem: str) -> ConfigurationError:
-        """Return the error for a problem with this element, with its line and name."""
-        return ConfigurationError(f"line {self.line}, <{self.name}>: {problem}")
+_KINDS: dict[str, Kind] = {"queue": "queue", "tempQueue": "temp-queue", "tempTopic": "temp-topic", "topic": "topic"}
+"""What an entry may be for, in the order in which the broker reads it: of several the last counts."""
+_PLUGINS = ("redeliveryPlugin", "discardingDLQBrokerPlugin")
 
 
 def broker_settings(text: str | bytes) -> BrokerSettings:
-    """Read an ``activemq.xml``. Raises ``ConfigurationError`` with the line and what would be right."""
-    root = _parse(text)
+    """Read an ``activemq.xml``.
+
+    Raises ``ConfigurationError`` with the place and what would be right, for all that a broker does not start with,
+    as far as names and values of the elements read here go.
+    """
+    broker = broker_element(text)
+    check(broker)
+    given = values(broker)
+    installed = broker.last("plugins")
+    scheduler = _flag(broker, given, "schedulerSupport", default=False)
+    return BrokerSettings(
+        policies=_policies(broker),
+        plugins=tuple(_plugin(each, scheduler=scheduler) for each in (installed.named(*_PLUGINS) if installed else ())),
+        persistent=_flag(broker, given, "persistent", default=True),
+        scheduler=scheduler,
+        virtual_destinations=_virtual_destinations(broker, topics=bool(given.get("useVirtualTopics", True))),
+        not_simulated=not_simulated(broker),
+    )
+
+
+def broker_element(text: str | bytes) -> Element:
+    """Return the broker of an ``activemq.xml``, unchecked. Raises ``ConfigurationError``."""
+    root = parse(text)
     brokers = list(root.everywhere("broker"))
     if len(brokers) != 1:
         raise ConfigurationError(f"line {root.line}: expected one <broker>, found {len(brokers)}")
-    broker = brokers[0]
-    return BrokerSettings(
-        policies=_policies(broker),
-        plugins=tuple(
-            _plugin(each, broker)
-            for part in broker.named("plugins")
-            for each in part.named("redeliveryPlugin", "discardingDLQBrokerPlugin")
-        ),
-    )
+    return brokers[0]
 
 
 # -- policies ------------------------------------------------------------------------------------------------------
 
 
 def _policies(broker: Element) -> DestinationMap[DestinationPolicy]:
-    found: list[Entry[DestinationPolicy]] = []
-    default: DestinationPolicy | None = None
-    for part in broker.named("destinationPolicy"):
-        for policy_map in part.named("policyMap"):
-            for listed in policy_map.named("policyEntries"):
-                for element in listed.named("policyEntry"):
-                    found += entries(_destination(element), _policy(element))
-            for holder in policy_map.named("defaultEntry"):
-                for element in holder.named("policyEntry"):
-                    default = _policy(element)
-    return DestinationMap(tuple(found), default)
+    holder = broker.last("destinationPolicy")
+    policy_map = holder.last("policyMap") if holder else None
+    return _map(policy_map, "policyEntries", "policyEntry", _policy)
+
+
+def _map(element: Element | None, listed: str, name: str, read: Callable[[Element], Made]) -> DestinationMap[Made]:
+    """Return the values by destination of a map, and its default."""
+    if element is None:
+        return DestinationMap()
+    found: list[Entry[Made]] = []
+    holder, fallback = element.last(listed), element.last("defaultEntry")
+    for each in holder.children if holder else ():
+        if not each.ours or each.name != name:
+            raise each.error(f"expected <{name}> in <{listed}>; beans of Spring are not simulated")
+        found += entries(_destination(each), read(each))
+    default = fallback.last(name) if fallback else None
+    return DestinationMap(tuple(found), read(default) if default else None)
 
 
 def _policy(element: Element) -> DestinationPolicy:
-    strategies = [_strategy(each) for holder in element.named("deadLetterStrategy") for each in holder.children]
-    if len(strategies) > 1:
-        raise element.error("expected one dead letter strategy")
-    period = element.attributes.get("expireMessagesPeriod", str(EXPIRE_PERIOD_MS))
-    return DestinationPolicy(
-        strategy=strategies[0] if strategies else None,
-        expire_period_ms=_read(element, period, int, "expireMessagesPeriod"),
-    )
+    given = values(element)
+    if "deadLetterStrategy" in given:
+        raise element.error("expected <deadLetterStrategy> as an element; a reference to a bean is not simulated")
+    holder = element.last("deadLetterStrategy")
+    names = {
+        "expireMessagesPeriod": "expire_period_ms",
+        "enableAudit": "enable_audit",
+        "maxQueueAuditDepth": "max_queue_audit_depth",
+        "maxAuditDepth": "max_audit_depth",
+        "maxProducersToAudit": "max_producers_to_audit",
+    }
+    fields = {names[name]: value for name, value in given.items() if name in names}
+    return msgspec.convert({**fields, "strategy": _strategy(holder) if holder else None}, DestinationPolicy)
 
 
 def _destination(element: Element) -> Destination:
     """Return the destination that an entry is for. ``tempQueue`` and ``tempTopic`` are switches for all of them."""
-    given = [(kind, element.attributes[kind]) for kind in _KINDS if kind in element.attributes]
-    if len(given) != 1:
-        raise element.error(f"expected one of {', '.join(_KINDS)}, which the entry is for")
-    kind, name = given[0]
-    return _parse_destination(element, ">" if kind.startswith("temp") else name, _KINDS[kind])
+    given = [name for name in _KINDS if name in element.attributes]
+    if given:
+        kind = given[-1]
+        name = ">" if kind.startswith("temp") else element.attributes[kind]
+        return _named(element, name, _KINDS[kind])
+    holder = element.last("destination")
+    for target in holder.named(*_KINDS) if holder else ():
+        return _target(target)
+    raise element.error(f"expected one of {', '.join(_KINDS)}, which the entry is for")
 
 
-def _strategy(element: Element) -> Strategy:
-    kind = _STRATEGIES.get(element.name)
-    if kind is None:
-        raise element.error(f"expected one of {', '.join(f'<{name}>' for name in _STRATEGIES)}")
-    fields: dict[str, str] = {name: value for name, value in element.attributes.items() if name not in _ANYWHERE}
-    for holder in element.named("deadLetterQueue"):
-        for target in holder.named("queue", "topic"):
-            name = target.attributes.get("physicalName")
-            if name is None:
-                raise target.error("expected a physicalName")
-            fields["deadLetterQueue"] = f"{target.name}://{name}"
+def _strategy(holder: Element) -> Strategy:
+    for element in holder.children:
+        if element.name in _STRATEGIES and element.ours:
+            return _read_strategy(element, _STRATEGIES[element.name])
+    if holder.children:
+        raise holder.children[0].error("expected a strategy of ActiveMQ; beans of Spring are not simulated")
+    raise holder.error(f"expected one of {', '.join(f'<{name}>' for name in _STRATEGIES)} in it")
+
+
+def _read_strategy(element: Element, kind: type[Strategy]) -> Strategy:
+    fields = values(element)
+    if "deadLetterQueue" in fields:
+        raise element.error(
+            "expected the dead letter queue as an element: "
+            '<deadLetterQueue><queue physicalName="..."/></deadLetterQueue>; no broker starts with the attribute'
+        )
+    holder = element.last("deadLetterQueue")
+    if holder is not None:
+        targets = list(holder.named(*_KINDS))
+        if not targets:
+            raise holder.error('expected <queue physicalName="..."/> in it')
+        if kind is Shared:
+            named = targets[0].attributes.get("physicalName")
+            fields["deadLetterQueue"] = NOWHERE if named is None else str(_target(targets[0]))
     return _struct(element, fields, kind)
+
+
+def _target(element: Element) -> Destination:
+    """Return what ``<queue physicalName="..."/>`` names."""
+    return _named(element, element.attributes.get("physicalName", ""), _KINDS[element.name])
+
+
+# -- virtual destinations ------------------------------------------------------------------------------------------
+
+
+def _virtual_destinations(broker: Element, *, topics: bool) -> tuple[Virtual, ...]:
+    interceptors = broker.last("destinationInterceptors")
+    if interceptors is None or not interceptors.children:
+        return BY_DEFAULT if topics else ()
+    found: list[Virtual] = []
+    for interceptor in interceptors.named("virtualDestinationInterceptor"):
+        holder = interceptor.last("virtualDestinations")
+        found += [_virtual(each) for each in (holder.children if holder else ()) if each.ours]
+    return tuple(found)
+
+
+def _virtual(element: Element) -> Virtual:
+    given = values(element)
+    if element.name == "virtualTopic":
+        names = {"name": "name", "prefix": "prefix", "postfix": "postfix", "selectorAware": "selector_aware"}
+        return msgspec.convert({names[name]: each for name, each in given.items() if name in names}, VirtualTopic)
+    holder = element.last("forwardTo")
+    if holder is None or "name" not in given:
+        raise element.error("expected a name, and <forwardTo> with the destinations that copies go to")
+    forwards = [_forward(each) for each in holder.children if each.ours]
+    return CompositeDestination(
+        kind="queue" if element.name == "compositeQueue" else "topic",
+        name=str(given["name"]),
+        forward_to=tuple(each for each in forwards if each is not None),
+        forward_only=bool(given.get("forwardOnly", True)),
+        send_when_not_matched=bool(given.get("sendWhenNotMatched", False)),
+    )
+
+
+def _forward(element: Element) -> Forward | None:
+    """Return where copies go; ``None`` for a filter without selector, which lets nothing through."""
+    if element.name in _KINDS:
+        return Forward(_target(element))
+    if element.name != "filteredDestination":
+        raise element.error("expected <queue>, <topic> or <filteredDestination>")
+    to = _destination(element)
+    try:
+        selector = parse_selector(element.attributes.get("selector"))
+    except SelectorError as error:
+        raise element.error(f"selector {error}") from error
+    return None if selector is None else Forward(to, selector)
 
 
 # -- plugins -------------------------------------------------------------------------------------------------------
 
 
-def _plugin(element: Element, broker: Element) -> plugins.Plugin:
+def _plugin(element: Element, *, scheduler: bool) -> plugins.Plugin:
+    given = values(element)
     if element.name == "discardingDLQBrokerPlugin":
         return _made(
             element,
             plugins.Discarding,
-            drop_all=_flag(element, "dropAll"),
-            drop_temporary_topics=_flag(element, "dropTemporaryTopics"),
-            drop_temporary_queues=_flag(element, "dropTemporaryQueues"),
-            drop_only=element.attributes.get("dropOnly", ""),
+            drop_all=bool(given.get("dropAll", True)),
+            drop_temporary_topics=bool(given.get("dropTemporaryTopics", True)),
+            drop_temporary_queues=bool(given.get("dropTemporaryQueues", True)),
+            drop_only=str(given.get("dropOnly", "")),
         )
-    if not _flag(broker, "schedulerSupport", default=False):
+    if not scheduler:
         raise element.error('expected schedulerSupport="true" on the broker; without it the broker does not start')
+    holder = element.last("redeliveryPolicyMap")
+    policy_map = holder.last("redeliveryPolicyMap") if holder else None
     return _made(
         element,
         plugins.Redelivery,
-        policies=_redelivery_policies(element),
-        fallback=_flag(element, "fallbackToDeadLetter"),
-        dead_letter_when_exceeded=_flag(element, "sendToDlqIfMaxRetriesExceeded"),
+        policies=_map(policy_map, "redeliveryPolicyEntries", "redeliveryPolicy", _redelivery_policy),
+        fallback=bool(given.get("fallbackToDeadLetter", True)),
+        dead_letter_when_exceeded=bool(given.get("sendToDlqIfMaxRetriesExceeded", True)),
     )
 
 
-def _redelivery_policies(plugin: Element) -> DestinationMap[RedeliveryPolicy]:
-    found: list[Entry[RedeliveryPolicy]] = []
-    default: RedeliveryPolicy | None = None
-    for property_ in plugin.named("redeliveryPolicyMap"):
-        for policy_map in property_.named("redeliveryPolicyMap"):
-            for listed in policy_map.named("redeliveryPolicyEntries"):
-                for element in listed.named("redeliveryPolicy"):
-                    found += entries(_destination(element), _redelivery_policy(element))
-            for holder in policy_map.named("defaultEntry"):
-                for element in holder.named("redeliveryPolicy"):
-                    default = _redelivery_policy(element)
-    return DestinationMap(tuple(found), default)
-
-
 def _redelivery_policy(element: Element) -> RedeliveryPolicy:
-    fields = {name: value for name, value in element.attributes.items() if name not in _ANYWHERE}
-    return _struct(element, fields, RedeliveryPolicy)
+    given = {name: value for name, value in values(element).items() if name not in ("tempQueue", "tempTopic")}
+    if "queue" in given and "topic" in given:
+        del given["queue"]  # the last counts
+    return _struct(element, given, RedeliveryPolicy)
 
 
 # -- values --------------------------------------------------------------------------------------------------------
 
 
-def _flag(element: Element, name: str, *, default: bool = True) -> bool:
-    return bool(_read(element, element.attributes.get(name, str(default).lower()), bool, name))
+def _flag(element: Element, given: Mapping[str, Value], name: str, *, default: bool) -> bool:
+    """Return a switch that the schema takes as text, for a placeholder may stand for it."""
+    text = str(given.get(name, default)).strip().lower()
+    if text not in ("true", "false"):
+        raise element.error(f"expected true or false as {name}, got '{element.attributes[name]}'")
+    return text == "true"
 
 
-def _read(element: Element, value: str, to: type, name: str) -> Any:
+def _struct(element: Element, fields: Mapping[str, Value], to: type[Record]) -> Record:
+    placeholders = [value for value in fields.values() if "${" in str(value)]
+    if placeholders:
+        raise element.error(f"expected a value, got the placeholder '{placeholders[0]}'")
     try:
-        return msgspec.convert(value.strip(), to, strict=False)
-    except msgspec.ValidationError as error:
-        expected = "true or false" if to is bool else "a whole number"
-        raise element.error(f"expected {expected} as {name}, got '{value}'") from error
-
-
-def _struct(element: Element, fields: dict[str, str], to: type[Record]) -> Record:
-    """Build a value from attributes. Raises ``ConfigurationError`` for one that it does not have."""
-    known = {field.encode_name for field in msgspec.structs.fields(to)}
-    for name, value in fields.items():
-        if name not in known:
-            raise element.error(f"expected one of {', '.join(sorted(known))}, got '{name}'")
-        if "${" in value:
-            raise element.error(f"expected a value as {name}, got the placeholder '{value}'")
-    try:
-        return msgspec.convert(fields, to, strict=False)
+        return msgspec.convert({name: value for name, value in fields.items() if name != "id"}, to)
     except (msgspec.ValidationError, ValueError) as error:
         raise element.error(str(error)) from error
 
 
-def _made(element: Element, kind: Callable[..., Value], **fields: Any) -> Value:
+def _made(element: Element, kind: Callable[..., Made], **fields: object) -> Made:
     try:
         return kind(**fields)
     except ValueError as error:
         raise element.error(str(error)) from error
 
 
-def _parse_destination(element: Element, name: str, kind: Any) -> Destination:
+def _named(element: Element, name: str, kind: Kind) -> Destination:
     if "${" in name:
         raise element.error(f"expected the name of a destination, got the placeholder '{name}'")
     try:
@@ -221,58 +268,4 @@ def _parse_destination(element: Element, name: str, kind: Any) -> Destination:
         raise element.error(str(error)) from error
 
 
-# -- XML -----------------------------------------------------------------------------------------------------------
-
-
-class _Builder(xml.sax.handler.ContentHandler):
-    """Builds the elements. Prefixes of names are dropped: ``amq:broker`` is ``broker``."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.root: Element | None = None
-        self._open: list[Element] = []
-        self._locator: Locator | None = None
-
-    def setDocumentLocator(self, locator: Locator) -> None:
-        """Keep the locator, which knows the lines."""
-        self._locator = locator
-
-    def startElement(self, name: str, attrs: AttributesImpl) -> None:
-        """Begin an element."""
-        line = 0 if self._locator is None else self._locator.getLineNumber() or 0
-        element = Element(name.rpartition(":")[2], dict(attrs.items()), line)
-        if len(self._open) >= DEPTH_MAX:
-            raise element.error(f"expected at most {DEPTH_MAX} elements inside each other")
-        if self._open:
-            self._open[-1].children.append(element)
-        else:
-            self.root = element
-        self._open.append(element)
-
-    def endElement(self, name: str) -> None:
-        """End an element."""
-        self._open.pop()
-
-
-def _parse(text: str | bytes) -> Element:
-    # Imported here: only brokers that are described by a file need it.
-    import defusedxml.sax  # type: ignore[import-untyped]
-    from defusedxml.common import DefusedXmlException  # type: ignore[import-untyped]
-
-    content = text.encode() if isinstance(text, str) else text
-    if len(content) > BYTES_MAX:
-        raise ConfigurationError(f"line 1: expected at most {BYTES_MAX:,} bytes, got {len(content):,}")
-    builder = _Builder()
-    try:
-        defusedxml.sax.parseString(content, builder, forbid_dtd=True)
-    except DefusedXmlException as error:
-        raise ConfigurationError(
-            f"line 1: expected a document without DTD, entities and external references: {type(error).__name__}"
-        ) from error
-    except SAXParseException as error:
-        raise ConfigurationError(f"line {error.getLineNumber()}: not well-formed XML: {error.getMessage()}") from error
-    except SAXException as error:
-        raise ConfigurationError(f"line 1: not XML: {error}") from error
-    if builder.root is None:
-        raise ConfigurationError("line 1: expected an element")
-    return builder.root
+__all__ = ["BYTES_MAX", "DEPTH_MAX", "ConfigurationError", "broker_element", "broker_settings"]

@@ -20,15 +20,26 @@ import msgspec
 from dlx.activemq import plugins
 from dlx.activemq.dead_letter_strategies import Discarding, Individual, Strategy, refusal, target
 from dlx.activemq.destinations import Destination, matches, parts
-from dlx.activemq.messages import Message, dead_letter, expiry_cause, rescheduled, sent_by_scheduler
+from dlx.activemq.messages import (
+    SCHEDULED_DELAY,
+    Message,
+    copied,
+    dead_letter,
+    expiry_cause,
+    rescheduled,
+    sent_by_scheduler,
+)
 from dlx.activemq.profiles import Profile
 from dlx.activemq.redelivery_policy import RedeliveryPolicy, delay_by_counter_ms
+from dlx.activemq.selectors import Selector
 from dlx.activemq.settings import DEFAULT_STRATEGY, BrokerSettings, DestinationPolicy
+from dlx.activemq.virtual_destinations import VirtualTopic
 from simulator.activemq.audit import Audit
-from simulator.activemq.stores import Attached, Held, Receiver, Store
+from simulator.activemq.stores import Attached, Held, Receiver, Store, Window
 from simulator.activemq.trace import Trace
 from simulator.deadlines import Deadlines
 from simulator.events import Event
+from simulator.scenario.scenario_errors import ScenarioError
 
 EXPIRED = "expired"
 POISON = "poison"
@@ -36,6 +47,8 @@ LAST_UNKNOWN = None
 """The consumer vanished: nobody says what it delivered."""
 LAST_NONE = -1
 """The consumer went away and had delivered nothing."""
+COPIES_DEPTH_MAX = 100
+"""How often a copy may be copied by virtual destinations; a server fails with a stack overflow."""
 
 
 Action = Callable[[], None]
@@ -64,32 +77,45 @@ class Broker:
         self._deadlines, self._trace, self._random = deadlines, trace, random
         self.queues: dict[Destination, Store] = {}
         self.subscriptions: list[Store] = []
-        self._on_patterns: list[Receiver] = []
+        self._windows: dict[Receiver, Window] = {}
         self._audits: dict[tuple[int, Destination | None], Audit] = {}
         self._sequences, self._jobs = count(1), count(1)
 
     # -- what clients do -------------------------------------------------------------------------------------------
 
     def send(self, message: Message) -> None:
-        """Take a message for its destination, or for each part of a composite one."""
-        for part in parts(message.destination):
-            self._enter(msgspec.structs.replace(message, destination=part))
+        """Take a message, now or when the delay that it carries is over."""
+        if self.settings.scheduler and SCHEDULED_DELAY in message.properties:
+            job = f"{message.producer}:{next(self._jobs)}"
+            self._trace.add(Event.HELD, message, detail="the scheduler has it")
+            self._schedule(message, int(message.properties[SCHEDULED_DELAY]), job)
+        else:
+            self._arrive(message)
 
     def attach(self, receiver: Receiver, durable_key: str | None = None) -> None:
         """Attach a consumer, and begin to give it the messages that are there for it."""
+        window = self._windows[receiver] = Window(receiver.prefetch)
         for part in parts(receiver.destination):
-            if part.is_queue and part.is_pattern:
-                self._on_patterns.append(receiver)
-            for store in self._stores_of(part, durable_key):
-                store.attached.append(Attached(receiver))
+            for virtual in self.settings.virtual_destinations:
+                if isinstance(virtual, VirtualTopic) and virtual.has_consumers_like(part):
+                    self.queue(part)
+            for store in self._stores_of(part, durable_key, receiver.selector):
+                if store.attachment(receiver) is None:
+                    store.attached.append(Attached(receiver, window))
                 self._dispatch(store)
+
+    def pull(self, receiver: Receiver, wanted: int) -> None:
+        """Let a consumer of prefetch 0 have so many messages."""
+        self._windows[receiver].extension = wanted
+        self.room(receiver)
 
     def detach(self, receivers: Sequence[Receiver], last_delivered: int | None) -> None:
         """Detach consumers that go away together; what they did not acknowledge goes back, and may be counted.
 
         ``last_delivered``: the sequence of what was delivered last, or ``LAST_UNKNOWN``, or ``LAST_NONE``.
         """
-        self._on_patterns = [each for each in self._on_patterns if each not in receivers]
+        for receiver in receivers:
+            self._windows.pop(receiver, None)
         for store in self._all_stores():
             leaving = [each for each in store.attached if each.receiver in receivers]
             store.attached = [each for each in store.attached if each not in leaving]
@@ -99,7 +125,10 @@ class Broker:
                     detail = f"the consumer {attached.receiver.name} went away"
                     self._trace.add(Event.REQUEUED, held.message, subscription=store.durable_key, detail=detail)
             returned = [held for attached in leaving for held in attached.dispatched]
-            store.waiting.extendleft(reversed(returned))
+            if store.topic_subscriber:
+                store.waiting.extendleft(reversed(returned))
+            else:
+                store.returned.extend(returned)
             if leaving and store.topic_subscriber and store.durable_key is None:
                 self.subscriptions.remove(store)
             elif leaving:
@@ -109,12 +138,24 @@ class Broker:
     def acknowledge(self, receiver: Receiver, acked: Iterable[Held]) -> None:
         """Remove the messages that a consumer is done with."""
         done = {id(held) for held in acked}
-        for store, attached in self._attachments(receiver):
-            for held in attached.dispatched:
-                if id(held) in done:
-                    self._trace.add(Event.ACKED, held.message, consumer=receiver.name)
+        for _, attached in self._attachments(receiver):
+            acknowledged = [held for held in attached.dispatched if id(held) in done]
+            for held in acknowledged:
+                self._trace.add(Event.ACKED, held.message, consumer=receiver.name)
             attached.dispatched = [held for held in attached.dispatched if id(held) not in done]
-            self._dispatch(store)
+            attached.window.contract(len(acknowledged))
+        self.room(receiver)
+
+    def read_ack(self, receiver: Receiver, count: int) -> None:
+        """Take note that a consumer has read so many more messages, and keeps them; it gets as many others."""
+        self._windows[receiver].expand(count)
+        self.room(receiver)
+
+    def rolled_back(self, receiver: Receiver, count: int) -> None:
+        """Take note that a transaction gave so many messages back to a consumer, which still has them."""
+        if receiver in self._windows:
+            self._windows[receiver].contract(count)
+            self.room(receiver)
 
     def acked_in_transaction(self, receiver: Receiver, acked: Iterable[Held]) -> None:
         """Take note that a transaction acknowledges messages, which may yet be rolled back; every rollback starts so.
@@ -125,15 +166,16 @@ class Broker:
         for store, attached in self._attachments(receiver):
             for held in attached.dispatched:
                 if store.durable_key is not None and id(held) in counted:
-                    held.counter = 0
+                    held.counter = held.message.redelivery_counter
 
     def expired_ack(self, receiver: Receiver, held: Held) -> None:
         """Expire a message whose time is up, as a client found."""
         for store, attached in self._attachments(receiver):
             if held in attached.dispatched:
                 attached.dispatched.remove(held)
+                attached.window.contract(1)
                 self._expire(held, store)
-                self._dispatch(store)
+        self.room(receiver)
 
     def redelivered_ack(self, receiver: Receiver, first: Held, last: Held) -> None:
         """Check that the messages a client is going to deliver again lie in order; nothing changes here.
@@ -153,11 +195,13 @@ class Broker:
             self._trace.add(Event.REJECTED, held.message, consumer=receiver.name, reason=POISON, detail=cause)
             if not store.topic_subscriber or store.durable_key is not None:
                 self._die(held, store, cause, POISON)
+            store.forget(held.message)
             for _, attached in self._attachments(receiver):
                 attached.dispatched = [each for each in attached.dispatched if each is not held]
 
         try:
             self._between(receiver, first, last, die)
+            self._windows[receiver].contract(1)
         finally:
             self.room(receiver)
 
@@ -196,21 +240,51 @@ class Broker:
     def retry(self, destination: Destination) -> int:
         """Send dead letters back to where they came from; the audit there forgets them. Return how many there were."""
         store = self.queue(destination)
-        moved = [held for held in store.waiting if held.message.original_destination is not None]
-        store.waiting = deque(held for held in store.waiting if held.message.original_destination is None)
+        moved = store.keep(lambda held: held.message.original_destination is None)
         for message in (held.message for held in moved):
             to = message.original_destination
             assert to is not None
+            store.forget(message)
             audit = self._audit(self._policy(to).strategy or DEFAULT_STRATEGY, to)
             if audit is not None:
                 audit.forget(message)
             self._trace.add(Event.REQUEUED, message, detail="retry", to=str(to))
-            self._enter(
+            self._arrive(
                 msgspec.structs.replace(
                     message, destination=to, original_destination=message.destination, redelivery_counter=0
                 )
             )
         return len(moved)
+
+    def restart(self) -> None:
+        """Begin anew with what is stored. All clients are gone by now.
+
+        Counts, the audits and what is not persistent are forgotten; a scheduler's messages are stored.
+        """
+        self._audits.clear()
+        for store in self._all_stores():
+            gone = store.keep(lambda held: held.message.persistent and self.settings.persistent)
+            for held in gone:
+                self._trace.add(Event.PURGED, held.message, detail="the broker was stopped")
+            self._begin(store)
+        self.queues = {name: store for name, store in self.queues.items() if store.held}
+
+    def _begin(self, store: Store) -> None:
+        """Make a store as it is where the broker starts."""
+        policy = store.policy
+        store.created_ms, store.sweep_due_ms = self._trace.now_ms, None
+        depth = policy.max_audit_depth if store.topic_subscriber else policy.max_queue_audit_depth
+        audited = policy.enable_audit and (store.durable_key is not None or not store.topic_subscriber)
+        store.audit = Audit(depth, policy.max_producers_to_audit) if audited else None
+        held = store.held
+        store.returned.clear()
+        store.waiting, store.unread, store.reads_persistent = deque(held), [], True
+        store.looked_ms = store.created_ms
+        for each in held:
+            each.counter = each.message.redelivery_counter
+            if store.audit is not None:
+                store.audit.is_duplicate(each.message)
+        self._sweep_later(store, held)
 
     def unsubscribe(self, durable_key: str) -> bool:
         """Forget a durable subscription and its messages. Return whether there was one."""
@@ -231,24 +305,25 @@ class Broker:
             store = self.queues[destination] = Store(
                 destination=destination, policy=self._policy(destination), created_ms=self._trace.now_ms
             )
-            for receiver in self._on_patterns:
-                if any(matches(part, destination) for part in parts(receiver.destination)):
-                    store.attached.append(Attached(receiver))
+            self._begin(store)
+            for receiver, window in self._windows.items():
+                if any(part.is_pattern and matches(part, destination) for part in parts(receiver.destination)):
+                    store.attached.append(Attached(receiver, window))
         return store
 
     def durable(self, key: str) -> Store | None:
         """Return the durable subscription with that key; ``None`` if it does not exist."""
         return next((store for store in self.subscriptions if store.durable_key == key), None)
 
-    def _stores_of(self, destination: Destination, durable_key: str | None) -> list[Store]:
+    def _stores_of(self, destination: Destination, durable_key: str | None, selector: Selector | None) -> list[Store]:
         """Return the stores from which a new consumer of a destination takes its messages."""
         if destination.is_queue:
             if not destination.is_pattern:
                 return [self.queue(destination)]
             return [store for name, store in self.queues.items() if matches(destination, name)]
         store = None if durable_key is None else self.durable(durable_key)
-        if store is not None and store.destination != destination and durable_key is not None:
-            self.unsubscribe(durable_key)  # to another topic: the subscription begins again
+        if store is not None and (store.destination, store.selector) != (destination, selector):
+            self.unsubscribe(str(durable_key))  # to another topic, or to other messages: the subscription begins again
             store = None
         if store is None:
             store = Store(
@@ -257,7 +332,9 @@ class Broker:
                 created_ms=self._trace.now_ms,
                 durable_key=durable_key,
                 topic_subscriber=True,
+                selector=selector,
             )
+            self._begin(store)
             self.subscriptions.append(store)
         return [store]
 
@@ -273,21 +350,71 @@ class Broker:
 
     # -- in and out ------------------------------------------------------------------------------------------------
 
-    def _enter(self, message: Message) -> None:
-        """Put a message into its queue, or into the subscriptions to its topic."""
+    def _arrive(self, message: Message) -> None:
+        """Take a message for its destination, or for each part of a composite one."""
+        targets = parts(message.destination)
+        if len(targets) == 1:
+            self._arrive_at(message, depth=0)
+            return
+        for part in targets:
+            copy = msgspec.structs.replace(message, destination=part, original_destination=message.destination)
+            self._arrive_at(copy, depth=0)
+
+    def _arrive_at(self, message: Message, depth: int) -> None:
+        """Take a message for one destination, which may be virtual and copy it to others."""
+        if depth > COPIES_DEPTH_MAX:
+            raise ScenarioError("broker", f"expected virtual destinations that end; '{message.destination}' does not")
+        virtual = [
+            each for each in self.settings.virtual_destinations if matches(each.destination, message.destination)
+        ]
+        for each in virtual:
+            if isinstance(each, VirtualTopic):
+                copies, keeps = self._consumer_queues(each, message), True
+            else:
+                copies = each.copies(message)
+                keeps = each.keeps(copies)
+            for to in copies:
+                self._arrive_at(copied(message, to), depth + 1)
+            if keeps:
+                self._enter(message, copied=bool(copies))
+        if not virtual:
+            self._enter(message)
+
+    def _consumer_queues(self, virtual: VirtualTopic, message: Message) -> list[Destination]:
+        found = virtual.queues(message.destination, list(self.queues))
+        if not virtual.selector_aware:
+            return found
+        return [
+            each for each in found if any(_takes(attached.receiver, message) for attached in self.queues[each].attached)
+        ]
+
+    def _enter(self, message: Message, *, copied: bool = False) -> None:
+        """Put a message into its queue, or into the subscriptions to its topic.
+
+        ``copied``: whether others have copies, so that a topic without subscribers loses nothing.
+        """
         if message.destination.is_queue:
             stores = [self.queue(message.destination)]
         else:
-            stores = [store for store in self.subscriptions if matches(store.destination, message.destination)]
-        if not stores:
+            subscribed = (each for each in self.subscriptions if matches(each.destination, message.destination))
+            stores = [store for store in subscribed if store.selects(message)]
+        if not stores and not copied:
             self._trace.add(Event.UNROUTABLE, message, detail="nobody subscribes to the topic")
         for store in stores:
+            if store.has_had(message):
+                where = f"the subscription {store.durable_key}" if store.topic_subscriber else str(store.destination)
+                self._trace.add(Event.DROPPED, message, detail=f"{where} has had a message of this identifier")
+                continue
             held = Held(message, next(self._sequences), message.redelivery_counter)
             self._trace.add(Event.ROUTED, message, subscription=store.durable_key)
             self._wait(held, store)
 
     def _wait(self, held: Held, store: Store) -> None:
-        store.waiting.append(held)
+        if store.topic_subscriber:
+            store.waiting.append(held)
+        else:
+            store.read_if_looked_at(self._trace.now_ms)
+            store.unread.append(held)
         self._sweep_later(store, [held])
         self._dispatch(store)
 
@@ -297,26 +424,42 @@ class Broker:
             return
         store.dispatching = True
         try:
-            while store.waiting and (attached := self._next_with_room(store)) is not None:
-                held = store.waiting.popleft()
-                if held.message.expired(self._trace.now_ms):
-                    self._expire(held, store)
-                    continue
-                attached.dispatched.append(held)
-                attached.receiver.dispatched(held, store)
+            while self._dispatch_one(store):
+                pass
         finally:
             store.dispatching = False
 
-    def _next_with_room(self, store: Store) -> Attached | None:
+    def _dispatch_one(self, store: Store) -> bool:
+        """Give out the first message for which a consumer has room. Return whether there was one."""
+        if store.attached:
+            store.read()
+        for waiting in (store.returned, store.waiting):
+            for held in waiting:
+                attached = self._next_with_room(store, held.message)
+                if attached is None:
+                    if all(each.window.full for each in store.attached):
+                        return False
+                    continue
+                waiting.remove(held)
+                if held.message.expired(self._trace.now_ms):
+                    self._expire(held, store)
+                    return True
+                attached.dispatched.append(held)
+                attached.window.given()
+                attached.receiver.dispatched(held, store)
+                return True
+        return False
+
+    def _next_with_room(self, store: Store, message: Message) -> Attached | None:
         for attached in store.attached:
-            if attached.receiver.unread < attached.receiver.prefetch:
+            if not attached.window.full and _takes(attached.receiver, message):
                 store.attached.remove(attached)
                 store.attached.append(attached)
                 return attached
         return None
 
     def room(self, receiver: Receiver) -> None:
-        """Give a consumer more messages, now that it has read something."""
+        """Give a consumer more messages, if it may have more."""
         for store, _ in self._attachments(receiver):
             self._dispatch(store)
 
@@ -337,29 +480,27 @@ class Broker:
     def _regular_sweep(self, store: Store) -> None:
         store.sweep_due_ms = None
         self._sweep(store)
-        self._sweep_later(store, store.waiting)
+        self._sweep_later(store, [*store.returned, *store.waiting, *store.unread])
 
     def _sweep(self, store: Store) -> None:
         """Take out the messages that have expired and that no consumer has."""
         now_ms = self._trace.now_ms
-        expired = [held for held in store.waiting if held.message.expired(now_ms)]
-        store.waiting = deque(held for held in store.waiting if not held.message.expired(now_ms))
-        for held in expired:
+        for held in store.keep(lambda held: not held.message.expired(now_ms)):
             self._expire(held, store)
 
     def _expire(self, held: Held, store: Store) -> None:
         self._trace.add(Event.EXPIRED, held.message)
         self._die(held, store, expiry_cause(held.message), EXPIRED)
+        store.forget(held.message)
 
     def _die(self, held: Held, store: Store, cause: str, reason: str) -> None:
         """Dead-letter a message, unless a plugin or the strategy decides otherwise. The store no longer has it."""
         message = held.message
+        counter = message.redelivery_counter if store.topic_subscriber else held.counter
         for plugin in reversed(self.settings.plugins):
-            verdict = plugins.judge(
-                plugin, message.destination, held.counter, expired=message.expired(self._trace.now_ms)
-            )
+            verdict = plugins.judge(plugin, message.destination, counter, expired=message.expired(self._trace.now_ms))
             if isinstance(verdict, plugins.Again):
-                self._schedule(message, verdict)
+                self._deliver_later(message, verdict)
                 return
             if isinstance(verdict, plugins.Lost):
                 self._trace.add(Event.DROPPED, message, reason=reason, detail=verdict.reason)
@@ -379,7 +520,7 @@ class Broker:
             self._trace.add(Event.DROPPED, message, reason=reason, detail="its dead letter would go where it is")
             return
         self._trace.add(Event.DEAD_LETTERED, message, reason=reason, detail=cause, to=str(to))
-        self._enter(dead_letter(message, to, expiration_ms=strategy.expiration_ms, cause=cause, now_ms=now_ms))
+        self._arrive(dead_letter(message, to, expiration_ms=strategy.expiration_ms, cause=cause, now_ms=now_ms))
 
     def _audited(self, strategy: Strategy, message: Message) -> bool:
         """Return whether the strategy's audit knows the message, which it does from now on."""
@@ -396,20 +537,26 @@ class Broker:
             self._audits[key] = Audit(strategy.max_audit_depth, strategy.max_producers_to_audit)
         return self._audits[key]
 
-    def _schedule(self, message: Message, again: plugins.Again) -> None:
+    def _deliver_later(self, message: Message, again: plugins.Again) -> None:
         """Send a copy later, to the millisecond; the real scheduler keeps its times to half a second or so."""
         delay_ms = delay_by_counter_ms(again.policy, again.counter, self._shares(again.policy, again.counter))
         copy = rescheduled(message, counter=again.counter, delay_ms=delay_ms)
-        job = f"ID:broker-1:1:1:1:{next(self._jobs)}"
         self._trace.add(Event.REQUEUED, message, detail="redeliveryPlugin", delay_ms=delay_ms)
-        self._deadlines.set(self._trace.now_ms + delay_ms, partial(self._send_scheduled, copy, job))
+        self._schedule(copy, delay_ms, f"ID:broker-1:1:1:1:{next(self._jobs)}")
+
+    def _schedule(self, message: Message, delay_ms: int, job: str) -> None:
+        self._deadlines.set(self._trace.now_ms + delay_ms, partial(self._send_scheduled, message, job))
 
     def _send_scheduled(self, copy: Message, job: str) -> None:
-        self._enter(sent_by_scheduler(copy, job, self._trace.now_ms))
+        self._arrive(sent_by_scheduler(copy, job, self._trace.now_ms))
 
     def _shares(self, policy: RedeliveryPolicy, counter: int) -> tuple[float, ...]:
         drawn = counter - 1 if policy.use_collision_avoidance else 0
         return tuple(draw_share(self._random) for _ in range(drawn))
+
+
+def _takes(receiver: Receiver, message: Message) -> bool:
+    return receiver.selector is None or receiver.selector.selects(message)
 
 
 def draw_share(random: Random) -> float:

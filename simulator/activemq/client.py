@@ -28,6 +28,7 @@ from dlx.activemq.redelivery_policy import (
     dispatch_exceeds,
     next_delay_ms,
 )
+from dlx.activemq.selectors import Selector
 from simulator.activemq.broker import LAST_NONE, LAST_UNKNOWN, Action, Broker, UncorrelatedError, draw_share
 from simulator.activemq.stores import Held, Store
 from simulator.activemq.trace import Trace
@@ -108,6 +109,7 @@ class Connection:
         """Vanish, as with a broken socket: the broker does not know what was delivered."""
         consumers = [consumer for session in self.sessions for consumer in session.consumers]
         for session in self.sessions:
+            session.forget_unsent()
             session.closed = True
         self._gone(consumers, LAST_UNKNOWN)
 
@@ -124,6 +126,7 @@ class Session:
     def __init__(self, connection: Connection, number: int, mode: Mode) -> None:
         self.connection, self.number, self.mode = connection, number, mode
         self.consumers: list[Consumer] = []
+        self.unsent: list[Message] = []
         self.closed = False
         connection.sessions.append(self)
 
@@ -132,8 +135,18 @@ class Session:
         """Whether it has transactions."""
         return self.mode == "transacted"
 
+    def send(self, message: Message) -> None:
+        """Send a message: at once, or with the transaction."""
+        if self.transacted:
+            self.unsent.append(message)
+        else:
+            self.connection.world.broker.send(message)
+
     def commit(self) -> None:
-        """Acknowledge all that was delivered since the last commit or rollback."""
+        """Send what is to be sent, and acknowledge all that was delivered since the last commit or rollback."""
+        unsent, self.unsent = self.unsent, []
+        for message in unsent:
+            self.connection.world.broker.send(message)
         self._acknowledge_all()
         self._close_those_waiting()
 
@@ -147,6 +160,7 @@ class Session:
 
     def rollback(self) -> None:
         """Deliver again what was delivered since the last commit or rollback; with ``client``, recover."""
+        self.forget_unsent()
         for consumer in list(self.consumers):
             consumer.rollback()
         self._close_those_waiting()
@@ -163,12 +177,19 @@ class Session:
             return LAST_NONE
         last = max((consumer.last_delivered for consumer in self.consumers), default=LAST_NONE)
         if self.transacted:
+            self.forget_unsent()
             for consumer in self.consumers:
                 consumer.rollback()
         for consumer in self.consumers:
             consumer.closed = True
         self.closed = True
         return last
+
+    def forget_unsent(self) -> None:
+        """Let go of what a transaction was to send."""
+        unsent, self.unsent = self.unsent, []
+        for message in unsent:
+            self.connection.world.trace.add(Event.PURGED, message, detail="its transaction was rolled back")
 
     def _acknowledge_all(self) -> None:
         for consumer in self.consumers:
@@ -186,6 +207,9 @@ class Consumer:
     Attributes:
         unread_messages: given by the broker and not delivered yet.
         delivered: delivered and not acknowledged, the oldest first.
+        last_read: what was delivered last, acknowledged or not.
+        untold: how many messages were read that the broker was not told of. A rollback counts them down, below 0 too:
+            what is read again was told.
         delay_ms: the delay before the last redelivery, in profiles where the consumer keeps it; 0 none.
         last_delivered: the broker's sequence of what was delivered last.
         stopped: whether it waits before it delivers again, and delivers nothing else.
@@ -199,25 +223,23 @@ class Consumer:
         destination: Destination,
         *,
         durable_name: str | None = None,
+        selector: Selector | None = None,
         listener: Listener | None = None,
     ) -> None:
         connection = session.connection
         self.session, self.name, self.identifier, self.destination = session, name, identifier, destination
         self.world, self.prefetch, self.listener = connection.world, connection.prefetch, listener
+        self.selector = selector
         self.policy = connection.policies.lookup(destination) or RedeliveryPolicy()
         self.unread_messages: deque[Delivery] = deque()
         self.delivered: list[Delivery] = []
-        self.delay_ms = 0
+        self.last_read: Delivery | None = None
+        self.delay_ms = self.untold = 0
         self.last_delivered = LAST_NONE
         self.stopped = self.closed = self.closes_with_transaction = False
         session.consumers.append(self)
         durable_key = None if durable_name is None else f"{connection.client_id}:{durable_name}"
         self.world.broker.attach(self, durable_key)
-
-    @property
-    def unread(self) -> int:
-        """How many messages it was given and has not delivered."""
-        return len(self.unread_messages)
 
     # -- in --------------------------------------------------------------------------------------------------------
 
@@ -228,19 +250,26 @@ class Consumer:
 
     def take(self) -> Delivery | None:
         """Deliver the next message to a receive; return ``None`` if no message has come yet."""
+        if self.prefetch == 0 and not self.unread_messages:
+            self.world.broker.pull(self, 1)
         delivery = self._next()
         if delivery is not None:
             self._deliver(delivery)
             if self.session.mode in ("auto", "dups_ok"):
                 self.acknowledge([delivery])
-        self.world.broker.room(self)
         return delivery
+
+    def give_up(self) -> None:
+        """End a receive that got nothing: a consumer of prefetch 0 no longer asks for a message."""
+        if self.prefetch == 0 and not self.closed:
+            self.world.broker.pull(self, 0)
 
     def _next(self) -> Delivery | None:
         """Return the next message that is neither expired nor known to the broker as beyond the limit."""
         while self.unread_messages and not self.stopped and not self.closed:
             delivery = self.unread_messages.popleft()
             if delivery.message.expired(self.world.trace.now_ms):
+                self._read(delivery)
                 self.world.broker.expired_ack(self, delivery.held)
             elif self._exceeded_before(delivery):
                 cause = dispatch_exceeds(
@@ -261,9 +290,8 @@ class Consumer:
 
     def _deliver(self, delivery: Delivery) -> None:
         self.delivered.append(delivery)
-        self.last_delivered = delivery.held.sequence
-        if self.session.transacted and self.session.connection.non_blocking:
-            self.world.broker.acked_in_transaction(self, [delivery.held])
+        self.last_read = delivery
+        self._read(delivery)
         self.world.trace.add(
             Event.DELIVERED,
             delivery.message,
@@ -271,6 +299,18 @@ class Consumer:
             delivery_count=delivery.counter + 1,
             redelivered=delivery.counter > 0,
         )
+
+    def _read(self, delivery: Delivery) -> None:
+        """Tell the broker of what was read, at once or when it is half of the prefetch."""
+        self.last_delivered = delivery.held.sequence
+        if self.session.transacted and self.session.connection.non_blocking:
+            self.world.broker.acked_in_transaction(self, [delivery.held])
+            self.world.broker.read_ack(self, 1)
+        elif self.session.mode not in ("auto", "dups_ok"):
+            self.untold += 1
+            if 2 * self.untold >= self.prefetch:
+                told, self.untold = self.untold, 0
+                self.world.broker.read_ack(self, told)
 
     def _feed_listener(self) -> None:
         while self.listener is not None and (delivery := self._next()) is not None:
@@ -288,6 +328,8 @@ class Consumer:
         """Acknowledge messages that were delivered."""
         done = {id(each) for each in deliveries}
         self.delivered = [each for each in self.delivered if id(each) not in done]
+        if self.session.mode != "individual":
+            self.untold = max(self.untold - len(deliveries), 0)
         self.world.broker.acknowledge(self, [each.held for each in deliveries])
 
     def rollback(self) -> None:
@@ -297,6 +339,10 @@ class Consumer:
             return
         if self.session.transacted:
             self.world.broker.acked_in_transaction(self, [each.held for each in batch])
+            self.world.broker.rolled_back(self, len(batch))
+            if not self.session.connection.non_blocking:
+                self.untold = max(self.untold - len(batch), 0)
+        self.untold -= len(batch)
         profile = self.world.profile
         if profile.redelivered_by == "broker":
             for delivery in batch:

@@ -6,9 +6,9 @@ from collections import Counter
 from random import Random
 from typing import Any
 
-from dlx.activemq.destination_map import DestinationMap
+from dlx.activemq.destination_map import DestinationMap, UndefinedError
 from dlx.activemq.destinations import Destination
-from dlx.activemq.messages import Message
+from dlx.activemq.messages import SCHEDULED_DELAY, Message, without_expiration
 from dlx.activemq.profiles import PROFILES
 from simulator.activemq import activemq_scenario as form
 from simulator.activemq.broker import Action, Broker
@@ -44,10 +44,10 @@ class Run:
         """Run the scenario, and tell what happened."""
         for number, step in enumerate(self._scenario.steps):
             self._trace.step = number
-            if step.at_ms is not None:
-                self._advance(self._trace.start_ms + step.at_ms)
-            self._do(step, f"steps[{number}]")
-            self._advance(self._trace.now_ms)  # what falls due at once
+            try:
+                self._run(step, f"steps[{number}]")
+            except UndefinedError as error:
+                raise ScenarioError(f"steps[{number}]", str(error)) from error
         return {
             "system": "activemq",
             "profile": self._scenario.profile,
@@ -55,7 +55,14 @@ class Run:
             "outcomes": self._outcomes,
             "exceptions": self._trace.exceptions,
             "queues": self._contents(),
+            "warnings": list(self._broker.settings.not_simulated),
         }
+
+    def _run(self, step: form.Step, where: str) -> None:
+        if step.at_ms is not None:
+            self._advance(self._trace.start_ms + step.at_ms)
+        self._do(step, where)
+        self._advance(self._trace.now_ms)  # what falls due at once
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -74,7 +81,10 @@ class Run:
             due_ms = self._deadlines.next_due()
             if due_ms is None or due_ms > deadline_ms:
                 self._advance(deadline_ms)
-                return consumer.take()
+                delivery = consumer.take()
+                if delivery is None:
+                    consumer.give_up()
+                return delivery
             self._advance(due_ms)
         return delivery
 
@@ -108,6 +118,8 @@ class Run:
                 self._close(step, where)
             case form.Disconnect():
                 self._connection(step.connection, where).drop()
+            case form.Restart():
+                self._restart()
             case form.Unsubscribe():
                 self._unsubscribe(step, where)
             case form.Browse():
@@ -159,12 +171,16 @@ class Run:
             f"ID:client-{connection.number}:1:{session.number}:{number}",
             destination,
             durable_name=step.subscription,
+            selector=form.selector(step.selector, f"{where}.selector"),
             listener=None if step.listener is None else _listener(step.listener),
         )
 
     def _send(self, step: form.Send, where: str) -> None:
         self._sent += 1
         now_ms = self._trace.now_ms
+        properties = without_expiration(step.properties)
+        if step.delay_ms is not None:
+            properties[SCHEDULED_DELAY] = step.delay_ms
         message = Message(
             message_id=step.message or f"ID:producer-1:1:1:1:{self._sent}",
             destination=form.destination(step.to, f"{where}.to"),
@@ -173,10 +189,13 @@ class Run:
             timestamp_ms=now_ms,
             expiration_ms=now_ms + step.ttl_ms if step.ttl_ms else 0,
             priority=step.priority,
-            properties=step.properties,
+            properties=properties,
         )
         self._trace.add(Event.PUBLISHED, message)
-        self._broker.send(message)
+        if step.session is None:
+            self._broker.send(message)
+        else:
+            self._session(step.session, where).send(message)
 
     def _receive(self, step: form.Receive, where: str) -> None:
         delivery = self._wait_for(self._reader(step.consumer, where), step.timeout_ms)
@@ -204,9 +223,9 @@ class Run:
         consumer = self._consumer(step.consumer, where)
         if consumer.session.mode not in ("client", "individual"):
             raise ScenarioError(where, 'expected a session that acknowledges "client" or "individual"')
-        if not consumer.delivered:
+        if consumer.last_read is None:
             raise ScenarioError(where, f"the consumer '{step.consumer}' has received nothing to acknowledge")
-        consumer.session.acknowledge(consumer.delivered[-1])
+        consumer.session.acknowledge(consumer.last_read)
 
     def _close(self, step: form.Close, where: str) -> None:
         if sum(each is not None for each in (step.consumer, step.session, step.connection)) != 1:
@@ -217,6 +236,13 @@ class Run:
             self._session(step.session, where).close()
         elif step.connection is not None:
             self._connection(step.connection, where).close()
+
+    def _restart(self) -> None:
+        """Stop the broker and start it again; no client finds its way back."""
+        for connection in self._connections.values():
+            if not connection.closed:
+                connection.drop()
+        self._broker.restart()
 
     def _unsubscribe(self, step: form.Unsubscribe, where: str) -> None:
         key = f"{step.client_id}:{step.subscription}"

@@ -103,7 +103,7 @@ def described(message: Message, counter: int, now_ms: int) -> dict[str, Any]:
         "JMSRedelivered": counter > 0,
         "JMSXDeliveryCount": counter + 1,
         "JMSDestination": str(message.destination),
-        "originalDestination": None if message.original_destination is None else str(message.original_destination),
+        "originalDestination": original.qualified_name if (original := message.original_destination) else None,
         "JMSDeliveryMode": "PERSISTENT" if message.persistent else "NON_PERSISTENT",
         "JMSExpiration": message.expiration_ms,
         "lives_for_ms": message.expiration_ms - now_ms if message.expiration_ms else None,

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from dlx.activemq.destinations import matches, parse_destination
 from dlx.activemq.messages import (
     FAILURE_CAUSE,
     ORIGINAL_DELIVERY_MODE,
@@ -32,6 +33,10 @@ START_MS = 1_600_000_000_000
 DEFAULT_DLQ = "ActiveMQ.DLQ"
 BROKERS_PROPERTIES = {FAILURE_CAUSE, ORIGINAL_DELIVERY_MODE, ORIGINAL_EXPIRATION, REDELIVERY_DELAY, SCHEDULED_JOB}
 _ACTIONS = ("rollback", "commit", "recover", "acknowledge")
+
+
+def _applies(named: tuple[str, str, str], kind: str, key: str) -> bool:
+    return matches(parse_destination(f"{named[0]}://{named[1]}"), parse_destination(f"{kind}://{key}"))
 
 
 class Recording:
@@ -189,8 +194,12 @@ class Recording:
         named = re.findall(r"(queue|topic) (\S+) max (-?\d+)", self.what)
         put = self.document.get("deliveries_by_put_without_destination", {})
         found: dict[str, Any] = {"redelivery_policy": policy(default[1])} if default else {}
-        if len(self.sections) < len(put):
-            found["put_policies"] = {f"{kind}://{key}": policy(maximum) for kind, key, maximum in named}
+        if len(self.sections) < len(put):  # of two that apply a server takes either; this one took the first
+            found["put_policies"] = {
+                f"{kind}://{key}": policy(maximum)
+                for index, (kind, key, maximum) in enumerate(named)
+                if not any(_applies(each, kind, key) for each in named[:index])
+            }
         else:
             found["redelivery_policies"] = [{kind: key, **policy(maximum)} for kind, key, maximum in named]
         return found

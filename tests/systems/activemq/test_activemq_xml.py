@@ -12,7 +12,9 @@ from dlx.activemq import plugins
 from dlx.activemq.dead_letter_strategies import Discarding, Individual, Shared
 from dlx.activemq.destinations import Destination
 from dlx.activemq.redelivery_policy import RedeliveryPolicy
+from dlx.activemq.selectors import Selector
 from dlx.activemq.settings import BrokerSettings, DestinationPolicy
+from dlx.activemq.virtual_destinations import CompositeDestination, Forward
 from simulator.activemq.activemq_xml import BYTES_MAX, DEPTH_MAX, ConfigurationError, broker_settings
 
 LIVE = Path(__file__).parent / "live" / "activemq.xml"
@@ -73,7 +75,9 @@ def test_prefixes_defaults_and_temporary_destinations() -> None:
           <amq:defaultEntry><amq:policyEntry expireMessagesPeriod="0"/></amq:defaultEntry>
           <amq:policyEntries>
             <amq:policyEntry tempQueue="true"><amq:deadLetterStrategy>
-              <amq:sharedDeadLetterStrategy deadLetterQueue="topic://T" maxAuditDepth="7"/>
+              <amq:sharedDeadLetterStrategy maxAuditDepth="7">
+                <amq:deadLetterQueue><amq:topic physicalName="T"/></amq:deadLetterQueue>
+              </amq:sharedDeadLetterStrategy>
             </amq:deadLetterStrategy></amq:policyEntry>
           </amq:policyEntries>
         </amq:policyMap></amq:destinationPolicy>
@@ -97,24 +101,37 @@ def test_prefixes_defaults_and_temporary_destinations() -> None:
 @pytest.mark.parametrize(
     ("inner", "said"),
     [
-        (policy('\n<policyEntry expireMessagesPeriod="1"/>'), "line 4, <policyEntry>: expected one of queue, topic"),
-        (policy('<policyEntry queue="a" topic="b"/>'), "line 3, <policyEntry>: expected one of queue, topic"),
+        (
+            policy('\n<policyEntry expireMessagesPeriod="1"/>'),
+            "line 4, column 1, <policyEntry>: expected one of queue,",
+        ),
+        (
+            policy('<policyEntry queue="a" expireMessagePeriod="1"/>'),
+            "line 3, column 46, <policyEntry>: there is no attribute 'expireMessagePeriod';"
+            " did you mean 'expireMessagesPeriod'",
+        ),
+        (
+            policy('<policyEntry queue="a"><deadletterStrategy/></policyEntry>'),
+            "there is no <deadletterStrategy> in <policyEntry>; did you mean 'deadLetterStrategy'",
+        ),
+        ("<plugin/>", "there is no <plugin> in <broker>; did you mean 'plugins'"),
         (policy('<policyEntry queue="${name}"/>'), "got the placeholder '${name}'"),
         (policy('<policyEntry queue=""/>'), "expected the name of a destination"),
         (policy('<policyEntry queue="a" expireMessagesPeriod="soon"/>'), "a whole number as expireMessagesPeriod"),
-        (strategy("<ownStrategy/>"), "<ownStrategy>: expected one of <sharedDeadLetterStrategy>"),
-        (strategy("<discarding/><discarding/>"), "expected one dead letter strategy"),
-        (strategy('<discarding colour="red"/>'), "<discarding>: expected one of enableAudit"),
+        (strategy("<ownStrategy/>"), "there is no <ownStrategy> in <deadLetterStrategy>; there are 'discarding'"),
+        (strategy("<discarding/><discarding/>"), "expected one element in <deadLetterStrategy>, got another"),
+        (strategy('<discarding colour="red"/>'), "<discarding>: there is no attribute 'colour'; there are"),
         (
             strategy('<sharedDeadLetterStrategy processExpired="maybe"/>'),
-            "line 3, <sharedDeadLetterStrategy>: Expected",
+            "line 3, column 89, <sharedDeadLetterStrategy>: expected true or false as processExpired, got 'maybe'",
         ),
         (strategy('<sharedDeadLetterStrategy expiration="${ms}"/>'), "got the placeholder '${ms}'"),
         (
             strategy(
-                "<sharedDeadLetterStrategy><deadLetterQueue><queue/></deadLetterQueue></sharedDeadLetterStrategy>"
+                '<sharedDeadLetterStrategy><deadLetterQueue><queue physicalName=""/></deadLetterQueue>'
+                "</sharedDeadLetterStrategy>"
             ),
-            "<queue>: expected a physicalName",
+            "<queue>: expected the name of a destination",
         ),
         ('<plugins><discardingDLQBrokerPlugin dropOnly="("/></plugins>', "expected regular expressions as dropOnly"),
         ('<plugins><discardingDLQBrokerPlugin dropAll="yes"/></plugins>', "expected true or false as dropAll"),
@@ -171,3 +188,28 @@ def test_nonsense_raises_nothing_else(nonsense: str | bytes, markup: str) -> Non
             broker_settings(text)
         except ConfigurationError:
             continue
+
+
+def test_what_is_asked_for_and_not_done_is_told() -> None:
+    entry = '<policyEntry queue=">" prioritizedMessages="true" strictOrderDispatch="false" queuePrefetch="1"/>'
+    told = read(policy(entry) + "<networkConnectors/>").not_simulated
+    assert [each.partition(": ")[2].partition(" is")[0] for each in told] == [
+        "prioritizedMessages",
+        "queuePrefetch",
+        "networkConnectors",
+    ]
+    assert read(policy('<policyEntry queue=">"/>')).not_simulated == ()
+
+
+def test_virtual_destinations() -> None:
+    assert [str(each.destination) for each in read("").virtual_destinations] == ["topic://VirtualTopic.>"]
+    assert read("", 'useVirtualTopics="false"').virtual_destinations == ()
+    nothing = "<filteredDestination queue='B'/>"  # without selector it lets nothing through
+    (found,) = read(
+        "<destinationInterceptors><virtualDestinationInterceptor><virtualDestinations><compositeTopic name='T'>"
+        f"<forwardTo>{nothing}<filteredDestination selector=\"a='b'\" topic='X'/></forwardTo></compositeTopic>"
+        "</virtualDestinations></virtualDestinationInterceptor></destinationInterceptors>"
+    ).virtual_destinations
+    assert found == CompositeDestination(
+        name="T", kind="topic", forward_to=(Forward(Destination("topic", "X"), Selector("a='b'")),)
+    )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlx.activemq.destination_map import DestinationMap, Entry, entries
+from dlx.activemq.destination_map import DestinationMap, Entry, UndefinedError, entries
 from dlx.activemq.destinations import Destination, compare, matches, parse_destination, parts
 
 NAMES = st.lists(st.sampled_from(["A", "B", "*"]), min_size=1, max_size=3).map(".".join)
@@ -67,9 +67,12 @@ def test_the_most_special_entry_wins(name: str, winner: str | None) -> None:
         assert found.lookup(queue(name)) == winner
 
 
-def test_entries_that_do_not_name_their_destination_are_alike_and_the_first_is_taken() -> None:
+def test_of_entries_that_do_not_name_their_destination_none_comes_first() -> None:
     found = DestinationMap((Entry(queue("M.>"), 1), Entry(queue("M.A"), 2)), default=0)
-    assert [found.lookup(queue(name)) for name in ("M", "M.A", "OTHER")] == [1, 1, 0]
+    assert [found.lookup(queue(name)) for name in ("M", "OTHER")] == [1, 0]
+    with pytest.raises(UndefinedError, match=r"those of queue://M\.> and of queue://M\.A both apply"):
+        found.lookup(queue("M.A"))
+    assert DestinationMap((Entry(queue("M.>"), 1), Entry(queue("M.A"), 1))).lookup(queue("M.A")) == 1
 
 
 def test_a_composite_key_is_for_each_of_its_parts() -> None:

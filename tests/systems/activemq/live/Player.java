@@ -1,30 +1,47 @@
 import java.io.BufferedReader;
+import java.io.File;
 import java.io.InputStreamReader;
+import java.lang.reflect.Field;
 import java.net.URLDecoder;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.util.*;
 import java.util.concurrent.atomic.AtomicInteger;
 import javax.jms.*;
 import javax.jms.Message;
 import org.apache.activemq.ActiveMQConnection;
 import org.apache.activemq.ActiveMQConnectionFactory;
+import org.apache.activemq.ActiveMQMessageAudit;
 import org.apache.activemq.ActiveMQSession;
 import org.apache.activemq.RedeliveryPolicy;
+import org.apache.activemq.ScheduledMessage;
+import org.apache.activemq.broker.BrokerFactory;
+import org.apache.activemq.broker.BrokerService;
+import org.apache.activemq.broker.region.BaseDestination;
+import org.apache.activemq.broker.region.Queue;
+import org.apache.activemq.broker.region.policy.AbstractDeadLetterStrategy;
 import org.apache.activemq.broker.region.policy.RedeliveryPolicyMap;
 import org.apache.activemq.command.ActiveMQDestination;
 import org.apache.activemq.command.ActiveMQMessage;
 import org.apache.activemq.util.IntrospectionSupport;
 
 /**
- * Plays the steps of a scenario to a real broker, in real time.
+ * Plays the steps of scenarios to a real broker, in real time.
+ *
+ * With an address it plays one scenario to the broker there. Without, it plays any number, each to
+ * a broker that it starts for it, new and empty, from the activemq.xml of the step "broker" that
+ * the scenario begins with; the step "end" ends it.
  *
  * A step is a line of fields "name=value" with tabs between them, percent-encoded; an inner field is
  * "outer.name", one of a list "outer.0.name". What came of it is a line of JSON on standard output:
  * one for each delivery, and one for each step that looks at something.
  */
 public class Player {
-  private final String url;
-  private final long began = System.currentTimeMillis();
+  private final boolean ownBrokers;
+  private String url;
+  private BrokerService broker;
+  private File configuration;
+  private long began = System.currentTimeMillis();
   private final Map<String, ActiveMQConnection> connections = new HashMap<>();
   private final Map<String, Session> sessions = new HashMap<>();
   private final Map<String, MessageConsumer> consumers = new HashMap<>();
@@ -34,12 +51,13 @@ public class Player {
 
   private Player(String url) {
     this.url = url;
+    ownBrokers = url == null;
   }
 
   public static void main(String[] arguments) {
     int status = 0;
     try {
-      new Player(arguments[0]).playAll();
+      new Player(arguments.length > 0 ? arguments[0] : null).playAll();
     } catch (Exception error) {
       error.printStackTrace();
       status = 1;
@@ -55,9 +73,67 @@ public class Player {
         int mark = field.indexOf('=');
         fields.put(decoded(field.substring(0, mark)), decoded(field.substring(mark + 1)));
       }
-      play(fields);
+      if (ownBrokers) playToOwnBroker(fields);
+      else play(fields);
     }
     for (ActiveMQConnection connection : connections.values()) connection.close();
+  }
+
+  /** Goes on after a step that fails, and tells how it did. */
+  private void playToOwnBroker(Map<String, String> step) throws Exception {
+    try {
+      switch (step.get("do")) {
+        case "broker": begin(step.get("xml")); break;
+        case "end": end(); break;
+        default: play(step);
+      }
+    } catch (Exception error) {
+      tell("refused", error.toString());
+    }
+  }
+
+  private void begin(String xml) throws Exception {
+    configuration = File.createTempFile("activemq", ".xml");
+    configuration.deleteOnExit();
+    Files.writeString(configuration.toPath(), xml);
+    step = -1;
+    startBroker(true);
+    began = System.currentTimeMillis();
+    tell("started", true);
+  }
+
+  private void startBroker(boolean empty) throws Exception {
+    forgetDeadLetters();
+    BrokerFactory.setStartDefault(false);  // or it starts as soon as its configuration is read
+    broker = BrokerFactory.createBroker("xbean:" + configuration.toURI(), false);
+    broker.setDeleteAllMessagesOnStartup(empty);
+    broker.setUseJmx(false);
+    broker.setUseShutdownHook(false);
+    broker.addConnector("tcp://127.0.0.1:0");
+    broker.start();
+    broker.waitUntilStarted();
+    url = broker.getTransportConnectorByScheme("tcp").getConnectUri().toString();
+  }
+
+  /** All brokers of a process share the strategy of destinations that have none, and its audit. */
+  private static void forgetDeadLetters() throws Exception {
+    Field audit = AbstractDeadLetterStrategy.class.getDeclaredField("messageAudit");
+    audit.setAccessible(true);
+    ((ActiveMQMessageAudit) audit.get(BaseDestination.DEFAULT_DEAD_LETTER_STRATEGY)).clear();
+  }
+
+  private void stopBroker() throws Exception {
+    for (ActiveMQConnection connection : connections.values()) connection.getTransport().stop();
+    if (broker == null) return;
+    broker.stop();
+    broker.waitUntilStopped();
+    broker = null;
+  }
+
+  private void end() throws Exception {
+    stopBroker();
+    for (Map<String, ?> known : List.of(connections, sessions, consumers, sessionOf, last)) known.clear();
+    tell("ended", true);
   }
 
   private static String decoded(String text) {
@@ -79,6 +155,8 @@ public class Player {
       case "rollback": sessions.get(session).rollback(); break;
       case "recover": sessions.get(session).recover(); break;
       case "acknowledge": last.get(consumer).acknowledge(); break;
+      case "restart": stopBroker(); startBroker(false); break;
+      case "retry": tell("retried", retry(step.get("queue"))); break;
       case "wait": pause(Long.parseLong(step.get("ms"))); break;
       case "browse": tell("count", browse(step.get("queue"))); break;
       case "drain": drain(step.get("queue")); break;
@@ -108,6 +186,7 @@ public class Player {
     factory.setNonBlockingRedelivery(Boolean.parseBoolean(step.get("non_blocking_redelivery")));
     ActiveMQConnection connection = (ActiveMQConnection) factory.createConnection();
     if (step.containsKey("client_id")) connection.setClientID(step.get("client_id"));
+    if (step.containsKey("prefetch")) connection.getPrefetchPolicy().setAll(Integer.parseInt(step.get("prefetch")));
     connection.start();
     connections.put(step.get("connection"), connection);
   }
@@ -140,7 +219,8 @@ public class Player {
     Destination destination = destination(step.get("destination"));
     String name = step.get("consumer");
     MessageConsumer consumer = step.containsKey("subscription")
-        ? session.createDurableSubscriber((Topic) destination, step.get("subscription")) : session.createConsumer(destination);
+        ? session.createDurableSubscriber((Topic) destination, step.get("subscription"), step.get("selector"), false)
+        : session.createConsumer(destination, step.get("selector"));
     consumers.put(name, consumer);
     sessionOf.put(name, session);
     String fails = step.get("listener.fails");
@@ -166,16 +246,34 @@ public class Player {
   }
 
   private void send(Map<String, String> step) throws JMSException {
+    if (step.containsKey("session")) {
+      send(step, sessions.get(step.get("session")));
+      return;
+    }
     ActiveMQConnection connection = (ActiveMQConnection) new ActiveMQConnectionFactory(url).createConnection();
-    Session session = connection.createSession(false, Session.AUTO_ACKNOWLEDGE);
+    send(step, connection.createSession(false, Session.AUTO_ACKNOWLEDGE));
+    connection.close();
+  }
+
+  private static void send(Map<String, String> step, Session session) throws JMSException {
     TextMessage message = session.createTextMessage(step.getOrDefault("body", ""));
     for (Map.Entry<String, String> property : inner(step, "properties.").entrySet())
       message.setStringProperty(property.getKey(), property.getValue());
+    for (Map.Entry<String, String> property : inner(step, "numbers.").entrySet())
+      message.setLongProperty(property.getKey(), Long.parseLong(property.getValue()));
+    if (step.containsKey("delay_ms"))
+      message.setLongProperty(ScheduledMessage.AMQ_SCHEDULED_DELAY, Long.parseLong(step.get("delay_ms")));
     int mode = "false".equals(step.get("persistent")) ? DeliveryMode.NON_PERSISTENT : DeliveryMode.PERSISTENT;
     int priority = Integer.parseInt(step.getOrDefault("priority", "4"));
     long ttl = Long.parseLong(step.getOrDefault("ttl_ms", "0"));
-    session.createProducer(destination(step.get("to"))).send(message, mode, priority, ttl);
-    connection.close();
+    MessageProducer producer = session.createProducer(destination(step.get("to")));
+    producer.send(message, mode, priority, ttl);
+    producer.close();
+  }
+
+  private int retry(String queue) throws Exception {
+    Queue found = (Queue) broker.getDestination((ActiveMQDestination) destination(queue));
+    return found.retryMessages(broker.getAdminConnectionContext(), Integer.MAX_VALUE);
   }
 
   private Message received(String consumer, long timeout) throws JMSException {

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.systems.activemq.live.player import Player
+
 BROKER = Path(__file__).parent / "broker"
 
 
@@ -15,6 +17,18 @@ def why_not() -> str:
     """Why no broker can be started here; empty where one can."""
     found = subprocess.run([BROKER, "why"], capture_output=True, text=True, check=True)
     return found.stdout.strip()
+
+
+@pytest.fixture(scope="session")
+def player() -> Iterator[Player]:
+    """The process that starts brokers, each for one scenario, and plays to them."""
+    reason = why_not()
+    if reason:
+        pytest.skip(reason)
+    subprocess.run([BROKER, "prepare"], check=True)
+    player = Player(BROKER)
+    yield player
+    player.close()
 
 
 @pytest.fixture(scope="session")

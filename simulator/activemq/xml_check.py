@@ -1,0 +1,98 @@
+"""Refuses an ``activemq.xml`` that the broker refuses for its names and values, so that a typo is not the default.
+
+Elements of Spring and of others, and what is in the elements that the simulator does
+not read, are not checked.
+"""
+
+from __future__ import annotations
+
+import re
+
+from simulator.activemq.xml_elements import Element
+from simulator.activemq.xml_names import ELEMENTS, FORMS, Content
+from simulator.nearest_names import suggestion
+
+_BITS = {"short": 16, "integer": 32, "long": 64}
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|-?INF|NaN")
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+
+Value = str | bool | int | float
+
+
+def check(element: Element) -> None:
+    """Check an element of the broker's configuration and what is in it.
+
+    Raises ``ConfigurationError`` with the place, what is wrong there, and the nearest name.
+    """
+    form = FORMS.get(element.name)
+    if form is None:
+        return
+    values(element)
+    _no_text(element)
+    for child in _checked(element):
+        if child.name not in form.properties:
+            raise child.error(_unexpected(child, element, tuple(form.properties)))
+        _check_property(child, form.properties[child.name])
+
+
+def values(element: Element) -> dict[str, Value]:
+    """Return the attributes of an element, each as its type. Raises ``ConfigurationError``."""
+    types = FORMS[element.name].attributes
+    found: dict[str, Value] = {}
+    for name, text in element.attributes.items():
+        if name not in types:
+            raise element.error(f"there is no attribute '{name}'; {suggestion(name, types)}")
+        found[name] = _value(element, name, types[name], text)
+    for name in element.spring_properties:
+        raise element.error(f"expected '{name}' without Spring's prefix; that way to give it is not simulated")
+    return found
+
+
+def _check_property(holder: Element, content: Content) -> None:
+    if content.elements == ():
+        return
+    if holder.attributes:
+        raise holder.error(f"expected no attributes, got '{next(iter(holder.attributes))}'")
+    _no_text(holder)
+    children = list(_checked(holder))
+    for child in children:
+        allowed = tuple(sorted(ELEMENTS)) if content.elements is None else content.elements
+        if child.name not in allowed:
+            raise child.error(_unexpected(child, holder, allowed))
+        check(child)
+    if content.single and len(children) > 1:
+        raise children[1].error(f"expected one element in <{holder.name}>, got another")
+
+
+def _checked(element: Element) -> list[Element]:
+    return [child for child in element.children if child.ours]
+
+
+def _no_text(element: Element) -> None:
+    if element.text.strip():
+        raise element.error(f"expected no text, got '{' '.join(element.text.split())[:40]}'")
+
+
+def _unexpected(child: Element, where: Element, allowed: tuple[str, ...]) -> str:
+    if not allowed:
+        return f"expected nothing in <{where.name}>"
+    return f"there is no <{child.name}> in <{where.name}>; {suggestion(child.name, allowed)}"
+
+
+def _value(element: Element, name: str, kind: str, text: str) -> Value:
+    value = text.strip()
+    if kind == "text":
+        return text
+    if kind == "boolean" and value in _BOOLEANS:
+        return _BOOLEANS[value]
+    if kind == "decimal" and _DECIMAL.fullmatch(value):
+        return float(value.replace("INF", "inf"))
+    if kind in _BITS and _WHOLE.fullmatch(value):
+        limit = 1 << (_BITS[kind] - 1)
+        if -limit <= int(value) < limit:
+            return int(value)
+        raise element.error(f"expected a whole number from {-limit:,} to {limit - 1:,} as {name}, got '{text}'")
+    expected = {"boolean": "true or false", "decimal": "a number"}.get(kind, "a whole number")
+    placeholder = "the placeholder " if "${" in text else ""
+    raise element.error(f"expected {expected} as {name}, got {placeholder}'{text}'")

@@ -1,0 +1,369 @@
+"""Named cases, each for a broker of its own with a configuration of its own.
+
+What the real broker made of them is in ``recorded/``: ``python -m tests.systems.activemq.live.record`` asks it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tests.systems.activemq.live.scenarios import DLQ, Steps, consumer, drain, end, process, rollback, send
+
+HEAD = """<beans xmlns="http://www.springframework.org/schema/beans"
+       xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+       xsi:schemaLocation="http://www.springframework.org/schema/beans
+         http://www.springframework.org/schema/beans/spring-beans.xsd
+         http://activemq.apache.org/schema/core http://activemq.apache.org/schema/core/activemq-core.xsd">
+"""
+SCHEDULER = 'schedulerSupport="true"'
+RESTART = {"do": "restart"}
+AUDIT_OFF = '<sharedDeadLetterStrategy enableAudit="false"/>'
+PLUGIN = """<plugins><redeliveryPlugin fallbackToDeadLetter="true" sendToDlqIfMaxRetriesExceeded="true">
+<redeliveryPolicyMap><redeliveryPolicyMap><defaultEntry>
+<redeliveryPolicy maximumRedeliveries="1" initialRedeliveryDelay="1000" redeliveryDelay="1000"/>
+</defaultEntry></redeliveryPolicyMap></redeliveryPolicyMap></redeliveryPlugin></plugins>"""
+
+
+class Case(msgspec.Struct, frozen=True):
+    """A configuration and what applications do. ``inner`` and ``attributes`` are those of the element broker."""
+
+    steps: Steps
+    inner: str = ""
+    attributes: str = ""
+
+    @property
+    def xml(self) -> str:
+        """The whole ``activemq.xml``."""
+        return configuration(self.inner, self.attributes)
+
+
+def configuration(inner: str = "", attributes: str = "") -> str:
+    """Return an ``activemq.xml``; ``inner`` begins in its line 7."""
+    broker = f'<broker xmlns="http://activemq.apache.org/schema/core" brokerName="dlx" {attributes}>'.replace(" >", ">")
+    return f"{HEAD}{broker}\n{inner}\n</broker>\n</beans>\n"
+
+
+def policies(*entries: str) -> str:
+    """Return a destinationPolicy of these entries."""
+    inner = "\n".join(entries)
+    return f"<destinationPolicy><policyMap><policyEntries>\n{inner}\n</policyEntries></policyMap></destinationPolicy>"
+
+
+def strategy(inner: str, key: str = 'queue=">"') -> str:
+    """Return an entry with this dead letter strategy."""
+    return f"<policyEntry {key}><deadLetterStrategy>{inner}</deadLetterStrategy></policyEntry>"
+
+
+def shared(*queues: str) -> str:
+    """Return a shared strategy with this queue."""
+    named = "".join(f'<deadLetterQueue><queue physicalName="{queue}"/></deadLetterQueue>' for queue in queues)
+    return f"<sharedDeadLetterStrategy>{named}</sharedDeadLetterStrategy>"
+
+
+def virtual(inner: str) -> str:
+    """Return an interceptor with these virtual destinations."""
+    return (
+        "<destinationInterceptors><virtualDestinationInterceptor><virtualDestinations>\n"
+        f"{inner}\n</virtualDestinations></virtualDestinationInterceptor></destinationInterceptors>"
+    )
+
+
+def with_fields(steps: Steps, what: str, **fields: Any) -> Steps:
+    """Return the steps, with these fields in those that do ``what``."""
+    return [{**step, **fields} if step["do"] == what else step for step in steps]
+
+
+def fails(name: str, idle_ms: int = 700) -> Mapping[str, Any]:
+    """Receive and fail until nothing comes."""
+    return process(name, idle_ms=idle_ms)
+
+
+def commit(name: str) -> Mapping[str, Any]:
+    """The session commits."""
+    return {"do": "commit", "session": name}
+
+
+def acknowledge(name: str) -> Mapping[str, Any]:
+    """The consumer acknowledges what it received last."""
+    return {"do": "acknowledge", "consumer": name}
+
+
+def wait(ms: int) -> Mapping[str, Any]:
+    """Let time pass."""
+    return {"do": "wait", "ms": ms}
+
+
+def retry(queue: str = DLQ) -> Mapping[str, Any]:
+    """Send dead letters back."""
+    return {"do": "retry", "queue": queue}
+
+
+def browse(queue: str) -> Mapping[str, Any]:
+    """Count messages."""
+    return {"do": "browse", "queue": queue}
+
+
+def few(name: str, count: int = 1, timeout_ms: int = 400) -> Steps:
+    """So many messages, or as many nothings, with little patience."""
+    return [{"do": "receive", "consumer": name, "timeout_ms": timeout_ms}] * count
+
+
+def subscriber(name: str, topic: str, maximum: int = 0, **more: Any) -> Steps:
+    """A durable subscriber with an identifier of its own."""
+    return consumer(name, f"topic://{topic}", maximum, client_id=f"i-{name}", subscription="s", **more)
+
+
+def selecting(steps: Steps, selector: str) -> Steps:
+    """Let the consumer have a selector."""
+    return with_fields(steps, "consumer", selector=selector)
+
+
+def given_ahead(steps: Steps, prefetch: int) -> Steps:
+    """Let the consumer have a prefetch."""
+    return with_fields(steps, "connect", prefetch=prefetch)
+
+
+TWO = [*subscriber("c", "T"), *subscriber("d", "T"), *send("topic://T", "m1")]
+TO_A_AND_B = [*consumer("c", "A", 0), *consumer("d", "B", 0), *send("A,B", "m1")]
+BOTH_FAIL = [fails("c"), fails("d")]
+NO_AUDIT = policies(strategy(AUDIT_OFF), strategy(AUDIT_OFF, 'topic=">"'))
+FORWARD_A_AND_B = '<forwardTo><queue physicalName="A"/><queue physicalName="B"/></forwardTo>'
+EVERY_200_MS = policies('<policyEntry queue=">" expireMessagesPeriod="200"/>')
+
+CASES: dict[str, Case] = {
+    # -- a second message of one identifier ------------------------------------------------------------------------
+    "two subscribers without audit have one dead letter": Case([*TWO, *BOTH_FAIL, *drain(DLQ)], NO_AUDIT),
+    "also where it was drained in between": Case([*TWO, fails("c"), *drain(DLQ), fails("d"), *drain(DLQ)], NO_AUDIT),
+    "a composite send without audit has one dead letter": Case([*TO_A_AND_B, *BOTH_FAIL, *drain(DLQ)], NO_AUDIT),
+    "and on a broker that stores nothing": Case([*TO_A_AND_B, *BOTH_FAIL, *drain(DLQ)], NO_AUDIT, 'persistent="false"'),
+    "two dead letter queues have one each": Case(
+        [*TO_A_AND_B, *BOTH_FAIL, *drain("DLQ.A", "DLQ.B")],
+        policies(strategy('<individualDeadLetterStrategy queuePrefix="DLQ." enableAudit="false"/>')),
+    ),
+    "a dead letter queue without audit has a second when the first was taken": Case(
+        [*TWO, fails("c"), *drain(DLQ), fails("d"), *drain(DLQ)],
+        policies(strategy(AUDIT_OFF, 'topic=">"'), f'<policyEntry queue="{DLQ}" enableAudit="false"/>'),
+    ),
+    "but not while the first is there": Case(
+        [*TWO, *BOTH_FAIL, *drain(DLQ)],
+        policies(strategy(AUDIT_OFF, 'topic=">"'), f'<policyEntry queue="{DLQ}" enableAudit="false"/>'),
+    ),
+    "a broker that starts again has forgotten": Case(
+        [*TWO, fails("c"), *drain(DLQ), RESTART, *subscriber("d", "T"), fails("d"), *drain(DLQ)],
+    ),
+    "but not what is there": Case(
+        [*TWO, fails("c"), RESTART, *subscriber("d", "T"), fails("d"), *drain(DLQ)], NO_AUDIT,
+    ),
+    "a message that was retried may die again": Case(
+        [*consumer("c", "Q", 0), *send("Q", "m1"), fails("c"), retry(), fails("c"), *drain(DLQ)],
+    ),
+    "one that expired, was retried and died": Case(
+        [*send("Q", "m1", ttl_ms=100), wait(1000), browse(DLQ), retry(), *consumer("c", "Q", 0), fails("c"),
+         *drain(DLQ)],
+        EVERY_200_MS,
+    ),
+    "one of a topic that is retried comes to nobody": Case([*TWO, fails("c"), retry(), *BOTH_FAIL, *drain(DLQ)]),
+    # -- virtual destinations --------------------------------------------------------------------------------------
+    "a virtual topic": Case(
+        [*consumer("c", "Consumer.A.VirtualTopic.X", 0), *consumer("d", "Consumer.B.VirtualTopic.X", 1),
+         *send("topic://VirtualTopic.X", "m1"), *BOTH_FAIL, *drain(DLQ, "Consumer.A.VirtualTopic.X")],
+    ),
+    "a virtual topic before its first consumer": Case(
+        [*send("topic://VirtualTopic.X", "m0"), *consumer("c", "Consumer.A.VirtualTopic.X", 0), *few("c"),
+         *send("topic://VirtualTopic.X", "m1"), fails("c"), *drain(DLQ)],
+    ),
+    "a virtual topic with queues, a subscriber and a consumer": Case(
+        [*consumer("c", "Consumer.A.VirtualTopic.X", 0), *subscriber("d", "VirtualTopic.>"),
+         *consumer("e", "topic://VirtualTopic.X", 0, acknowledge="auto"), *send("topic://VirtualTopic.X", "m1"),
+         *few("e"), *BOTH_FAIL, *drain("DLQ.Consumer.A.VirtualTopic.X", DLQ)],
+        policies(strategy('<individualDeadLetterStrategy queuePrefix="DLQ."/>')),
+    ),
+    "consumers of virtual topics by pattern": Case(
+        [*consumer("c", "Consumer.A.VirtualTopic.>", 0), *consumer("d", "Consumer.B.VirtualTopic.*", 0),
+         *send("topic://VirtualTopic.X", "m1"), *few("c"), *few("d"), rollback("c"), rollback("d"), *drain(DLQ),
+         browse("Consumer.A.VirtualTopic.X")],
+    ),
+    "a broker without virtual topics": Case(
+        [*consumer("c", "Consumer.A.VirtualTopic.X", 0), *send("topic://VirtualTopic.X", "m1"), *few("c")],
+        "", 'useVirtualTopics="false"',
+    ),
+    "a composite queue": Case(
+        [*consumer("c", "A", 0), *consumer("d", "B", 0), *consumer("i", "IN", 0), *send("IN", "m1"), *BOTH_FAIL,
+         *few("i"), *drain(DLQ)],
+        virtual(f'<compositeQueue name="IN">{FORWARD_A_AND_B}</compositeQueue>'),
+    ),
+    "a composite queue that keeps a copy": Case(
+        [*consumer("c", "A", 0), *subscriber("d", "T"), *consumer("i", "IN", 0), *send("IN", "m1"), *BOTH_FAIL,
+         fails("i"), *drain(DLQ)],
+        virtual('<compositeQueue name="IN" forwardOnly="false"><forwardTo><queue physicalName="A"/>'
+                '<topic physicalName="T"/></forwardTo></compositeQueue>'),
+    ),
+    "a composite topic with a filter, and no virtual topics besides": Case(
+        [*consumer("c", "A", 0), *consumer("d", "B", 0), *consumer("v", "Consumer.A.VirtualTopic.X", 0),
+         *send("topic://VirtualTopic.X", "v"), *send("topic://T", "m1"), *BOTH_FAIL, *few("v"), *drain(DLQ)],
+        virtual("""<compositeTopic name="T"><forwardTo>
+        <filteredDestination selector="app = 'live'" queue="A"/><filteredDestination selector="app = 'x'" queue="B"/>
+        </forwardTo></compositeTopic>"""),
+    ),
+    "virtual topics with a prefix and a postfix of their own": Case(
+        [*consumer("c", "VTC.A.news.q", 0), *consumer("d", "VTC.A.news", 0), *send("topic://news", "m1"), *BOTH_FAIL,
+         *drain(DLQ)],
+        virtual('<virtualTopic name=">" prefix="VTC.*." postfix=".q"/>'),
+    ),
+    "a virtual topic that knows selectors": Case(
+        [*selecting(consumer("c", "C.A.n", 0), "app='other'"), *consumer("d", "C.B.n", 0), *send("topic://n", "m1"),
+         *few("d"), browse("C.A.n"), browse("C.B.n")],
+        virtual('<virtualTopic name=">" prefix="C.*." selectorAware="true"/>'),
+    ),
+    "two virtual destinations for one queue": Case(
+        [*send("IN", "m1"), *drain("A", "B", "IN")],
+        virtual('<compositeQueue name="IN"><forwardTo><queue physicalName="A"/></forwardTo></compositeQueue>\n'
+                '<compositeQueue name="IN.>" forwardOnly="false"><forwardTo><queue physicalName="B"/></forwardTo>'
+                "</compositeQueue>"),
+    ),
+    "a dead letter queue that is composite": Case(
+        [*consumer("c", "Q", 0), *send("Q", "m1"), fails("c"), *drain("A", "B", DLQ)],
+        virtual(f'<compositeQueue name="{DLQ}">{FORWARD_A_AND_B}</compositeQueue>'),
+    ),
+    "a strategy with two names in one": Case(
+        [*consumer("c", "Q", 0), *send("Q", "m1"), fails("c"), *drain("D.C1", "D.C2", DLQ)],
+        policies(strategy(shared("D.C1,D.C2"))),
+    ),
+    # -- the redelivery plugin -------------------------------------------------------------------------------------
+    "the plugin loses what subscribers reject": Case(
+        [*TWO, fails("c", 2500), fails("d", 2500), *drain(DLQ)], PLUGIN, SCHEDULER,
+    ),
+    "a subscriber that is new gets the plugin's copy": Case(
+        [*subscriber("c", "T"), *send("topic://T", "m1"), fails("c", 400), *subscriber("d", "T"), fails("d", 2500),
+         fails("c"), *drain(DLQ)],
+        PLUGIN, SCHEDULER,
+    ),
+    # -- configurations that look wrong and are not ----------------------------------------------------------------
+    "an entry for a queue and a topic is for the topic": Case(
+        [*consumer("c", "Q", 0), *subscriber("d", "T"), *send("Q", "m1"), *send("topic://T", "m2"), *BOTH_FAIL,
+         *drain(DLQ)],
+        policies(strategy("<discarding/>", 'topic="T" queue="Q"')),
+    ),
+    "an entry for a queue and temporary queues is for those": Case(
+        [*consumer("c", "Q", 0), *send("Q", "m1"), fails("c"), *drain(DLQ)],
+        policies(strategy("<discarding/>", 'queue="Q" tempQueue="false"')),
+    ),
+    "a dead letter queue without a name loses": Case(
+        [*consumer("c", "Q", 0), *send("Q", "m1"), fails("c"), *drain(DLQ), browse("Q")],
+        policies(strategy("<sharedDeadLetterStrategy><deadLetterQueue><queue/></deadLetterQueue>"
+                          "</sharedDeadLetterStrategy>")),
+    ),
+    "the last strategy counts": Case(
+        [*consumer("c", "Q", 0), *send("Q", "m1"), fails("c"), *drain("D1", "D2", DLQ)],
+        policies(f'<policyEntry queue=">"><deadLetterStrategy>{shared("D1")}</deadLetterStrategy>'
+                 f'<deadLetterStrategy>{shared("D2")}</deadLetterStrategy></policyEntry>'),
+    ),
+    "the last dead letter queue counts": Case(
+        [*consumer("c", "Q", 0), *send("Q", "m1"), fails("c"), *drain("D1", "D2", DLQ)],
+        policies(strategy(shared("D1", "D2"))),
+    ),
+    "the last list of policies counts": Case(
+        [*consumer("c", "A", 0), *consumer("d", "B", 0), *send("A", "m1"), *send("B", "m2"), *BOTH_FAIL,
+         *drain("D1", "D2", DLQ)],
+        policies(strategy(shared("D1"), 'queue="A"')) + policies(strategy(shared("D2"), 'queue="B"')),
+    ),
+    "the last list of plugins counts": Case(
+        [*consumer("c", "A", 0), *send("A", "m1"), fails("c"), *drain(DLQ)],
+        "<plugins><discardingDLQBrokerPlugin/></plugins><plugins><loggingBrokerPlugin/></plugins>",
+    ),
+    "blanks around a number, and a sign": Case(
+        [*consumer("c", "A", 0), *send("A", "m1"), fails("c"), *send("A", "m2", persistent=False), fails("c"),
+         wait(1500), *drain(DLQ)],
+        policies(strategy('<sharedDeadLetterStrategy expiration=" +500 " processNonPersistent=" 1 "/>')),
+    ),
+    "a strategy with a negative expiration": Case(
+        [*consumer("c", "Q", 0), *send("Q", "m1", ttl_ms=60000), fails("c"), *drain(DLQ)],
+        policies(strategy('<sharedDeadLetterStrategy expiration="-5"/>')),
+    ),
+    # -- what a consumer is given ahead ----------------------------------------------------------------------------
+    "what is read again is not told again": Case(
+        [*given_ahead(consumer("c", "Q", 5), 1), *send("Q", "m0", "m1", "m2"), *few("c"), rollback("c"), *few("c", 3),
+         commit("c"), *few("c"), commit("c")],
+    ),
+    "messages that come back wait behind those that came back before": Case(
+        [*given_ahead(consumer("c", "Q", 5), 1), *consumer("d", "Q", 5), *send("Q", "m0", "m1", "m2"), *few("c"),
+         end("d", "connection"), end("c", "connection"), *consumer("e", "Q", 5), *few("e", 4)],
+    ),
+    "one that holds a message has the others ahead": Case(
+        [*given_ahead(consumer("c", "Q", 5), 3), *send("Q", "m0"), *few("c"), rollback("c"), *few("c"),
+         *send("Q", "m1", "m2", "m3", ttl_ms=600), wait(1200), commit("c"), *few("c", 3), commit("c"), *drain(DLQ)],
+        EVERY_200_MS,
+    ),
+    "acknowledged by the client, a few ahead": Case(
+        [*given_ahead(consumer("c", "Q", 5, acknowledge="client"), 2), *send("Q", "m0", "m1", "m2", "m3", "m4"),
+         *few("c", 2), {"do": "recover", "session": "c"}, *few("c", 4), acknowledge("c"), *few("c", 3),
+         acknowledge("c")],
+    ),
+    "prefetch 0": Case(
+        [*given_ahead(consumer("c", "Q", 1), 0), *given_ahead(consumer("d", "Q", 1), 0), *send("Q", "m1", "m2", "m3"),
+         *few("c", 2), *few("d", 2), rollback("c"), *few("c", 3), rollback("c"), *few("d"), commit("d"), *few("d"),
+         *drain(DLQ)],
+    ),
+    "prefetch 0 and time to live": Case(
+        [*send("Q", "m1", ttl_ms=300), *send("Q", "m2"), *given_ahead(consumer("c", "Q", 1), 0), wait(600),
+         *few("c", 2), commit("c"), *drain(DLQ)],
+    ),
+    # -- what applications do --------------------------------------------------------------------------------------
+    "an application's original expiration": Case(
+        [*consumer("c", "Q", 0), *send("Q", "m1", properties={"originalExpiration": 17}), fails("c"),
+         *send("Q", "m2", properties={"originalExpiration": "x"}, ttl_ms=60000), fails("c"), *drain(DLQ)],
+    ),
+    "a dead letter that dies again has its own expiration": Case(
+        [*consumer("c", "Q", 0), *send("Q", "m1", ttl_ms=60000), fails("c"), *consumer("d", DLQ, 0), fails("d"),
+         *drain("DLQ.2")],
+        policies(strategy(shared("DLQ.2"), f'queue="{DLQ}"')),
+    ),
+    "selectors": Case(
+        [*selecting(consumer("c", "Q", 0), "colour = 'red'"), *send("Q", "m0", properties={"colour": "red", "n": 0}),
+         *send("Q", "m1", properties={"colour": "blue", "n": 1}),
+         *send("Q", "m2", properties={"colour": "red", "n": 2}), fails("c"),
+         *selecting(consumer("d", "Q", 0), "n BETWEEN 1 AND 5 AND colour LIKE 'bl%'"), fails("d"),
+         *drain(DLQ)],
+    ),
+    "subscribers with selectors": Case(
+        [*selecting(subscriber("c", "T"), "app = 'other'"), *selecting(subscriber("d", "T"), "app IN ('live')"),
+         *send("topic://T", "m1"), fails("d"), fails("c"), end("d", "connection"), *send("topic://T", "m2"),
+         *selecting(subscriber("d", "T"), "app IS NULL"), *few("d"), *drain(DLQ)],
+    ),
+    "a send with a delay": Case(
+        [*consumer("c", "Q", 0), *send("Q", "m1", delay_ms=2000), *few("c"),
+         {"do": "receive", "consumer": "c", "timeout_ms": 4000}, rollback("c"), *drain(DLQ)],
+        "", SCHEDULER,
+    ),
+    "a send with a delay to a broker without scheduler": Case(
+        [*consumer("c", "Q", 0), *send("Q", "m1", delay_ms=2000), *few("c"), rollback("c"), *drain(DLQ)],
+    ),
+    "sends in the consumer's transaction": Case(
+        [*consumer("c", "Q", 1), *send("Q", "m1"), *few("c"), *send("R", "lost", session="c"), browse("R"),
+         rollback("c"), browse("R"), *few("c"), *send("R", "kept", session="c"), commit("c"), *drain("R", "Q", DLQ)],
+    ),
+    "a delayed send in a transaction": Case(
+        [*consumer("c", "Q", 1), *send("Q", "m1"), *few("c"), *send("R", "late", session="c", delay_ms=1000),
+         wait(1500), browse("R"), commit("c"), browse("R"), wait(2500), *drain("R")],
+        "", SCHEDULER,
+    ),
+    "acknowledged twice": Case(
+        [*consumer("c", "Q", 1, acknowledge="client"), *send("Q", "m1", "m2"), *few("c", 2), acknowledge("c"),
+         acknowledge("c"), {"do": "recover", "session": "c"}, *few("c"), end("c"), *consumer("d", "Q"), *few("d")],
+    ),
+    "one message acknowledged twice": Case(
+        [*consumer("c", "Q", 1, acknowledge="individual"), *send("Q", "m1", "m2"), *few("c", 2), acknowledge("c"),
+         acknowledge("c"), {"do": "recover", "session": "c"}, *few("c"), end("c"), *consumer("d", "Q"), *few("d", 2)],
+    ),
+    "a broker that starts again has lost counts and what is not persistent": Case(
+        [*consumer("c", "Q", 3), *send("Q", "m1", "m2"), *send("Q", "n1", persistent=False), *few("c"), rollback("c"),
+         *few("c", 2), RESTART, *consumer("d", "Q", 3), *few("d", 3)],
+    ),
+    "a broker that starts again and a subscription": Case(
+        [*subscriber("c", "T", 3), *send("topic://T", "m1", "m2"), *few("c"), end("c", "connection"), RESTART,
+         *subscriber("c", "T", 3), *few("c", 3)],
+    ),
+}  # fmt: skip

@@ -1,0 +1,167 @@
+"""Configurations of which it is not plain whether a broker starts with them: the inside of <broker>, and attributes.
+
+What the real broker answered is in ``recorded_configurations.json``.
+"""
+
+from __future__ import annotations
+
+from tests.systems.activemq.live.cases import SCHEDULER, policies, virtual
+
+
+def _strategy(inner: str) -> str:
+    return policies(f'<policyEntry queue=">"><deadLetterStrategy>{inner}</deadLetterStrategy></policyEntry>')
+
+
+def _plugin(attributes: str = "", policy: str = 'maximumRedeliveries="1"') -> str:
+    return (
+        f"<plugins><redeliveryPlugin {attributes}><redeliveryPolicyMap><redeliveryPolicyMap><redeliveryPolicyEntries>"
+        f'<redeliveryPolicy queue=">" {policy}/></redeliveryPolicyEntries></redeliveryPolicyMap></redeliveryPolicyMap>'
+        "</redeliveryPlugin></plugins>"
+    )
+
+
+_GIVEN: dict[str, str | tuple[str, str]] = {
+    "unknown attribute of policyEntry": policies('<policyEntry queue=">" expireMessagePeriod="1"/>'),
+    "element in the wrong case": policies(
+        '<policyEntry queue=">"><deadletterStrategy><discarding/></deadletterStrategy></policyEntry>'
+    ),
+    "attribute in the wrong case": '<plugins><discardingDLQBrokerPlugin dropall="false"/></plugins>',
+    "empty deadLetterStrategy": policies('<policyEntry queue=">"><deadLetterStrategy/></policyEntry>'),
+    "deadLetterQueue as attribute": _strategy('<sharedDeadLetterStrategy deadLetterQueue="queue://X"/>'),
+    "deadLetterQueue as attribute, bare": _strategy('<sharedDeadLetterStrategy deadLetterQueue="X"/>'),
+    "two queues in deadLetterQueue": _strategy(
+        '<sharedDeadLetterStrategy><deadLetterQueue><queue physicalName="A"/>'
+        '<queue physicalName="B"/></deadLetterQueue></sharedDeadLetterStrategy>'
+    ),
+    "two deadLetterQueue": _strategy(
+        '<sharedDeadLetterStrategy><deadLetterQueue><queue physicalName="A"/>'
+        '</deadLetterQueue><deadLetterQueue><queue physicalName="B"/></deadLetterQueue>'
+        "</sharedDeadLetterStrategy>"
+    ),
+    "empty deadLetterQueue": _strategy("<sharedDeadLetterStrategy><deadLetterQueue/></sharedDeadLetterStrategy>"),
+    "two strategies": _strategy("<discarding/><sharedDeadLetterStrategy/>"),
+    "two deadLetterStrategy": policies(
+        '<policyEntry queue=">"><deadLetterStrategy><discarding/></deadLetterStrategy>'
+        "<deadLetterStrategy><sharedDeadLetterStrategy/></deadLetterStrategy></policyEntry>"
+    ),
+    "unknown strategy": _strategy("<ownStrategy/>"),
+    "discardingDeadLetterStrategy": _strategy("<discardingDeadLetterStrategy/>"),
+    "deadLetterStrategy as attribute": policies('<policyEntry queue=">" deadLetterStrategy="#x"/>'),
+    "queue and topic": policies(
+        '<policyEntry queue="Q" topic="T"><deadLetterStrategy><discarding/></deadLetterStrategy></policyEntry>'
+    ),
+    "no queue or topic": policies("<policyEntry><deadLetterStrategy><discarding/></deadLetterStrategy></policyEntry>"),
+    "queue without a name": _strategy(
+        "<sharedDeadLetterStrategy><deadLetterQueue><queue/></deadLetterQueue></sharedDeadLetterStrategy>"
+    ),
+    "queue with name=": _strategy(
+        '<sharedDeadLetterStrategy><deadLetterQueue><queue name="X"/></deadLetterQueue></sharedDeadLetterStrategy>'
+    ),
+    "queue with an empty name": policies('<policyEntry queue=""/>'),
+    "physicalName empty": _strategy(
+        '<sharedDeadLetterStrategy><deadLetterQueue><queue physicalName=""/></deadLetterQueue>'
+        "</sharedDeadLetterStrategy>"
+    ),
+    "blanks around a number": _strategy('<sharedDeadLetterStrategy expiration=" 10 "/>'),
+    "blanks around a boolean": _strategy('<sharedDeadLetterStrategy processExpired=" false "/>'),
+    "boolean yes": _strategy('<sharedDeadLetterStrategy processExpired="yes"/>'),
+    "boolean 1": _strategy('<sharedDeadLetterStrategy processExpired="0"/>'),
+    "boolean True": _strategy('<sharedDeadLetterStrategy processExpired="True"/>'),
+    "number 10s": _strategy('<sharedDeadLetterStrategy expiration="10s"/>'),
+    "number +10": _strategy('<sharedDeadLetterStrategy expiration="+10"/>'),
+    "number 010": _strategy('<sharedDeadLetterStrategy expiration="010"/>'),
+    "number 1.5": _strategy('<sharedDeadLetterStrategy expiration="1.5"/>'),
+    "number too large": _strategy('<sharedDeadLetterStrategy expiration="99999999999999999999"/>'),
+    "int too large": _strategy('<sharedDeadLetterStrategy maxAuditDepth="9999999999"/>'),
+    "number empty": _strategy('<sharedDeadLetterStrategy expiration=""/>'),
+    "placeholder without configurer": _strategy('<sharedDeadLetterStrategy expiration="${x}"/>'),
+    "placeholder in a name": policies('<policyEntry queue="${x}"/>'),
+    "class attribute": _strategy('<sharedDeadLetterStrategy class="x"/>'),
+    "id attribute": _strategy('<sharedDeadLetterStrategy id="x"/>'),
+    "name attribute": _strategy('<sharedDeadLetterStrategy name="x"/>'),
+    "attribute of another namespace": _strategy('<sharedDeadLetterStrategy xmlns:p="urn:x" p:foo="x"/>'),
+    "spring p: attribute": _strategy(
+        '<sharedDeadLetterStrategy xmlns:p="http://www.springframework.org/schema/p" p:expiration="5"/>'
+    ),
+    "spring bean": _strategy(
+        '<bean xmlns="http://www.springframework.org/schema/beans"'
+        ' class="org.apache.activemq.broker.region.policy.SharedDeadLetterStrategy"/>'
+    ),
+    "text in element": _strategy("<sharedDeadLetterStrategy>hello</sharedDeadLetterStrategy>"),
+    "text in policyEntries": "<destinationPolicy><policyMap><policyEntries>hello</policyEntries></policyMap>"
+    "</destinationPolicy>",
+    "child of individual": _strategy(
+        '<individualDeadLetterStrategy><deadLetterQueue><queue physicalName="A"/>'
+        "</deadLetterQueue></individualDeadLetterStrategy>"
+    ),
+    "policyEntry without policyEntries": '<destinationPolicy><policyMap><policyEntry queue=">"/></policyMap>'
+    "</destinationPolicy>",
+    "no policyMap": '<destinationPolicy><policyEntries><policyEntry queue=">"/></policyEntries></destinationPolicy>',
+    "unknown in policyEntries": "<destinationPolicy><policyMap><policyEntries><policyentry queue='Q'/></policyEntries>"
+    "</policyMap></destinationPolicy>",
+    "redeliveryPolicy in policyEntries": "<destinationPolicy><policyMap><policyEntries><redeliveryPolicy queue='Q'/>"
+    "</policyEntries></policyMap></destinationPolicy>",
+    "two destinationPolicy": policies('<policyEntry queue="A"/>') + policies('<policyEntry queue="B"/>'),
+    "two policyMaps": "<destinationPolicy><policyMap/><policyMap/></destinationPolicy>",
+    "two policyEntries": '<destinationPolicy><policyMap><policyEntries><policyEntry queue="A"/></policyEntries>'
+    '<policyEntries><policyEntry queue="B"/></policyEntries></policyMap>'
+    "</destinationPolicy>",
+    "defaultEntry": "<destinationPolicy><policyMap><defaultEntry><policyEntry/></defaultEntry></policyMap>"
+    "</destinationPolicy>",
+    "same key twice": policies('<policyEntry queue="A"/>', '<policyEntry queue="A"/>'),
+    "unknown broker child": "<destinationPolicys/>",
+    "unknown broker child 2": "<plugin/>",
+    "plugins: unknown": "<plugins><redeliveryplugin/></plugins>",
+    "plugins: empty": "<plugins/>",
+    "plugin without scheduler": (_plugin(), ""),
+    "plugin": (_plugin(), SCHEDULER),
+    "plugin: unknown attribute": (_plugin('fallBackToDeadLetter="true"'), SCHEDULER),
+    "plugin: delay below 1000": (_plugin(policy='redeliveryDelay="10"'), SCHEDULER),
+    "plugin: initial delay below 1000": (_plugin(policy='initialRedeliveryDelay="10"'), SCHEDULER),
+    "plugin: without map": ("<plugins><redeliveryPlugin/></plugins>", SCHEDULER),
+    "plugin: redeliveryPolicyMap once": (
+        "<plugins><redeliveryPlugin><redeliveryPolicyMap><redeliveryPolicyEntries>"
+        '<redeliveryPolicy queue=">"/></redeliveryPolicyEntries></redeliveryPolicyMap>'
+        "</redeliveryPlugin></plugins>",
+        SCHEDULER,
+    ),
+    "plugin: policy without destination": (
+        "<plugins><redeliveryPlugin><redeliveryPolicyMap><redeliveryPolicyMap>"
+        '<redeliveryPolicyEntries><redeliveryPolicy maximumRedeliveries="1"/>'
+        "</redeliveryPolicyEntries></redeliveryPolicyMap></redeliveryPolicyMap>"
+        "</redeliveryPlugin></plugins>",
+        SCHEDULER,
+    ),
+    "plugin: backOffMultiplier 1,5": (_plugin(policy='backOffMultiplier="1,5"'), SCHEDULER),
+    "plugin: collisionAvoidancePercent 200": (_plugin(policy='collisionAvoidancePercent="200"'), SCHEDULER),
+    "dropOnly bad regex": '<plugins><discardingDLQBrokerPlugin dropOnly="("/></plugins>',
+    "broker: unknown attribute": ("", 'schedulerSuport="true"'),
+    "broker: persistent yes": ("", 'persistent="yes"'),
+    "virtual: unknown attribute": virtual(
+        '<compositeQueue name="A" forwardonly="true"><forwardTo><queue physicalName="B"/></forwardTo></compositeQueue>'
+    ),
+    "virtual: no forwardTo": virtual('<compositeQueue name="A"/>'),
+    "virtual: no name": virtual('<compositeQueue><forwardTo><queue physicalName="B"/></forwardTo></compositeQueue>'),
+    "virtual: bad selector": virtual(
+        '<compositeQueue name="A"><forwardTo>'
+        '<filteredDestination selector="a = = b" queue="B"/></forwardTo></compositeQueue>'
+    ),
+    "virtual: no selector": virtual(
+        '<compositeQueue name="A"><forwardTo><filteredDestination queue="B"/></forwardTo></compositeQueue>'
+    ),
+    "virtual: no destination": virtual(
+        '<compositeQueue name="A"><forwardTo><filteredDestination selector="a=1"/></forwardTo></compositeQueue>'
+    ),
+    "virtual: text as forward": virtual('<compositeQueue name="A"><forwardTo>B</forwardTo></compositeQueue>'),
+    "virtual: mirroredQueue": "<destinationInterceptors><mirroredQueue/></destinationInterceptors>",
+    "interceptors empty": "<destinationInterceptors/>",
+    "order of the broker's children": "<transportConnectors/>" + policies('<policyEntry queue="A"/>'),
+    "two plugins elements": "<plugins><discardingDLQBrokerPlugin/></plugins><plugins><loggingBrokerPlugin/></plugins>",
+    "policyEntry tempQueue false": policies('<policyEntry tempQueue="false"/>'),
+    "policyEntry queue and tempQueue": policies('<policyEntry queue="A" tempQueue="true"/>'),
+    "expireMessagesPeriod negative": policies('<policyEntry queue="A" expireMessagesPeriod="-1"/>'),
+    "memoryLimit 1mb": policies('<policyEntry queue="A" memoryLimit="1mb"/>'),
+}
+CONFIGURATIONS = {name: given if isinstance(given, tuple) else (given, "") for name, given in _GIVEN.items()}
+NOT_SIMULATED = frozenset({"placeholder in a name", "spring p: attribute", "spring bean"})
+"""A broker starts with these, and the simulator does not know what they say."""

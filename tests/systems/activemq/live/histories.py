@@ -1,0 +1,159 @@
+"""Random histories with several consumers. The seed says which; the same seed is the same history.
+
+Everything happens in slots of 100 ms, a redelivery and an expiration in the middle of
+one, so that a machine that is a little late sees the same order of things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
+from tests.systems.activemq.live.cases import AUDIT_OFF, SCHEDULER, Case, policies, shared, strategy
+from tests.systems.activemq.live.scenarios import DLQ, Steps
+
+DELAY_MS = 250
+LATE_MAX_MS = 35
+"""How late everything may be, so that it happens in the order of the simulator."""
+TRIES = 3
+QUEUES = ("Q", "R")
+TOPIC = "topic://T"
+_MODES = ("transacted", "transacted", "transacted", "client", "individual", "auto")
+_PREFETCHES = (0, 1, 1, 2, 3, 5, 1000, 1000)
+_CONFIGURATIONS = (
+    ("", ""),
+    ("", SCHEDULER),
+    (policies(strategy('<individualDeadLetterStrategy queuePrefix="DLQ."/>')), ""),
+    (policies(strategy(AUDIT_OFF), strategy(AUDIT_OFF, 'topic=">"')), ""),
+    (policies(strategy('<sharedDeadLetterStrategy processNonPersistent="true"/>')), ""),
+    (policies(strategy(shared("DEAD"), 'queue="Q"')), ""),
+)
+_LAST_DRAINED = (*QUEUES, DLQ, "DLQ.Q", "DLQ.R", "DEAD")
+
+
+class _History:
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.steps: Steps = []
+        self.at_ms = 0
+        self.sent = self.opened = 0
+        self.consumers: dict[str, dict[str, Any]] = {}
+
+    def add(self, slots: int, **step: Any) -> None:
+        """Do something, and leave it so many slots."""
+        self.steps.append({**step, "at_ms": self.at_ms})
+        self.at_ms += slots * 100
+
+    def open(self) -> None:
+        """Open a connection, a session and a consumer."""
+        self.opened += 1
+        name, random = f"c{self.opened}", self.random
+        mode, prefetch = random.choice(_MODES), random.choice(_PREFETCHES)
+        policy = {
+            "maximumRedeliveries": random.choice((0, 1, 1, 2, 3, -1)),
+            "initialRedeliveryDelay": DELAY_MS,
+            "redeliveryDelay": DELAY_MS,
+        }
+        durable = random.random() < 0.2
+        taken = {each["client_id"] for each in self.consumers.values()}
+        client_id = (
+            next(each for each in ("i1", "i2", "i3", "i4", "i5", "i6") if each not in taken) if durable else None
+        )
+        identity = {"client_id": client_id} if client_id else {}
+        blocking = {"non_blocking_redelivery": True} if random.random() < 0.1 else {}
+        self.add(1, do="connect", connection=name, redelivery_policy=policy, prefetch=prefetch, **identity, **blocking)
+        self.add(1, do="session", session=name, connection=name, acknowledge=mode)
+        more: dict[str, Any] = {"subscription": "s"} if durable else {}
+        if not durable and random.random() < 0.15:
+            more["selector"] = random.choice(("n = 1", "n <> 1"))
+        destination = TOPIC if durable else random.choice(("Q", "Q", "Q", "R"))
+        self.add(1, do="consumer", consumer=name, session=name, destination=destination, **more)
+        self.consumers[name] = {"mode": mode, "client_id": client_id, "read": False}
+
+    def send(self) -> None:
+        """Send up to three messages."""
+        random = self.random
+        for _ in range(random.randint(1, 3)):
+            self.sent += 1
+            fields: dict[str, Any] = {"to": random.choice(("Q", "Q", "Q", "R", TOPIC, "Q,R")), "body": f"m{self.sent}"}
+            fields["properties"] = {"n": random.randint(1, 2)}
+            if random.random() < 0.2:
+                fields["ttl_ms"] = random.randint(3, 12) * 100 + 60
+            if random.random() < 0.1 and fields["to"] != TOPIC:
+                fields["persistent"] = False
+            transacted = [name for name, each in self.consumers.items() if each["mode"] == "transacted"]
+            if transacted and random.random() < 0.1:
+                fields["session"] = random.choice(transacted)
+            self.add(1, do="send", **fields)
+
+    def act(self) -> None:
+        """Let a consumer do something."""
+        random = self.random
+        name = random.choice(list(self.consumers))
+        consumer = self.consumers[name]
+        choice = random.random()
+        if choice < 0.6:
+            for _ in range(random.randint(1, 3)):
+                self.add(5, do="receive", consumer=name, timeout_ms=400)
+            consumer["read"] = True
+        elif choice < 0.75 and consumer["mode"] == "transacted":
+            self.add(1, do="rollback", session=name)
+        elif choice < 0.9 and consumer["mode"] == "transacted":
+            self.add(1, do="commit", session=name)
+        elif choice < 0.75 and consumer["mode"] in ("client", "individual"):
+            self.add(1, do="recover", session=name)
+        elif choice > 0.9:
+            self.close(name)
+
+    def close(self, name: str) -> None:
+        """Let a consumer go away, in one way or another."""
+        del self.consumers[name]
+        how = self.random.choice(("session", "connection", "disconnect"))
+        if how == "disconnect":
+            self.add(5, do="disconnect", connection=name)
+            return
+        self.add(1, do="close", **{how: name})
+        if how == "session":
+            self.add(1, do="close", connection=name)
+
+
+def history(seed: int) -> Case:
+    """Return the history of a seed."""
+    made = _History(seed)
+    inner, attributes = made.random.choice(_CONFIGURATIONS)
+    for _ in range(made.random.randint(1, 3)):
+        made.open()
+    for _ in range(made.random.randint(8, 14)):
+        choice = made.random.random()
+        if choice < 0.3:
+            made.send()
+        elif choice < 0.4 and len(made.consumers) < 4:
+            made.open()
+        elif choice < 0.42:
+            made.consumers.clear()
+            made.add(20, do="restart")
+        elif made.consumers:
+            made.act()
+        else:
+            made.open()
+    for name in list(made.consumers):
+        made.close(name)
+    for queue in _LAST_DRAINED:
+        made.add(8, do="drain", queue=queue)
+    return Case(made.steps, inner, attributes)
+
+
+def late_ms(case: Case, lines: Sequence[Mapping[str, Any]]) -> int:
+    """Return by how many milliseconds the broker's machine was late at most; half a slot changes what happens."""
+    took = {"receive": 400, "drain": 500}
+    late = [0]
+    for line in lines:
+        if line["step"] < 0:
+            continue
+        step = case.steps[line["step"]]
+        waited = "delivered" not in line and not line.get("received")
+        late.append(line["time_ms"] - step["at_ms"] - (took.get(step["do"], 0) if waited else 0))
+        if step["do"] == "receive" and line.get("received"):
+            late.pop()  # it may have waited any time
+    return max(late)

@@ -1,0 +1,70 @@
+"""Ask a real broker what it makes of the cases, and keep its answers: ``python -m tests.systems.activemq.live.record``.
+
+With names of cases, only of those; with ``configurations``, which configurations a broker starts with.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.systems.activemq.live.cases import CASES, configuration
+from tests.systems.activemq.live.configurations import CONFIGURATIONS
+from tests.systems.activemq.live.player import Line, Player
+
+RECORDED = Path(__file__).parents[1] / "recorded"
+RECORDED_CONFIGURATIONS = Path(__file__).parents[1] / "recorded_configurations.json"
+BROKER = Path(__file__).parent / "broker"
+
+
+def file_of(name: str) -> Path:
+    """Return where the answer to a case is kept."""
+    return RECORDED / (re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") + ".json")
+
+
+def kept(name: str) -> dict[str, Any]:
+    """Return a case as it was recorded."""
+    document: dict[str, Any] = json.loads(file_of(name).read_text())
+    return document
+
+
+def keep(name: str, lines: list[Line]) -> None:
+    """Write what the broker told."""
+    case = CASES[name]
+    fields = {"case": name, "broker": "ActiveMQ Classic 5.17.2", "xml": case.xml, "steps": case.steps, "lines": lines}
+    rows = {field: json.dumps(value) for field, value in fields.items()}
+    for field in ("steps", "lines"):
+        rows[field] = "[\n    " + ",\n    ".join(json.dumps(each) for each in fields[field]) + "\n  ]"
+    text = ",\n".join(f"  {json.dumps(field)}: {row}" for field, row in rows.items())
+    file_of(name).write_text(f"{{\n{text}\n}}\n")
+
+
+def keep_configurations(player: Player) -> None:
+    """Write which configurations the broker started with, and what it said of the others."""
+    said = {}
+    for name, (inner, attributes) in CONFIGURATIONS.items():
+        refused = player.play(configuration(inner, attributes), [])[0].get("refused")
+        said[name] = refused and re.sub(r"\S*/activemq\S*xml|@?[0-9a-f]{7,8}\b", "", " ".join(refused.split()))[-200:]
+    RECORDED_CONFIGURATIONS.write_text(json.dumps(said, indent=2) + "\n")
+
+
+def main(names: list[str]) -> None:
+    """Record the cases, or some of them."""
+    RECORDED.mkdir(exist_ok=True)
+    subprocess.run([BROKER, "prepare"], check=True)
+    player = Player(BROKER)
+    if names == ["configurations"]:
+        keep_configurations(player)
+        return player.close()
+    for name in names or CASES:
+        keep(name, player.play(CASES[name].xml, CASES[name].steps))
+        print(name)
+    player.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

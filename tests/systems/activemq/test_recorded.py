@@ -1,0 +1,57 @@
+"""The simulator does what a real broker was recorded to do, each time with a configuration of its own."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from simulator.activemq import simulate
+from simulator.activemq.activemq_xml import ConfigurationError, broker_settings
+from tests.systems.activemq.live.agreement import LATE_MS, SCHEDULER_LATE_MS, assert_agreement
+from tests.systems.activemq.live.cases import CASES, Case, configuration
+from tests.systems.activemq.live.configurations import CONFIGURATIONS, NOT_SIMULATED
+from tests.systems.activemq.live.record import RECORDED, RECORDED_CONFIGURATIONS, file_of, kept
+
+
+def simulated(case: Case) -> dict[str, Any]:
+    """What the simulator makes of a case."""
+    scenario = {"start_ms": 1_600_000_000_000, "broker": {"activemq_xml": case.xml}, "steps": case.steps}
+    return simulate(scenario)
+
+
+def late_ms(case: Case) -> int:
+    """How late the broker may be."""
+    return SCHEDULER_LATE_MS if "schedulerSupport" in case.attributes else LATE_MS
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_simulator_does_what_was_recorded(name: str) -> None:
+    assert_agreement(kept(name)["lines"], simulated(CASES[name]), late_ms(CASES[name]))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_was_recorded_is_the_case(name: str) -> None:
+    recorded = kept(name)
+    assert (recorded["xml"], recorded["steps"]) == (CASES[name].xml, json.loads(json.dumps(CASES[name].steps)))
+
+
+def test_each_recording_belongs_to_a_case() -> None:
+    assert {path.name for path in RECORDED.iterdir()} == {file_of(name).name for name in CASES}
+
+
+def takes(name: str) -> bool:
+    """Whether the simulator takes a configuration; what is wrong with it is said with its place."""
+    inner, attributes = CONFIGURATIONS[name]
+    try:
+        broker_settings(configuration(inner, attributes))
+    except ConfigurationError as error:
+        return not str(error).startswith("line ")
+    return True
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_the_simulator_takes_the_configurations_that_a_broker_takes(name: str) -> None:
+    refused = json.loads(RECORDED_CONFIGURATIONS.read_text())[name]
+    assert takes(name) == (not refused and name not in NOT_SIMULATED)
