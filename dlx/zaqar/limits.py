@@ -15,7 +15,7 @@ MESSAGES_PER_CLAIM_MAX = 20
 ITEMS_PER_PAGE_MAX = 20
 METADATA_BYTES_MAX = 64 * 1024
 POST_BYTES_MAX = 256 * 1024
-QUEUE_NAME_MAX = 64
+NAME_MAX = 64
 PROJECT_MAX = 256
 
 DEFAULT_MESSAGE_TTL_S = 3600
@@ -24,18 +24,18 @@ DEFAULT_CLAIM_GRACE_S = 60
 DEFAULT_ITEMS = 10
 """Messages of a claim or a page, queues of a page, where no limit is asked for."""
 
-_QUEUE_NAME = re.compile(r"[a-zA-Z0-9_\-.]+")
+_NAME = re.compile(r"[a-zA-Z0-9_\-.]+")
 
 
 class Invalid(ValueError):
     """A request that Zaqar refuses; the text is the description that its answer has."""
 
 
-def check_queue_name(queue: str, project: str) -> None:
-    """Raise ``Invalid`` for a name that no queue of that project can have."""
+def check_name(kind: str, name: str, project: str) -> None:
+    """Raise ``Invalid`` for a name that no queue (or topic, by ``kind``) of that project can have."""
     # Zaqar's pattern ends with $, which lets one trailing newline pass.
-    if len(project) > PROJECT_MAX or len(queue) > QUEUE_NAME_MAX or not _QUEUE_NAME.fullmatch(queue.removesuffix("\n")):
-        raise Invalid("The format of the submitted queue name or project id is not valid.")
+    if len(project) > PROJECT_MAX or len(name) > NAME_MAX or not _NAME.fullmatch(name.removesuffix("\n")):
+        raise Invalid(f"The format of the submitted {kind} name or project id is not valid.")
 
 
 def check_message_ttl(ttl_s: int) -> None:

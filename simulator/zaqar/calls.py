@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from simulator.zaqar.requests import Request
+from simulator.zaqar.requests import Answer, Request
 from simulator.zaqar.store import Shown, Store
 
 
@@ -28,6 +29,10 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     now_us: int
     queue: str = ""
     item: str = ""
+
+
+Handlers = dict[str, Callable[[Call], Answer]]
+"""What answers, by method."""
 
 
 def formatted(message: Shown, base: str, claim_id: str | None) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from dlx.zaqar.metadata import DeadLettering, dead_lettering
 from simulator.events import Event
 from simulator.zaqar.endings import Ending, Ends
 from simulator.zaqar.ids import Ids
-from simulator.zaqar.store import SECOND_US, Draft, Page, Shown, Store, Stored, created, shown
+from simulator.zaqar.store import SECOND_US, Draft, Page, Shown, Store, Stored, check_storable, created, shown
 from simulator.zaqar.store_errors import Claimed, NotClaimed, no_claim, no_message, no_queue
 
 
@@ -60,6 +60,7 @@ class DocumentStore(Store):
     # Messages
 
     def post(self, project: str, queue: str, drafts: Sequence[Draft], client: str, now_us: int) -> list[str]:
+        check_storable([draft.body for draft in drafts])
         ids = []
         for draft in drafts:
             message = self._posted(draft, client, now_us)

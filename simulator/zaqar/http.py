@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from simulator.clock import Clock, VirtualClock, WallClock, duration_us
 from simulator.events import Happened
@@ -23,6 +24,7 @@ from simulator.zaqar.service import Zaqar
 
 _UNITS = ("days", "hours", "minutes", "seconds", "milliseconds")
 _MEDIA_TYPE = "application/json"
+_FAILED = "A server error occurred.  Please contact the administrator."
 
 
 def app(
@@ -50,7 +52,7 @@ def app(
         request = Request(
             method=http.method,
             path=http.scope["path"],
-            query=http.url.query,
+            query=http.scope["query_string"].decode("latin-1"),
             headers={name.lower(): value for name, value in http.headers.items()},
             body=body if "content-length" in http.headers or body else None,
         )
@@ -76,21 +78,30 @@ def app(
         routes=[
             Route("/clock", now, methods=["GET"]),
             Route("/clock/advance", advance, methods=["POST"]),
-            _every_method("/{path:path}", call),
+            Route("/{path:path}", _EveryMethod(call)),
         ]
     )
 
 
-def _every_method(path: str, endpoint: Callable[[HttpRequest], Awaitable[Response]]) -> Route:
-    """Route every method to one endpoint: Zaqar itself says which methods there are."""
-    return Route(path, endpoint, methods=["GET", "HEAD", "PUT", "POST", "PATCH", "DELETE", "OPTIONS"])
+class _EveryMethod:
+    """An endpoint for every method, even one that HTTP does not have: Zaqar itself says which methods there are."""
+
+    def __init__(self, answer: Callable[[HttpRequest], Awaitable[Response]]) -> None:
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._answer(HttpRequest(scope, receive))
+        await response(scope, receive, send)
 
 
 def _response(answer: Answer) -> Response:
-    headers = {} if answer.location is None else {"Location": answer.location}
+    headers = {**answer.headers, **({} if answer.location is None else {"Location": answer.location})}
     if answer.document is None:
         return Response(status_code=answer.status, headers=headers)
-    content = json.dumps(answer.document, ensure_ascii=False)
+    try:
+        content = json.dumps(answer.document, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # Zaqar fails while it answers, and the server below says so
+        return Response(_FAILED, 500, media_type="text/plain")
     return Response(content, answer.status, headers=headers, media_type=_MEDIA_TYPE)
 
 

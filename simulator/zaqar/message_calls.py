@@ -51,7 +51,10 @@ def post(call: Call) -> Answer:
     except Invalid as error:
         raise bad_api(str(error)) from error
     drafts = [Draft(message["body"], message["ttl"], message.get("delay", 0)) for message in wanted]
-    ids = call.store.post(call.project, call.queue, drafts, call.client, call.now_us)
+    try:
+        ids = call.store.post(call.project, call.queue, drafts, call.client, call.now_us)
+    except Failed as error:
+        raise unavailable("Messages could not be enqueued.") from error
     path = call.request.path
     return Answer(201, {"resources": [f"{path}/{id}" for id in ids]}, f"{path}?ids={','.join(ids)}")
 
@@ -74,8 +77,8 @@ def get(call: Call) -> Answer:
 
 def delete(call: Call) -> Answer:
     """Delete one message; a claimed one needs the id of its claim."""
-    claim_id = Parameters(call.request.query).text("claim_id")
     try:
+        claim_id = Parameters(call.request.query).text("claim_id")
         call.store.delete(call.project, call.queue, call.item, claim_id, call.now_us)
     except NotClaimed as error:
         text = "A claim was specified, but the message is not currently claimed."
@@ -85,7 +88,7 @@ def delete(call: Call) -> Answer:
     except Claimed as error:
         text = "This message is claimed; it cannot be deleted without a valid claim ID."
         raise Refused(403, _UNABLE, text) from error
-    except Failed as error:
+    except (Failed, Refused) as error:
         raise unavailable("Message could not be deleted.") from error
     return Answer(204)
 

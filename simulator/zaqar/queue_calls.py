@@ -14,7 +14,6 @@ from simulator.zaqar.requests import (
     Answer,
     Parameters,
     Refused,
-    an_array,
     an_object,
     bad_api,
     bad_body,
@@ -23,6 +22,7 @@ from simulator.zaqar.requests import (
     read_json,
     unavailable,
     unforeseen,
+    unreadable,
 )
 from simulator.zaqar.store_errors import Failed, Missing
 
@@ -43,7 +43,10 @@ def put(call: Call) -> Answer:
         raise bad_api(str(error)) from error
     except TypeError as error:
         raise unforeseen(error) from error
-    made = call.store.create_queue(call.project, call.queue, wanted)
+    try:
+        made = call.store.create_queue(call.project, call.queue, wanted)
+    except Failed as error:
+        raise unavailable("Queue could not be created.") from error
     return Answer(201 if made else 204, location=call.request.path)
 
 
@@ -64,7 +67,9 @@ def patch(call: Call) -> Answer:
         raise Refused(415, "415 Unsupported Media Type", _MEDIA_TYPE)
     if not body:
         raise bad_body("PATCH body could not be empty for update.")
-    document = an_array(read_json(body))
+    document = read_json(body)
+    if not isinstance(document, list):
+        raise unreadable()
     try:
         changes = patching.read_changes(document)
         changed = patching.patched(call.store.metadata(call.project, call.queue), changes)
@@ -76,7 +81,7 @@ def patch(call: Call) -> Answer:
         raise bad_body(str(error)) from error
     except Missing as error:
         raise not_found(str(error)) from error
-    except TypeError as error:
+    except (TypeError, Failed) as error:
         raise unavailable("Queue could not be updated.") from error
     return Answer(200, metadata.shown(changed))
 

@@ -6,9 +6,10 @@ Refusals have the words that Zaqar 23.0.1 gave, or has in its source.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import parse_qsl, quote
+from urllib.parse import quote, unquote_plus
 
 import msgspec
 
@@ -18,6 +19,10 @@ TITLE_BODY = "Invalid request body"
 _TRUE = frozenset({"true", "True", "t", "yes", "y", "1", "on"})
 _FALSE = frozenset({"false", "False", "f", "no", "n", "0", "off"})
 _INTEGERS = range(-(2**63), 2**63)
+_LEVELS_MAX = 947
+"""As many levels of JSON as a running server read: what Python's limit of 1000 calls leaves it."""
+_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+"""A bracket that counts, or a text, in which none does."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,20 +44,30 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The status, the JSON document (``None``: no body), and the ``Location`` header."""
+    """The status, the JSON document (``None``: no body), the ``Location`` header, and any others by name."""
 
     status: int
     document: Any = None
     location: str | None = None
+    headers: Mapping[str, str] = {}
 
 
 class Refused(Exception):
     """A request that is answered with an error."""
 
-    def __init__(self, status: int, title: str, description: str | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        title: str,
+        description: str | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        link: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(f"{status} {title}: {description}")
-        document = {"title": title} if description is None else {"title": title, "description": description}
-        self.answer = Answer(status, document)
+        parts = {"title": title, "description": description, "link": link}
+        document = {name: part for name, part in parts.items() if part is not None}
+        self.answer = Answer(status, document, headers={**(headers or {}), "Vary": "Accept"})
 
 
 def bad_api(description: str) -> Refused:
@@ -75,31 +90,47 @@ def unavailable(what: str) -> Refused:
     return Refused(503, "Service temporarily unavailable", f"{what} Please try again in a few seconds.")
 
 
-def unforeseen(error: TypeError) -> Refused:
-    """Return the answer to a value of a type that Zaqar does not expect: Python's own complaint."""
+def unreadable() -> Refused:
+    """Return the answer to a body that Zaqar fails to read."""
+    return unavailable("Request body could not be read.")
+
+
+def unforeseen(error: TypeError | IndexError) -> Refused:
+    """Return the answer to a value that Zaqar does not expect: Python's own complaint."""
     return Refused(500, "Internal server error", str(error))
 
 
 class Parameters:
-    """The parameters of a query. Those without a value count as absent; commas separate values."""
+    """The parameters of a query. Those without a value count as absent; commas that are not escaped separate values.
+
+    Of several values, whether by commas or by repeating the parameter, the last one counts.
+    """
 
     def __init__(self, query: str) -> None:
         self._values: dict[str, list[str]] = {}
-        for name, text in parse_qsl(query):
-            self._values.setdefault(name, []).extend(part for part in text.split(",") if part)
+        for parameter in query.split("&"):
+            name, _, text = parameter.partition("=")
+            if text:
+                values = self._values.setdefault(unquote_plus(name), [])
+                values.extend(unquote_plus(part) for part in text.split(",") if part)
 
     def text(self, name: str) -> str | None:
-        """Return the value of a parameter, the last if there are several; ``None`` without one."""
+        """Return the value of a parameter; ``None`` without one. Raises ``Refused`` for nothing but commas."""
         values = self._values.get(name)
-        return values[-1] if values else None
+        if values is None:
+            return None
+        try:
+            return values[-1]
+        except IndexError as error:
+            raise unforeseen(error) from error
 
     def list(self, name: str) -> list[str] | None:
-        """Return all values of a parameter; ``None`` without one."""
-        return self._values.get(name) or None
+        """Return all values of a parameter, none for nothing but commas; ``None`` without one."""
+        return self._values.get(name)
 
     def integer(self, name: str) -> int | None:
         """Return the value as an integer. Raises ``Refused``."""
-        value = self._only(name)
+        value = self.text(name)
         try:
             return None if value is None else int(value)
         except ValueError:
@@ -107,16 +138,10 @@ class Parameters:
 
     def boolean(self, name: str) -> bool | None:
         """Return the value as a truth value. Raises ``Refused``."""
-        value = self._only(name)
+        value = self.text(name)
         if value is not None and value not in _TRUE | _FALSE:
             raise _bad_parameter(name, 'The value of the parameter must be "true" or "false".')
         return None if value is None else value in _TRUE
-
-    def _only(self, name: str) -> str | None:
-        values = self._values.get(name, [])
-        if len(values) > 1:
-            raise _bad_parameter(name, "It may not have more than one value.")
-        return values[0] if values else None
 
 
 def query_text(parameters: Mapping[str, Any]) -> str:
@@ -130,7 +155,12 @@ def read_json(body: bytes | None) -> Any:
     if body is None:
         raise bad_body("Request body can not be empty")
     try:
-        document = json.loads(body.decode(), parse_int=_integer)
+        text = body.decode()
+        if _too_deep(text):
+            raise RecursionError
+        document = json.loads(text, parse_int=_integer)
+    except RecursionError:
+        raise unreadable() from None
     except OverflowError:
         raise bad_body("JSON contains integer that is too large.") from None
     except ValueError:
@@ -175,6 +205,18 @@ def fields(document: Any, spec: Sequence[tuple[str, type | None, Any]]) -> dict[
             raise bad_body(f'The value of the "{name}" field must be a {type_.__name__}.')
         found[name] = value
     return found
+
+
+def _too_deep(text: str) -> bool:
+    """Return whether Zaqar's interpreter gives up: its parser calls itself for each level."""
+    if text.count("[") + text.count("{") <= _LEVELS_MAX:
+        return False
+    depth = 0
+    for match in _BRACKET.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(match[0], 0)
+        if depth > _LEVELS_MAX:
+            return True
+    return False
 
 
 def _integer(text: str) -> int:

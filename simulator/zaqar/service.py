@@ -1,31 +1,43 @@
 """Zaqar's HTTP API v2 as a state machine: a request and the time in, an answer out.
 
-It opens no socket and reads no clock. Queues, messages and claims are served; topics,
-subscriptions, signed URLs and the administrator's calls are not.
+It opens no socket and reads no clock. Queues, messages and claims are served; what
+``not_simulated`` lists is answered with 501. Administrators' calls are not there, as on
+a Zaqar that is not in their mode.
 """
 
 from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable
+
+import msgspec
 
 from dlx.zaqar import PROFILES, limits
 from dlx.zaqar.limits import Invalid
-from simulator.zaqar import claim_calls, message_calls, queue_calls
-from simulator.zaqar.calls import Call
+from simulator.zaqar import claim_calls, message_calls, not_simulated, queue_calls
+from simulator.zaqar.calls import Call, Handlers
 from simulator.zaqar.documents import DocumentStore
 from simulator.zaqar.ids import Ids
+from simulator.zaqar.negotiation import accepts_json, shows_errors
 from simulator.zaqar.redis import RedisStore
 from simulator.zaqar.requests import Answer, Refused, Request
 from simulator.zaqar.store import Store
+from simulator.zaqar.versions import versions
 
 _FORM = "application/x-www-form-urlencoded"
-_ROUTES: list[tuple[re.Pattern[str], dict[str, Callable[[Call], Answer]]]] = [
+_ABOUT_ACCEPT = {
+    "text": "14.1 Accept, Hypertext Transfer Protocol -- HTTP/1.1",
+    "href": "http://www.w3.org/Protocols/rfc2616/rfc2616-sec14.html",
+    "rel": "help",
+}
+_VERSIONS = "/"
+"""The one path that needs no headers."""
+_ROUTES: list[tuple[re.Pattern[str], Handlers]] = [
+    (re.compile(_VERSIONS), {"GET": versions}),
     (re.compile(r"/v2/ping"), {method: lambda _: Answer(204) for method in ("GET", "HEAD")}),
     (re.compile(r"/v2/queues"), {"GET": queue_calls.list_all}),
     (
-        re.compile(r"/v2/queues/(?P<queue>[^/]+)"),
+        re.compile(r"/v2/queues/(?P<queue>[^/]*)"),
         {
             "GET": queue_calls.get,
             "PUT": queue_calls.put,
@@ -33,22 +45,29 @@ _ROUTES: list[tuple[re.Pattern[str], dict[str, Callable[[Call], Answer]]]] = [
             "DELETE": queue_calls.delete,
         },
     ),
-    (re.compile(r"/v2/queues/(?P<queue>[^/]+)/stats"), {"GET": queue_calls.stats}),
-    (re.compile(r"/v2/queues/(?P<queue>[^/]+)/purge"), {"POST": queue_calls.purge}),
+    (re.compile(r"/v2/queues/(?P<queue>[^/]*)/stats"), {"GET": queue_calls.stats}),
+    (re.compile(r"/v2/queues/(?P<queue>[^/]*)/purge"), {"POST": queue_calls.purge}),
     (
-        re.compile(r"/v2/queues/(?P<queue>[^/]+)/messages"),
+        re.compile(r"/v2/queues/(?P<queue>[^/]*)/messages"),
         {"GET": message_calls.list_all, "POST": message_calls.post, "DELETE": message_calls.delete_many},
     ),
     (
-        re.compile(r"/v2/queues/(?P<queue>[^/]+)/messages/(?P<item>[^/]+)"),
+        re.compile(r"/v2/queues/(?P<queue>[^/]*)/messages/(?P<item>[^/]*)"),
         {"GET": message_calls.get, "DELETE": message_calls.delete},
     ),
-    (re.compile(r"/v2/queues/(?P<queue>[^/]+)/claims"), {"POST": claim_calls.post}),
+    (re.compile(r"/v2/queues/(?P<queue>[^/]*)/claims"), {"POST": claim_calls.post}),
     (
-        re.compile(r"/v2/queues/(?P<queue>[^/]+)/claims/(?P<item>[^/]+)"),
+        re.compile(r"/v2/queues/(?P<queue>[^/]*)/claims/(?P<item>[^/]*)"),
         {"GET": claim_calls.get, "PATCH": claim_calls.patch, "DELETE": claim_calls.delete},
     ),
+    *not_simulated.ROUTES,
 ]
+# HTTP's methods and those of WebDAV: any other one is no method to Zaqar.
+_METHODS = frozenset(
+    {"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE", "QUERY", "CHECKIN", "CHECKOUT"}
+    | {"COPY", "LOCK", "MKCOL", "MOVE", "PROPFIND", "PROPPATCH", "REPORT", "UNCHECKIN", "UNLOCK", "UPDATE"}
+    | {"VERSION-CONTROL"}
+)
 
 
 class Zaqar:
@@ -79,21 +98,34 @@ class Zaqar:
         """Answer one request. ``now_us`` is microseconds since 1970, and never less than before."""
         self.pass_time(now_us)
         try:
-            handlers, names = _route(request)
-            if request.body is not None and request.headers.get("content-type", "").lower() == _FORM:
-                raise _form_refused()
-            client, project = _client(request), _project(request)
-            if "queue" in names:
-                _check_name(names["queue"], project)
-            if request.method not in handlers:
-                raise Refused(405, "405 Method Not Allowed")
-            call = Call(store=self.store, request=request, project=project, client=client, now_us=now_us, **names)
-            return handlers[request.method](call)
+            return self._answer(request, now_us)
         except Refused as refused:
-            return refused.answer
+            if request.method == "OPTIONS":  # a browser that asks ahead learns nothing, and is not refused
+                return Answer(200)
+            shown = request.method != "HEAD" and shows_errors(request.headers.get("accept"))
+            return refused.answer if shown else msgspec.structs.replace(refused.answer, document=None)
+
+    def _answer(self, request: Request, now_us: int) -> Answer:
+        handlers, names = _route(request)
+        if request.body is not None and request.headers.get("content-type", "").lower() == _FORM:
+            raise _form_refused()
+        if not accepts_json(request.headers.get("accept")):
+            raise _not_acceptable()
+        open_to_all = request.path == _VERSIONS
+        client, project = ("", "") if open_to_all else (_client(request), _project(request))
+        for kind in ("queue", "topic"):
+            if kind in names:
+                _check_name(kind, names[kind], project)
+        if request.method == "OPTIONS":
+            return Answer(200, headers={"Allow": ", ".join(sorted(handlers))})
+        if request.method not in handlers:
+            raise _no_method(request.method, handlers)
+        names.pop("topic", None)
+        call = Call(store=self.store, request=request, project=project, client=client, now_us=now_us, **names)
+        return handlers[request.method](call)
 
 
-def _route(request: Request) -> tuple[dict[str, Callable[[Call], Answer]], dict[str, str]]:
+def _route(request: Request) -> tuple[Handlers, dict[str, str]]:
     for pattern, handlers in _ROUTES:
         match = pattern.fullmatch(request.path)
         if match:
@@ -121,11 +153,22 @@ def _project(request: Request) -> str:
     return project
 
 
-def _check_name(queue: str, project: str) -> None:
+def _check_name(kind: str, name: str, project: str) -> None:
     try:
-        limits.check_queue_name(queue, project)
+        limits.check_name(kind, name, project)
     except Invalid as error:
-        raise Refused(400, "Invalid queue identification", str(error)) from error
+        raise Refused(400, f"Invalid {kind} identification", str(error)) from error
+
+
+def _no_method(method: str, handlers: Handlers) -> Refused:
+    if method not in _METHODS:
+        return Refused(400, "Bad request", "Invalid HTTP method")
+    return Refused(405, "405 Method Not Allowed", headers={"Allow": ", ".join([*sorted(handlers), "OPTIONS"])})
+
+
+def _not_acceptable() -> Refused:
+    text = 'Endpoint only serves `application/json`; specify client-side media type support with the "Accept" header.'
+    return Refused(406, "406 Not Acceptable", text, link=_ABOUT_ACCEPT)
 
 
 def _form_refused() -> Refused:

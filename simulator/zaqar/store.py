@@ -7,6 +7,7 @@ happens at the start of one.
 from __future__ import annotations
 
 import contextlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -19,7 +20,7 @@ from dlx.zaqar.limits import DEFAULT_ITEMS
 from simulator.events import Event, Happened
 from simulator.zaqar.endings import Ending, Endings, Ends
 from simulator.zaqar.ids import Ids
-from simulator.zaqar.store_errors import Missing, no_queue
+from simulator.zaqar.store_errors import Failed, Missing, no_queue
 
 SECOND_US = 1_000_000
 CLAIM = "claim"
@@ -91,15 +92,17 @@ class Store(ABC):
         return self._queues[project, queue]
 
     def create_queue(self, project: str, queue: str, metadata: Mapping[str, Any]) -> bool:
-        """Create the queue, or return ``False`` and change nothing if it exists."""
+        """Create the queue, or return ``False`` and change nothing if it exists. Raises ``Failed``."""
         if self.queue_exists(project, queue):
             return False
+        check_storable(metadata)
         self._queues[project, queue] = dict(metadata)
         return True
 
     def set_metadata(self, project: str, queue: str, metadata: Mapping[str, Any]) -> None:
-        """Replace all metadata of the queue. Raises ``Missing``."""
+        """Replace all metadata of the queue. Raises ``Missing`` and ``Failed``."""
         self.metadata(project, queue)
+        check_storable(metadata)
         self._queues[project, queue] = dict(metadata)
 
     def delete_queue(self, project: str, queue: str, now_us: int) -> None:
@@ -122,7 +125,7 @@ class Store(ABC):
 
     @abstractmethod
     def post(self, project: str, queue: str, drafts: Sequence[Draft], client: str, now_us: int) -> list[str]:
-        """Put messages into a queue, and return their ids."""
+        """Put messages into a queue, all or none, and return their ids. Raises ``Failed``."""
 
     @abstractmethod
     def page(self, project: str, queue: str, page: Page, now_us: int) -> tuple[list[Shown], str]:
@@ -260,6 +263,14 @@ class Store(ABC):
 def _still_holds(message: Message, ending: Ending) -> bool:
     """Return whether the claim of the ending still holds the message until then."""
     return message.claim_id == ending.claim and message.claim_expires_s * SECOND_US == ending.at_us
+
+
+def check_storable(value: Any) -> None:
+    """Raise ``Failed`` for a value that no driver writes: one with half a pair of surrogates has no UTF-8."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise Failed(f"{error.object[error.start]!r} is not a character") from error
 
 
 def shown(message: Message, age_s: float) -> Shown:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import Any
+from urllib.parse import unquote
 
 from starlette.applications import Starlette
 
@@ -19,7 +20,14 @@ class Client:
 
     def send(self, method: str, path: str, headers: dict[str, str], body: str | None) -> tuple[int, str | None, bytes]:
         """Send a request: the answer's status, Location and body."""
-        return asyncio.run(self._send(method, path, headers, body))
+        status, found, content = self.ask(method, path, headers, None if body is None else body.encode())
+        return status, found.get("location"), content
+
+    def ask(
+        self, method: str, path: str, headers: dict[str, str], body: bytes | None
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Send a request: the answer's status, headers by their names in small letters, and body."""
+        return asyncio.run(self._ask(method, path, headers, body))
 
     def call(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> tuple[int, Any]:
         """Send a request with a JSON body: the answer's status and document."""
@@ -27,19 +35,19 @@ class Client:
         status, _, content = self.send(method, path, sent, None if body is None else json.dumps(body))
         return status, json.loads(content) if content else None
 
-    async def _send(
-        self, method: str, path: str, headers: dict[str, str], body: str | None
-    ) -> tuple[int, str | None, bytes]:
+    async def _ask(
+        self, method: str, path: str, headers: dict[str, str], body: bytes | None
+    ) -> tuple[int, dict[str, str], bytes]:
         raw, _, query = path.partition("?")
         if body is not None:
-            headers = {**headers, "Content-Length": str(len(body.encode()))}
+            headers = {**headers, "Content-Length": str(len(body))}
         scope = {
             "type": "http",
             "asgi": {"version": "3.0"},
             "http_version": "1.1",
             "method": method,
             "scheme": "http",
-            "path": raw,
+            "path": unquote(raw),
             "raw_path": raw.encode(),
             "query_string": query.encode(),
             "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
@@ -49,12 +57,11 @@ class Client:
         sent: list[Any] = []
 
         async def receive() -> dict[str, Any]:
-            return {"type": "http.request", "body": (body or "").encode(), "more_body": False}
+            return {"type": "http.request", "body": body or b"", "more_body": False}
 
         async def send(message: Any) -> None:
             sent.append(message)
 
         await self._application(scope, receive, send)
-        location = dict(sent[0]["headers"]).get(b"location")
-        content = b"".join(part.get("body", b"") for part in sent[1:])
-        return sent[0]["status"], location and location.decode(), content
+        found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+        return sent[0]["status"], found, b"".join(part.get("body", b"") for part in sent[1:])

@@ -77,9 +77,16 @@ class Server:
 
     def send(self, method: str, path: str, headers: dict[str, str], body: str | None) -> tuple[int, str | None, bytes]:
         """Send a request: the answer's status, Location and body."""
+        status, found, content = self.ask(method, path, headers, None if body is None else body.encode())
+        return status, found.get("location"), content
+
+    def ask(
+        self, method: str, path: str, headers: dict[str, str], body: bytes | None
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Send a request: the answer's status, headers by their names in small letters, and body."""
         self._http.request(method, path, body=body, headers=headers)
         response = self._http.getresponse()
-        return response.status, response.headers.get("Location"), response.read()
+        return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
 
 
 class Recorder:

@@ -60,7 +60,7 @@ def test_forms_are_refused(zaqar: Client) -> None:
     [
         ("GET", "/v2/ping", 204),
         ("GET", "/v1/queues", 404),
-        ("GET", "/v2/queues/", 404),
+        ("GET", "/v2/queues/", 400),
         ("POST", "/v2/queues/jobs", 405),
         ("GET", "/v2/queues/a b", 400),
         ("GET", f"/v2/queues/{'x' * 65}", 400),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.systems.zaqar import vectors
@@ -12,15 +14,29 @@ from tests.systems.zaqar.scenarios import SCENARIOS, SLOW
 pytestmark = pytest.mark.live
 
 
+_TIMES = 3
+
+
+def _play(server: Server, scenario: dict[str, Any], name: str) -> None:
+    """Play it, and again where it differs: redis rounds to the half second, and a real difference comes each time."""
+    for left in reversed(range(_TIMES)):
+        try:
+            vectors.check(Recorder(server.send, server.redis).record(scenario), name)
+        except AssertionError:
+            if not left:
+                raise
+        else:
+            return
+
+
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_simulator_does_what_the_server_did(name: str, zaqar_server: Server) -> None:
-    vectors.check(Recorder(zaqar_server.send, zaqar_server.redis).record(SCENARIOS[name]), name)
+    _play(zaqar_server, SCENARIOS[name], name)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(100))
 def test_so_it_does_in_what_nobody_thought_of(seed: int, zaqar_server: Server) -> None:
-    recorded = Recorder(zaqar_server.send, zaqar_server.redis).record(drawn(seed))
-    vectors.check(recorded, f"drawn({seed})")
+    _play(zaqar_server, drawn(seed), f"drawn({seed})")
 
 
 @pytest.mark.slow

@@ -59,7 +59,7 @@ def test_terms_at_their_limits() -> None:
     [("a", True), ("a-b_c.D9", True), ("x" * 64, True), ("x" * 65, False), ("", False), ("a b", False), ("ä", False)],
 )
 def test_names_of_queues(name: str, right: bool) -> None:
-    assert _accepted(limits.check_queue_name, name, "p") is right
+    assert _accepted(limits.check_name, "queue", name, "p") is right
 
 
 @pytest.mark.parametrize("value", [None, 0, -5, 3, True, "", [], 0.0])

@@ -107,7 +107,7 @@ def _http_differences(document: dict[str, Any], part: float) -> list[str]:
         }
     )
     answers = {answer["step"]: answer for answer in result["answers"]}
-    ours, theirs, problems = _Names(), _Names(), []
+    ours, theirs, problems = Names(), Names(), []
     for number, (event, _) in enumerate(steps):
         if event is None or number not in answers:
             continue
@@ -186,7 +186,7 @@ def _with_ids(value: Any) -> Any:
     return value
 
 
-class _Names:
+class Names:
     """Ids by the order in which they turn up, and moments by their distance from the first."""
 
     def __init__(self) -> None:

@@ -1,0 +1,283 @@
+"""Requests that show what Zaqar makes of the HTTP around its calls; each case begins with a project of its own."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from dlx.zaqar import patching
+from tests.systems.zaqar.vectors import Names
+
+Ask = Callable[[str, str, dict[str, str], bytes | None], tuple[int, dict[str, str], bytes]]
+"""Sends a request: method, path, headers and body; gives status, headers by small names, and body."""
+
+_CLIENT, _OTHER = str(uuid.uuid4()), str(uuid.uuid4())
+_AGE = re.compile(r'(?<="age": )[0-9]+')
+_TOLD = ("allow", "location", "vary")
+_PATCH = {"Content-Type": patching.CONTENT_TYPE}
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A request; ``None`` takes a header away that it would have."""
+
+    method: str
+    path: str
+    body: str | bytes | None = None
+    headers: dict[str, str | None] = {}
+
+
+def record(ask: Ask, case: list[Asked]) -> list[dict[str, Any]]:
+    """Send the requests; the answers, with ids by the order in which they turn up."""
+    project, names = f"p{uuid.uuid4().hex}", Names()
+    return [names.replaced(_answer(ask, one, project)) for one in case]
+
+
+def _answer(ask: Ask, asked: Asked, project: str) -> dict[str, Any]:
+    standing = {"X-PROJECT-ID": project, "Client-ID": _CLIENT, "Content-Type": "application/json"}
+    headers = {name: value for name, value in {**standing, **asked.headers}.items() if value is not None}
+    body = asked.body.encode() if isinstance(asked.body, str) else asked.body
+    status, found, content = ask(asked.method, asked.path, headers, body)
+    text = _AGE.sub("0", content.decode().replace(project, "PROJECT"))
+    return {
+        "request": f"{asked.method} {asked.path}",
+        "status": status,
+        "headers": {name: found[name] for name in _TOLD if name in found},
+        "document": _document(text),
+    }
+
+
+def _document(text: str) -> Any:
+    try:
+        return json.loads(text) if text else None
+    except ValueError:
+        return text
+
+
+def _posted(body: str, queue: str = "jobs") -> Asked:
+    return Asked("POST", f"/v2/queues/{queue}/messages", f'{{"messages": [{{"ttl": 60, "body": {body}}}]}}')
+
+
+def _patched(body: str, queue: str = "jobs") -> Asked:
+    return Asked("PATCH", f"/v2/queues/{queue}", body, _PATCH)
+
+
+def _added(value: str) -> str:
+    return f'[{{"op": "add", "path": "/metadata/note", "value": {value}}}]'
+
+
+def _nested(levels: int) -> str:
+    return "[" * levels + "]" * levels
+
+
+def _listing(query: str) -> Asked:
+    return Asked("GET", f"/v2/queues/jobs/messages?{query}", headers={"Client-ID": _OTHER})
+
+
+_MADE = Asked("PUT", "/v2/queues/jobs")
+_LONE = '"\\ud800"'
+_NOBODY: dict[str, str | None] = {"X-PROJECT-ID": None, "Client-ID": None}
+_LISTED = Asked("GET", "/v2/queues/jobs/messages?echo=true")
+_THREE = Asked("POST", "/v2/queues/jobs/messages", '{"messages": [{"body": 1}, {"body": 2}, {"body": 3}]}')
+_PATHS = (
+    "/",
+    "/v2/ping",
+    "/v2/queues",
+    "/v2/queues/jobs",
+    "/v2/queues/jobs/stats",
+    "/v2/queues/jobs/purge",
+    "/v2/queues/jobs/messages",
+    "/v2/queues/jobs/messages/x",
+    "/v2/queues/jobs/claims",
+    "/v2/queues/jobs/claims/x",
+    "/v2/queues/jobs/share",
+    "/v2/queues/jobs/subscriptions",
+    "/v2/queues/jobs/subscriptions/x",
+    "/v2/queues/jobs/subscriptions/x/confirm",
+    "/v2/topics",
+    "/v2/topics/news",
+    "/v2/topics/news/stats",
+    "/v2/topics/news/purge",
+    "/v2/topics/news/messages",
+    "/v2/topics/news/messages/x",
+    "/v2/topics/news/subscriptions",
+    "/v2/",
+    "/v2/health",
+    "/nowhere",
+)
+
+CASES: dict[str, list[Asked]] = {
+    "a lone surrogate in a message": [
+        _MADE,
+        _posted(_LONE),
+        _posted(f'{{{_LONE}: 1}}, "more": {_LONE}'),
+        Asked("POST", "/v2/queues/jobs/messages", f'{{"messages": [{{"body": 1}}, {{"body": [{_LONE}]}}]}}'),
+        _posted(_LONE, "new"),
+        _LISTED,
+        Asked("GET", "/v2/queues/jobs/stats"),
+        Asked("GET", "/v2/queues"),
+        _posted('"\\ud83d\\ude00"'),
+        _posted(f'1, "unknown field": {_LONE}'),
+        _LISTED,
+        Asked("POST", "/v2/queues/jobs/messages", b'{"messages": [{"body": "\xed\xa0\x80"}]}'),
+    ],
+    "a lone surrogate in metadata": [
+        Asked("PUT", "/v2/queues/other", f'{{"note": {_LONE}}}'),
+        Asked("PUT", "/v2/queues/other", f"{{{_LONE}: 1}}"),
+        Asked("PUT", "/v2/queues/other", f'{{"_dead_letter_queue": {_LONE}}}'),
+        Asked("PUT", "/v2/queues/other", f'{{"_max_claim_count": {_LONE}}}'),
+        Asked("GET", "/v2/queues"),
+        _MADE,
+        Asked("PUT", "/v2/queues/jobs", f'{{"note": {_LONE}}}'),
+        _patched(_added(_LONE)),
+        _patched('[{"op": "replace", "path": "/metadata/\\ud800", "value": 1}]'),
+        _patched('[{"op": "\\ud800", "path": "/metadata/note", "value": 1}]'),
+        Asked("GET", "/v2/queues?detailed=true"),
+    ],
+    "JSON of many levels": [
+        _MADE,
+        _posted(_nested(1500)),
+        _posted(_nested(100_000)),
+        Asked("PUT", "/v2/queues/other", f'{{"note": {_nested(1500)}}}'),
+        Asked("GET", "/v2/queues"),
+        _patched(_added(_nested(1500))),
+        Asked("POST", "/v2/queues/jobs/claims", f'{{"ttl": 60, "note": {_nested(1500)}}}'),
+        Asked("POST", "/v2/queues/jobs/purge", f'{{"note": {_nested(1500)}}}'),
+        _posted(json.dumps("[" * 1500)),
+        Asked("GET", "/v2/queues/jobs/stats"),
+        _posted(_nested(800)),
+    ],
+    "a patch that is no list": [
+        _MADE,
+        *map(
+            _patched, ["{}", '{"op": "add", "path": "/metadata/note", "value": 1}', '"x"', "1", "null", "[", "", "[]"]
+        ),
+        _patched("{}", "missing"),
+        _patched("[]", "missing"),
+        *[Asked("PATCH", "/v2/queues/jobs", "{}", {"Content-Type": kind}) for kind in ("application/json", None)],
+        Asked("PATCH", "/v2/queues/jobs", "[]", {"Content-Type": patching.CONTENT_TYPE.upper()}),
+        _patched("[]" + " " * 65_536),
+        _patched('[{"op": "add", "path": "/metadata/ ", "value": 1}, {"op": "remove", "path": "/metadata/nothing"}]'),
+    ],
+    "the patch of python-zaqarclient": [
+        _MADE,
+        _patched(
+            '[{"op": "add", "path": "/metadata/_max_claim_count", "value": 3},'
+            ' {"op": "add", "path": "/metadata/note", "value": 1},'
+            ' {"op": "remove", "path": "/metadata/_dead_letter_queue"},'
+            ' {"op": "remove", "path": "/metadata/_max_claim_count"}]'
+        ),
+        Asked("GET", "/v2/queues/jobs"),
+    ],
+    "parameters that are repeated or empty": [
+        _MADE,
+        _THREE,
+        *map(
+            _listing, ("ids=,", "ids=,,&limit=1", "ids=a,,b", "ids=a&ids=b", "ids=a&ids=b,c", "ids=%2C", "ids=", "ids")
+        ),
+        *map(_listing, ("limit=,", "limit=1,2", "limit=1&limit=2", "limit=2&limit=x", "limit=x&limit=2", "limit=")),
+        *map(_listing, ("limit=0&limit=1", "limit=1&limit=0", "limit=1;limit=2", "limit=%31", "limit=+1", "LIMIT=x")),
+        *map(_listing, ("echo=,", "echo=true,false", "echo=no&echo=yes", "echo=TRUE", "marker=,", "marker=a,b")),
+        *[Asked("GET", f"/v2/queues?{query}") for query in ("limit=,", "detailed=no,yes", "name=a&name=b", "marker=,")],
+        *[
+            Asked("POST", f"/v2/queues/jobs/claims?{query}", '{"ttl": 60, "grace": 60}')
+            for query in ("limit=,", "limit=1&limit=x", "limit=x&limit=1")
+        ],
+        *[
+            Asked("DELETE", f"/v2/queues/jobs/messages?{query}")
+            for query in (
+                "ids=,",
+                "ids=",
+                "ids=,&pop=1",
+                "pop=,",
+                "pop=1&pop=x",
+                "pop=x&pop=1",
+                "pop=1&ids=",
+                "ids=a&ids=b",
+            )
+        ],
+        *[Asked("DELETE", f"/v2/queues/jobs/messages/x?claim_id={claim}") for claim in (",", "a,b", "a&claim_id=b")],
+    ],
+    "OPTIONS": [
+        *[Asked("OPTIONS", path) for path in _PATHS],
+        Asked("OPTIONS", "/v2/queues/jobs", headers=_NOBODY),
+        Asked("OPTIONS", "/", headers=_NOBODY),
+        Asked("OPTIONS", "/v2/queues/a%20b"),
+        Asked("OPTIONS", "/v2/queues/jobs", headers={"Accept": "text/plain"}),
+    ],
+    "methods that a path does not have": [
+        *[Asked(method, path) for path in _PATHS for method in ("TRACE", "HEAD")],
+        *[
+            Asked(method, "/v2/queues/jobs")
+            for method in (
+                "get",
+                "put",
+                "Put",
+                "options",
+                "BREW",
+                "POST",
+                "PROPFIND",
+                "LOCK",
+                "QUERY",
+                "VERSION-CONTROL",
+            )
+        ],
+        Asked("POST", "/v2/queues/jobs", headers=_NOBODY),
+        Asked("BREW", "/v2/queues/jobs", headers=_NOBODY),
+        Asked("POST", "/v2/queues/a%20b"),
+        Asked("get", "/"),
+        Asked("get", "/nowhere"),
+    ],
+    "versions": [
+        Asked("GET", "/"),
+        Asked("GET", "/", headers=_NOBODY),
+        Asked("GET", "/?anything=1", headers={**_NOBODY, "X-PROJECT-ID": ""}),
+        Asked("GET", "/", headers={"Accept": "text/plain"}),
+        Asked("GET", "/v2"),
+        Asked("GET", "/v2/", headers=_NOBODY),
+        Asked("GET", "/v1/"),
+        Asked("GET", "/v1.1/queues"),
+    ],
+    "names that are empty": [
+        *[Asked(method, "/v2/queues/") for method in ("PUT", "GET", "DELETE", "POST")],
+        _patched("[]", ""),
+        Asked("PUT", "/v2/queues/", headers=_NOBODY),
+        Asked("GET", "/v2/queues//messages"),
+        Asked("PUT", "/v2/queues/jobs/"),
+        _MADE,
+        Asked("GET", "/v2/queues/jobs/messages/"),
+        Asked("GET", "/v2/queues/missing/messages/"),
+        Asked("POST", "/v2/queues/jobs/messages/", '{"messages": [{"body": 1}]}'),
+        Asked("DELETE", "/v2/queues/jobs/messages/"),
+        Asked("GET", "/v2/queues/jobs/claims/"),
+        Asked("GET", "/v2/queues/jobs//messages"),
+        Asked("GET", "/v2/queues/jobs/stats/"),
+        Asked("GET", "/v2/ping/"),
+        Asked("GET", "/v2/queues/%2F"),
+        Asked("GET", "/v2/queues/jobs/messages/a%2Fb"),
+        Asked("GET", "/v2/topics/a%20b"),
+    ],
+    "what a client accepts": [
+        _MADE,
+        *[
+            Asked("GET", "/v2/queues", headers={"Accept": accept})
+            for accept in (
+                *("text/plain", "*/*", "application/*", "*", "*/json", "", "application/json; charset=utf-8"),
+                *("application/json;q=0", "application/json;q=0.1, text/html", "text/html", "text/html, */*;q=0"),
+                *("text/html, */*;q=0.5", "APPLICATION/JSON", "json", "application/json;q=x", "application/json;q=2"),
+                *(", ,", "text/plain;application/json", "image/png, application/json;version=1"),
+                "application/vnd.api+json",
+            )
+        ],
+        Asked("GET", "/v2/queues/jobs/nowhere", headers={"Accept": "text/plain"}),
+        Asked("POST", "/v2/queues/jobs", headers={"Accept": "text/plain"}),
+        Asked("PUT", "/v2/queues/new", headers={"Accept": "text/plain"}),
+        Asked("GET", "/v2/queues/new"),
+        Asked("GET", "/v2/queues/jobs/messages?limit=x", headers={"Accept": "application/json, text/plain"}),
+        Asked("GET", "/v2/queues", headers={"Accept": "text/plain", "X-PROJECT-ID": None}),
+    ],
+}
