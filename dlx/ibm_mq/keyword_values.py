@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from dlx.ibm_mq.constants import FAMILIES as NAMES
 from dlx.ibm_mq.constants import number_of
-from dlx.ibm_mq.pairs import Pair
+from dlx.ibm_mq.pairs import Pair, did_you_mean
 from dlx.ibm_mq.rules_table import ANY, DEST_Q, DEST_Q_MGR, REPLY_Q, REPLY_Q_MGR, Action, PutAuthority
 from dlx.ibm_mq.rules_table_errors import OUT_OF_RANGE, VALUE_TOO_LONG
 
@@ -39,6 +40,8 @@ LENGTHS: Mapping[str, int] = {
 # What needs no quotes; wildcards are for patterns only.
 _BARE = re.compile(r"[A-Za-z0-9./_%?*]*")
 _NAME = re.compile(r"[A-Za-z0-9./_%]+")
+# Names of numbers share their first letters, so they have to be more alike than others to be near.
+_ALIKE = 0.85
 _DIGITS = re.compile(r"-?[0-9]+")
 
 
@@ -87,7 +90,16 @@ def pattern_number(pair: Pair, families: tuple[str, ...]) -> int | None:
         return None
     allowed = f"0 to {NUMBER_MAX}, a name that begins with {' or '.join(families)}, * as the whole value"
     named = number_of(text, families)
-    return _number(pair, 0, allowed) if named is None else named
+    return _number(pair, 0, allowed, meant(text, families)) if named is None else named
+
+
+def meant(text: str, families: tuple[str, ...]) -> str:
+    """Return a question for the name that was likely meant: of another family, without its family, or misspelt."""
+    own = text.partition("_")[2] if text.startswith("MQ") else text
+    same = [family + own for family in families if family + own in NAMES[family]]
+    if same:
+        return f"did you mean {' or '.join(same)}? "
+    return did_you_mean(text, (name for family in families for name in NAMES[family]), _ALIKE)
 
 
 def number(pair: Pair, least: int) -> int:
@@ -95,9 +107,9 @@ def number(pair: Pair, least: int) -> int:
     return _number(pair, least, f"{least} to {NUMBER_MAX}")
 
 
-def _number(pair: Pair, least: int, allowed: str) -> int:
+def _number(pair: Pair, least: int, allowed: str, meant: str = "") -> int:
     if not _DIGITS.fullmatch(pair.value):
-        raise ValueProblem(pair.value_at, f"{pair.keyword} is {pair.value!r}; allowed: {allowed}")
+        raise ValueProblem(pair.value_at, f"{pair.keyword} is {pair.value!r}; {meant}allowed: {allowed}")
     # More digits than the largest number has need no conversion, which Python limits.
     digits = pair.value.lstrip("0") or "0"
     if len(digits) > len(str(NUMBER_MAX)) or digits.startswith("-") or int(digits) < least:
@@ -118,7 +130,8 @@ def word(pair: Pair, words: tuple[str, ...]) -> str:
     """Read one of a few words."""
     text = _folded(pair)
     if text not in words:
-        raise ValueProblem(pair.value_at, f"{pair.keyword} is {pair.value!r}; allowed: {', '.join(words)}")
+        problem = f"{pair.keyword} is {pair.value!r}; {did_you_mean(text, words)}allowed: {', '.join(words)}"
+        raise ValueProblem(pair.value_at, problem)
     return text
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from dlx.ibm_mq.mqdlh import FORMAT_DEAD, LENGTH, LITTLE_ENDIAN, UTF_8, Mqdlh, read_mqdlh
+from dlx.ibm_mq.character_sets import UTF_8
+from dlx.ibm_mq.mqdlh import FORMAT_DEAD, LENGTH, LITTLE_ENDIAN, Mqdlh, read_mqdlh
 
 
 class DeadMessage(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,10 +8,11 @@ Source: IBM MQ's documentation of MQDLH and of machine encodings.
 
 from __future__ import annotations
 
-import codecs
 import struct
 
 import msgspec
+
+from dlx.ibm_mq.character_sets import UTF_8, UnknownCharacterSetError, codec_of
 
 STRUC_ID = "DLH "
 VERSION = 1
@@ -20,8 +21,6 @@ FORMAT_DEAD = "MQDEAD"
 # MQMD.Encoding of whole machines, and its part for integers.
 BIG_ENDIAN, LITTLE_ENDIAN = 273, 546
 _INTEGERS, _NORMAL, _REVERSED = 0xF, 1, 2
-LATIN_1, UTF_8 = 819, 1208
-_CODECS = {LATIN_1: "latin-1", UTF_8: "utf-8"}
 _LAYOUT = "4sii48s48sii8si28s8s8s"
 
 
@@ -65,7 +64,7 @@ def read_mqdlh(data: bytes, *, encoding: int, coded_char_set_id: int) -> Mqdlh:
     """
     if len(data) < LENGTH:
         raise MqdlhError(f"expected the {LENGTH} bytes of an MQDLH, got {len(data)}")
-    order, codec = _order(encoding), codec_of(coded_char_set_id)
+    order, codec = _order(encoding), _codec(coded_char_set_id)
     struc_id, version, reason, queue, manager, body_encoding, ccsid, form, type_, name, date, time = struct.unpack_from(
         order + _LAYOUT, data
     )
@@ -92,7 +91,7 @@ def write_mqdlh(header: Mqdlh, *, encoding: int, coded_char_set_id: int) -> byte
 
     Raises ``MqdlhError`` for a text that is too long, or a number beyond 32 bits.
     """
-    order, codec = _order(encoding), codec_of(coded_char_set_id)
+    order, codec = _order(encoding), _codec(coded_char_set_id)
     try:
         return struct.pack(
             order + _LAYOUT,
@@ -120,16 +119,11 @@ def _order(encoding: int) -> str:
     return ">" if integers == _NORMAL else "<"
 
 
-def codec_of(coded_char_set_id: int) -> str:
-    """Return Python's name of a character set; most CCSIDs are IBM's code pages, which have their numbers.
-
-    Raises ``MqdlhError`` for one that Python does not know.
-    """
-    name = _CODECS.get(coded_char_set_id, f"cp{coded_char_set_id:03}")
+def _codec(coded_char_set_id: int) -> str:
     try:
-        return codecs.lookup(name).name
-    except LookupError:
-        raise MqdlhError(f"no codec is known for CCSID {coded_char_set_id}") from None
+        return codec_of(coded_char_set_id)
+    except UnknownCharacterSetError as error:
+        raise MqdlhError(str(error)) from error
 
 
 def _text(data: bytes, codec: str, field: str) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import msgspec
 
 from dlx.ibm_mq.logical_lines import LogicalLine
 from dlx.ibm_mq.rules_table_errors import Problem
+from dlx.nearest_names import nearest
 
 _BLANKS = re.compile(r" *")
 _SEPARATORS = re.compile(r"[ ,]*")
@@ -15,6 +17,9 @@ _KEYWORD = re.compile(r"[A-Za-z]+")
 # Possessive: the first half of a doubled quote never ends the value.
 _QUOTED = re.compile(r"'((?:[^']|'')*+)'")
 _BARE = re.compile(r"[^()']*")
+# What comments begin with elsewhere.
+_COMMENT_SIGNS = tuple("*#/;-!")
+_COMMENTS = "a comment is a line of its own, with * in its first column"
 
 
 class SyntaxProblem(Exception):
@@ -62,22 +67,30 @@ def _pair(line: LogicalLine, start: int, keywords: tuple[str, ...]) -> tuple[Pai
     """Return the pair that starts there, and the index after it."""
     word = _KEYWORD.match(line.text, start)
     if word is None:
-        raise _unexpected(line, start, f"a keyword: {', '.join(keywords)}")
+        comment = f"; {_COMMENTS}" if line.text[start : start + 1] in _COMMENT_SIGNS else ""
+        raise _unexpected(line, start, f"a keyword: {', '.join(keywords)}", comment)
     keyword = word.group().upper()
     if keyword not in keywords:
-        raise SyntaxProblem(line.problem(start, f"no keyword is called {keyword}; allowed: {', '.join(keywords)}"))
+        problem = f"no keyword is called {keyword}; {did_you_mean(keyword, keywords)}allowed: {', '.join(keywords)}"
+        raise SyntaxProblem(line.problem(start, problem))
     opening = _skip(_BLANKS, line.text, word.end())
     if not line.text.startswith("(", opening):
         raise _unexpected(line, opening, f"( and a value after {keyword}")
     value_at = _skip(_BLANKS, line.text, opening + 1)
-    value, quoted, end = _value(line, value_at, keyword)
+    value, quoted, end = _value(line, value_at, keyword, keywords)
     closing = _skip(_BLANKS, line.text, end)
     if not line.text.startswith(")", closing):
         raise _unexpected(line, closing, f") after the value of {keyword}")
     return Pair(keyword, start, value, value_at, quoted), closing + 1
 
 
-def _value(line: LogicalLine, at: int, keyword: str) -> tuple[str, bool, int]:
+def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return the names that come near as a question with a blank behind it; empty if none does."""
+    near = nearest(name, known, cutoff)
+    return f"did you mean {' or '.join(near)}? " if near else ""
+
+
+def _value(line: LogicalLine, at: int, keyword: str, keywords: tuple[str, ...]) -> tuple[str, bool, int]:
     """Return the value that starts there, whether it is quoted, and the index after it."""
     if line.text.startswith("'", at):
         quoted = _QUOTED.match(line.text, at)
@@ -87,6 +100,7 @@ def _value(line: LogicalLine, at: int, keyword: str) -> tuple[str, bool, int]:
     else:
         end = _skip(_BARE, line.text, at)
         value, quoted = line.text[at:end].rstrip(" "), None
+        _check_closed(line, at, value, end, keyword, keywords)
     if not value and not quoted and not line.text.startswith(")", end):
         raise _unexpected(line, end, f"a value of {keyword}")
     if not value:
@@ -95,11 +109,20 @@ def _value(line: LogicalLine, at: int, keyword: str) -> tuple[str, bool, int]:
     return value, quoted is not None, end
 
 
+def _check_closed(line: LogicalLine, at: int, value: str, end: int, keyword: str, keywords: tuple[str, ...]) -> None:
+    """Raise ``SyntaxProblem`` where the value runs on into the next pair: the ) is missing in front of that."""
+    *own, last = value.rsplit(" ", 1)
+    if line.text.startswith("(", end) and last.upper() in keywords:
+        behind = at + len(own[0].rstrip(" ")) if own else at
+        problem = f"expected ) after the value of {keyword}, in front of {last.upper()}"
+        raise SyntaxProblem(line.problem(behind, problem))
+
+
 def _skip(what: re.Pattern[str], text: str, at: int) -> int:
     found = what.match(text, at)
     return found.end() if found else at
 
 
-def _unexpected(line: LogicalLine, at: int, expected: str) -> SyntaxProblem:
+def _unexpected(line: LogicalLine, at: int, expected: str, more: str = "") -> SyntaxProblem:
     found = repr(line.text[at]) if at < len(line.text) else "the end of the entry"
-    return SyntaxProblem(line.problem(at, f"expected {expected}; found {found}"))
+    return SyntaxProblem(line.problem(at, f"expected {expected}; found {found}{more}"))

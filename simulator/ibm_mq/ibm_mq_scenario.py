@@ -9,10 +9,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from dlx.ibm_mq.character_sets import UTF_8, UnknownCharacterSetError, codec_of
 from dlx.ibm_mq.constants import number_of
-from dlx.ibm_mq.keyword_values import FAMILIES, LENGTHS
+from dlx.ibm_mq.keyword_values import FAMILIES, LENGTHS, meant
 from dlx.ibm_mq.message import DeadMessage
-from dlx.ibm_mq.mqdlh import FORMAT_DEAD, LITTLE_ENDIAN, UTF_8, Mqdlh, MqdlhError, codec_of, write_mqdlh
+from dlx.ibm_mq.mqdlh import FORMAT_DEAD, LITTLE_ENDIAN, Mqdlh, MqdlhError, write_mqdlh
 from dlx.ibm_mq.parser import ParsedTable, parse
 from dlx.ibm_mq.rules_table_errors import RulesTableError
 from simulator.scenario.scenario_errors import ScenarioError
@@ -150,8 +151,8 @@ def read_number(value: int | str, where: str, families: tuple[str, ...]) -> int:
     """Read a number or the name of one. Raises ``ScenarioError`` for a name that no family has."""
     number = value if isinstance(value, int) else number_of(value, families)
     if number is None:
-        names = " or ".join(families)
-        raise ScenarioError(where, f"expected a number or a name that begins with {names}, got {value!r}")
+        problem = f"expected a number or a name that begins with {' or '.join(families)}, got {value!r}"
+        raise ScenarioError(where, f"{problem}; {meant(str(value), families)}".rstrip("; "))
     return number
 
 
@@ -167,6 +168,10 @@ def _data(spec: MessageSpec, numbers: Mapping[str, int], where: str) -> bytes:
             return bytes.fromhex(spec.data_hex)
         except ValueError:
             raise ScenarioError(f"{where}.data_hex", "expected pairs of hexadecimal digits") from None
+    try:
+        codec = codec_of(spec.coded_char_set_id)
+    except UnknownCharacterSetError as error:
+        raise ScenarioError(f"{where}.coded_char_set_id", str(error)) from None
     header = Mqdlh(
         reason=numbers["reason"],
         dest_q_name=spec.destq,
@@ -177,7 +182,7 @@ def _data(spec: MessageSpec, numbers: Mapping[str, int], where: str) -> bytes:
     )
     try:
         written = write_mqdlh(header, encoding=spec.encoding, coded_char_set_id=spec.coded_char_set_id)
-        return written + spec.body.encode(codec_of(spec.coded_char_set_id))
+        return written + spec.body.encode(codec)
     except MqdlhError as error:
         raise ScenarioError(where, str(error)) from None
     except UnicodeEncodeError:

@@ -36,7 +36,11 @@ SCENARIO: dict[str, Any] = {"rules_table": "ACTION(RETRY) RETRY(2)\n", "messages
         ),
         ({"messages": [{**MESSAGE, "FORMAT": "MQSTRING."}]}, "messages[0].FORMAT", "at most 8 characters, got 9"),
         ({"messages": [{**MESSAGE, "DESTQ": "ü" * 30}]}, "messages[0]", "DestQName: expected at most 48 bytes, got 60"),
-        ({"messages": [{**MESSAGE, "coded_char_set_id": 9}]}, "messages[0]", "no codec is known for CCSID 9"),
+        (
+            {"messages": [{**MESSAGE, "coded_char_set_id": 9}]},
+            "messages[0].coded_char_set_id",
+            "CCSID 9: no codec is known",
+        ),
         (
             {"messages": [{**MESSAGE, "coded_char_set_id": 37, "body": "€"}]},
             "messages[0].body",
