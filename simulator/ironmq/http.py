@@ -10,6 +10,7 @@ Source: API reference.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -22,8 +23,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
+from dlx.ironmq import known_fields
 from dlx.ironmq.fields import an_object
 from dlx.ironmq.http_errors import Refusal, bad_request, unauthorized
+from dlx.ironmq.known_fields import Shape, ignored
 from simulator.clock import Clock, VirtualClock, WallClock, duration_us
 from simulator.events import Happened
 from simulator.ironmq import operations
@@ -52,6 +55,21 @@ ROUTES: tuple[tuple[str, str, Operation], ...] = (
     ("POST", _MESSAGE + "/release", operations.release),
 )
 
+_FIELDS: dict[Operation, Shape] = {
+    operations.create: known_fields.QUEUE,
+    operations.update: known_fields.QUEUE,
+    operations.add_subscribers: known_fields.SUBSCRIBERS,
+    operations.replace_subscribers: known_fields.SUBSCRIBERS,
+    operations.remove_subscribers: known_fields.SUBSCRIBERS,
+    operations.post: known_fields.MESSAGES,
+    operations.delete_several: known_fields.DELETIONS,
+    operations.reserve: known_fields.RESERVATION,
+    operations.delete: known_fields.DELETION,
+    operations.touch: known_fields.TOUCH,
+    operations.release: known_fields.RELEASE,
+}
+
+_log = logging.getLogger(__name__)
 _NUMBERS_OF_QUERIES = ("n", "per_page")
 _NUMBER = re.compile("[0-9]{1,9}")
 _UNITS = ("days", "hours", "minutes", "seconds", "milliseconds")
@@ -65,6 +83,7 @@ def app(
     token: str | None = None,
     seed: int = 0,
     tell: Callable[[Happened], None] | None = None,
+    strict: bool = False,
 ) -> Starlette:
     """Build the API of an IronMQ that has no queues yet.
 
@@ -74,9 +93,14 @@ def app(
             token will do, but there must be one.
         seed: of the reservation ids, the only thing that is random.
         tell: is called with everything that happens to a message.
+        strict: whether answers tell, as ``warnings``, which fields of the request IronMQ ignores; the log of the
+            server tells it in any case.
     """
     service = Service(clock or WallClock(), seed=seed, tell=tell)
-    calls = [Route(path, _call(service, operation, token), methods=[method]) for method, path, operation in ROUTES]
+    calls = [
+        Route(path, _call(service, operation, token, strict=strict), methods=[method])
+        for method, path, operation in ROUTES
+    ]
     webhook = Route(_QUEUE + "/webhook", _webhook(service, token), methods=["POST"])
     return Starlette(
         routes=[Mount("/3/projects/{project}", routes=[*calls, webhook]), *_simulation(service)],
@@ -84,14 +108,17 @@ def app(
     )
 
 
-def _call(service: Service, operation: Operation, token: str | None) -> _Handler:
+def _call(service: Service, operation: Operation, token: str | None, *, strict: bool) -> _Handler:
     async def handle(request: Request) -> Response:
         _authorize(request, token)
         names = request.path_params
         asked = _query(request) if request.method == "GET" else await _body(request)
         call = Call(now_us=0, queue=names.get("queue", ""), message=names.get("message", ""), request=asked)
+        warnings = ignored(asked, _FIELDS[operation]) if operation in _FIELDS else []
+        for warning in warnings:
+            _log.warning("%s %s: %s", request.method, request.url.path, warning)
         status, body = await service.answer(operation, names["project"], call)
-        return _json(body, status)
+        return _json({**body, "warnings": warnings} if strict and warnings else body, status)
 
     return handle
 

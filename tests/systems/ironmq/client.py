@@ -60,10 +60,10 @@ async def ask(
 class Client:
     """The calls of the API on one project. Those with a plain name must succeed; ``call`` shows refusals."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, strict: bool = False) -> None:
         self.clock = VirtualClock(start_us=0)
         self.events: list[Happened] = []
-        self.application = app(clock=self.clock, tell=self.events.append)
+        self.application = app(clock=self.clock, tell=self.events.append, strict=strict)
 
     def call(self, method: str, path: str, body: object = None) -> Answer:
         """Any call below the project."""
