@@ -2,29 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_files import SCENARIO
 from simulator.cli.json_files import read_object
 from simulator.cli.progress import progress
+from simulator.cli.tables import show
+from simulator.cli.times_of_column import column_of_times
+from simulator.cli.wrong_values import in_our_words
 from simulator.compare import ADAPTERS, Fate, NeutralScenario, Outcome, read
 from simulator.compare import compare as run
 from simulator.compare.outcome import End
+from simulator.files import write_whole
 from simulator.scenario.scenario_errors import ScenarioError
 from simulator.scenario.scenario_schema import scenario_schema
 
 _DELAYS_SHOWN = 4
 _CHARACTERS_SHOWN = 60
-_UNITS = ((3_600_000, "h"), (60_000, "min"), (1_000, "s"))
+
+
+PICTURES = (".svg", ".mmd", ".dot")
+
+
+def _listed(names: Iterable[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} or {last}"
+
+
+def _draw(picture: Path, outcomes: Sequence[Outcome]) -> None:
+    """Write the picture. Raises ``DataError`` if the file cannot be written."""
+    from simulator.cli.compare_picture import drawn  # imported here: few want one
+
+    try:
+        write_whole(picture, drawn(outcomes, picture.suffix).encode())
+    except OSError as error:
+        raise DataError(f"{picture}: {error.strerror or error}") from error
 
 
 def _print_schema(context: click.Context, _parameter: click.Parameter, asked: bool) -> None:
@@ -44,6 +64,12 @@ def _print_schema(context: click.Context, _parameter: click.Parameter, asked: bo
     metavar="NAMES",
     help="Systems to compare, separated by commas. A colon adds a release or profile: rabbitmq:3.10, zaqar:mongodb.",
 )
+@click.option(
+    "--picture",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help=f"Draw the path of the messages under each system. FILE ends with {_listed(PICTURES)}.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON that includes the scenario each system ran.")
 @click.option(
     "--schema",
@@ -53,17 +79,21 @@ def _print_schema(context: click.Context, _parameter: click.Parameter, asked: bo
     expose_value=False,
     help="Print the JSON Schema of a scenario, and end.",
 )
-def compare(scenario_path: Path, systems: str, as_json: bool) -> None:
+def compare(scenario_path: Path, systems: str, as_json: bool, picture: Path | None) -> None:
     """Run one scenario under several messaging systems in virtual time, and compare the outcomes.
 
     SCENARIO.json describes a queue, its dead-letter queue, how often and after which delays
     the queue redelivers, and messages whose deliveries fail. docs/compare.md explains how
     each system carries it out.
     """
+    if picture is not None and picture.suffix not in PICTURES:
+        raise click.BadParameter(
+            f"{picture}: expected a name that ends with {_listed(PICTURES)}", param_hint="--picture"
+        )
     try:
         neutral = read(read_object(scenario_path))
     except ScenarioError as error:
-        raise DataError(f"{scenario_path}: {error}") from error
+        raise DataError(f"{scenario_path}: {in_our_words(str(error))}") from error
     try:
         with progress("running the scenario"):
             outcomes = run(neutral, [name.strip() for name in systems.split(",")])
@@ -71,6 +101,8 @@ def compare(scenario_path: Path, systems: str, as_json: bool) -> None:
         raise DataError(f"{scenario_path}: {error}") from error
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--systems") from error
+    if picture is not None:
+        _draw(picture, outcomes)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode([_as_json(outcome) for outcome in outcomes]), indent=2))
         return
@@ -85,35 +117,26 @@ def _as_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def _show(console: Console, outcomes: Sequence[Outcome]) -> None:
-    console.print(_table(("message", "system", "attempts", "delays", "end", "died"), _fates(outcomes)))
+    show(console, ("message", "system", "attempts", "delays", "end", "died"), _fates(outcomes))
     carried = list(_carried(outcomes))
     if carried:
         console.print()
-        console.print(_table(("dead letter", "system", "carries"), carried))
+        show(console, ("dead letter", "system", "carries"), carried)
     notes = [(_name(outcome), note) for outcome in outcomes for note in outcome.notes]
     if notes:
         console.print()
-        console.print(_table(("departs from the scenario", ""), notes))
-
-
-def _table(titles: Iterable[str], rows: Iterable[Sequence[str | Text]]) -> Table:
-    """Build a table that leaves a first cell blank where it repeats the cell above."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for title in titles:
-        table.add_column(title, overflow="fold")
-    before: str | Text = ""
-    for first, *others in rows:
-        # As texts: rich takes brackets in a string for markup.
-        table.add_row("" if first == before else first, *map(_text, others))
-        before = first
-    return table
+        show(console, ("departs from the scenario", ""), notes)
 
 
 def _fates(outcomes: Sequence[Outcome]) -> Iterator[Sequence[str | Text]]:
+    every = [fate for outcome in outcomes for fate in outcome.messages]
+    delay = column_of_times(ms for fate in every for ms in fate.delays_ms)
+    death = column_of_times(fate.died_ms for fate in every if fate.died_ms is not None)
     for fates in zip(*(outcome.messages for outcome in outcomes), strict=True):
         for outcome, fate in zip(outcomes, fates, strict=True):
             end = Text(fate.end, "bold red" if fate.end is End.LOST else "")
-            yield fate.message, _name(outcome), str(len(fate.attempts_ms)), _delays(fate), end, _death(fate)
+            told = _delays(fate, delay), end, _death(fate, death)
+            yield fate.message, _name(outcome), str(len(fate.attempts_ms)), *told
 
 
 def _carried(outcomes: Sequence[Outcome]) -> Iterator[Sequence[str | Text]]:
@@ -128,30 +151,18 @@ def _name(outcome: Outcome) -> str:
     return f"{outcome.system} {outcome.version}"
 
 
-def _text(cell: str | Text) -> Text:
-    return Text(cell) if isinstance(cell, str) else cell
-
-
-def _delays(fate: Fate) -> str:
-    delays = [_time(ms) for ms in fate.delays_ms]
+def _delays(fate: Fate, time: Callable[[float], str]) -> str:
+    delays = [time(ms) for ms in fate.delays_ms]
     if len(delays) > 1 and len(set(delays)) == 1:
         return f"{len(delays)} × {delays[0]}"
     shown = delays[:_DELAYS_SHOWN] + ["…"] * (len(delays) > _DELAYS_SHOWN)
     return ", ".join(shown) or "–"
 
 
-def _death(fate: Fate) -> str:
+def _death(fate: Fate, time: Callable[[float], str]) -> str:
     if fate.died_in is None or fate.died_ms is None:
         return "–"
-    return f"{fate.died_in}, {_time(fate.died_ms)}: {_shortened(fate.reason or '')}"
-
-
-def _time(ms: float) -> str:
-    """Return a duration in the largest unit that makes it a whole number."""
-    if not ms:
-        return "0 s"
-    size, unit = next(((size, unit) for size, unit in _UNITS if not ms % size), (1, "ms"))
-    return f"{ms / size:,g} {unit}"
+    return f"{fate.died_in}, {time(fate.died_ms)}: {_shortened(fate.reason or '')}"
 
 
 def _shown(value: Any) -> str:

@@ -7,11 +7,15 @@ from typing import Any
 
 import click
 import msgspec
+from rich.console import Console
 
 from simulator.cli.command_parts import DataError, example
+from simulator.cli.files_beside import with_files
 from simulator.cli.given_files import SCENARIO
 from simulator.cli.given_release import stand_ins_noted
 from simulator.cli.json_files import read_object
+from simulator.cli.simulated import show_trace
+from simulator.cli.wrong_values import in_our_words
 from simulator.scenario.scenario_errors import ScenarioError
 from simulator.scenario.scenario_schema import scenario_schema
 from simulator.systems import SCENARIO_TYPES, SYSTEMS
@@ -33,13 +37,14 @@ class _System(click.Choice):  # type: ignore[type-arg]  # which takes an argumen
 @click.command(epilog=example("dlx simulate rabbitmq scenario.json", "dlx simulate zaqar --schema"))
 @click.argument("system", type=_System())
 @click.argument("scenario_path", metavar="[SCENARIO.json]", type=SCENARIO, required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print the whole trace as JSON.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of the system's scenarios, and end.")
 @click.pass_context
-def simulate(context: click.Context, system: str, scenario_path: Path | None, schema: bool) -> None:
-    """Run a scenario in virtual time and print the trace as JSON.
+def simulate(context: click.Context, system: str, scenario_path: Path | None, as_json: bool, schema: bool) -> None:
+    """Run a scenario in virtual time, and print what happened to each message and what is left.
 
     SCENARIO.json differs by SYSTEM; the document of each system describes it, and --schema prints its form for
-    editors and validators.
+    editors and validators. A rules table of IBM MQ and an activemq.xml may be files beside it: {"file": NAME}.
     """
     if schema:
         _print_schema(system)
@@ -48,10 +53,13 @@ def simulate(context: click.Context, system: str, scenario_path: Path | None, sc
         raise click.MissingParameter(ctx=context, param_hint="'SCENARIO.json'", param_type="argument")
     try:
         with stand_ins_noted():
-            trace = run(system, read_object(scenario_path))
+            trace = run(system, with_files(system, read_object(scenario_path), scenario_path))
     except ScenarioError as error:
-        raise DataError(f"{scenario_path}: {error}") from error
-    click.echo(msgspec.json.format(msgspec.json.encode(trace), indent=2))
+        raise DataError(f"{scenario_path}: {in_our_words(str(error))}") from error
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(trace), indent=2))
+    else:
+        show_trace(Console(), trace)
 
 
 def _print_schema(system: str) -> None:

@@ -12,6 +12,7 @@ from typing import Protocol
 from dlx.plugins import Registry
 from simulator.compare.neutral_scenario import NeutralScenario
 from simulator.compare.outcome import Outcome, Ran, fates
+from simulator.compare.path import path
 
 
 class Adapter(Protocol):
@@ -83,4 +84,5 @@ def _adapter(system: str) -> Adapter:
 def _outcome(neutral: NeutralScenario, system: str, version: str) -> Outcome:
     ran = _adapter(system).run(neutral, version)
     messages = fates(neutral, ran)
-    return Outcome(system=system, version=version, messages=messages, notes=ran.notes, scenario=ran.scenario)
+    way = path(ran.events, {fate.message: fate.end for fate in messages})
+    return Outcome(system=system, version=version, messages=messages, notes=ran.notes, path=way, scenario=ran.scenario)

@@ -43,5 +43,12 @@ def consume(neutral: NeutralScenario, side: Side) -> tuple[set[str], list[str]]:
             continue
         getattr(side, message.how)(name)
         if attempts[name] >= ENDLESS * neutral.attempts_max:
-            return acknowledged, [f"no end: {name} was delivered {attempts[name]} times, and the consumer was stopped"]
+            return acknowledged, [_stopped(name, attempts[name])]
     return acknowledged, []
+
+
+def _stopped(name: str, times: int) -> str:
+    return (
+        f"attempts_max: dlx itself stopped the consumer after it got {name} {times} times; "
+        "under this system a consumer that goes on gets it again and again"
+    )

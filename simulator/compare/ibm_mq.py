@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import msgspec
+
 from dlx.ibm_mq.mqdlh import read_mqdlh
 from simulator.compare.neutral_scenario import NeutralScenario, note_rounded, whole_seconds
 from simulator.compare.outcome import Left, Ran
@@ -23,6 +25,26 @@ _FAILED, _PUT = "MQRC_Q_FULL", "OK"
 
 def run(neutral: NeutralScenario, version: str) -> Ran:
     """Run the scenario. There is one handler."""
+    allowed = _allowed(neutral)
+    if allowed == neutral:
+        return _run(neutral)
+    ran = _run(allowed)
+    own = {allowed.queue: neutral.queue, allowed.dead_letter_queue: neutral.dead_letter_queue}
+    ran.left = {name: Left(own.get(left.queue) or left.queue, left.carries) for name, left in ran.left.items()}
+    ran.notes += [f"queue: IBM MQ allows no dash in a name; {new} for {old}" for new, old in own.items() if new != old]
+    return ran
+
+
+def _allowed(neutral: NeutralScenario) -> NeutralScenario:
+    """Return the scenario with names of queues that IBM MQ allows; they stay two."""
+    for instead in "_%":
+        queue, dead = (name and name.replace("-", instead) for name in (neutral.queue, neutral.dead_letter_queue))
+        if queue != dead:
+            break
+    return msgspec.structs.replace(neutral, queue=queue, dead_letter_queue=dead)
+
+
+def _run(neutral: NeutralScenario) -> Ran:
     scenario = _scenario(neutral)
     trace = _played(neutral, scenario)
     left = {
@@ -100,8 +122,8 @@ def _telling(message: dict[str, Any]) -> dict[str, Any]:
 
 def _deaths(trace: dict[str, Any], left: dict[str, Left]) -> list[dict[str, Any]]:
     """Return the events, where a message's death is the end of its tries and not its arrival."""
-    forwarded = [
-        {
+    forwarded = {
+        visit["message"]: {
             "event": Event.DEAD_LETTERED,
             "time_ms": visit["time_ms"],
             "message": visit["message"],
@@ -110,8 +132,14 @@ def _deaths(trace: dict[str, Any], left: dict[str, Left]) -> list[dict[str, Any]
         }
         for visit in trace["visits"]
         if visit["action"] == "FWD"
-    ]
-    return [event for event in trace["events"] if event["event"] != Event.DEAD_LETTERED] + forwarded
+    }
+    events = []
+    for event in trace["events"]:
+        arrives = event["event"] == Event.DEAD_LETTERED
+        if event["event"] == Event.ROUTED and event["time_ms"] == forwarded.get(event["message"], {}).get("time_ms"):
+            events.append(forwarded[event["message"]])
+        events.append({**event, "event": Event.PUBLISHED} if arrives else event)
+    return events
 
 
 def _notes(neutral: NeutralScenario) -> list[str]:

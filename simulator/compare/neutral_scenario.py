@@ -17,9 +17,8 @@ from simulator.scenario.scenario_errors import ScenarioError
 POLLS_MAX = 2_000
 _YEAR_MS = 366 * 86_400_000
 
-# Names that every system takes for a queue, and for a message.
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.]{1,40}$")]
-MessageName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,40}$")]
+# Names of queues and messages; a system that does not allow a dash in a queue's gets another one, and a note.
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,40}$")]
 Milliseconds = Annotated[int, Meta(ge=0, le=_YEAR_MS)]
 Positive = Annotated[int, Meta(ge=1, le=_YEAR_MS)]
 How = Literal["reject", "crash", "hold"]
@@ -38,7 +37,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         time_to_live_ms: how long it lives; ``None`` for as long as the system lets it.
     """
 
-    name: MessageName
+    name: Name
     at_ms: Milliseconds = 0
     body: str = ""
     fails: Annotated[int, Meta(ge=0)] | Literal["always"] = 0
@@ -87,8 +86,8 @@ _EXPECTED = {
     "fails": "expected a number from 0, or 'always'",
     "name": "expected 1 to 40 letters, digits, dots, dashes and underscores",
     "how": "expected 'reject', 'crash' or 'hold'",
-    "queue": "expected 1 to 40 letters, digits, dots and underscores",
-    "dead_letter_queue": "expected 1 to 40 letters, digits, dots and underscores, or null",
+    "queue": "expected 1 to 40 letters, digits, dots, dashes and underscores",
+    "dead_letter_queue": "expected 1 to 40 letters, digits, dots, dashes and underscores, or null",
 }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from simulator.compare.neutral_scenario import NeutralScenario
+from simulator.compare.path import Leg
 from simulator.events import DEATH_OUTCOMES, DEATHS, Event
 
 _DEATHS = DEATHS | DEATH_OUTCOMES
@@ -59,6 +60,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         version: which release or profile of it.
         messages: what happened to each message, in the order of the scenario.
         notes: where the system could not do what the scenario says.
+        path: from where to where messages went, and how often.
         scenario: what was run: a scenario for ``dlx simulate``.
     """
 
@@ -66,6 +68,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     messages: list[Fate]
     notes: list[str]
+    path: list[Leg]
     scenario: dict[str, Any]
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def test_json_has_the_scenario_that_was_run(path: Path, tmp_path: Path, capsys: 
     assert (message["end"], message["delays_ms"], outcome["lost"]) == ("dead-lettered", [0, 0], [])
     scenario = tmp_path / "scenario.json"
     scenario.write_text(json.dumps(outcome["scenario"]), encoding="utf-8")
-    assert main(["simulate", "ironmq", str(scenario)]) == 0
+    assert main(["simulate", "ironmq", str(scenario), "--json"]) == 0
     events = json.loads(capsys.readouterr().out)["events"]
     assert [event["time_ms"] for event in events if event["event"] == "delivered"] == message["attempts_ms"]
 
@@ -63,6 +64,66 @@ def test_long_times_are_told_in_large_units(tmp_path: Path, capsys: Capture) -> 
     document = {"messages": [message], "until_ms": 9_000_000, "retry_delay_ms": 5_400_000, "poll_ms": 60_000}
     assert main(["compare", str(written(tmp_path, document)), "--systems", "rabbitmq"]) == 0
     assert "90 min" in capsys.readouterr().out
+
+
+def test_a_column_of_times_has_one_unit(tmp_path: Path, capsys: Capture) -> None:
+    late = {**POISON["messages"][0], "name": "late", "at_ms": 60_000}
+    document = {**POISON, "messages": [*POISON["messages"], late], "retry_delay_ms": 1_500, "until_ms": 100_000}
+    assert main(["compare", str(written(tmp_path, document)), "--systems", "rabbitmq"]) == 0
+    assert re.findall(r"orders, (.*):", capsys.readouterr().out) == ["3 s", "63 s"]
+
+
+def test_at_80_columns_no_word_is_broken(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["compare", str(written(tmp_path, {**POISON, "queue": "orders-of-the-shop"}))]) == 0
+    out = capsys.readouterr().out
+    words = set(out.split())
+    assert {"SYSTEM.DEAD.LETTER.QUEUE,", "dead-lettered", "delivery_limit", "MQRC_Q_FULL", "activemq"} <= words
+    assert max(map(len, out.splitlines())) <= 81
+
+
+def test_names_with_dashes_are_as_each_system_allows(tmp_path: Path, capsys: Capture) -> None:
+    path = written(tmp_path, {**POISON, "queue": "a-b", "dead_letter_queue": "a_b"})
+    assert main(["compare", str(path), "--json"]) == 0
+    outcomes = json.loads(capsys.readouterr().out)
+    assert [outcome["messages"][0]["end"] for outcome in outcomes] == ["dead-lettered"] * 5
+    assert [outcome["messages"][0]["queue"] for outcome in outcomes] == ["a_b"] * 5
+    assert "queue: IBM MQ allows no dash in a name; a%b for a-b" in outcomes[-1]["notes"]
+
+
+def test_where_dlx_itself_stopped_the_consumer_a_sentence_says_so(path: Path, capsys: Capture) -> None:
+    assert main(["compare", str(path), "--systems", "zaqar:mongodb"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "dlx itself stopped the consumer after it got poison 30 times" in out
+
+
+def test_json_has_the_path_of_the_messages(path: Path, capsys: Capture) -> None:
+    assert main(["compare", str(path), "--systems", "rabbitmq,ibm_mq", "--json"]) == 0
+    rabbitmq, ibm_mq = json.loads(capsys.readouterr().out)
+    legs = [(leg["source"], leg["target"], leg["kind"], leg["why"], leg["times"]) for leg in rabbitmq["path"]]
+    assert legs == [
+        ("published", "orders", "way", "", 1),
+        ("orders", "orders", "again", "", 3),
+        ("orders", "dead", "dead letter", "delivery_limit", 1),
+    ]
+    assert [leg["target"] for leg in ibm_mq["path"]] == ["SYSTEM.DEAD.LETTER.QUEUE"] * 2 + ["dead"]
+
+
+@pytest.mark.parametrize(("suffix", "begin"), [(".svg", "<svg"), (".mmd", "flowchart"), (".dot", "digraph")])
+def test_a_picture_has_the_path_under_each_system(
+    path: Path, tmp_path: Path, suffix: str, begin: str, capsys: Capture
+) -> None:
+    picture = tmp_path / f"path{suffix}"
+    assert main(["compare", str(path), "--picture", str(picture)]) == 0
+    text = picture.read_text(encoding="utf-8")
+    assert begin in text
+    assert all(name in text for name in ("rabbitmq 4.3", "zaqar redis", "orders", "SYSTEM.DEAD.LETTER.QUEUE", "again"))
+    assert "poison" in capsys.readouterr().out
+
+
+def test_a_picture_of_another_kind_is_wrong_usage(path: Path, capsys: Capture) -> None:
+    assert main(["compare", str(path), "--picture", "path.png"]) == EXIT_USAGE
+    assert "expected a name that ends with .svg, .mmd or .dot" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def dlx(folder: Path, *arguments: str, **files: object) -> tuple[int, str, str]:
 
 
 def test_a_system_of_another_distribution_runs(acme: Path) -> None:
-    status, out, _ = dlx(acme, "simulate", "acme", "scenario.json", scenario={"steps": []})
+    status, out, _ = dlx(acme, "simulate", "acme", "scenario.json", "--json", scenario={"steps": []})
     assert (status, json.loads(out)["system"]) == (0, "acme")
     status, _, err = dlx(acme, "simulate", "acme", "scenario.json", scenario={})
     assert (status, err) == (65, "Error: scenario.json: steps: expected a list\n")
@@ -118,14 +118,14 @@ def test_a_system_of_another_distribution_has_a_schema_if_that_offers_one(acme: 
     ],
 )
 def test_a_broken_system_names_its_distribution(acme: Path, system: str, problem: str) -> None:
-    status, out, err = dlx(acme, "simulate", system, "scenario.json", scenario={})
+    status, out, err = dlx(acme, "simulate", system, "scenario.json", "--json", scenario={})
     assert (status, out) == (69, "")
     assert problem in err
 
 
 def test_what_is_built_in_keeps_its_name_and_works_beside_a_broken_one(acme: Path) -> None:
     scenario = {"definitions": {"queues": []}, "steps": []}
-    status, out, _ = dlx(acme, "simulate", "rabbitmq", "scenario.json", scenario=scenario)
+    status, out, _ = dlx(acme, "simulate", "rabbitmq", "scenario.json", "--json", scenario=scenario)
     assert (status, json.loads(out)["system"]) == (0, "rabbitmq")
 
 
@@ -158,7 +158,7 @@ def test_a_release_of_another_distribution_is_simulated(acme: Path) -> None:
     events = {}
     for release in ("4.3", "4.3-acme"):
         scenario = {"release": release, "definitions": definitions, "steps": steps}
-        status, out, err = dlx(acme, "simulate", "rabbitmq", "scenario.json", scenario=scenario)
+        status, out, err = dlx(acme, "simulate", "rabbitmq", "scenario.json", "--json", scenario=scenario)
         assert status == 0, err
         events[release] = [event["event"] for event in json.loads(out)["events"]]
     assert "limit-dropped" not in events["4.3"]

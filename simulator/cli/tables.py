@@ -1,0 +1,56 @@
+"""Tables on a terminal that break lines between words only: the last columns give way first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+Cell = str | Text
+_GAPS = (2, 1)
+
+
+def show(console: Console, titles: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
+    """Print a table that leaves a first cell blank where it repeats the cell above.
+
+    A terminal that is too narrow for the longest words gets lines that are longer than it is wide.
+    """
+    shown = [[_text(cell) for cell in row] for row in rows]
+    columns = list(zip(map(Text, titles), *shown, strict=True))
+    widths, gap = _fitting(columns, console.width)
+    built = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False)
+    for title, width in zip(titles, widths, strict=True):
+        built.add_column(title, width=width)
+    before = ""
+    for first, *others in shown:
+        built.add_row(Text("") if first.plain == before else first, *others)
+        before = first.plain
+    console.print(built, width=max(console.width, sum(widths) + gap * len(widths)), crop=False)
+
+
+def _fitting(columns: Sequence[Sequence[Text]], room: int) -> tuple[list[int], int]:
+    """Return the widths of the columns, and the gap between them: rather a narrow gap than several broken columns."""
+    for broken in (1, len(columns)):
+        for gap in _GAPS:
+            gaps = gap * (len(columns) - 1)
+            widths = _widths(columns, room - gaps, broken)
+            if sum(widths) + gaps <= room:
+                return widths, gap
+    return widths, gap
+
+
+def _widths(columns: Sequence[Sequence[Text]], room: int, broken: int) -> list[int]:
+    """Return the width of each column: that of its longest line; of the last ones down to that of its longest word."""
+    widths = [max(cell_len(line) for cell in cells for line in cell.plain.split("\n")) for cells in columns]
+    for number in reversed(range(len(columns) - broken, len(columns))):
+        least = max((cell_len(word) for cell in columns[number] for word in cell.plain.split()), default=0)
+        widths[number] = max(least, widths[number] - max(0, sum(widths) - room))
+    return widths
+
+
+def _text(cell: Cell) -> Text:
+    # As a text: rich takes brackets in a string for markup.
+    return Text(cell) if isinstance(cell, str) else cell
