@@ -29,6 +29,7 @@ from simulator.broker.operations import (
     queue_lifecycle,
     queues,
 )
+from simulator.broker.replies import Reminded
 from simulator.broker.state import NodeState
 from simulator.broker.state.node import DueKind
 
@@ -87,6 +88,11 @@ def catch_up(node: NodeState) -> Iterator[None]:
             yield from work_off(node)
 
 
+def _remind(node: NodeState, _due_us: int, number: int) -> None:
+    """Tell the driver that it is time."""
+    node.out.append(Reminded(number))
+
+
 def _rested(node: NodeState, _due_us: int, _subject: None) -> None:
     """Let what was left over be worked off."""
     node.resting = False
@@ -98,4 +104,5 @@ _DEADLINES: dict[DueKind, Callable[[NodeState, int, Any], None]] = {
     "retry": dead_letter_worker.due,
     "acknowledgement": ack_timeouts.due,
     "agenda": _rested,
+    "driver": _remind,
 }

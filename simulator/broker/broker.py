@@ -20,7 +20,7 @@ from dlx.global_counters import Series
 from dlx.releases import DEFAULT, Release, release
 from simulator.broker import agenda, commands
 from simulator.broker.copies import Copy
-from simulator.broker.dispatch import OPERATIONS, Steps, refuse
+from simulator.broker.dispatch import OPERATIONS, Steps, end, refuse
 from simulator.broker.global_counters import global_counters
 from simulator.broker.operations import administration, users
 from simulator.broker.replies import Reply
@@ -134,6 +134,23 @@ class Broker:
         except Refusal as refusal:
             refuse(state, command, refusal)
         return None
+
+    def refuse(self, command: commands.Command, refusal: Refusal) -> None:
+        """Refuse a client's command instead of doing it, as RabbitMQ refuses one."""
+        refuse(self.state, command, refusal)
+
+    def end(self, channel: commands.ChannelId, refusal: Refusal) -> None:
+        """End a client's channel, or its connection where the refusal is of that kind."""
+        end(self.state, channel, refusal)
+
+    def remind(self, at_us: int) -> int:
+        """Have ``Reminded`` among the replies at a time, in one order with what happens by itself; return its number.
+
+        For drivers that have deadlines of their own. No number comes twice, nor in a broker that is restored.
+        """
+        number = self.state.next_serial()
+        self.state.timers.set(max(at_us, self.state.now_us), "driver", number)
+        return number
 
     def taken(self) -> list[Reply | Happened]:
         """Return the replies and events since the last call."""

@@ -30,8 +30,13 @@ def refuse(node: NodeState, command: Any, refusal: amqp_errors.Refusal) -> None:
     if isinstance(command, commands.OpenConnection):
         node.out.append(ConnectionClosed(command.connection, refusal.code, refusal.text, method))
         return
-    connection, number = command.channel
-    channel = node.channels.get(command.channel)
+    end(node, command.channel, refusal, method)
+
+
+def end(node: NodeState, channel_id: commands.ChannelId, refusal: amqp_errors.Refusal, method: str = "") -> None:
+    """End a client's channel, or its connection where the refusal is of that kind."""
+    connection, number = channel_id
+    channel = node.channels.get(channel_id)
     if refusal.ends_connection or channel is None:
         node.out.append(ConnectionClosed(connection, refusal.code, refusal.text, method, number, refusal.silent))
         connections.close_connection(node, commands.CloseConnection(connection))

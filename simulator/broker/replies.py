@@ -159,6 +159,12 @@ class ChannelClosed(Reply):
     uncut: str = ""
 
 
+class Reminded(Reply):
+    """What ``Broker.remind`` was asked for: it is that time. For the driver, not for a client."""
+
+    number: int
+
+
 class ConnectionClosed(Reply):
     """``connection.close`` from the broker; ``channel`` is the number of the offending one, or 0 without one.
 

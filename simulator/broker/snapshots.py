@@ -46,7 +46,7 @@ from simulator.deadlines import Deadlines
 from simulator.events import Happened
 
 FORMAT = "dlx broker snapshot"
-VERSION = 6
+VERSION = 7
 _PICKLE = b"\x80"  # what versions 1 and 2 began with
 
 # Names are for good: another name, like another field, makes another version.
@@ -106,6 +106,7 @@ KINDS = (
     Kind.keeping("refused", replies.Refused),
     Kind.keeping("channel closed", replies.ChannelClosed),
     Kind.keeping("connection closed", replies.ConnectionClosed),
+    Kind.keeping("reminded", replies.Reminded),
 )
 _LAYOUTS = {kind.name: kind.fields for kind in KINDS}
 

@@ -17,6 +17,7 @@ from dlx.delivery_counts import Return
 from dlx.releases import Release
 from dlx.topology import QUORUM, STREAM
 from simulator.broker.commands import Ack, Nack, Recover, Reject
+from simulator.broker.copies import Copy
 from simulator.broker.operations import (
     ack_deadlines,
     consumer_selection,
@@ -220,11 +221,19 @@ def _tell_queue(node: NodeState, channel: Channel, queue: QueueState, group: lis
     elif settling.requeue:
         queues.requeue(node, queue, copies, _as_return(how), group[0].consumer)
     else:
-        if queue.definition.type == QUORUM and node.release.quorum_rejection_order == "newest first":
-            copies.reverse()
-        queues.reject(node, queue, copies, _as_return(how))
+        queues.reject(node, queue, _in_order_of_death(queue, copies, node.release), _as_return(how))
     if freed or queue.definition.type == QUORUM:
         queues.settled(node, queue)
+
+
+def _in_order_of_death(queue: QueueState, rejected: list[Copy], release: Release) -> list[Copy]:
+    """Return the copies that are rejected at once as they die: a queue with priorities begins with the highest.
+
+    Source: rabbit_priority_queue.erl ackfold; rabbit_fifo.erl discard.
+    """
+    if queue.definition.type == QUORUM:
+        return rejected[::-1] if release.quorum_rejection_order == "newest first" else rejected
+    return sorted(rejected, key=lambda copy: -copy.priority)
 
 
 def _is_single_active(queue: QueueState, group: list[Unacked]) -> bool:

@@ -15,6 +15,7 @@ from dlx.dead_lettering import DeadLetter, record_death
 from dlx.death_headers import QueueCrashError
 from dlx.global_counters import CONFIRMED, COUNTED_AT_LEAST_ONCE
 from dlx.releases import Release
+from dlx.topology import QUORUM
 from simulator.broker.effects import Held, Retried
 from simulator.broker.operations import dead_letters, queues
 from simulator.broker.state import NodeState, Pending, QueueState
@@ -47,6 +48,7 @@ def due(node: NodeState, _due_us: int, queue: QueueState) -> None:
 
 def _work(node: NodeState, queue: QueueState) -> None:
     """Take messages in hand for as long as the worker may, and republish each."""
+    under_way: set[str] = set()
     while queue.discards and len(queue.in_hand) < WORKER_PREFETCH:
         pending = queue.discards.popleft()
         time_s = node.now_us // 1_000_000
@@ -59,7 +61,7 @@ def _work(node: NodeState, queue: QueueState) -> None:
             dead_letters.ended(node, queue, pending.copy, pending.reason, "queue crashes", why)
             continue
         queue.in_hand.append(pending)
-        _forward(node, queue, pending)
+        _forward(node, queue, pending, under_way)
     if queue.in_hand and not queue.retrying:
         queue.retrying = True
         node.timers.set(node.now_us + RETRY_US, "retry", queue)
@@ -67,15 +69,19 @@ def _work(node: NodeState, queue: QueueState) -> None:
 
 def retry(node: NodeState, queue: QueueState) -> None:
     """Try again what found no queue, and what was refused long enough ago."""
+    under_way: set[str] = set()
     for pending in list(queue.in_hand):
         published = pending.published_us
         if published is None or published + RETRY_US <= node.now_us:
-            _forward(node, queue, pending)
+            _forward(node, queue, pending, under_way)
     _work(node, queue)
 
 
-def _forward(node: NodeState, queue: QueueState, pending: Pending) -> None:
+def _forward(node: NodeState, queue: QueueState, pending: Pending, under_way: set[str]) -> None:
     """Publish a held message to the queues that do not have it yet; it is done when all have.
+
+    ``under_way``: quorum queues that have taken one in the same go. Before they can tell the worker to stop,
+    it has sent the rest.
 
     Once the queues that refused a message are no longer bound, RabbitMQ still keeps it
     while queues that have it are bound, and lets it go when no queue is bound any more.
@@ -88,7 +94,7 @@ def _forward(node: NodeState, queue: QueueState, pending: Pending) -> None:
         _settled(node, queue, pending)
         return
     targets = [name for name in letter.queues if name not in pending.reached]
-    if targets and _publish(node, queue, pending, targets):
+    if targets and _publish(node, queue, pending, targets, under_way):
         _settled(node, queue, pending)
 
 
@@ -98,7 +104,7 @@ def dead_letter_of(queue: QueueState, pending: Pending, release: Release) -> Dea
     return queue.vhost.flow(release).forwarded(queue.name, died, pending.reason)
 
 
-def _publish(node: NodeState, queue: QueueState, pending: Pending, targets: list[str]) -> bool:
+def _publish(node: NodeState, queue: QueueState, pending: Pending, targets: list[str], under_way: set[str]) -> bool:
     """Publish a message to queues, and return whether all of them took it."""
     pending.published_us = node.now_us
     copy, taken = pending.copy, True
@@ -106,7 +112,10 @@ def _publish(node: NodeState, queue: QueueState, pending: Pending, targets: list
         target = queue.vhost.queues[name]
         unheard = target is queue and not node.release.quorum_confirms_own_dead_letters
         publisher = None if unheard else dead_letters.worker_name(queue)
-        if queues.enter(node, target, pending.letter, copy.body, copy.uid, publisher, held=True):
+        sent = name in under_way
+        if queues.enter(node, target, pending.letter, copy.body, copy.uid, publisher, held=True, under_way=sent):
+            if target.definition.type == QUORUM:
+                under_way.add(name)
             pending.reached.add(name)
             taken = taken and not unheard
         else:

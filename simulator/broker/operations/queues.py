@@ -40,17 +40,19 @@ def enter(
     publisher: Hashable = None,
     *,
     held: bool = False,
+    under_way: bool = False,
 ) -> bool:
     """Let a message arrive, and return whether the queue takes it.
 
     ``held``: it is a dead letter that its queue holds until it is taken. Without a
-    publisher it is one that is sent at most once.
+    publisher it is one that is sent at most once. ``under_way``: it was sent before its
+    publisher could be told to stop.
     """
     store = queue.store
     copy = Copy(uid, message, body)
     if not store.limited:
         store.know(publisher)
-    elif store.refuses(copy, internal=publisher is None, publisher=publisher):
+    elif not under_way and store.refuses(copy, internal=publisher is None, publisher=publisher):
         _refused(node, queue, copy, Event.DEFERRED if held else Event.NACKED, dead=publisher is None)
         return False
     try:

@@ -30,9 +30,9 @@ from simulator.broker.state.virtual_hosts import VirtualHost
 from simulator.deadlines import Deadlines
 from simulator.events import Event, Happened
 
-DueKind = Literal["queue", "unused", "retry", "acknowledgement", "agenda"]
+DueKind = Literal["queue", "unused", "retry", "acknowledgement", "agenda", "driver"]
 """What is due: to look after a queue or delete it unused, to send held messages again, to look at a channel's
-unacknowledged deliveries, or to go on with the agenda."""
+unacknowledged deliveries, to go on with the agenda, or to remind the driver of something of its own."""
 Observer = Callable[[Happened, Message], None]
 """Takes each event as it comes, with the message as it was then."""
 

@@ -19,7 +19,15 @@ from hypothesis.strategies import DrawFn, SearchStrategy, composite, integers
 from dlx.releases import release
 from simulator.server import serve
 from tests.differential.differences import same
-from tests.differential.fuzz.known import QUEUE_CRASHES, crashes_queues, known_difference
+from tests.differential.fuzz.known import (
+    INTO_ITSELF,
+    OF_ANOTHER_TYPE,
+    QUEUE_CRASHES,
+    crashes_queues,
+    feeds_itself_beyond_a_limit,
+    known_difference,
+    replaces_a_queue_it_got_from,
+)
 from tests.differential.fuzz.same_draws import BACKEND
 from tests.differential.fuzz.scripts import scripts
 from tests.differential.operations import Operation, Wait
@@ -163,4 +171,8 @@ def _judged(case: Case, attempts: int) -> Judged:
     steady = all(same(run, runs[0]) for run in runs)
     if steady and crashes_queues(case.script, release(case.release)):
         return Judged(case, Outcome.KNOWN, live, simulated[0], known=QUEUE_CRASHES.name)
+    if steady and feeds_itself_beyond_a_limit(case.script, release(case.release)):
+        return Judged(case, Outcome.KNOWN, live, simulated[0], known=INTO_ITSELF.name)
+    if steady and replaces_a_queue_it_got_from(case.script, live):
+        return Judged(case, Outcome.KNOWN, live, simulated[0], known=OF_ANOTHER_TYPE.name)
     return Judged(case, Outcome.DIVERGES if steady else Outcome.UNDETERMINED, live, simulated[0])

@@ -6,13 +6,13 @@ that; the end of a run says how often each was met.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from dlx.releases import Release
 from tests.differential.differences import same
 from tests.differential.fuzz.values import plain
-from tests.differential.operations import Consume, DeclareQueue, Http, Operation, Publish, SetPolicy, flattened
+from tests.differential.operations import Consume, DeclareQueue, Get, Http, Operation, Publish, SetPolicy, flattened
 from tests.differential.transcript import Transcript
 from tests.differential.wire import AGAIN
 
@@ -107,6 +107,57 @@ def _has_negative_priority(operation: Operation) -> bool:
 
 def _crashes(entry: Any) -> bool:
     return not isinstance(entry, dict) or type(plain(entry.get("count", 0))) is not int
+
+
+OF_ANOTHER_TYPE = Known(
+    "a queue of another type under the same name",
+    "From 3.10 on a channel that has got from a quorum queue, and in 3.10 from a classic one, keeps what it knows of "
+    "it. If the queue is deleted and one of another type declared under its name, the channel ends its connection "
+    "(541) as soon as it has to do with that. The simulator's channel goes on. This hides nothing: a case that "
+    "declares a name with two types, and gets from it, counts as known if the server answers 541.",
+    lambda transcript: transcript,
+)
+
+
+INTO_ITSELF = Known(
+    "at-least-once into itself, beyond a limit",
+    "What a quorum queue that refuses does with at-least-once dead letters that come back into it beyond its limit: in "
+    "3.10 it refuses all if it was over the limit at the first, and in 4.3 it takes some beyond a limit in bytes. The "
+    "simulator's 3.10 never refuses them, and its 4.3 does. This hides nothing: a case of these releases with an "
+    "at-least-once queue and such a limit counts as known if it differs at all.",
+    lambda transcript: transcript,
+)
+_LIMIT_OF_ITSELF = {"3.10": "max-length", "4.3": "max-length-bytes"}
+
+
+def feeds_itself_beyond_a_limit(script: Sequence[Operation], release: Release) -> bool:
+    """Whether a script has an at-least-once queue, and a limit that decides what comes back into it."""
+    limit = _LIMIT_OF_ITSELF.get(release.name)
+    set_keys = {key for _, arguments in _declared(script) for key in arguments}
+    set_keys |= {f"x-{key}" for each in script if isinstance(each, SetPolicy) for key in each.definition}
+    return limit is not None and {f"x-{limit}", "x-dead-letter-strategy"} <= set_keys
+
+
+def replaces_a_queue_it_got_from(script: Sequence[Operation], live: Transcript) -> bool:
+    """Whether a script gets from a queue whose name it declares with two types, and the server broke down."""
+    types: dict[str, set[Any]] = {}
+    for name, arguments in _declared(script):
+        types.setdefault(name, set()).add(arguments.get("x-queue-type", "classic"))
+    several = {name for name, kinds in types.items() if len(kinds) > 1}
+    got_from = any(isinstance(each, Get) and each.queue in several for each in flattened(tuple(script)))
+    return got_from and any(event.get("code") == 541 for events in live for event in events)
+
+
+def _declared(script: Sequence[Operation]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each queue that is declared, also by the management API, with its arguments."""
+    for each in flattened(tuple(script)):
+        match each:
+            case DeclareQueue(queue=str(name), arguments=dict(arguments)):
+                yield name, arguments
+            case Http(method="PUT", path=("queues", _, str(name)), body={"arguments": dict(arguments)}):
+                yield name, arguments
+            case Http(path=("definitions", *_), body={"queues": list(queues)}):
+                yield from ((str(each.get("name")), each.get("arguments") or {}) for each in queues)
 
 
 def without_known(transcript: Any) -> Any:

@@ -8,6 +8,7 @@ from tests.differential.operations import (
     Count,
     Drain,
     Get,
+    Nack,
     PurgeQueue,
     Scenario,
     SelectConfirms,
@@ -125,5 +126,19 @@ SCENARIOS = [
         exchange("x", "topic"), queue("d"), Bind("x", "d", "cc"), queue("e"), Bind("x", "e", "bcc"), queue("f"),
         Bind("x", "f", "q"), quorum("q", dlx="x", **HELD), publish("q", headers={"CC": ["cc"], "BCC": ["bcc"]}),
         rejected("q"), Wait(100),
+    ),
+    *[
+        at_least_once(
+            f"several at once into a {type} queue that refuses what is too much",
+            queue("d", type=type, length=2, overflow="reject-publish"), quorum("q", dlx="", dlrk="d", **HELD),
+            publish("q", "1", "2", "3", "4", "5"), gets("q", 5), Nack(multiple=True, tag=0, requeue=False), Wait(300),
+            Count("d"), Drain("d"), TOUCH, Count("d"),
+        )
+        for type in ("classic", "quorum")
+    ],
+    at_least_once(
+        "several at once into its own queue",
+        quorum("q", dlx="", length=2, **HELD), publish("q", "1", "2"), gets("q", 2),
+        Nack(multiple=True, tag=0, requeue=False), Wait(300), Count("q"),
     ),
 ]  # fmt: skip

@@ -21,7 +21,7 @@ from tests.differential.operations import (
     SelectConfirms,
     Wait,
 )
-from tests.differential.words import Part, exchange, policy, publish, queue, quorum, scenario, stream
+from tests.differential.words import Part, exchange, fan, policy, publish, queue, quorum, scenario, stream
 from tests.real_servers import LIVE, since
 from tests.vectors.amqp import Field
 
@@ -304,5 +304,11 @@ SCENARIOS = [
         [publish("s", str(time), on="p", timestamp=time) for time in (1, 2**61, 2**62 - 1, 2**63, 2**64 - 1)],
         publish("s", on="p", headers={"a": Field("T", 2**62 - 1), "b": Field("T", 2**62), "c": Field("T", 5)}),
         ReadStream("s"), releases=STREAMING,
+    ),
+    scenario(
+        "the management API rejects all that it got before any dead letter goes on",
+        CONFIRMED, queue("d"), quorum("z", length=0, dlx="", dlrk="d"), queue("q", dlx="x"), fan("x", "d", "z"),
+        publish("q", "1", "2", on="p"), getting("reject_requeue_false", "auto", 2), Wait(300),
+        releases=LIVE,
     ),
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.differential.operations import Ack, Consume, Count, Qos, SelectConfirms, Wait
+from tests.differential.operations import Ack, Consume, Count, Nack, Qos, SelectConfirms, Wait
 from tests.differential.words import Part, gets, policy, publish, queue, quorum, rejected, scenario
 
 CONFIRMED = SelectConfirms()
@@ -41,6 +41,11 @@ SCENARIOS = [
     scenario(
         "dead letters by priority",
         CONFIRMED, quorum("d"), queue("q", dlx="", dlrk="d"), prioritised("q", 1, 9, None), rejected("q", 3),
+    ),
+    scenario(
+        "rejected at once, the highest priority dies first",
+        CONFIRMED, queue("d"), queue("q", max_priority=5, dlx="", dlrk="d"), Consume("q", "c"),
+        prioritised("q", None, 1, 0, 2, 1), Nack(multiple=True, tag=0, requeue=False),
     ),
     scenario(
         "expired unnoticed, until a policy of the queue's own",
