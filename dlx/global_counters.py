@@ -37,6 +37,36 @@ _BY_QUEUE_TYPE = (
     "delivered_get_auto_ack", "get_empty", "redelivered", "acknowledged",
 )  # fmt: skip
 
+COUNTER_TEXTS = {
+    "messages_acknowledged": "Total number of messages acknowledged by consumers",
+    "messages_confirmed": "Total number of messages confirmed to publishers",
+    "messages_dead_lettered_confirmed": "Total number of messages dead-lettered and confirmed by target queues",
+    "messages_dead_lettered_delivery_limit": "Total number of messages dead-lettered due to delivery-limit exceeded",
+    "messages_dead_lettered_expired": "Total number of messages dead-lettered due to message TTL exceeded",
+    "messages_dead_lettered_maxlen":
+        "Total number of messages dead-lettered due to overflow drop-head or reject-publish-dlx",
+    "messages_dead_lettered_rejected": "Total number of messages dead-lettered due to basic.reject or basic.nack",
+    "messages_delivered": "Total number of messages delivered to consumers",
+    "messages_delivered_consume_auto_ack":
+        "Total number of messages delivered to consumers using basic.consume with automatic acknowledgment",
+    "messages_delivered_consume_manual_ack":
+        "Total number of messages delivered to consumers using basic.consume with manual acknowledgment",
+    "messages_delivered_get_auto_ack":
+        "Total number of messages delivered to consumers using basic.get with automatic acknowledgment",
+    "messages_delivered_get_manual_ack":
+        "Total number of messages delivered to consumers using basic.get with manual acknowledgment",
+    "messages_get_empty": "Total number of times basic.get operations fetched no message",
+    "messages_received": "Total number of messages received from publishers",
+    "messages_received_confirm": "Total number of messages received from publishers expecting confirmations",
+    "messages_redelivered": "Total number of messages redelivered to consumers",
+    "messages_routed": "Total number of messages routed to queues or streams",
+    "messages_unroutable_dropped":
+        "Total number of messages published as non-mandatory into an exchange and dropped as unroutable",
+    "messages_unroutable_returned":
+        "Total number of messages published as mandatory into an exchange and returned to the publisher as unroutable",
+}  # fmt: skip
+"""What RabbitMQ says of each counter in Prometheus' text, by name as in ``Series``."""
+
 
 class Series(NamedTuple):
     """One counter: its name without ``rabbitmq_global_`` and ``_total``, and its labels, sorted by name."""

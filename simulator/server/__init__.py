@@ -55,8 +55,8 @@ def serve(
         port: the port where AMQP listens; 0 takes a free one.
         management_port: where the management API listens, 0 for a free port; by default it does not. With it,
             the server records what happens to messages (``/api/histories``).
-        metrics_port: where the global counters are served for Prometheus (``/metrics``), 0 for a free port; by
-            default nowhere.
+        metrics_port: where the metrics are served for Prometheus (``/metrics``), 0 for a free port; by default only
+            beside the management API.
         memory_limit_bytes: publishers must wait while the queues hold more.
         send_timeout_s: a client that takes none of the bytes sent to it for so many seconds of wall time is reset,
             though it may send heartbeats; RabbitMQ's bound is 30.

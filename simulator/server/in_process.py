@@ -13,6 +13,8 @@ from simulator.broker.commands import Command
 from simulator.broker.replies import Reply
 from simulator.clock import Clock, duration_us
 from simulator.events import Happened
+from simulator.server.faults.fault import read_fault
+from simulator.server.faults.striking import ShownFault
 from simulator.server.listeners import Listeners
 from simulator.server.node import Node
 
@@ -54,6 +56,33 @@ class ServerClock:
         return self._server.wait(lambda node: node.pass_to_next(), lambda node: node.jump())
 
 
+class ServerFaults:
+    """What goes wrong on a running server, on request. docs/faults.md has the faults and their fields."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def add(self, fault: str, **fields: Any) -> ShownFault:
+        """Have something go wrong, such as ``add("close_channel", queue="orders", nth=3)``; return it with its id.
+
+        Raises ``FaultError`` (a ``ValueError``), which names the field that is wrong.
+        """
+        asked = read_fault({"fault": fault, **fields})
+        return self._server.run(lambda node: node.faults.shown_one(node.set_fault(asked)))
+
+    def all(self) -> list[ShownFault]:
+        """Return the faults as they are now, with how often each struck."""
+        return self._server.run(lambda node: node.faults.shown())
+
+    def get(self, number: int) -> ShownFault:
+        """Return one fault as it is now. Raises ``KeyError`` for an id that no fault has."""
+        return self._server.run(lambda node: node.faults.shown_one(node.faults.known[number]))
+
+    def clear(self, number: int | None = None) -> None:
+        """Have nothing more go wrong, or not the fault of that id. Raises ``KeyError`` for one that no fault has."""
+        self._server.run(lambda node: node.clear_faults(number))
+
+
 class Server:
     """A running server; ``simulator.serve()`` makes one. Its methods may be called from any thread.
 
@@ -61,6 +90,7 @@ class Server:
         amqp_url: where AMQP clients find it.
         management_url, metrics_url: the management API and the metrics; ``None`` without such a port.
         clock: tells and moves its time.
+        faults: what goes wrong on request.
     """
 
     def __init__(
@@ -91,6 +121,7 @@ class Server:
         self.management_url = self._listeners.management_url
         self.metrics_url = self._listeners.metrics_url
         self.clock = ServerClock(self)
+        self.faults = ServerFaults(self)
 
     def run(self, act: Callable[[Node], Result]) -> Result:
         """Return ``act`` of the node, called in the server's thread. Raises ``RuntimeError`` when stopped.

@@ -11,7 +11,7 @@ from simulator.server.amqp.server import listen
 from simulator.server.node import Node
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 _STOP_S = 2
 
@@ -45,7 +45,8 @@ class Listeners:
             if management_port is not None:
                 from simulator.server.management import application
 
-                listeners.management_url = await listeners._serve(application(node), host, management_port)
+                api = _with_metrics(node, application(node))
+                listeners.management_url = await listeners._serve(api, host, management_port)
             if metrics_port is not None:
                 from simulator.server.metrics import Metrics
 
@@ -80,3 +81,17 @@ class Listeners:
             with contextlib.suppress(asyncio.TimeoutError, OSError):  # one that could not listen
                 await asyncio.wait_for(serving, 2 * _STOP_S)
         await asyncio.sleep(0)  # the transports tell their protocols that they are closed
+
+
+def _with_metrics(node: Node, api: ASGIApp) -> ASGIApp:
+    """Return the management API with ``/metrics`` beside it, for whoever asks for one port only."""
+
+    async def both(scope: Scope, receive: Receive, send: Send) -> None:
+        chosen = api
+        if scope["type"] == "http" and scope["path"] == "/metrics":
+            from simulator.server.metrics import Metrics  # few ask for it, and its library takes time to load
+
+            chosen = Metrics(node)
+        await chosen(scope, receive, send)
+
+    return both

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Protocol
 
@@ -23,7 +23,9 @@ from simulator.broker.commands import Command, PassTime
 from simulator.broker.replies import Reply
 from simulator.clock import Clock, VirtualClock
 from simulator.events import Happened
-from simulator.server.alarm import MemoryAlarm
+from simulator.server.alarm import Alarm
+from simulator.server.faults.fault import Fault
+from simulator.server.faults.striking import Faults, SetFault
 
 MEMORY_LIMIT_BYTES = 1 << 30
 SEND_TIMEOUT_S: float = 30  # tcp_listen_options.send_timeout, as ranch sets it for RabbitMQ
@@ -101,7 +103,7 @@ class Client(Protocol):
         """Hand the waiting bytes to the transport."""
 
     def alarm_changed(self, active: bool) -> None:
-        """Act on the memory alarm, which began or ended."""
+        """Act on an alarm, which began or ended."""
 
     def close(self, reason: str) -> None:
         """Close the connection for an operator (320 CONNECTION_FORCED)."""
@@ -119,7 +121,8 @@ class Node:
         connections: the clients by the ``id`` of their connections.
         started_us: when the node started, by its clock.
         amqp_port, metrics_port: the ports of these listeners; 0 without one.
-        alarm: the memory alarm.
+        alarm: whether publishers must wait.
+        faults: what goes wrong on request.
         loopback_users: the users who may log in from this machine only.
         send_timeout_s: how long, in seconds of wall time, a client may take none of the bytes sent to it.
         slice_s: how long, in seconds of wall time, work goes on before others have their turn.
@@ -146,7 +149,8 @@ class Node:
         self.started_us = clock.now_us()
         self.amqp_port = 0
         self.metrics_port = 0
-        self.alarm = MemoryAlarm(broker, memory_limit_bytes)
+        self.alarm = Alarm(broker, memory_limit_bytes)
+        self.faults = Faults(broker, self.alarm)
         self.loopback_users: frozenset[str] = frozenset({"guest"})
         self.send_timeout_s = send_timeout_s
         self.slice_s = SLICE_S
@@ -176,10 +180,14 @@ class Node:
             self._go_on()
         before = len(agenda)
         try:
-            rest = self.broker.start(command, self.clock.now_us())
-            if rest is not None:
-                for _ in rest:
-                    pass
+            refusal = self.faults.refusal(command) if self.faults.active else None
+            if refusal is not None:
+                self.broker.refuse(command, refusal)
+            else:
+                rest = self.broker.start(command, self.clock.now_us())
+                if rest is not None:
+                    for _ in rest:
+                        pass
         finally:
             if self._work is None:
                 self._go_on()
@@ -236,18 +244,35 @@ class Node:
         """Give the broker's replies to the clients, and return the others."""
         connections, dirty = self.connections, self._dirty
         others: list[Reply | Happened] = []
-        for event in self.broker.taken():
+        for event in self._taken():
             kind = type(event)
             if kind in _OF_CHANNELS:
                 client = connections.get(event.channel[0])  # type: ignore[union-attr]
             else:
                 client = connections.get(event.connection) if kind in _OF_CONNECTIONS else None  # type: ignore[union-attr]
             if client is None:
-                others.append(event)
+                if kind is not replies.Reminded:
+                    others.append(event)
             else:
                 client.reply(event)  # type: ignore[arg-type]
                 dirty[client] = None
         return others
+
+    def _taken(self) -> Iterator[Reply | Happened]:
+        """Yield the broker's replies and events, as faults leave them."""
+        while taken := self.broker.taken():
+            yield from self.faults.passed(taken) if self.faults.active else taken
+
+    def set_fault(self, fault: Fault) -> SetFault:
+        """Have something go wrong from now on."""
+        found = self.faults.set(fault)
+        self.settle()
+        return found
+
+    def clear_faults(self, number: int | None = None) -> None:
+        """Have nothing more go wrong, or not the fault of that number."""
+        self.faults.clear(number)
+        self.settle()
 
     def has_output(self, client: Client) -> None:
         """Note that the client has something to send at the next ``settle``."""
@@ -277,7 +302,10 @@ class Node:
 
         Raises ``TypeError`` if the clock is not virtual, and ``ValueError`` beyond the year 9999.
         """
-        self._virtual().jump(self.later_us(us))
+        until_us = self.later_us(us)
+        while self.faults.active and self.advance_to_output(until_us):
+            pass
+        self._virtual().jump(until_us)
         self._catch_up()
         return self.clock.now_us()
 
@@ -290,24 +318,25 @@ class Node:
     async def _pass_until(self, until_us: int) -> None:
         await self.caught_up()
         while (due_us := self.broker.next_due()) is not None and due_us <= until_us:
-            self._work = self.broker.catching_up(until_us)
+            # A fault counts from when something is sent: all that happens in one instant is sent before the next.
+            self._work = self.broker.catching_up(due_us if self.faults.active else until_us)
             self._wake()
             await self.caught_up()
         self._virtual().jump(until_us)
         self._wake()
         await self.caught_up()
 
-    def advance_to_output(self, until_us: int) -> bool:
-        """Advance from deadline to deadline, until something is sent to clients or it is ``until_us``.
+    def advance_to_output(self, until_us: int, stop: Callable[[Node], bool] = lambda _: False) -> bool:
+        """Advance from deadline to deadline, until something is sent to clients, ``stop``, or it is ``until_us``.
 
-        Returns whether something was sent, or other clients shall have their turn; then call this again.
+        Returns whether it is earlier than that; call this again when clients had their turn.
         """
         clock, sent = self._virtual(), self._sent_packets()
         until_s = time.perf_counter() + self.slice_s
         while (due_us := self.broker.next_due()) is not None and due_us <= until_us:
             clock.jump(due_us)
             self._catch_up()
-            if self._sent_packets() != sent or time.perf_counter() >= until_s:
+            if self._sent_packets() != sent or stop(self) or time.perf_counter() >= until_s:
                 return True
         clock.jump(until_us)
         self._catch_up()
@@ -391,4 +420,4 @@ class Node:
 
 
 _OF_CONNECTIONS = frozenset({replies.ConnectionClosed})
-_OF_CHANNELS = frozenset(Reply.__subclasses__()) - _OF_CONNECTIONS
+_OF_CHANNELS = frozenset(Reply.__subclasses__()) - _OF_CONNECTIONS - {replies.Reminded}

@@ -26,6 +26,28 @@ def test_bodies_have_a_limit(server: Simulated) -> None:
     assert (answer.status, answer.json["reason"]) == (400, "Exceeded HTTP request body size limit")
 
 
+def got(server: Simulated, **look: object) -> tuple[int, int]:
+    """Publish three messages; return the status of getting them, and how many came."""
+    server("PUT", "/api/queues/%2F/q", {})
+    message = {"properties": {}, "routing_key": "q", "payload": "a", "payload_encoding": "string"}
+    for _ in range(3):
+        server("POST", "/api/exchanges/%2F/amq.default/publish", message)
+    answer = server("POST", "/api/queues/%2F/q/get", {"ackmode": "ack_requeue_true", "encoding": "auto", **look})
+    return answer.status, len(answer.json) if answer.status == 200 else 0
+
+
+@pytest.mark.parametrize("count", [-1, -5, "-1"])
+def test_a_negative_count_gets_all(server: Simulated, count: object) -> None:
+    """So do 3.8.9, 3.10.8, 4.0.5 and 4.3.6."""
+    assert got(server, count=count) == (200, 3)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_an_ackmode_that_is_an_object_crashes_the_request(server: Simulated, count: int) -> None:
+    """On the same servers."""
+    assert got(server, count=count, ackmode={}) == (500, 0)
+
+
 DEEP = "JSON is nested too deeply for the simulator, which reads up to 400 levels"
 NESTED = ("arrays", "objects")
 

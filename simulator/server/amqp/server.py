@@ -20,7 +20,7 @@ from typing import Any
 
 from dlx import amqp_errors
 from simulator.broker.commands import Command, PauseDeliveries, ResumeDeliveries
-from simulator.broker.replies import Reply
+from simulator.broker.replies import ConnectionClosed, Reply
 from simulator.server.amqp import connection as protocol
 from simulator.server.amqp.connection import Connection, ServerSettings
 from simulator.server.amqp.contents import Contents
@@ -231,6 +231,8 @@ class AmqpClient(asyncio.Protocol):
         """Encode a reply of the broker; ``flush`` sends it."""
         try:
             self._connection.reply(reply)
+            if type(reply) is ConnectionClosed:
+                self._loop.call_soon(self._look)
         except Exception:
             _log.exception("connection %s: cannot send %s", self.name, type(reply).__name__)
             self._loop.call_soon(self._give_up)
@@ -285,7 +287,7 @@ class AmqpClient(asyncio.Protocol):
 
     def _block(self) -> None:
         if "alarm" not in self._unread_because:
-            self._connection.block("low on memory")
+            self._connection.block(f"low on {' & '.join(self._node.alarm.resources)}")
             self.flush()
             self._do_not_read("alarm")
 

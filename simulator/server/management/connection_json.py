@@ -21,11 +21,6 @@ _NO_TLS = {f"peer_cert_{name}": None for name in ("issuer", "subject", "validity
 }
 
 
-def is_network_client(client: Client) -> bool:
-    """Return whether lists show the client; they leave out the API's own connections."""
-    return client.protocol.startswith("AMQP")
-
-
 def connection_json(client: Client, connection: Connection | None, node: Node, api: Api) -> dict[str, Any]:
     """Describe a client's connection; ``connection`` is ``None`` before the client enters a virtual host."""
     shown = _network(client) | _traffic(client) | _NO_TLS | {

@@ -18,12 +18,12 @@ from simulator.server.management.connection_json import (
     channel_name,
     connection_json,
     consumer_json,
-    is_network_client,
 )
 from simulator.server.management.http_errors import Crash, object_not_found
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource, vhost_exists
 from simulator.server.node import Client
+from simulator.server.totals import is_network_client
 
 _CLOSED_BY_US = "Closed via management plugin"
 

@@ -30,8 +30,8 @@ def _well(request: Request) -> Any:
 def _unalarmed(request: Request) -> Any:
     if not request.node.alarm.active:
         return _OK
-    alarm = {"node": request.broker.node, "resource": "memory"}
-    return _failed(reason="There are alarms in effect in the cluster", alarms=[alarm])
+    alarms = [{"node": request.broker.node, "resource": resource} for resource in request.node.alarm.resources]
+    return _failed(reason="There are alarms in effect in the cluster", alarms=alarms)
 
 
 def _alone(request: Request) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from simulator.broker import VirtualHost, delivered_properties
-from simulator.broker.commands import Get, Nack, Publish, Reject, SelectConfirms
+from simulator.broker.commands import Commit, Get, Nack, Publish, Reject, SelectConfirms, SelectTransactions
 from simulator.broker.replies import Got, Refused, Returned
 from simulator.json_values import plain
 from simulator.server.management.http_errors import Crash, bad_request, not_found
@@ -110,8 +110,12 @@ def get(request: Request) -> list[dict[str, Any]]:
     _check_queue(request)
     document = request.json("ackmode", "count", "encoding")
     ackmode, encoding = document["ackmode"], document["encoding"]
+    if isinstance(ackmode, dict):
+        raise Crash
     if request.api.unknown_ackmode == "refused":
         _check_ackmode(ackmode)
+    elif not isinstance(ackmode, str | list):
+        raise Crash
     with getting_channel(request) as channel:
         count = _integer(document["count"])
         if encoding not in ("auto", "base64"):
@@ -119,8 +123,10 @@ def get(request: Request) -> list[dict[str, Any]]:
         truncate = _integer(document["truncate"]) if "truncate" in document else None
         if count and ackmode not in _ACKMODES:
             raise Crash
-        got = _got(channel, request, min(count, _GOT_MAX), no_ack=ackmode == "ack_requeue_false")
-        _give_back(channel, request, ackmode, got)
+        most = _GOT_MAX if count < 0 else min(count, _GOT_MAX)  # servers count down to 0, and negative numbers for ever
+        got = _got(channel, request, most, no_ack=ackmode == "ack_requeue_false")
+        if got:
+            _give_back(channel, request, ackmode, got)
     return [_message_json(message, request, encoding, truncate) for message in got]
 
 
@@ -157,11 +163,16 @@ def _got(channel: InternalChannel, request: Request, count: int, *, no_ack: bool
 
 def _give_back(channel: InternalChannel, request: Request, ackmode: str, got: list[Got]) -> None:
     """Return the messages to the queue, all at the end: returned one by one, each would be the next one got."""
+    rejects = ackmode.startswith("reject")
+    if rejects and len(got) > 1:  # all are on their way before the first has any consequence
+        channel.run(SelectTransactions(channel.id))
     for message in got:
-        if ackmode.startswith("reject"):
+        if rejects:
             channel.run(Reject(channel.id, message.delivery_tag, ackmode == "reject_requeue_true"))
         elif ackmode == "ack_requeue_true" and request.api.get_requeues_by == "basic.nack":
             channel.run(Nack(channel.id, message.delivery_tag))
+    if rejects and len(got) > 1:
+        channel.run(Commit(channel.id))
 
 
 def _message_json(got: Got, request: Request, encoding: str, truncate: int | None) -> dict[str, Any]:

@@ -12,11 +12,11 @@ from dlx.routing import EXCHANGE_TYPES
 from simulator.broker import VirtualHost
 from simulator.broker.commands import ResetCounters
 from simulator.server.management import access, listing
-from simulator.server.management.connection_json import is_network_client
 from simulator.server.management.http_errors import object_not_found
 from simulator.server.management.message_stats import overall_stats, with_rates
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource
+from simulator.server.totals import message_totals, object_totals
 
 # What comes and goes is not counted.
 _CHURN = dict.fromkeys(
@@ -70,8 +70,8 @@ def _overview(request: Request) -> Any:
     facts = _versions(request) | {
         "message_stats": overall_stats(vhosts),
         "churn_rates": with_rates(_CHURN),
-        "queue_totals": _queue_totals(vhosts),
-        "object_totals": _object_totals(vhosts, request),
+        "queue_totals": with_rates(message_totals(vhosts)),
+        "object_totals": object_totals(vhosts, request.node),
         "statistics_db_event_queue": 0,
     }
     if access.is_monitor(request.user):
@@ -102,35 +102,6 @@ def _versions(request: Request) -> dict[str, Any]:
     }
 
 
-def _queue_totals(vhosts: list[VirtualHost]) -> dict[str, Any]:
-    queues = [queue for vhost in vhosts for queue in vhost.queues.values()]
-    if not queues:
-        return {}
-    not_empty = [queue for queue in queues if queue.messages or queue.unacked]
-    return with_rates(
-        {
-            "messages": sum(queue.messages for queue in not_empty),
-            "messages_ready": sum(queue.messages_ready for queue in not_empty),
-            "messages_unacknowledged": sum(queue.unacked for queue in not_empty),
-        }
-    )
-
-
-def _object_totals(vhosts: list[VirtualHost], request: Request) -> dict[str, int]:
-    connections = [
-        request.broker.connections[key]
-        for key, client in request.node.connections.items()
-        if key in request.broker.connections and is_network_client(client)
-    ]
-    return {
-        "channels": sum(len(connection.channels) for connection in connections),
-        "connections": len(connections),
-        "consumers": sum(len(q.consumers) for vhost in vhosts for q in vhost.queues.values()),
-        "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
-        "queues": sum(len(vhost.queues) for vhost in vhosts),
-    }
-
-
 def _contexts(request: Request) -> list[dict[str, Any]]:
     port = str(_http_port(request))
     named = {"description": "RabbitMQ Management", "path": "/", "ip": "127.0.0.1", "port": port}
@@ -154,9 +125,9 @@ def _node(request: Request) -> dict[str, Any]:
             "uptime": (request.node.clock.now_us() - request.node.started_us) // 1000,
             "mem_used": request.node.alarm.held_bytes(),
             "mem_limit": request.node.alarm.limit_bytes,
-            "mem_alarm": request.node.alarm.active,
+            "mem_alarm": "memory" in request.node.alarm.resources,
             "disk_free_limit": 0,
-            "disk_free_alarm": False,
+            "disk_free_alarm": "disk" in request.node.alarm.resources,
             "fd_total": 0,
             "proc_total": 0,
             "sockets_total": 0,

@@ -9,6 +9,7 @@ from simulator.server.management import (
     definitions,
     deprecated_features,
     exchanges,
+    faults,
     health,
     histories,
     limits,
@@ -38,4 +39,5 @@ RESOURCES = (
     *traces.RESOURCES,
     *clock.RESOURCES,
     *histories.RESOURCES,
+    *faults.RESOURCES,
 )

@@ -1,0 +1,1 @@
+"""Faults on request: what goes wrong for clients of a simulated server, so that their reaction can be seen."""
