@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from simulator.server.in_process import Server
     from simulator.testing.brokers.broker_under_test import Broker
 
+__tracebackhide__ = True  # pytest shows the line of the test instead
+
 
 class HasBroker(Protocol):
     """Something that has a broker of the simulator, such as a ``Trial``."""
@@ -54,7 +56,6 @@ def assert_dead_lettered(broker: Checked, *, to: str, reason: str | None = None,
         ValueError: there is no such reason, or ``times`` is negative.
         RuntimeError: the broker is stopped.
     """
-    __tracebackhide__ = True
     if reason is not None and reason not in REASONS:
         raise ValueError(f"expected a reason of {', '.join(REASONS)}, got {reason!r}")
     if times is not None:
@@ -83,7 +84,6 @@ def assert_nothing_lost(broker: Checked) -> None:
         ValueError: the histories of the first messages are not kept, so nobody can tell.
         RuntimeError: the broker is stopped.
     """
-    __tracebackhide__ = True
     lost = inspect(broker).losses()
     if lost:
         _fail(["expected that nothing is lost, but:"], lost)
@@ -107,7 +107,6 @@ def assert_settles(broker: Checked, *, within: timedelta | float) -> None:
         ValueError: ``within`` is negative or infinite, or ends after the year 9999.
         RuntimeError: the broker is stopped.
     """
-    __tracebackhide__ = True
     span = _span(within)
     unrest = inspect(broker).unrest(span // timedelta(microseconds=1))
     if unrest:
@@ -135,7 +134,6 @@ def _span(within: timedelta | float) -> timedelta:
 
 def _not_there(inspection: Inspection, to: str, reason: str | None, times: int | None) -> list[str]:
     """Tell, in lines, what is wrong with the dead letters in the queue; return no lines if nothing is."""
-    __tracebackhide__ = True
     contents = inspection.contents(to)
     if contents is None:  # to wait for it is no use
         _fail([_not_readable(to, inspection.queues())], inspection.evidence())
@@ -177,5 +175,4 @@ def _besides(others: list[DeathHistory], unready: int | None) -> list[str]:
 
 
 def _fail(wrong: Iterable[str], evidence: Iterable[str]) -> NoReturn:
-    __tracebackhide__ = True
     raise AssertionError("\n".join([*wrong, *evidence]))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 from simulator.server.in_process import Server
 from simulator.server.node import Node
+
+__tracebackhide__ = True  # pytest shows the line of the test instead
 
 ANSWER_S = 0.1
 """How long a consumer may take to answer a delivery; one that takes longer is not waited for."""
@@ -30,16 +32,17 @@ def hear_clients(server: Server) -> None:
         before, now = now, server.run(heard)
 
 
-def pass_time(server: Server, us: int) -> int:
+def pass_time(server: Server, us: int, stop: Callable[[Node], bool] = lambda _: False) -> int:
     """Let microseconds pass and return the new time. Deliveries on the way are answered before the time moves on.
 
+    It passes no further than to the first moment when ``stop`` is true and clients have nothing to answer.
     Raises ``ValueError`` beyond the year 9999, and ``TypeError`` on wall time.
     """
     until_us = server.run(lambda node: node.later_us(us))
     answers = _Answers(server)
     answers.wait()
     at_us, since_s = -1, 0.0
-    while server.run(lambda node: node.advance_to_output(until_us)):
+    while not server.run(stop) and server.run(lambda node: node.advance_to_output(until_us, stop)):
         now_us = server.clock.now_us()
         if now_us > at_us:
             at_us, since_s = now_us, time.monotonic()

@@ -9,26 +9,31 @@ nothing but pytest; the rest is loaded when a test asks for it.
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from simulator.testing.which_broker import brokers_of, check_configuration, chosen, failed, needed, releases_of
+
 if TYPE_CHECKING:
     from dlx.topology import Topology
-    from simulator.testing.brokers.broker_under_test import Backend, Broker, Clock
+    from simulator.testing.brokers.broker_under_test import Broker, Clock
     from simulator.testing.search.topology_under_test import OneTopology
 
-BACKENDS = pytest.StashKey["list[Backend]"]()
-"""The brokers of this run; set before the collection, it replaces those of ``--dlx-broker``."""
+_BROKER = pytest.StashKey["Broker"]()
 
-_DEFAULT = pytest.StashKey["Backend"]()
+REPORTED = "what became of the messages"
+"""The section of the report of a failed test."""
 
 _MARKER = (
     "dlx_topology(file=None, *, release=None, vhost=None): the definitions file to import into the test's broker; "
     "the release of RabbitMQ that the test is for; the virtual host of the file that is meant"
+)
+_RELEASES_MARKER = (
+    "dlx_releases(*releases): run the test once for each of these releases of RabbitMQ, such as '3.13', '4.3'; on "
+    "servers of other releases it is skipped"
 )
 _NOTHING_GIVEN = (
     "dlx_topology: no definitions file is given; mark the test with @pytest.mark.dlx_topology(FILE), "
@@ -44,8 +49,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="BROKER",
-        help="what dlx_broker is: simulator (the default), container:IMAGE (with the management plugin), or a running "
-        "server as amqp://user:password@host:port/ (management at that port + 10000) or 'AMQP_URL|MANAGEMENT_URL'. "
+        help="what dlx_broker is: simulator (the default), the simulator of a release such as 4.3, container:IMAGE "
+        "(with the management plugin), or a running server as amqp://user:password@host:port/ (management at that "
+        "port + 10000) or 'AMQP_URL|MANAGEMENT_URL'. "
         "Given more than once, tests run once for each.",
     )
     group.addoption(
@@ -55,24 +61,36 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--dlx-definitions", metavar="FILE", help="the definitions to import into every test's broker")
     parser.addini("dlx_release", "the release of RabbitMQ that the simulator is")
+    parser.addini(
+        "dlx_releases", "the releases of RabbitMQ that the simulator is, one after the other, such as 3.13 4.3", "args"
+    )
     parser.addini("dlx_definitions", "the definitions to import into every test's broker", type="string")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known, and look at what the options name before anything is collected."""
+    """Make the markers known, and look at what the options name before anything is collected."""
     config.addinivalue_line("markers", _MARKER)
-    named = config.getoption("dlx_broker")
-    if named:
-        config.stash[BACKENDS] = [_named(config, name) for name in named]
-    elif _release(config) is not None:
-        _named(config, "simulator")
+    config.addinivalue_line("markers", _RELEASES_MARKER)
+    check_configuration(config)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test once for each broker that was given."""
-    given = metafunc.config.stash.get(BACKENDS, [])
-    if given and "dlx_broker" in metafunc.fixturenames:
+    """Run a test once for each broker that was given, and for each release that it is for."""
+    if "dlx_broker" not in metafunc.fixturenames:
+        return
+    given = brokers_of(metafunc.definition)
+    if given:
         metafunc.parametrize("dlx_broker", given, ids=[backend.id for backend in given], indirect=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add to the report of a failed test what became of the messages of its broker."""
+    report = yield
+    broker = item.stash.get(_BROKER, None)
+    if broker is not None and report.failed and report.when == "call":
+        report.sections.append((REPORTED, "\n".join(_what_became(broker, report.longreprtext))))
+    return report
 
 
 @pytest.fixture
@@ -84,16 +102,19 @@ def dlx_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
 
     file, release, vhost = _marked(request)
     try:
-        with _backend(request).broker(release, _topology(request, file, vhost)) as broker:
-            if release not in (None, broker.release):
-                pytest.skip(f"the test is for RabbitMQ {release}, and this one is {broker.release}")
+        with chosen(request).broker(release, _topology(request, file, vhost)) as broker:
+            wanted = [release] if release else releases_of(request.node)
+            if wanted and broker.release not in wanted:
+                pytest.skip(f"the test is for RabbitMQ {' and '.join(wanted)}, and this one is {broker.release}")
+            request.node.stash[_BROKER] = broker
             yield broker
+            del request.node.stash[_BROKER]
     except DefinitionsError as error:
-        raise _failed(str(error)) from None
+        raise failed(str(error)) from None
     except UnknownReleaseError as error:
-        raise _failed(f"@pytest.mark.dlx_topology: {error}") from None
+        raise failed(f"@pytest.mark.dlx_topology: {error}") from None
     except ModuleNotFoundError as error:
-        raise _failed(_needed(error)) from None
+        raise failed(needed(error)) from None
     except BrokerUnavailableError as error:
         pytest.exit(f"--dlx-broker: {error}", returncode=pytest.ExitCode.USAGE_ERROR)
 
@@ -114,54 +135,18 @@ def dlx_amqp_url(dlx_broker: Broker) -> str:
 def dlx_topology(dlx_broker: Broker) -> Topology:
     """Return the ``dlx.topology.Topology`` of the definitions imported into the broker."""
     if dlx_broker.topology is None:
-        raise _failed(_NOTHING_GIVEN)
+        raise failed(_NOTHING_GIVEN)
     return dlx_broker.topology.topology
 
 
-# Which broker
+def _what_became(broker: Broker, told: str) -> list[str]:
+    """Tell what became of the messages, besides what the failure told. A broker that is gone fails no report."""
+    from simulator.testing.brokers.inspect_broker import inspect
 
-
-def _release(config: pytest.Config) -> str | None:
-    """Return the release that the simulator is to be, if the command line or the configuration names one."""
-    return config.getoption("dlx_release") or config.getini("dlx_release") or None
-
-
-def _named(config: pytest.Config, name: str) -> Backend:
-    """Return the backend that an option names. The release in the configuration is for the simulator alone."""
-    from dlx.releases import StandInRelease, UnknownReleaseError, stand_in_remark
-    from simulator.testing.brokers.backends import backend
-    from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
-
-    source = "--dlx-release" if config.getoption("dlx_release") else "dlx_release in the configuration"
-    wanted = _release(config) if name == "simulator" else config.getoption("dlx_release")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", StandInRelease)
-            found = backend(name, wanted)
-        if name == "simulator" and wanted and (remark := stand_in_remark(wanted)):
-            config.issue_config_time_warning(StandInRelease(remark), stacklevel=2)
-    except (StandInRelease, UnknownReleaseError) as error:
-        raise pytest.UsageError(f"{source}: {error}") from error
-    except ModuleNotFoundError as error:
-        raise pytest.UsageError(_needed(error)) from error
-    except (ValueError, BrokerUnavailableError) as error:
-        raise pytest.UsageError(f"--dlx-broker: {error}") from error
-    config.add_cleanup(found.close)
-    return found
-
-
-def _backend(request: pytest.FixtureRequest) -> Backend:
-    """Return the backend for this run of the test."""
-    if hasattr(request, "param"):
-        backend: Backend = request.param
-        return backend
-    stash = request.config.stash
-    given = stash.get(BACKENDS, [])
-    if given:
-        return given[0]
-    if _DEFAULT not in stash:
-        stash[_DEFAULT] = _named(request.config, "simulator")
-    return stash[_DEFAULT]
+        return inspect(broker).what_became(told)
+    except Exception as error:  # the test has failed, and its own failure is what counts
+        return [f"The broker does not say: {error}"]
 
 
 # What is imported into it. The marker goes before the command line, and that before the configuration.
@@ -174,7 +159,7 @@ def _marked(request: pytest.FixtureRequest) -> tuple[str | None, str | None, str
         try:
             next_file, next_release, next_vhost = _arguments(*marker.args, **marker.kwargs)
         except (TypeError, AttributeError):
-            raise _failed(f"expected @pytest.mark.{_MARKER.partition(':')[0]}, all of them texts") from None
+            raise failed(f"expected @pytest.mark.{_MARKER.partition(':')[0]}, all of them texts") from None
         if file is None or next_file is None:  # a virtual host beside a file is one of that file
             vhost = vhost or next_vhost
         file, release = file or next_file, release or next_release
@@ -211,20 +196,5 @@ def _found(file: str, source: str, folders: Sequence[Path]) -> Path:
     found = next((folder / file for folder in folders if (folder / file).is_file()), None)
     if found is None:
         looked = " or ".join(dict.fromkeys(map(str, folders)))
-        raise _failed(f"{source}: no file {file!r} in {looked}")
+        raise failed(f"{source}: no file {file!r} in {looked}")
     return found
-
-
-def _needed(error: ModuleNotFoundError) -> str:
-    """Tell what to install for the library that was not found."""
-    from simulator.extras import missing
-
-    needed = missing(error)
-    if needed is None:
-        raise error
-    return f"dlx_broker: {needed}"
-
-
-def _failed(why: str) -> BaseException:
-    """Return a failure without a stack trace: it is the test that is wrong."""
-    return pytest.fail.Exception(why, pytrace=False)

@@ -572,7 +572,7 @@ def test_on_a_server_a_full_queue_is_summed_up(real: ServerBroker, channel: Any)
     for _ in range(12):
         channel.basic_publish("", "q", b"x")
     told = failure(assert_dead_lettered, real, to="dead")
-    assert re.fullmatch(r"  q: (a message that did not die(, )?){10} and 2 more", told[-1])
+    assert told[-1] == "  q: a message that did not die (10 times) and 2 more"
 
 
 def test_on_a_server_counters_tell_a_loss(real: ServerBroker, channel: Any) -> None:

@@ -422,6 +422,113 @@ def test_a_version_that_another_stands_in_for_is_a_warning_of_the_run(inner: pyt
     strict.stderr.fnmatch_lines([f"ERROR: --dlx-release: {remark}"])
 
 
+# Several releases
+
+TOLD = """
+    import pytest
+
+    def test_it(dlx_broker, dlx_clock):
+        assert dlx_broker.simulated
+        print("ran on", dlx_broker.release, dlx_broker.api("GET", "overview")["rabbitmq_version"])
+"""
+
+
+def ran(result: pytest.RunResult) -> list[str]:
+    """The names of the tests that passed, without their file."""
+    return re.findall(r"::(\S+) PASSED", result.stdout.str())
+
+
+def test_brokers_may_be_named_by_their_release(inner: pytest.Pytester) -> None:
+    inner.makepyfile(TOLD)
+    result = inner.runpytest("-v", "-s", "--dlx-broker", "3.13", "--dlx-broker", "4.3.6", "--dlx-broker", "4.3")
+    assert re.findall(r"ran on (.*)", result.stdout.str()) == ["3.13 3.13.7", "4.3 4.3.6", "4.3 4.3.6"]
+    assert set(re.findall(r"::(test_it\[[\d.]+)", result.stdout.str())) == {"test_it[3.13", "test_it[4.3"}
+
+
+def test_the_configuration_may_name_several_releases(inner: pytest.Pytester, server: str) -> None:
+    inner.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:hypothesispytest\ndlx_releases = 3.13 4.3\n")
+    inner.makepyfile("def test_it(dlx_clock): pass\n\ndef test_without(): pass")
+    each = ["test_it[3.13]", "test_it[4.3]", "test_without"]
+    assert ran(inner.runpytest("-v")) == each
+    # A broker on the command line is in place of them, and `simulator` means them.
+    assert ran(inner.runpytest("-v", "--dlx-broker", "4.0")) == ["test_it[4.0]", "test_without"]
+    assert ran(inner.runpytest("-v", "--dlx-release", "4.0")) == ["test_it", "test_without"]
+    both = inner.runpytest("-v", "--dlx-broker", "simulator", "--dlx-broker", server)
+    assert ran(both) == [*each[:2], "test_it[live-4.3]", "test_without"]
+
+
+def test_a_marker_names_the_releases_of_a_test(inner: pytest.Pytester, server: str) -> None:
+    inner.makepyfile("""
+        import pytest
+
+        pytestmark = pytest.mark.dlx_releases("3.8", "3.10")
+
+        def test_module(dlx_broker):
+            assert dlx_broker.release in ("3.8", "3.10")
+
+        @pytest.mark.dlx_releases("4.3.6", "4.0", "4.3")
+        def test_own(dlx_broker):
+            assert dlx_broker.release in ("4.3", "4.0")
+    """)
+    marked = ["test_module[3.8]", "test_module[3.10]", "test_own[4.3]", "test_own[4.0]"]
+    assert ran(inner.runpytest("-v")) == marked
+    assert ran(inner.runpytest("-v", "--dlx-release", "3.9")) == marked
+    on_server = inner.runpytest("-v", "-rs", "--dlx-broker", server)
+    assert ran(on_server) == ["test_own[live-4.3]"]
+    on_server.stdout.fnmatch_lines(["SKIPPED * the test is for RabbitMQ 3.8 and 3.10, and this one is 4.3"])
+    named = inner.runpytest("-v", "--dlx-broker", "4.0")
+    named.assert_outcomes(passed=1, skipped=1)
+    assert ran(named) == ["test_own[4.0]"]
+
+
+def test_the_release_of_a_topology_goes_before_those_of_the_configuration(inner: pytest.Pytester) -> None:
+    inner.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:hypothesispytest\ndlx_releases = 3.13 4.3\n")
+    inner.makepyfile("""
+        import pytest
+
+        @pytest.mark.dlx_topology(release="4.0")
+        def test_it(dlx_broker):
+            assert dlx_broker.release == "4.0"
+    """)
+    assert ran(inner.runpytest("-v")) == ["test_it"]
+    inner.runpytest("-v", "--dlx-broker", "4.3").assert_outcomes(skipped=1)
+
+
+@pytest.mark.parametrize(
+    ("marks", "error"),
+    [
+        ("dlx_releases('3.14')", "@pytest.mark.dlx_releases: no release '3.14': known are 3.8, *; the nearest *3.13*"),
+        ("dlx_releases()", "expected @pytest.mark.dlx_releases([*]releases), such as dlx_releases('3.13', '4.3')"),
+        ("dlx_releases(4.3)", "expected @pytest.mark.dlx_releases([*]releases), such as *"),
+        ("dlx_releases('4.3'), pytest.mark.dlx_topology(release='4.0')",
+         "dlx_releases and the release of dlx_topology say the same; leave one of them out"),
+    ],
+)  # fmt: skip
+def test_a_marker_that_is_no_use_is_told(inner: pytest.Pytester, marks: str, error: str) -> None:
+    inner.makepyfile(f"import pytest\npytestmark = [pytest.mark.{marks}]\ndef test_it(dlx_broker): pass")
+    result = inner.runpytest()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([error])
+    assert "Traceback" not in result.stdout.str()
+
+
+@pytest.mark.parametrize(
+    ("lines", "error"),
+    [
+        (
+            "dlx_releases = 3.13 4.30",
+            "dlx_releases in the configuration: no release '4.30': known are *; the nearest *",
+        ),
+        ("dlx_releases = 3.13\ndlx_release = 4.3", "dlx_release and dlx_releases in the configuration say the same; *"),
+    ],
+)
+def test_releases_in_the_configuration_that_are_no_use_are_told(inner: pytest.Pytester, lines: str, error: str) -> None:
+    inner.makeini(f"[pytest]\n{lines}\n")
+    result = inner.runpytest()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {error}"])
+
+
 # Brokers
 
 
@@ -442,7 +549,7 @@ def test_tests_run_once_for_each_broker(inner: pytest.Pytester, server: str) -> 
     """)
     result = inner.runpytest("-v", "--dlx-broker", "simulator", "--dlx-broker", server)
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["*::test_it?simulator? PASSED*", "*::test_it?4.3? PASSED*"])
+    result.stdout.fnmatch_lines(["*::test_it?simulator? PASSED*", "*::test_it?live-4.3? PASSED*"])
     assert [vhost["name"] for vhost in servers.ask(server).api("GET", "vhosts")] == ["/"]
 
 
@@ -470,14 +577,14 @@ def test_what_a_server_refuses_is_told(inner: pytest.Pytester, server: str) -> N
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        (["--dlx-broker", "rabbitmq"], "ERROR: --dlx-broker: expected simulator, container:IMAGE, "
-         "amqp://user:password@host:port/ or 'AMQP_URL|MANAGEMENT_URL', got 'rabbitmq'"),
-        (["--dlx-broker", "container:"], "ERROR: --dlx-broker: expected simulator, container:IMAGE, "
-         "amqp://user:password@host:port/ or 'AMQP_URL|MANAGEMENT_URL', got 'container:'"),
+        (["--dlx-broker", "rabbitmq"], "ERROR: --dlx-broker: expected simulator, a release such as 4.3, "
+         "container:IMAGE, amqp://user:password@host:port/ or 'AMQP_URL|MANAGEMENT_URL', got 'rabbitmq'"),
+        (["--dlx-broker", "container:"], "ERROR: --dlx-broker: expected simulator, a release such as 4.3, "
+         "container:IMAGE, amqp://user:password@host:port/ or 'AMQP_URL|MANAGEMENT_URL', got 'container:'"),
         (["--dlx-broker", "amqp://me:secret@127.0.0.1:1"], "ERROR: --dlx-broker: no RabbitMQ management API answers at "
          "http://127.0.0.1:10001/ (<urlopen error [[]Errno 111] Connection refused>); "
          "give it as 'amqp://me:...@127.0.0.1:1|http://...'"),
-        (["--dlx-broker", "amqp://"], "ERROR: --dlx-broker: expected simulator, container:IMAGE, *, got 'amqp://'"),
+        (["--dlx-broker", "amqp://"], "ERROR: --dlx-broker: expected simulator, *, got 'amqp://'"),
         (["--dlx-broker", "amqp://host:rabbit/"], "ERROR: --dlx-broker: Port could not be cast to integer value *"),
         (["--dlx-broker", "amqp://me:secret@127.0.0.1/shop"], "ERROR: --dlx-broker: every test gets a virtual host of "
          "its own, so leave '/shop' out of 'amqp://me:...@127.0.0.1/shop'"),
@@ -487,6 +594,11 @@ def test_what_a_server_refuses_is_told(inner: pytest.Pytester, server: str) -> N
          "'guest': *; is the password right, and has the user the tag 'management'?"),
         (["--dlx-release", "2.0"], f"ERROR: --dlx-release: no release '2.0': known are {', '.join(RELEASES)}; "
          "the nearest is 3.8"),
+        (["--dlx-broker", "4.9"], f"ERROR: --dlx-broker: no release '4.9': known are {', '.join(RELEASES)}; "
+         "the nearest is 4.3"),
+        (["--dlx-broker", "simulater"], "*, got 'simulater'; did you mean 'simulator'[?]"),
+        (["--dlx-broker", "4.3", "--dlx-release", "4.0"], "ERROR: --dlx-broker 4.3 and --dlx-release 4.0 say two "
+         "releases; leave one out"),
         (["--dlx-release", "4.0", "--dlx-broker", "SERVER"], "ERROR: --dlx-broker: the server at * is RabbitMQ 4.3.6, "
          "not 4.0"),
     ],
@@ -557,7 +669,7 @@ def test_without_a_container_engine_nothing_runs(inner: pytest.Pytester, monkeyp
 def test_options_and_marker_are_documented(inner: pytest.Pytester) -> None:
     options = inner.runpytest("--help").stdout
     options.fnmatch_lines(["dead letters (dlx):", "*--dlx-broker=BROKER*", "*--dlx-release=RELEASE*"])
-    options.fnmatch_lines(["*dlx_release (string):*", "*dlx_definitions (string):*"])
+    options.fnmatch_lines(["*dlx_release (string):*", "*dlx_releases (args):*", "*dlx_definitions (string):*"])
     inner.runpytest("--markers").stdout.fnmatch_lines(["@pytest.mark.dlx_topology(file=None, [*], release=None, *"])
 
 

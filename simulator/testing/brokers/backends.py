@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from dlx.releases import DEFAULT, release
+from dlx.releases import DEFAULT, RELEASES, release
+from simulator.nearest_names import suggestion
 from simulator.testing.brokers.broker_under_test import Backend
 from simulator.testing.brokers.containers import Container
 from simulator.testing.brokers.running_server import RunningServer, asked
 from simulator.testing.brokers.servers import hidden
 from simulator.testing.brokers.simulated import Simulator
 
+_SIMULATOR = "simulator"
 _CONTAINER = "container:"
-_EXPECTED = "expected simulator, container:IMAGE, amqp://user:password@host:port/ or 'AMQP_URL|MANAGEMENT_URL'"
+_EXPECTED = (
+    "expected simulator, a release such as 4.3, container:IMAGE, amqp://user:password@host:port/ "
+    "or 'AMQP_URL|MANAGEMENT_URL'"
+)
 
 
 def backend(named: str, release_name: str | None = None) -> Backend:
@@ -23,14 +28,17 @@ def backend(named: str, release_name: str | None = None) -> Backend:
         UnknownReleaseError: there are no rules for that release.
         BrokerUnavailableError: no server answers there, or one of another release.
     """
-    if named == "simulator":
+    if named == _SIMULATOR:
         return Simulator(release(release_name or DEFAULT).name)
+    if named[:1].isdigit():
+        return Simulator(release(named).name, only=True)
     if named.startswith(_CONTAINER) and named != _CONTAINER:
         return Container(named.removeprefix(_CONTAINER), release_name)
     if named.startswith(("amqp://", "amqps://")):
         _check_url(named.partition("|")[0])
         return RunningServer(asked(named, release_name))
-    raise ValueError(f"{_EXPECTED}, got {named!r}")
+    near = suggestion(named, (_SIMULATOR, *RELEASES))
+    raise ValueError(f"{_EXPECTED}, got {named!r}{f'; {near}' * near.startswith('did')}")
 
 
 def _check_url(amqp_url: str) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from simulator.testing.search.topology_under_test import OneTopology
+
+if TYPE_CHECKING:
+    from simulator.testing.brokers.client import ReceivedMessage
 
 
 class BrokerUnavailableError(Exception):
@@ -54,6 +57,22 @@ class Broker(Protocol):
 
     def api(self, method: str, path: str, body: object = None) -> Any:
         """Call the management API (``path`` such as ``queues/%2F``); return its answer. Raises ``ManagementError``."""
+
+    # PublishAndGet says what these do and raise.
+
+    def publish(
+        self,
+        exchange: str,
+        routing_key: str,
+        body: bytes | str = b"",
+        properties: Any = None,
+        *,
+        mandatory: bool = True,
+        **fields: Any,
+    ) -> None: ...
+    def get(self, queue: str, *, auto_ack: bool = True) -> ReceivedMessage | None: ...
+    def drain(self, queue: str) -> list[ReceivedMessage]: ...
+    def wait_for(self, queue: str, *, messages: int = 1, within_s: float = 5) -> float: ...
 
 
 class Backend(Protocol):

@@ -11,9 +11,11 @@ from urllib.parse import quote
 import pika
 
 from dlx.consumer import DeathHistory, death_history
-from simulator.testing.brokers.inspection import PATHS_SHOWN, Contents
+from simulator.testing.brokers.inspection import PATHS_SHOWN, Contents, paths_told
 from simulator.testing.brokers.running_server import ServerBroker
 from simulator.testing.brokers.servers import ManagementError
+
+__tracebackhide__ = True  # pytest shows the line of the test instead
 
 PATIENCE_S = 5
 """How long to wait for what should be there."""
@@ -23,6 +25,7 @@ STATISTICS_S = 5.5
 """Counters that stay the same for so long are up to date: servers send them every 5 s."""
 STATISTICS_MAX_S = 60
 _POLL_S = 0.1
+_EVIDENCE = "What is ready in the queues (a real server does not say what became of messages):"
 
 
 class ServerInspection:
@@ -105,17 +108,18 @@ class ServerInspection:
 
     def evidence(self) -> list[str]:
         """Tell which messages are ready in each queue, and how they died."""
-        lines = ["What is ready in the queues (a real server does not say what became of messages):"]
+        lines = [_EVIDENCE]
         for queue in self.queues():
             depth = self._depths([queue])[queue] if self._readable(queue) else None
             lines.append(f"  {queue}: {'cannot be read' if depth is None else self._told(queue, depth)}")
         return lines
 
     def _told(self, queue: str, depth: int) -> str:
-        histories = self._histories(queue, min(depth, PATHS_SHOWN))
-        paths = [history.path or "a message that did not die" for history in histories]
-        more = f" and {depth - PATHS_SHOWN:,} more" if depth > PATHS_SHOWN else ""
-        return (", ".join(paths) or "nothing") + more
+        return paths_told(self._histories(queue, min(depth, PATHS_SHOWN)), depth)
+
+    def what_became(self, told: str) -> list[str]:
+        """Tell what is ready in each queue. The counters that show losses are seconds late, too late for a report."""
+        return [] if _EVIDENCE in told else self.evidence()
 
     def losses(self) -> list[str]:
         """Tell how many copies the counters miss."""

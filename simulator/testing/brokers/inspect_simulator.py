@@ -11,20 +11,22 @@ from dlx.value_kinds import value_kind
 from simulator.broker import Broker, QueueState
 from simulator.broker.commands import PassTime
 from simulator.events import DEATHS, REFUSALS, Event, Happened, silent_losses
-from simulator.message_history import MessageHistory, RecordingBroker
+from simulator.message_history import RecordingBroker
 from simulator.server.in_process import Server
 from simulator.server.node import YEAR_10000_US
+from simulator.testing.brokers.history_lines import after, history_lines, life, named, sentence, some, title
 from simulator.testing.brokers.inspection import Contents
 from simulator.testing.brokers.simulated import SimulatedBroker
+from simulator.testing.brokers.what_became import queues_of, what_became
 from simulator.testing.driven_clock import hear_clients, pass_time
 
 Result = TypeVar("Result")
 
+__tracebackhide__ = True  # pytest shows the line of the test instead
+
 SHOWN = 3
 """How many histories a failure shows."""
 _STEPS_SHOWN = 5
-_LINES_SHOWN = 10
-_SENTENCES_SHOWN = 40
 # The worker of at-least-once dead-lettering wakes up every three minutes for ever.
 _IDLE_WAKES_MAX = 10_000
 
@@ -122,9 +124,7 @@ class SimulatorInspection:
         return self._subject.read(look)
 
     def _queues(self, broker: RecordingBroker) -> Iterator[QueueState]:
-        for vhost in broker.vhosts.values():
-            if self._subject.vhost in (None, vhost.name):
-                yield from vhost.queues.values()
+        return queues_of(broker, self._subject.vhost)
 
     def evidence(self) -> list[str]:
         """Tell the histories of the last messages, those that died first."""
@@ -135,7 +135,7 @@ class SimulatorInspection:
                 return ["No message was published."]
             dead = [history for history in histories if any(event.event in DEATHS for event in history.events)]
             shown = (dead or histories)[:SHOWN]
-            return [_title(len(shown), len(histories)), *(line for history in shown for line in _told(broker, history))]
+            return [title(len(shown), len(histories)), *(line for history in shown for line in life(broker, history))]
 
         return self._subject.read(look)
 
@@ -148,14 +148,18 @@ class SimulatorInspection:
             lost = [history for history in found if silent_losses(history.events)]
             lines = []
             for history in lost[:SHOWN]:
-                told = [_sentence(event) for event in silent_losses(history.events)]
-                how = _some(told, " {} more copies of it were lost.")
-                lines += [f"{_named(history)}: {' '.join(how)}", *_history(broker, history)]
+                told = [sentence(event) for event in silent_losses(history.events)]
+                how = some(told, " {} more copies of it were lost.")
+                lines += [f"{named(history)}: {' '.join(how)}", *history_lines(broker, history)]
             if len(lost) > SHOWN:
                 lines.append(f"and {len(lost) - SHOWN:,} more messages")
             return lines
 
         return self._subject.read(look)
+
+    def what_became(self, told: str) -> list[str]:
+        """Tell what was lost, what waits in the queues, and the lives that are not told yet."""
+        return self._subject.read(lambda broker: what_became(broker, self._subject.vhost, told))
 
     def unrest(self, within_us: int) -> list[str]:
         """Let that much time pass, and tell what would happen after it, and to which messages."""
@@ -166,9 +170,9 @@ class SimulatorInspection:
         since_us = broker.now_us
         happened = list(_next_events(broker))
         uids = dict.fromkeys(event.uid for event in happened)
-        told = [f"{_after(event.time_us - since_us)}, message {event.uid}: {_sentence(event)}" for event in happened]
-        return _some(told, "and {} more events") + self._subject.read(
-            lambda real: [line for uid in list(uids)[:SHOWN] for line in _told(real, real.histories.get(uid))]
+        told = [f"{after(event.time_us - since_us)}, message {event.uid}: {sentence(event)}" for event in happened]
+        return some(told, "and {} more events") + self._subject.read(
+            lambda real: [line for uid in list(uids)[:SHOWN] for line in life(real, real.histories.get(uid))]
         )
 
 
@@ -192,44 +196,3 @@ def _next_events(broker: RecordingBroker) -> Iterator[Happened]:
         events = [event for event in replies if isinstance(event, Happened) and event.event not in REFUSALS]
         yield from events
         found, idle = found + len(events), 0 if events else idle + 1
-
-
-# Words
-
-
-def _title(shown: int, of: int) -> str:
-    if shown == of:
-        return "What became of the message:" if of == 1 else f"What became of the {of} messages:"
-    return f"What became of {shown} of the {of} messages:"
-
-
-def _named(history: MessageHistory) -> str:
-    name = f"message {history.uid}"
-    return name if history.message_id is None else f"{name} (id {history.message_id!r})"
-
-
-def _told(broker: RecordingBroker, history: MessageHistory | None) -> list[str]:
-    return [] if history is None else [f"{_named(history)}:", *_history(broker, history)]
-
-
-def _history(broker: RecordingBroker, history: MessageHistory) -> list[str]:
-    """Tell a history in sentences; of a long one, how it began and ended."""
-    told = broker.explain(history.uid)
-    if len(told) > _SENTENCES_SHOWN:
-        half = _SENTENCES_SHOWN // 2
-        told = [*told[:half], f"... ({len(told) - 2 * half:,} more sentences)", *told[-half:]]
-    return [f"  {line}" for line in told]
-
-
-def _some(lines: list[str], more: str) -> list[str]:
-    """Return some lines, and how many more there are."""
-    left = len(lines) - _LINES_SHOWN
-    return lines if left <= 0 else [*lines[:_LINES_SHOWN], more.format(f"{left:,}")]
-
-
-def _sentence(event: Happened) -> str:
-    return MessageHistory(uid=event.uid, vhost=event.vhost, events=[event]).last()
-
-
-def _after(us: int) -> str:
-    return "at once" if not us else f"{us / 1_000_000:g} s later"

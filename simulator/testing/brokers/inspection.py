@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import msgspec
@@ -47,5 +48,16 @@ class Inspection(Protocol):
     def losses(self) -> list[str]:
         """Tell which messages were lost."""
 
+    def what_became(self, told: str) -> list[str]:
+        """Tell of a failed test what was lost, what waits in each queue, and what ``told`` does not say of messages."""
+
     def unrest(self, within_us: int) -> list[str]:
         """Let that many microseconds pass, and tell what still happens to messages after them."""
+
+
+def paths_told(histories: Iterable[DeathHistory], waiting: int) -> str:
+    """Tell how the first messages of a queue died, and of how many nobody looked."""
+    paths = Counter(history.path or "a message that did not die" for history in histories)
+    told = [path if count == 1 else f"{path} ({count} times)" for path, count in paths.items()]
+    more = waiting - paths.total()
+    return (", ".join(told) or "nothing") + (f" and {more:,} more" if more > 0 else "")

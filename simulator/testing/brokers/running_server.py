@@ -12,8 +12,11 @@ from urllib.parse import quote
 from simulator.clock import duration_us
 from simulator.definitions import DefinitionsError
 from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
+from simulator.testing.brokers.publish_and_get import PublishAndGet
 from simulator.testing.brokers.servers import ManagementError, NoSuchServerError, Server, ask
 from simulator.testing.search.topology_under_test import OneTopology
+
+__tracebackhide__ = True  # pytest shows the line of the test instead
 
 
 def asked(urls: str, release_name: str | None) -> Server:
@@ -29,6 +32,7 @@ def asked(urls: str, release_name: str | None) -> Server:
     return server
 
 
+_POLL_S = 0.05
 MARGIN_S = 0.25
 """What ``advance`` waits beyond what is asked for: a server needs a moment to expire a message and to route it."""
 
@@ -49,7 +53,7 @@ class WallClock:
         return self.now_us()
 
 
-class ServerBroker:
+class ServerBroker(PublishAndGet):
     """A virtual host of its own on a real server."""
 
     simulated = False
@@ -67,6 +71,31 @@ class ServerBroker:
         """Call the management API; return its answer. Raises ``ManagementError``."""
         return self.server.api(method, path, body)
 
+    def _hear(self) -> None:
+        self._client.flush()
+
+    def _ready(self, queue: str) -> int | None:
+        return self._client.ready(queue)
+
+    def _pass_time_until_ready(self, queue: str, messages: int, within_us: int) -> int | None:
+        began = time.monotonic()
+        while True:
+            found, passed_us = self._ready(queue), round((time.monotonic() - began) * 1_000_000)
+            if found == messages:
+                return passed_us
+            if passed_us > within_us:
+                return None
+            time.sleep(_POLL_S)
+
+    def _in_queues(self) -> list[str]:
+        return ["Ready in the queues:", *(f"  {name}: {self._count(name)}" for name in sorted(self._names("queue")))]
+
+    def _count(self, queue: str) -> str:
+        try:
+            return f"{self._ready(queue) or 'nothing'}"
+        except LookupError:
+            return "it is exclusive, so only its own connection can tell"
+
 
 class RunningServer:
     """Makes virtual hosts on a server that runs already."""
@@ -75,7 +104,7 @@ class RunningServer:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.id = server.release
+        self.id = f"live-{server.release}"
 
     @contextlib.contextmanager
     def broker(self, release: str | None, topology: OneTopology | None) -> Iterator[ServerBroker]:
@@ -85,7 +114,11 @@ class RunningServer:
         try:
             if topology is not None:
                 _import_into(server, vhost, topology)
-            yield ServerBroker(server, vhost, topology)
+            broker = ServerBroker(server, vhost, topology)
+            try:
+                yield broker
+            finally:
+                broker.disconnect()
         finally:
             server.api("DELETE", f"vhosts/{vhost}")
 

@@ -11,6 +11,8 @@ from simulator.capture.management_api import ManagementError, credentials
 
 __all__ = ["ManagementError", "NoSuchServerError", "Server", "ask", "call", "hidden"]
 
+__tracebackhide__ = True  # pytest shows the line of the test instead
+
 MANAGEMENT_OFFSET = 10_000  # RabbitMQ's own habit: AMQP at 5672, management at 15672
 
 
@@ -79,7 +81,10 @@ def call(amqp_url: str, management_url: str, method: str, path: str, body: objec
     Raises ``ManagementError`` or ``OSError``.
     """
     login = credentials(management_url if urlsplit(management_url).username else amqp_url)
-    return management_api.call(management_url, path, method=method, body=body, login=login)
+    try:
+        return management_api.call(management_url, path, method=method, body=body, login=login)
+    except ManagementError as error:  # it says what was called; where in the HTTP library is of no interest
+        raise error.with_traceback(None) from None
 
 
 def hidden(url: str) -> str:

@@ -14,11 +14,15 @@ from simulator.broker.commands import AddVhost, ImportDefinitions
 from simulator.clock import duration_us
 from simulator.definitions import DefinitionsError
 from simulator.message_history import MessageHistories, RecordingBroker
-from simulator.server.in_process import Server
+from simulator.server.in_process import Server, ServerFaults
 from simulator.server.node import Node
+from simulator.testing.brokers.publish_and_get import PublishAndGet
 from simulator.testing.brokers.servers import call
-from simulator.testing.driven_clock import pass_time
+from simulator.testing.brokers.what_became import waiting
+from simulator.testing.driven_clock import hear_clients, pass_time
 from simulator.testing.search.topology_under_test import OneTopology
+
+__tracebackhide__ = True  # pytest shows the line of the test instead
 
 HISTORIES_MAX = 1_000_000
 
@@ -41,11 +45,14 @@ class VirtualClock:
         Consumers answer a delivery at the time when it was sent, if they take no longer than a tenth of a second.
         Raises ``ValueError`` for a negative duration, and beyond the year 9999.
         """
-        us = duration_us(days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds)
-        return pass_time(self._server, us)
+        try:
+            us = duration_us(days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds)
+            return pass_time(self._server, us)
+        except ValueError as error:  # where it was found is of no interest to the test that asked
+            raise error.with_traceback(None) from None
 
 
-class SimulatedBroker:
+class SimulatedBroker(PublishAndGet):
     """A broker in this process. ``server`` is the one that ``simulator.serve()`` returned."""
 
     simulated = True
@@ -59,31 +66,62 @@ class SimulatedBroker:
         self.amqp_url = f"amqp://guest:guest@{urlsplit(server.amqp_url).netloc}/%2F"
         self.management_url = str(server.management_url)
 
+    @property
+    def faults(self) -> ServerFaults:
+        """What goes wrong on request (docs/faults.md)."""
+        return self.server.faults
+
     def api(self, method: str, path: str, body: object = None) -> Any:
         """Call the management API; return its answer. Raises ``ManagementError``, and ``RuntimeError`` when stopped."""
         self.server.check_running()
         return call(self.amqp_url, self.management_url, method, path, body)
 
+    def _hear(self) -> None:
+        hear_clients(self.server)
+
+    def _ready(self, queue: str) -> int | None:
+        return self.server.run(lambda node: self._ready_in(node, queue))
+
+    def _ready_in(self, node: Node, queue: str) -> int | None:
+        found = node.broker.vhosts[self.vhost].queues.get(queue)
+        return None if found is None else found.store.ready
+
+    def _pass_time_until_ready(self, queue: str, messages: int, within_us: int) -> int | None:
+        began_us = self.clock.now_us()
+        ended_us = pass_time(self.server, within_us, lambda node: self._ready_in(node, queue) == messages)
+        return ended_us - began_us if self._ready(queue) == messages else None
+
+    def _in_queues(self) -> list[str]:
+        return self.server.run(lambda node: waiting(node.broker, self.vhost))
+
 
 class Simulator:
-    """Makes brokers in this process, on virtual time."""
+    """Makes brokers in this process, on virtual time.
 
-    id = "simulator"
+    Args:
+        release_name: the release that they are.
+        only: whether they are of that release whatever a test wants, as servers are.
+    """
+
     simulated = True
 
-    def __init__(self, release_name: str = DEFAULT) -> None:
-        self._release = release_name
+    def __init__(self, release_name: str = DEFAULT, *, only: bool = False) -> None:
+        self._release, self._only = release_name, only
+        self.id = release_name if only else "simulator"
 
     @contextlib.contextmanager
     def broker(self, release: str | None, topology: OneTopology | None) -> Iterator[SimulatedBroker]:
         """Yield a new broker."""
-        chosen = release or self._release
+        chosen = self._release if self._only else release or self._release
         with serve(chosen, management_port=0) as server:
             server.run(_record_all)
             broker = SimulatedBroker(server, chosen, topology)
             if topology is not None:
                 _import_simulated(broker, topology)
-            yield broker
+            try:
+                yield broker
+            finally:
+                broker.disconnect()
 
     def close(self) -> None:
         """Do nothing: each broker stops with its test."""

@@ -1,0 +1,118 @@
+"""What pytest shows of a failed test that used ``dlx_broker``."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+TESTS = """
+    import pika, pytest
+    from simulator.testing import assert_nothing_lost
+
+    @pytest.fixture
+    def channel(dlx_amqp_url):
+        with pika.BlockingConnection(pika.URLParameters(dlx_amqp_url)) as connection:
+            channel = connection.channel()
+            channel.confirm_delivery()
+            channel.queue_declare("orders", arguments={"x-dead-letter-exchange": "gone"})
+            channel.queue_declare("wait", arguments={"x-message-ttl": 5000})
+            channel.basic_publish("", "wait", b"x")
+            channel.basic_publish("", "orders", b"x", pika.BasicProperties(message_id="order-1"))
+            channel.basic_reject(channel.basic_get("orders")[0].delivery_tag, requeue=False)
+            yield channel
+"""
+LOST = (
+    "It was dropped: it died in the queue 'orders' (rejected) and went nowhere "
+    "(dead-letter exchange 'gone' of queue 'orders' does not exist)."
+)
+
+
+@pytest.fixture
+def inner(loaded: None, pytester: pytest.Pytester) -> pytest.Pytester:
+    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:hypothesispytest\n")
+    return pytester
+
+
+def shown(result: pytest.RunResult) -> list[str]:
+    """What stands between the title of the section and the end of the test's report."""
+    lines = result.stdout.lines
+    (start,) = (number for number, line in enumerate(lines) if "- what became of the messages -" in line)
+    end = next(number for number, line in enumerate(lines) if number > start and line.startswith("="))
+    return [re.sub("20..-.*?[.]...", "TIME", line) for line in lines[start + 1 : end]]
+
+
+def test_a_failed_test_tells_losses_then_queues_then_lives(inner: pytest.Pytester) -> None:
+    inner.makepyfile(TESTS + "\n    def test_it(channel):\n        assert not channel")
+    assert shown(inner.runpytest()) == [
+        "Lost:",
+        f"  message 2 (id 'order-1'): {LOST}",
+        "In the queues:",
+        "  orders: nothing",
+        "  wait: a message that did not die; something is due in 5 s",
+        "message 2 (id 'order-1'):",
+        "  At TIME it was published to the default exchange with the routing key 'orders'.",
+        "  At once it entered the queue 'orders'.",
+        "  At once the queue 'orders' handed it to a consumer.",
+        "  At once the consumer of 'orders' rejected it for good.",
+        f"  At once {LOST[0].lower()}{LOST[1:]}",
+        "  Nothing is left of it.",
+        "message 1:",
+        "  At TIME it was published to the default exchange with the routing key 'wait'.",
+        "  At once it entered the queue 'wait'.",
+        "  It is in the queue 'wait', ready at place 1 of 1.",
+    ]
+
+
+def test_a_life_that_the_failure_tells_is_not_told_twice(inner: pytest.Pytester) -> None:
+    inner.makepyfile(TESTS + "\n    def test_it(channel, dlx_broker):\n        assert_nothing_lost(dlx_broker)")
+    assert [line for line in shown(inner.runpytest()) if line.startswith("message")] == ["message 1:"]
+
+
+def test_many_messages_are_told_in_few_lines(inner: pytest.Pytester) -> None:
+    inner.makepyfile(
+        TESTS + "\n    def test_it(channel):"
+        "\n        for number in range(1000): channel.basic_publish('', f'q{channel.queue_declare(str(number))}', b'')"
+        "\n        for number in range(1000): channel.basic_publish('', 'wait', b'')"
+        "\n        assert 0"
+    )
+    lines = shown(inner.runpytest())
+    assert "  and 982 more queues" in lines
+    assert lines[-1] == "and 1,997 more messages"
+    assert len(lines) < 60
+
+
+def test_what_passes_says_nothing(inner: pytest.Pytester) -> None:
+    inner.makepyfile(TESTS + "\n    def test_it(channel): pass\n    def test_other(): assert 0")
+    result = inner.runpytest("-rA")
+    result.assert_outcomes(passed=1, failed=1)
+    assert "became of the messages" not in result.stdout.str()
+
+
+def test_a_broker_that_is_gone_does_not_hide_the_failure(inner: pytest.Pytester) -> None:
+    inner.makepyfile("def test_it(dlx_broker):\n    dlx_broker.server.stop()\n    assert 'this' == 'that'")
+    result = inner.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E * assert 'this' == 'that'", "The broker does not say: *"])
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        ("dlx_clock.advance(hours=-1)", "E *ValueError: time only goes forward: *"),
+        ("dlx_clock.advance(days=10_000_000)", "E *ValueError: time can be moved up to the end of the year 9999*"),
+        ("dlx_broker.api('GET', 'queus')", "E *ManagementError: GET /api/queus: 404 Not Found"),
+        ("assert_dead_lettered(dlx_broker, to='ordres')", "E *AssertionError: expected dead letters *"),
+        ("assert_settles(dlx_broker, within=-1)", "E *ValueError: expected within to be a time *"),
+    ],
+)
+def test_the_traceback_ends_in_the_test(inner: pytest.Pytester, call: str, error: str) -> None:
+    inner.makepyfile(
+        "from simulator.testing import assert_dead_lettered, assert_settles\n\n"
+        f"def test_it(dlx_broker, dlx_clock):\n    {call}"
+    )
+    result = inner.runpytest()
+    result.stdout.fnmatch_lines([f">       {call}".replace("[", "[[]"), error, "test_the_traceback_*py:4: *"])
+    assert ".py:" not in re.sub(r"test_the_traceback\w*[.]py", "", result.stdout.str())
