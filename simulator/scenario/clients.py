@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from dlx.topology import STREAM
 from simulator.bootstrap import add_user
 from simulator.broker import Broker, QueueState
@@ -137,11 +139,7 @@ class Clients:
         channel = self._publishers.get(step.vhost)
         if channel is None:
             self._publishers[step.vhost] = channel = (self._connect(step.vhost), 1)
-        properties: dict[str, Any] = {"delivery_mode": 2}
-        if step.headers:
-            properties["headers"] = dict(step.headers)
-        if step.expiration_ms is not None:
-            properties["expiration"] = str(step.expiration_ms)
+        properties = published_properties(step)
         body = _body(step.body_bytes)
         self._tell(amqp.Publish(channel, step.exchange, step.routing_key, properties, body))
 
@@ -201,6 +199,18 @@ _ACTIONS: dict[type, Callable[[Clients, Any], None]] = {
     steps.SetPolicy: Clients._set_policy,
     steps.ClearPolicy: Clients._clear_policy,
 }
+
+
+def published_properties(step: steps.Publish) -> dict[str, Any]:
+    """Return the basic properties of what a step publishes, by their names in the protocol."""
+    properties: dict[str, Any] = {"delivery_mode": step.properties.delivery_mode}
+    properties |= msgspec.to_builtins(step.properties)
+    if step.headers:
+        properties["headers"] = dict(step.headers)
+    if step.expiration_ms is not None:
+        properties["expiration"] = str(step.expiration_ms)
+    return properties
+
 
 _BODIES: dict[int, bytes] = {}
 

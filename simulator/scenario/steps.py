@@ -9,7 +9,7 @@ finds nothing to do, such as an acknowledgement where the queue is empty, does n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -38,8 +38,34 @@ def _checked_times(times: int) -> None:
         raise ValueError(f"times is {times}; expected 1 to {TIMES_MAX:,}")
 
 
+_Short = Annotated[str, msgspec.Meta(max_length=255)]
+_Octet = Annotated[int, msgspec.Meta(ge=0, le=255)]
+
+
+class Properties(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, forbid_unknown_fields=True):
+    """The basic properties of a publish that a step does not name itself, by their names in the protocol."""
+
+    content_type: _Short | None = None
+    content_encoding: _Short | None = None
+    delivery_mode: _Octet = 2
+    priority: _Octet | None = None
+    correlation_id: _Short | None = None
+    reply_to: _Short | None = None
+    message_id: _Short | None = None
+    timestamp: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    type: _Short | None = None
+    user_id: _Short | None = None
+    app_id: _Short | None = None
+    cluster_id: _Short | None = None
+
+
 class Publish(Step, tag="publish", frozen=True):
-    """A client publishes ``times`` messages. ``body_bytes`` is the size of each body."""
+    """A client publishes ``times`` messages.
+
+    Attributes:
+        body_bytes: the size of each body.
+        properties: the other basic properties, such as ``message_id``.
+    """
 
     exchange: str
     routing_key: str
@@ -48,6 +74,7 @@ class Publish(Step, tag="publish", frozen=True):
     body_bytes: int = 0
     times: int = 1
     vhost: str = "/"
+    properties: Properties = Properties()
 
     def __post_init__(self) -> None:
         _checked_times(self.times)

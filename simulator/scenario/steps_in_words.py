@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from simulator.scenario import steps
 from simulator.scenario.steps import AnyStep
 
@@ -27,6 +29,7 @@ def _words(step: AnyStep) -> str:
             where = f"exchange '{step.exchange}'" if step.exchange else "the default exchange"
             told = f"publish to {where} with routing key '{step.routing_key}'"
             told += f", headers {dict(step.headers)}" if step.headers else ""
+            told += f", properties {more}" if (more := msgspec.to_builtins(step.properties)) else ""
             told += f", expiration {step.expiration_ms} ms" if step.expiration_ms is not None else ""
             told += f", {step.body_bytes:,} bytes" if step.body_bytes else ""
         case steps.Ack():

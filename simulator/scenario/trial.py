@@ -23,7 +23,7 @@ from simulator.scenario import steps
 from simulator.scenario.player import Player, Seen
 from simulator.scenario.properties.property import Property, PropertyBroken
 from simulator.scenario.properties.property_registry import instances
-from simulator.scenario.steps import AnyStep, History
+from simulator.scenario.steps import AnyStep, History, Properties
 from simulator.scenario.unknown_names import unknown_names
 
 ACTIONS_PER_PULSE = 1_000
@@ -37,6 +37,7 @@ class PublishFields(TypedDict, total=False):
     body_bytes: int
     times: int
     vhost: str
+    properties: Properties | Mapping[str, Any]
 
 
 class Trial(Player):

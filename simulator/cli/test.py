@@ -1,0 +1,185 @@
+"""``dlx test`` runs cases that say what queues have to hold, on the simulator and on servers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from dlx.releases import DEFAULT
+from simulator.cli.command_parts import DataError, Unavailable, example
+from simulator.cli.given_files import GivenFile
+from simulator.cli.given_release import RELEASE
+from simulator.files import beside
+from simulator.queue_tests.file_format import CaseFile
+from simulator.scenario.scenario_schema import scenario_schema
+
+if TYPE_CHECKING:
+    from simulator.queue_tests.given_case import GivenCase
+    from simulator.queue_tests.running import CaseResult, Target
+
+AT_A_TIME = 16  # cases on a server mostly wait
+_STYLES = {"passed": "green", "failed": "bold red", "not run": "yellow"}
+
+
+@click.command(
+    epilog=example(
+        "dlx test orders.yml --release 3.13 --release 4.3",
+        "dlx test orders.yml --broker amqp://guest:guest@localhost:5672/ --junit out/orders.xml",
+    )
+)
+@click.argument("paths", metavar="FILE...", type=GivenFile("Download it first."), nargs=-1)
+@click.option(
+    "--release",
+    "releases",
+    type=RELEASE,
+    multiple=True,
+    help=f"Simulate this release of RabbitMQ; repeatable.  [default: {DEFAULT}, if no --broker is given]",
+)
+@click.option(
+    "--broker",
+    "brokers",
+    multiple=True,
+    metavar="AMQP_URL[|MANAGEMENT_URL]",
+    help="Run on this server, in virtual hosts that are deleted afterwards; repeatable.",
+)
+@click.option("--only", metavar="TEXT", help="Run the cases whose name has this text.")
+@click.option("--junit", "junit_path", type=click.Path(dir_okay=False, path_type=Path), help="Write JUnit's XML here.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of a file of cases, and end.")
+def test(
+    paths: tuple[Path, ...],
+    releases: tuple[str, ...],
+    brokers: tuple[str, ...],
+    only: str | None,
+    junit_path: Path | None,
+    as_json: bool,
+    schema: bool,
+) -> int:
+    """Run cases: what is published, what consumers do, and what queues then have to hold.
+
+    A FILE is YAML or JSON. Its cases have definitions, the steps of a scenario (`dlx simulate rabbitmq`) and
+    between them what is expected: how many messages each queue holds or which ones, with x-death, headers and
+    properties; what was lost and why; which publishes were unroutable or refused. docs/test.md has an example.
+
+    The simulator lets time pass in an instant. On a server time is real, so cases in which more than 10 s pass are
+    not run there, and the answer says so; nor does a server say what was lost and why.
+
+    The command exits with 1 if a case does not hold.
+    """
+    if schema:
+        told = scenario_schema(CaseFile, "A file of cases, for dlx test")
+        click.echo(msgspec.json.format(msgspec.json.encode(told), indent=2))
+        return 0
+    if not paths:
+        raise click.MissingParameter(param_hint="'FILE...'", param_type="argument")
+    cases = _cases(paths, only)
+    targets = _targets(releases, brokers)
+    results = [result for target in targets for result in _run(cases, target)]
+    if junit_path is not None:
+        _write_junit(junit_path, results)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(results), indent=2))
+    else:
+        _show(Console(highlight=False), results)
+    return int(any(result.status == "failed" for result in results))
+
+
+def _cases(paths: Sequence[Path], only: str | None) -> list[GivenCase]:
+    from simulator.queue_tests.case_reading import read_cases
+    from simulator.queue_tests.file_error import CaseFileError
+
+    try:
+        cases = [case for path in paths for case in read_cases(path)]
+    except CaseFileError as error:
+        raise DataError(str(error)) from error
+    chosen = [case for case in cases if only is None or only in case.name]
+    if not chosen:
+        raise click.BadParameter(f"no case's name has {only!r}", param_hint="--only")
+    return chosen
+
+
+def _targets(releases: Sequence[str], brokers: Sequence[str]) -> list[Target]:
+    from simulator.queue_tests.on_simulator import OnSimulator
+
+    named = list(dict.fromkeys(releases)) or [DEFAULT] * (not brokers)
+    return [*map(OnSimulator, named), *map(_server, brokers)]
+
+
+def _server(urls: str) -> Target:
+    from simulator.queue_tests.on_server import OnServer
+    from simulator.testing.brokers.backends import backend
+    from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
+    from simulator.testing.brokers.running_server import RunningServer
+
+    try:
+        found = backend(urls)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--broker") from error
+    except BrokerUnavailableError as error:
+        raise Unavailable(str(error)) from error
+    if not isinstance(found, RunningServer):
+        raise click.BadParameter(f"expected the URL of a server, got {urls!r}", param_hint="--broker")
+    return OnServer(found.server)
+
+
+def _run(cases: Sequence[GivenCase], target: Target) -> list[CaseResult]:
+    from simulator.queue_tests.running import run_case
+
+    if target.longest_ms is None:
+        return [run_case(case, target) for case in cases]
+    from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
+
+    try:
+        with ThreadPoolExecutor(AT_A_TIME) as pool:
+            return list(pool.map(lambda case: run_case(case, target), cases))
+    except (BrokerUnavailableError, OSError) as error:
+        raise Unavailable(str(error)) from error
+
+
+def _write_junit(path: Path, results: Sequence[CaseResult]) -> None:
+    from simulator.queue_tests.junit import junit
+
+    try:
+        with beside(path) as part:
+            part.write_text(junit(results), encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}") from error
+
+
+def _show(console: Console, results: Sequence[CaseResult]) -> None:
+    for result in results:
+        if result.status == "failed":
+            for line in _told(result):
+                console.print(line, soft_wrap=True)
+            console.print()
+    for why, count in Counter(f"{each.target}: {each.why_not}" for each in results if each.why_not).items():
+        console.print(Text.assemble(("not run", _STYLES["not run"]), f" {count} at {why}"), soft_wrap=True)
+    open_ = Counter(f"{each.target}: {what}" for each in results for what in each.not_checked)
+    for what, count in open_.items():
+        console.print(Text(f"not checked in {count} at {what}"), soft_wrap=True)
+    for target in dict.fromkeys(each.target for each in results):
+        console.print(_summary(target, [each for each in results if each.target == target]), soft_wrap=True)
+
+
+def _told(result: CaseResult) -> Iterator[Text]:
+    yield Text.assemble(("failed", _STYLES["failed"]), f" {result.name} ({result.target})")
+    yield Text(f"  {result.source}:{result.failed_line}")
+    for failure in result.failures:
+        yield Text(f"  {failure}", "red")
+    for line in result.stories:
+        yield Text(f"    {line}")
+
+
+def _summary(target: str, results: Sequence[CaseResult]) -> Text:
+    counts = Counter(each.status for each in results)
+    parts = [(f"{count} {status}", _STYLES[status]) for status, count in sorted(counts.items())]
+    joined = [piece for part in parts for piece in (part, ", ")][:-1]
+    return Text.assemble(f"{target}: ", *joined)

@@ -1,0 +1,279 @@
+"""Runs cases on a RabbitMQ server, each in a virtual host of its own, in real time."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pika
+
+from simulator.queue_tests.given_case import GivenCase
+from simulator.queue_tests.stage import FoundLoss, FoundMessage, StepRefusedError
+from simulator.scenario import steps
+from simulator.scenario.clients import published_properties
+from simulator.scenario.steps import AnyStep
+from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
+from simulator.testing.brokers.running_server import RunningServer, ServerBroker
+from simulator.testing.brokers.servers import ManagementError, Server, hidden
+from simulator.testing.search.topology_under_test import OneTopology
+
+LONGEST_MS = 10_000
+DELIVERY_S = 2.0
+"""How long a consumer waits for a message that is ready."""
+EMPTY_S = 0.3
+"""How long it waits while none is ready."""
+QUIET_S = 0.06
+"""Depths that stay the same for so long have come to rest."""
+REST_S = 3.0
+POLICY_S = 0.3
+"""Queues learn of policies a little later."""
+_POLL_S = 0.02
+_NOT_FOUND = 404
+
+
+class _Consumer:
+    """The consumer of one queue, on a connection of its own."""
+
+    def __init__(self, url: str, queue: str) -> None:
+        self.connection = pika.BlockingConnection(pika.URLParameters(url))
+        self.channel = self.connection.channel()
+        self.queue = queue
+        self.prefetch = 0
+        self.deliveries: deque[int] = deque()
+
+    def subscribe(self, prefetch: int) -> None:
+        """Subscribe, or subscribe again with a larger prefetch."""
+        self.prefetch = prefetch
+        self.channel.basic_qos(prefetch_count=prefetch - len(self.deliveries))
+        self.channel.basic_consume(self.queue, self._deliver)
+
+    def _deliver(self, _channel: Any, method: Any, _properties: Any, _body: bytes) -> None:
+        self.deliveries.append(method.delivery_tag)
+
+
+class ServerStage:
+    """A virtual host with the definitions of a case. The clients are those of ``simulator.scenario.clients``."""
+
+    real = True
+
+    def __init__(self, broker: ServerBroker, queues: list[str]) -> None:
+        self.unroutable = self.refused = 0
+        self._broker, self._queues = broker, queues
+        self._consumers: dict[str, _Consumer] = {}
+        self._control = pika.BlockingConnection(pika.URLParameters(broker.amqp_url))
+        self._counting = self._control.channel()
+        self._publishing = self._control.channel()
+        self._publishing.confirm_delivery()
+        self._began = time.monotonic()
+
+    def close(self) -> None:
+        """Close the connections."""
+        for connection in (self._control, *(each.connection for each in self._consumers.values())):
+            if connection.is_open:
+                connection.close()
+
+    # Steps
+
+    def do(self, step: AnyStep) -> None:
+        """Do one step. Raises ``StepRefusedError``."""
+        if isinstance(step, steps.Repeat):
+            for _ in range(step.times):
+                for each in step.steps:
+                    self.do(each)
+            return
+        try:
+            for _ in range(getattr(step, "times", 1) if not isinstance(step, steps.Hold) else 1):
+                _ACTIONS[type(step)](self, step)
+        except (pika.exceptions.AMQPError, ManagementError) as error:
+            raise StepRefusedError(str(error)) from error
+        if not isinstance(step, steps.Wait):
+            self._rest()
+
+    def pass_until(self, ms: int) -> None:
+        """Let time pass."""
+        self._sleep(self._began + ms / 1_000 - time.monotonic())
+
+    def _sleep(self, seconds: float) -> None:
+        if seconds > 0:
+            time.sleep(seconds)
+
+    def _rest(self) -> None:
+        """Wait until the depths of all queues stay the same."""
+        until = time.monotonic() + REST_S
+        depths, since = self.depths(), time.monotonic()
+        while time.monotonic() - since < QUIET_S and time.monotonic() < until:
+            self._hear(_POLL_S)
+            now = self.depths()
+            if now != depths:
+                depths, since = now, time.monotonic()
+
+    def _hear(self, seconds: float) -> None:
+        """Let the consumers receive what was sent to them."""
+        for consumer in self._consumers.values():
+            consumer.connection.process_data_events(0)
+        time.sleep(seconds)
+
+    def _publish(self, step: steps.Publish) -> None:
+        properties = pika.BasicProperties(**published_properties(step))
+        try:
+            self._publishing.basic_publish(
+                step.exchange, step.routing_key, bytes(step.body_bytes), properties, mandatory=True
+            )
+        except pika.exceptions.UnroutableError:
+            self.unroutable += 1
+        except pika.exceptions.NackError:
+            self.refused += 1
+
+    def _consumer(self, queue: str, prefetch: int = 1) -> _Consumer:
+        found = self._consumers.get(queue)
+        if found is None:
+            found = self._consumers[queue] = _Consumer(self._broker.amqp_url, queue)
+        if found.prefetch < prefetch and not (found.deliveries and prefetch == 1):
+            found.subscribe(prefetch)
+        return found
+
+    def _delivered(self, queue: str) -> _Consumer | None:
+        """Return the consumer of a queue once it has a delivery; ``None`` if it gets none."""
+        consumer = self._consumer(queue)
+        began = time.monotonic()
+        while not consumer.deliveries:
+            consumer.connection.process_data_events(_POLL_S)
+            waited = time.monotonic() - began
+            if waited > DELIVERY_S or (waited > EMPTY_S and not self.depths().get(queue)):
+                return consumer if consumer.deliveries else None
+        return consumer
+
+    def _settle(self, queue: str, answer: Callable[[Any, int], None]) -> None:
+        consumer = self._delivered(queue)
+        if consumer is not None:
+            answer(consumer.channel, consumer.deliveries.popleft())
+            consumer.connection.process_data_events(0)
+
+    def _ack(self, step: steps.Ack) -> None:
+        self._settle(step.queue, lambda channel, tag: channel.basic_ack(tag))
+
+    def _reject(self, step: steps.Reject) -> None:
+        self._settle(step.queue, lambda channel, tag: channel.basic_reject(tag, requeue=False))
+
+    def _requeue(self, step: steps.Requeue) -> None:
+        by = step.method
+        self._settle(step.queue, lambda channel, tag: getattr(channel, f"basic_{by}")(tag, requeue=True))
+
+    def _crash(self, step: steps.Crash) -> None:
+        self._delivered(step.queue)
+        self._leave(step)
+
+    def _leave(self, step: steps.Leave | steps.Crash) -> None:
+        consumer = self._consumers.pop(step.queue, None)
+        if consumer is not None:
+            consumer.connection.close()
+
+    def _hold(self, step: steps.Hold) -> None:
+        self._consumer(step.queue, step.times)
+
+    def _get(self, step: steps.Get) -> None:
+        consumer = self._consumer(step.queue, 0)
+        method, _, _ = consumer.channel.basic_get(step.queue)
+        if method is not None:
+            consumer.deliveries.append(method.delivery_tag)
+
+    def _wait(self, step: steps.Wait) -> None:
+        self._sleep(step.ms / 1_000)
+
+    def _set_policy(self, step: steps.SetPolicy) -> None:
+        policy = step.policy
+        body = {"pattern": policy.pattern, "definition": dict(policy.definition), "priority": policy.priority}
+        self._broker.api("PUT", self._policy(step.operator, policy.name), body | {"apply-to": policy.apply_to})
+        time.sleep(POLICY_S)
+
+    def _clear_policy(self, step: steps.ClearPolicy) -> None:
+        self._broker.api("DELETE", self._policy(step.operator, step.name))
+        time.sleep(POLICY_S)
+
+    def _policy(self, operator: bool, name: str) -> str:
+        kind = "operator-policies" if operator else "policies"
+        return f"{kind}/{quote(self._broker.vhost, safe='')}/{quote(name, safe='')}"
+
+    # What is there
+
+    def depths(self) -> dict[str, int]:
+        """Return how many messages are ready in each queue that there is."""
+        found = {}
+        for queue in self._queues:
+            try:
+                found[queue] = self._counting.queue_declare(queue, passive=True).method.message_count
+            except pika.exceptions.ChannelClosedByBroker as error:
+                if error.reply_code != _NOT_FOUND:
+                    raise
+                self._counting = self._control.channel()
+        return found
+
+    def messages(self, queue: str) -> list[FoundMessage]:
+        """Take the ready messages out of a queue."""
+        found: list[FoundMessage] = []
+        while True:
+            method, properties, _ = self._counting.basic_get(queue, auto_ack=True)
+            if method is None:
+                return found
+            named = {name: value for name, value in vars(properties).items() if value is not None}
+            found.append(FoundMessage(method.exchange, method.routing_key, method.redelivered, named))
+
+    def losses(self) -> list[FoundLoss]:
+        """Return nothing: a server does not say."""
+        return []
+
+    def stories(self, queues: list[str]) -> list[str]:
+        """Tell nothing of messages: a server does not say what became of them."""
+        return ["A server does not say what became of messages; the simulator does (dlx test --release)."]
+
+
+_ACTIONS: dict[type, Callable[[ServerStage, Any], None]] = {
+    steps.Publish: ServerStage._publish,
+    steps.Ack: ServerStage._ack,
+    steps.Reject: ServerStage._reject,
+    steps.Requeue: ServerStage._requeue,
+    steps.Crash: ServerStage._crash,
+    steps.Hold: ServerStage._hold,
+    steps.Get: ServerStage._get,
+    steps.Leave: ServerStage._leave,
+    steps.Wait: ServerStage._wait,
+    steps.SetPolicy: ServerStage._set_policy,
+    steps.ClearPolicy: ServerStage._clear_policy,
+}
+
+
+class OnServer:
+    """Runs cases on one server.
+
+    Attributes:
+        release: its release.
+        name: what it is called in answers.
+        longest_ms: how much time may pass in a case.
+    """
+
+    longest_ms: int | None = LONGEST_MS
+
+    def __init__(self, server: Server) -> None:
+        self.release = server.release
+        self.name = f"server {server.version}"
+        self._server = server
+
+    @contextlib.contextmanager
+    def stage(self, case: GivenCase) -> Iterator[ServerStage]:
+        """Yield a virtual host with the definitions of the case.
+
+        Raises ``DefinitionsError`` if they are refused, and ``BrokerUnavailableError`` if the server goes away.
+        """
+        document = {name: value for name, value in case.document.items() if name != "original_vhost_name"}
+        topology = OneTopology(case.source, case.topology, document)
+        with RunningServer(self._server).broker(None, topology) as broker:
+            try:
+                with contextlib.closing(ServerStage(broker, list(case.topology.queues))) as stage:
+                    yield stage
+            except pika.exceptions.AMQPError as error:
+                why = str(error) or type(error).__name__
+                raise BrokerUnavailableError(f"the server at {hidden(self._server.amqp_url)} is gone: {why}") from error

@@ -1,0 +1,136 @@
+"""Runs cases on the simulator of a release, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from dlx.field_values import plain
+from simulator.broker import Broker, OperatorError
+from simulator.broker import commands as amqp
+from simulator.broker.replies import Got, delivered_properties
+from simulator.events import Event, losses
+from simulator.message_history import MessageHistories, MessageHistory
+from simulator.message_location import locations
+from simulator.queue_tests.given_case import GivenCase
+from simulator.queue_tests.stage import FoundLoss, FoundMessage, StepRefusedError
+from simulator.scenario.clients import USER
+from simulator.scenario.player import START_US, Player, Seen
+from simulator.scenario.steps import AnyStep, Wait
+
+STORIES_MAX = 3
+HISTORIES_MAX = 1_000_000
+_VHOST = "/"
+_LOOKING = "the one who looks"
+
+
+class SimulatedStage(Player):
+    """The simulator with the definitions of a case."""
+
+    real = False
+
+    def __init__(self, definitions: Mapping[str, Any], release: str) -> None:
+        self.histories = MessageHistories(HISTORIES_MAX)
+        super().__init__(definitions, release=release)
+
+    def acted(self, seen: Sequence[Seen]) -> None:
+        """Keep what happened."""
+        for happened, message in seen:
+            self.histories.keep(happened, message)
+
+    def do(self, step: AnyStep) -> None:
+        """Do one step. Raises ``StepRefusedError``."""
+        try:
+            super().do(step)
+        except OperatorError as error:
+            raise StepRefusedError(error.text) from error
+        if self.refusal:
+            raise StepRefusedError(self.refusal)
+
+    def pass_until(self, ms: int) -> None:
+        """Let time pass."""
+        self.do(Wait(max(0, ms - (self.now_us - START_US) // 1_000)))
+
+    @property
+    def unroutable(self) -> int:
+        """How many publishes reached no queue."""
+        return sum(
+            any(event.event == Event.UNROUTABLE and event.queue is None for event in history.events)
+            for history in self.histories.find()
+        )
+
+    @property
+    def refused(self) -> int:
+        """How many publishes a full queue refused."""
+        return sum(
+            any(event.event == Event.NACKED and event.reason is None for event in history.events)
+            for history in self.histories.find()
+        )
+
+    def depths(self) -> dict[str, int]:
+        """Return how many messages are ready in each queue."""
+        return {queue.name: queue.store.ready for queue in self.queues()}
+
+    def messages(self, queue: str) -> list[FoundMessage]:
+        """Return the ready messages of a queue, as a consumer gets them who takes them from a copy of the broker."""
+        copy = Broker.restore(self.broker.snapshot())
+        channel = (_LOOKING, 1)
+        copy.handle(amqp.OpenConnection(_LOOKING, _VHOST, USER), self.now_us)
+        copy.handle(amqp.OpenChannel(channel), self.now_us)
+        found = []
+        while got := _got(copy, channel, queue, self.now_us):
+            properties = msgspec.to_builtins(delivered_properties(got.message, copy.release, got.added), enc_hook=plain)
+            found.append(FoundMessage(got.message.exchange, got.message.routing_key, got.redelivered, properties))
+        return found
+
+    def losses(self) -> list[FoundLoss]:
+        """Return the copies that were lost, besides unroutable and refused publishes."""
+        return [
+            FoundLoss(event.queue, event.reason, event.event.value)
+            for history in self.histories.find(lost=True)
+            for event in losses(history.events)
+            if event.queue is not None and not (event.event == Event.NACKED and event.reason is None)
+        ]
+
+    def stories(self, queues: list[str]) -> list[str]:
+        """Tell the histories of a few messages, first of those that were in these queues."""
+        near = [history for queue in queues for history in self.histories.find(queue=queue)]
+        chosen = list({history.uid: history for history in (*near, *self.histories.find())}.values())
+        lines = [line for history in chosen[:STORIES_MAX] for line in self._story(history)]
+        more = len(chosen) - STORIES_MAX
+        return lines + [f"and {more:,} more messages"] * (more > 0)
+
+    def _story(self, history: MessageHistory) -> Iterator[str]:
+        named = "" if history.message_id is None else f" ({history.message_id})"
+        yield f"message {history.uid}{named}:"
+        found = locations(self.broker, history.uid, history.vhost, history.queues)
+        yield from (f"  {line}" for line in ([*history.story(), *found] if found else history.sentences()))
+
+
+def _got(broker: Broker, channel: amqp.ChannelId, queue: str, now_us: int) -> Got | None:
+    replies = broker.handle(amqp.Get(channel, queue, no_ack=True), now_us)
+    return next((reply for reply in replies if isinstance(reply, Got) and reply.channel == channel), None)
+
+
+class OnSimulator:
+    """Runs cases on the simulator of a release.
+
+    Attributes:
+        release: the release.
+        name: what it is called in answers.
+        longest_ms: how much time a case may take; ``None`` for any.
+    """
+
+    longest_ms: int | None = None
+
+    def __init__(self, release: str) -> None:
+        self.release = release
+        self.name = f"simulator {release}"
+
+    @contextmanager
+    def stage(self, case: GivenCase) -> Iterator[SimulatedStage]:
+        """Yield a broker with the definitions of the case. Raises ``DefinitionsError`` if it refuses them."""
+        yield SimulatedStage(case.document, self.release)
