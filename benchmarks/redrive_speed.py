@@ -1,0 +1,117 @@
+"""How fast ``dlx redrive`` moves messages on a live RabbitMQ, against a loop that only confirms and acknowledges.
+
+    DLX_LIVE_SERVERS=4.3=AMQP_URL|MANAGEMENT_URL python benchmarks/redrive_speed.py [--messages 100000]
+
+Messages of 100 bytes that died once wait in a dead-letter queue. The loop takes them with the same client library,
+publishes each to the queue of its origin, and acknowledges what was confirmed: neither plan nor journal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pika
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from simulator.redrive.address import Address
+from simulator.redrive.bring_back import Pace, bring_back
+from simulator.redrive.execute import Execution
+from simulator.redrive.fate import Fate, Kind
+from simulator.redrive.journal import Journal
+from simulator.redrive.plan import Planned, Wanted
+from simulator.redrive.server import Server, queue_on, server_at
+from simulator.redrive.waiting import Waiting
+from tests.live.servers import LiveServer, given
+
+DEAD, WORK = "dead", "work"
+WAIT_S = 60
+
+
+class NoJournal:
+    """A journal that forgets."""
+
+    def write(self, lines: Any) -> None:
+        """Write nothing."""
+
+    def take_confirmed(self, mark: str) -> bool:
+        """Know nothing."""
+        return False
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--messages", type=int, default=100_000)
+    parser.add_argument("--release", default="4.3")
+    options = parser.parse_args()
+    live = next((each for each in given() if each.release == options.release), None)
+    if live is None:
+        parser.error(f"name a {options.release} in DLX_LIVE_SERVERS")
+    vhost = f"dlx-benchmark-{uuid.uuid4().hex[:12]}"
+    live.api("PUT", f"vhosts/{vhost}", {})
+    try:
+        server = server_at(live.amqp_url, live.management_url, vhost)
+        loop_s = timed(live, server, options.messages, lambda: plain_loop(server))
+        redrive_s = timed(live, server, options.messages, lambda: redrive(server))
+    finally:
+        live.api("DELETE", f"vhosts/{vhost}")
+    print(f"loop: {options.messages / loop_s:,.0f} messages a second")
+    print(f"dlx redrive: {options.messages / redrive_s:,.0f} messages a second, {loop_s / redrive_s:.2f} of the loop")
+
+
+def timed(live: LiveServer, server: Server, count: int, move: Callable[[], None]) -> float:
+    """Return how many seconds it takes to move so many messages out of a new dead-letter queue."""
+    parameters = pika.URLParameters(live.amqp_url)
+    parameters.virtual_host = server.vhost
+    with pika.BlockingConnection(parameters) as connection:
+        channel = connection.channel()
+        for queue in (DEAD, WORK):
+            channel.queue_delete(queue)
+        channel.queue_declare(DEAD, durable=True)
+        dead_letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": DEAD, "x-message-ttl": 0}
+        channel.queue_declare(WORK, durable=True, arguments=dead_letters)
+        for number in range(count):
+            properties = pika.BasicProperties(message_id=f"m{number}", delivery_mode=2)
+            channel.basic_publish("", WORK, b"." * 100, properties)
+        until = time.monotonic() + WAIT_S
+        while channel.queue_declare(DEAD, passive=True).method.message_count < count:
+            assert time.monotonic() < until
+            connection.sleep(0.1)
+        channel.queue_delete(WORK)
+        channel.queue_declare(WORK, durable=True)
+        began = time.perf_counter()
+        move()
+        took = time.perf_counter() - began
+        assert channel.queue_declare(WORK, passive=True).method.message_count == count
+        return took
+
+
+def plain_loop(server: Server) -> None:
+    """Publish each message to its queue, and acknowledge what was confirmed."""
+    assert server.amqp_url is not None
+
+    def planned(message: Waiting) -> Planned:
+        return Planned(message, Address("", WORK), {}, Fate(Kind.ARRIVES), True)
+
+    Execution(server.amqp_url, server.vhost, DEAD, NoJournal(), planned).run()  # type: ignore[arg-type]
+
+
+def redrive(server: Server) -> None:
+    """Do it as the command does."""
+    with tempfile.TemporaryDirectory(prefix="dlx-benchmark-") as folder:
+        wanted = Wanted()
+        on_server = queue_on(server, DEAD)
+        with Journal(Path(folder) / "journal", wanted.asked(str(server), server.vhost, DEAD)) as journal:
+            bring_back(server, on_server, wanted, journal, Pace())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,222 @@
+"""The messages of a queue that a command is asked about: of a running server, or of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+import click
+import msgspec
+
+from simulator.capture import CaptureError, CaptureUnavailable
+from simulator.cli.command_parts import DataError, Unavailable
+from simulator.cli.progress import progress
+from simulator.definitions import DefinitionsError
+from simulator.nearest_names import suggestion
+
+if TYPE_CHECKING:
+    from simulator.redrive.how_to_peek import Peek, Way
+    from simulator.redrive.server import QueueOnServer, Server
+    from simulator.redrive.waiting import Waiting
+
+_HELD = "messages that consumers hold, and what came after the look began"
+_AGAIN = "deaths before a client published a message again without its headers"
+_LATER = "what became of the messages after their last delivery in the file"
+
+
+class QueueSource(click.ParamType):  # type: ignore[type-arg]  # which takes an argument from click 8.4 on
+    """The URL of a server, or the path of a file."""
+
+    name = "source"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | Path:
+        """Return the URL as it is, or the path of a file."""
+        return value if isinstance(value, Path) or "://" in value else Path(value)
+
+
+class Looked(msgspec.Struct, frozen=True, kw_only=True):
+    """The messages of a queue, from its head on.
+
+    Attributes:
+        queue, vhost, where: what was looked at; ``where`` names a server without its password, or a file.
+        release: of the server, by its rules.
+        messages: what was read.
+        unseen: how many messages were ready and were not read.
+        killed: how many died by being given back.
+        notes: what the look did to the queue, in sentences.
+        unchecked: what it cannot show.
+    """
+
+    queue: str
+    vhost: str | None
+    where: str
+    messages: list[Waiting]
+    release: str | None = None
+    unseen: int = 0
+    killed: int = 0
+    notes: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
+
+    @property
+    def killed_sentence(self) -> str:
+        """Say what the look has killed."""
+        which = "1 message" if self.killed == 1 else f"{self.killed:,} messages"
+        return f"The look has killed {which} by giving it back: the delivery limit was exceeded."
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all but the messages as plain JSON values."""
+        fields = ("queue", "vhost", "where", "release", "unseen", "killed", "notes", "unchecked")
+        return {"messages": len(self.messages), **{name: getattr(self, name) for name in fields}}
+
+    def write(self, out: Path) -> None:
+        """Write the messages into a Parquet file.
+
+        Raises:
+            DataError: it cannot be written.
+        """
+        from simulator.capture import to_batches, write_capture
+
+        try:
+            with write_capture(out) as writer:
+                for batch in to_batches(message.row for message in self.messages):
+                    writer.write(batch)
+        except CaptureError as error:
+            raise DataError(str(error)) from error
+
+
+def messages_in_file(path: Path, queue: str, vhost: str | None, limit: int | None) -> Looked:
+    """Return the last delivery of each message from the queue, of a capture or a log.
+
+    Raises:
+        DataError: the file cannot be read, or has no delivery from the queue.
+    """
+    from simulator.capture import open_log
+    from simulator.redrive.waiting import rows_of, waiting, waiting_in
+
+    name = click.format_filename(path)
+    try:
+        rows = list(rows_of(open_log(path)))
+    except CaptureError as error:
+        raise DataError(str(error)) from error
+    found = [waiting(row) for row in waiting_in(rows, queue, vhost)]
+    if not found:
+        known = {row.queue for row in rows if row.queue is not None and vhost in (None, row.vhost)}
+        raise DataError(f"{name}: no delivery from a queue {queue!r}; {suggestion(queue, known)}")
+    left = found if limit is None else found[:limit]
+    unseen = len(found) - len(left)
+    return Looked(queue=queue, vhost=vhost, where=name, messages=left, unseen=unseen, unchecked=(_LATER, _AGAIN))
+
+
+def messages_on_server(
+    url: str, queue: str, management_url: str | None, vhost: str | None, way: str | None, limit: int | None
+) -> Looked:
+    """Look into a queue of a running server.
+
+    Raises:
+        UsageError: no such URL, or a way of reading that it does not allow.
+        DataError: no such queue; or the look would kill its messages.
+        Unavailable: the server does not answer, or refuses.
+    """
+    server = server_given(url, management_url, vhost)
+    through = cast("Way", way or ("management" if server.amqp_url is None else "consume"))
+    if through == "consume" and server.amqp_url is None:
+        raise click.UsageError("--peek consume needs the server's AMQP URL: amqp://USER:PASSWORD@HOST/VHOST")
+    with exit_codes():
+        from simulator.redrive.server import queue_on
+
+        return look_into(server, queue_on(server, queue), through, limit)
+
+
+def server_given(url: str, management_url: str | None, vhost: str | None) -> Server:
+    """Return the server of a URL that a command was given. Raises ``UsageError``."""
+    from simulator.redrive.server import server_at
+
+    try:
+        return server_at(url, management_url, vhost)
+    except ValueError as error:
+        raise click.UsageError(f"{_named(url)}: {error}") from error
+
+
+def look_into(server: Server, on_server: QueueOnServer, way: Way, limit: int | None) -> Looked:
+    """Look into a queue whose settings are known.
+
+    Raises:
+        DataError: the look would kill its messages, or mix them.
+        Unavailable: the server does not answer, or refuses.
+    """
+    from simulator.redrive.how_to_peek import how_to_peek
+
+    peek = how_to_peek(on_server.settings, way, consumers=on_server.consumers)
+    queue = on_server.settings.queue.name
+    if peek.mixes:
+        why = f"the management API of RabbitMQ {peek.release.name} would mix the messages of a quorum queue"
+        raise DataError(f"{server}: {queue!r} is not looked into: {why}; look by --peek consume")
+    if peek.kills_at_once:
+        why = _DEADLY.format(on_server.settings.delivery_limit)
+        raise DataError(f"{server}: {queue!r} is not looked into: {why}")
+    with exit_codes():
+        return _looked(server, peek, limit)
+
+
+_DEADLY = (
+    "whoever reads a message gives it back, and its delivery limit {} counts that, so that it dies;"
+    " raise the limit by a policy first"
+)
+
+
+def _looked(server: Server, how: Peek, limit: int | None) -> Looked:
+    from simulator.redrive.how_to_peek import doomed
+    from simulator.redrive.peek import peek, peek_by_management
+    from simulator.redrive.waiting import waiting
+
+    with progress("reading") as show:
+        if how.way == "management" or server.amqp_url is None:
+            found = peek_by_management(server.management_url, server.vhost, how, limit=limit)
+        else:
+            found = peek(
+                server.amqp_url,
+                server.vhost,
+                how,
+                limit=limit,
+                on_row=lambda rows, of: show(how.settings.queue.name, rows, of),
+            )
+    messages = [waiting(row) for row in found.rows]
+    notes = list(how.notes)
+    if dying := doomed(how, (message.deaths for message in messages)) - found.killed:
+        notes.append(f"{dying:,} of them die if they are looked at once more: the delivery limit")
+    unchecked = [_HELD, _AGAIN]
+    if found.unseen:
+        unchecked.insert(0, f"{found.unseen:,} of {found.ready:,} messages")
+    return Looked(
+        queue=how.settings.queue.name,
+        vhost=server.vhost,
+        where=str(server),
+        release=how.release.name,
+        messages=messages,
+        unseen=found.unseen,
+        killed=found.killed,
+        notes=tuple(notes),
+        unchecked=tuple(unchecked),
+    )
+
+
+@contextmanager
+def exit_codes() -> Iterator[None]:
+    """Turn what a server may answer into errors that end a command."""
+    from simulator.redrive.server import NoSuchQueueError
+
+    try:
+        yield
+    except (NoSuchQueueError, DefinitionsError) as error:
+        raise DataError(str(error)) from error
+    except CaptureUnavailable as error:
+        raise Unavailable(str(error)) from error
+
+
+def _named(url: str) -> str:
+    """Return a URL without what it may hold of a password."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

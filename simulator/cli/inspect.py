@@ -1,0 +1,162 @@
+"""``dlx inspect`` looks into a dead-letter queue: what died, where, why and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from simulator.cli.command_parts import DataError, example
+from simulator.cli.given_queue import QueueSource, messages_in_file, messages_on_server
+from simulator.nearest_names import suggestion
+
+if TYPE_CHECKING:
+    from simulator.cli.given_queue import Looked
+    from simulator.redrive.groups import Group
+
+ROWS_MAX = 10
+"""Groups shown of each grouping; ``--json`` has all."""
+
+
+@click.command(
+    epilog=example(
+        "dlx inspect amqp://guest:guest@localhost/%2F orders.dead",
+        "dlx inspect http://guest:guest@localhost:15672 orders.dead --vhost shop --header tenant",
+        "dlx inspect dead.parquet orders.dead --message order-17",
+    )
+)
+@click.argument("source", metavar="SOURCE", type=QueueSource())
+@click.argument("queue", metavar="QUEUE")
+@click.option("--vhost", metavar="NAME", help="Virtual host of the queue. [default: the one in the URL, or /]")
+@click.option(
+    "--management-url",
+    metavar="URL",
+    help="Management API of the server. [default: port 15672 of the host in SOURCE]",
+)
+@click.option(
+    "--peek",
+    "way",
+    type=click.Choice(["consume", "management"]),
+    help="Read as an AMQP consumer, or through the management API. [default: as SOURCE is a URL of]",
+)
+@click.option("--max", "limit", type=click.IntRange(min=1), metavar="N", help="Read no more than N messages.")
+@click.option("--header", "headers", multiple=True, metavar="NAME", help="Group by a header, too; repeatable.")
+@click.option("--message", "message_id", metavar="ID", help="Tell the life of one message, by its id.")
+@click.option(
+    "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Parquet file to write them into."
+)
+@click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
+def inspect(
+    source: str | Path,
+    queue: str,
+    vhost: str | None,
+    management_url: str | None,
+    way: str | None,
+    limit: int | None,
+    headers: tuple[str, ...],
+    message_id: str | None,
+    out: Path | None,
+    as_json: bool,
+) -> int:
+    """Look into a dead-letter queue: what died there, where it died first, why, and how often.
+
+    SOURCE is the AMQP URL of a running server (amqp://USER:PASSWORD@HOST/VHOST), its management URL,
+    or a file: what --out wrote, a capture, or a log of the tracing plugin, of which the last
+    delivery of each message from QUEUE is shown.
+
+    RabbitMQ cannot show messages without handing them out. They are read and given back, in their
+    order; what that does to their counts depends on the release and the queue, and is said. A queue
+    in which it would kill messages at once is refused.
+    """
+    if isinstance(source, Path):
+        given = {"--management-url": management_url, "--peek": way}
+        if wrong := [option for option, value in given.items() if value is not None]:
+            raise click.UsageError(f"{wrong[0]} is for servers, and {click.format_filename(source)} is a file")
+        found = messages_in_file(source, queue, vhost, limit)
+    else:
+        found = messages_on_server(source, queue, management_url, vhost, way, limit)
+    if out is not None:
+        found.write(out)
+    if message_id is not None:
+        return _tell(found, message_id, as_json)
+    from simulator.redrive.groups import all_groups
+
+    groups = all_groups(found.messages, headers=headers)
+    if as_json:
+        told = {name: [group.as_json() for group in each] for name, each in groups.items()}
+        _print_json({**found.as_json(), "groups": told})
+    else:
+        _show(found, groups)
+    return 0
+
+
+def _tell(found: Looked, message_id: str, as_json: bool) -> int:
+    """Tell the life of each message of that id."""
+    from simulator.redrive.life_so_far import life_so_far
+
+    own = [message for message in found.messages if message.id == message_id]
+    if not own:
+        known = [message.id for message in found.messages]
+        problem = f"no message {message_id!r} among the {len(known):,} that were read; {suggestion(message_id, known)}"
+        raise DataError(f"{found.where}: {problem}")
+    lives = [list(life_so_far(message)) for message in own]
+    if as_json:
+        told = [
+            {"message": message.id, "headers": message.headers, "life": life}
+            for message, life in zip(own, lives, strict=True)
+        ]
+        _print_json({**found.as_json(), "lives": told})
+        return 0
+    for life in lives:
+        for sentence in life:
+            click.echo(sentence)
+    return 0
+
+
+def _show(found: Looked, groups: Mapping[str, Sequence[Group]]) -> None:
+    console = Console()
+    say = Text.assemble((f"{len(found.messages):,} messages", "bold"), f" in '{found.queue}' of {found.where}")
+    console.print(say, soft_wrap=True)
+    if found.killed:
+        console.print(Text(found.killed_sentence, style="bold red"), soft_wrap=True)
+    shown: list[list[tuple[str, int]]] = []
+    for name, each in groups.items():
+        same = [(group.example, group.messages) for group in each]
+        if each and same not in shown:  # the same messages under another name
+            console.print(_table(name, each))
+            shown.append(same)
+    for note in found.notes:
+        console.print(Text(f"Looking: {note}.", style="dim"), soft_wrap=True)
+    for each_unchecked in found.unchecked:
+        console.print(Text(f"Not seen: {each_unchecked}.", style="dim"), soft_wrap=True)
+
+
+def _table(name: str, groups: Sequence[Group]) -> Table:
+    table = Table(title=f"By {name}", title_justify="left", box=None, pad_edge=False)
+    table.add_column("messages", justify="right")
+    for column in (name, "first died", "example"):
+        table.add_column(column, overflow="fold")
+    for group in groups[:ROWS_MAX]:
+        cells = (group.value, _between(group), group.example)
+        table.add_row(f"{group.messages:,}", *map(Text, cells))
+    if len(groups) > ROWS_MAX:
+        left = sum(group.messages for group in groups[ROWS_MAX:])
+        table.add_row(f"{left:,}", Text(f"in {len(groups) - ROWS_MAX:,} more groups (--json has all)"), "", "")
+    return table
+
+
+def _between(group: Group) -> str:
+    if group.oldest is None or group.newest is None:
+        return ""
+    oldest, newest = f"{group.oldest:%Y-%m-%d %H:%M:%S}", f"{group.newest:%Y-%m-%d %H:%M:%S}"
+    return oldest if oldest == newest else f"{oldest} to {newest}"
+
+
+def _print_json(document: Mapping[str, Any]) -> None:
+    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())

@@ -1,0 +1,5 @@
+"""Dead-letter queues of a running RabbitMQ: what waits there, and how to bring it back.
+
+``how_to_peek`` says what looking into a queue does to it, ``peek`` looks, ``groups`` puts what was found into groups.
+``plan`` says where each message would go and what would become of it; ``bring_back`` does it, with a ``journal``.
+"""

@@ -1,0 +1,104 @@
+"""Brings the messages of a dead-letter queue back: the canaries first, and the rest if they do not come back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from simulator.capture.connected import connected
+from simulator.redrive.execute import Done, Execution
+from simulator.redrive.how_to_peek import how_to_peek
+from simulator.redrive.journal import Journal
+from simulator.redrive.plan import Planner, Wanted
+from simulator.redrive.server import QueueOnServer, Server, ready_by_queue
+
+CANARY_S = 5.0
+"""How long canaries have to come back."""
+RETURNS_MIN = 10
+"""So many messages that come into the queue meanwhile, and a tenth of what was moved, end a redrive."""
+
+
+class Pace(msgspec.Struct, frozen=True, kw_only=True):
+    """How much at a time.
+
+    Attributes:
+        limit: messages that are looked at, at most.
+        rate: messages a second, at most.
+        canary: how many go first.
+    """
+
+    limit: int | None = None
+    rate: float | None = None
+    canary: int | None = None
+
+
+def bring_back(
+    server: Server,
+    on_server: QueueOnServer,
+    wanted: Wanted,
+    journal: Journal,
+    pace: Pace,
+    *,
+    asked: Callable[[int, int], bool] | None = None,
+    on_row: Callable[[int, int], None] = lambda rows, of: None,
+    stop: Callable[[], bool] = bool,
+) -> Done:
+    """Move what is wanted, and return what came of it.
+
+    Args:
+        server, on_server: the queue.
+        wanted: what is moved, where to, and with what.
+        journal: what earlier runs have done, and where this one writes.
+        pace: how much at a time.
+        asked: gets how many canaries were moved and how many messages have come since, and tells whether to go on.
+            Without it, the run goes on if none has come.
+        on_row: gets how many messages were looked at, of how many.
+        stop: tells whether to stop; what is on its way is finished.
+
+    Raises:
+        CaptureUnavailable: the server does not answer, or refuses; the journal can go on.
+    """
+    assert server.amqp_url is not None
+    url, queue = server.amqp_url, on_server.settings.queue.name
+    planner = Planner(on_server.flow, ready_by_queue(server), wanted)
+    gives_back = how_to_peek(on_server.settings, "consume").gives_back
+
+    def may(done: Done) -> str:
+        on_row(done.looked_at, done.of)
+        if stop():
+            return "interrupted"
+        if done.arrived >= max(RETURNS_MIN, done.moved // 10):
+            return f"{done.arrived:,} messages came into the queue meanwhile; those that were moved may be among them"
+        return ""
+
+    def run(limit: int | None) -> Done:
+        return Execution(
+            url, server.vhost, queue, journal, planner.planned,
+            gives_back=gives_back, limit=limit, rate=pace.rate, may=may,
+        ).run()  # fmt: skip
+
+    if pace.canary is None:
+        return run(pace.limit)
+    first = run(pace.canary)
+    if first.stopped or not first.left or (pace.limit is not None and pace.limit <= pace.canary):
+        return first
+    time.sleep(CANARY_S)
+    arrived = _ready_in(url, server.vhost, queue) - first.left
+    if not (asked(first.moved, arrived) if asked is not None else arrived <= 0):
+        first.stopped = f"{arrived:,} messages came into the queue after the canaries"
+        return first
+    # What stayed of the canaries is met again, in front of the rest.
+    rest = run(None if pace.limit is None else pace.limit - first.moved)
+    rest.moved += first.moved
+    rest.looked_at += first.moved
+    rest.finished += first.finished
+    rest.fates["arrives"] += first.fates["arrives"]
+    return rest
+
+
+def _ready_in(url: str, vhost: str, queue: str) -> int:
+    with connected(url, vhost) as (connection, _):
+        ready: int = connection.channel().queue_declare(queue, passive=True).method.message_count
+        return ready

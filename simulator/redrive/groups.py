@@ -1,0 +1,121 @@
+"""Puts the messages of a dead-letter queue into groups: what died, where, why, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from simulator.json_values import canonical_json
+from simulator.redrive.waiting import Waiting
+
+NEVER_DIED = "never died"
+NO_TIME = "no time"
+_AGES = ((60, "under a minute"), (3_600, "under an hour"), (86_400, "under a day"), (7 * 86_400, "under a week"))
+_OLDER = "a week or more"
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Messages that have something in common.
+
+    Attributes:
+        value: what they have in common.
+        messages: how many there are.
+        oldest, newest: when the first and the last of them first died; ``None`` where no header says.
+        example: the id of the one that is nearest to the head of the queue.
+    """
+
+    value: str
+    messages: int
+    oldest: datetime | None
+    newest: datetime | None
+    example: str
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the group as plain JSON values."""
+        told: dict[str, Any] = msgspec.to_builtins(self)
+        return told
+
+
+def first_death(message: Waiting) -> str:
+    """Return where and why the message first died."""
+    first = message.deaths.first
+    return f"{first.queue} {first.reason}" if first else NEVER_DIED
+
+
+def path(message: Waiting) -> str:
+    """Return all deaths, the oldest entry first."""
+    return message.deaths.path or NEVER_DIED
+
+
+def reason(message: Waiting) -> str:
+    """Return why the message died last, which brought it here."""
+    last = message.deaths.last
+    return last.reason if last else NEVER_DIED
+
+
+def routing_key(message: Waiting) -> str:
+    """Return the key that the message was published with, as far as its deaths tell, or else its own."""
+    first = message.first_entry
+    keys = first.routing_keys if first is not None and first.routing_keys else message.row.routing_keys
+    return keys[0] if keys else ""
+
+
+def age(now: datetime) -> Callable[[Waiting], str]:
+    """Return what tells how long ago a message first died."""
+
+    def told(message: Waiting) -> str:
+        died = message.first_died_at
+        if died is None:
+            return NO_TIME if message.deaths else NEVER_DIED
+        seconds = (now - died).total_seconds()
+        return next((name for below, name in _AGES if seconds < below), _OLDER)
+
+    return told
+
+
+def header(name: str) -> Callable[[Waiting], str]:
+    """Return what tells the value of a header; a JSON text where it is no string."""
+
+    def told(message: Waiting) -> str:
+        if name not in message.headers:
+            return f"no {name}"
+        value = message.headers[name]
+        return value if isinstance(value, str) else canonical_json(value)
+
+    return told
+
+
+def groupings(now: datetime, headers: Sequence[str] = ()) -> dict[str, Callable[[Waiting], str]]:
+    """Return by what messages are put into groups, in the order in which people ask."""
+    found: dict[str, Callable[[Waiting], str]] = {
+        "first death": first_death,
+        "path": path,
+        "reason": reason,
+        "routing key": routing_key,
+        "age": age(now),
+    }
+    return found | {f"header {name}": header(name) for name in headers}
+
+
+def grouped(messages: Iterable[Waiting], told: Callable[[Waiting], str]) -> list[Group]:
+    """Return the groups, the largest first; of equally large ones, the one nearest to the head of the queue."""
+    members: dict[str, list[Waiting]] = {}
+    for message in messages:
+        members.setdefault(told(message), []).append(message)
+    found = [_group(value, each) for value, each in members.items()]
+    return sorted(found, key=lambda group: -group.messages)
+
+
+def all_groups(
+    messages: Sequence[Waiting], *, now: datetime | None = None, headers: Sequence[str] = ()
+) -> Mapping[str, list[Group]]:
+    """Return the groups of each grouping, by its name."""
+    return {name: grouped(messages, told) for name, told in groupings(now or datetime.now(UTC), headers).items()}
+
+
+def _group(value: str, members: Sequence[Waiting]) -> Group:
+    times = [message.first_died_at for message in members if message.first_died_at is not None]
+    return Group(value, len(members), min(times, default=None), max(times, default=None), members[0].id)

@@ -1,0 +1,139 @@
+"""What looking into a queue does to it, and how its messages are best given back.
+
+RabbitMQ has no way to read a queue without taking its messages out: whoever looks gets
+them as deliveries and gives them back. What that counts depends on the release, the queue's
+type, and on how they come back; where a delivery limit counts it, looking can kill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+import msgspec
+
+from dlx.consumer import DeathHistory
+from dlx.delivery_counts import Counts, Return, limit_exceeded, returned
+from dlx.releases import Release
+from dlx.settings import DELIVERY_LIMIT, Settings
+from dlx.topology import QUORUM, STREAM
+from simulator.server.management.management_releases import api_of
+
+Way = Literal["consume", "management"]
+"""``consume``: an AMQP consumer of our own. ``management``: the management API's ``get``."""
+
+
+class Peek(msgspec.Struct, frozen=True):
+    """How to look into one queue.
+
+    Attributes:
+        way: through which interface.
+        gives_back: how the messages go back to the queue.
+        notes: what that does to the queue, in sentences.
+    """
+
+    settings: Settings
+    way: Way
+    gives_back: Return
+    notes: tuple[str, ...]
+
+    @property
+    def release(self) -> Release:
+        """The release of the server."""
+        return self.settings.release
+
+    def kills(self, history: DeathHistory, times: int = 1) -> bool:
+        """Return whether a message with these counts exceeds the delivery limit once it was given back so often."""
+        if self.settings.queue.type != QUORUM:
+            return False
+        counts = _counts(history, self.release)
+        for _ in range(times):
+            counts = returned(counts, self.gives_back, self.release)
+        return limit_exceeded(counts, self.settings.delivery_limit, self.release)
+
+    @property
+    def may_kill(self) -> bool:
+        """Whether there is a delivery limit that a message may exceed by being given back."""
+        return self.settings.queue.type == QUORUM and self.settings.delivery_limit is not None
+
+    @property
+    def mixes(self) -> bool:
+        """Whether messages come back in another order: each was got by itself, and the end of the channel counts tags.
+
+        Source: rabbit_fifo.erl handle_down, which goes by the consumers' tags as texts.
+        """
+        return self.settings.queue.type == QUORUM and self.way == "management" and self.gives_back == "lost channel"
+
+    @property
+    def kills_at_once(self) -> bool:
+        """Whether the first look kills a message that has never failed."""
+        return self.kills(DeathHistory())
+
+
+def how_to_peek(settings: Settings, way: Way, *, consumers: int = 0) -> Peek:
+    """Return how to look into a queue with these settings, on a server of their release.
+
+    Args:
+        settings: of the queue, as ``MessageFlow.settings`` returns them.
+        way: through which interface.
+        consumers: how many consumers the queue has.
+    """
+    gives_back = _returned_by(settings, way)
+    return Peek(settings, way, gives_back, tuple(_notes(settings, gives_back, consumers)))
+
+
+def doomed(peek: Peek, histories: Iterable[DeathHistory]) -> int:
+    """Return how many of the messages die when they are looked at once more."""
+    return sum(peek.kills(history, times=2) for history in histories)
+
+
+def _returned_by(settings: Settings, way: Way) -> Return:
+    """Return what keeps the order: where a nack puts messages behind the others, the end of the channel does not."""
+    release = settings.release
+    if way == "management":
+        return "nack" if api_of(release).get_requeues_by == "basic.nack" else "lost channel"
+    behind = release.quorum_requeue_without_limit == "back" and settings.delivery_limit is None
+    return "lost channel" if settings.queue.type == QUORUM and behind else "nack"
+
+
+def _counts(history: DeathHistory, release: Release) -> Counts:
+    """Return the counts that a delivery shows. Until 4.2 ``x-delivery-count`` holds all returns."""
+    if release.quorum_acquired_count_header:
+        return Counts(acquired=history.acquired_count, delivery=history.delivery_count)
+    return Counts(acquired=history.delivery_count, delivery=history.delivery_count)
+
+
+def _notes(settings: Settings, gives_back: Return, consumers: int) -> Iterator[str]:
+    if settings.queue.type == STREAM:
+        yield "reading a stream changes nothing in it"
+        return
+    yield "each message is marked as redelivered"
+    if settings.queue.type == QUORUM:
+        yield from _counted(settings, gives_back)
+    if consumers:
+        who = "1 consumer" if consumers == 1 else f"{consumers:,} consumers"
+        yield f"{who} of the queue cannot get a message while it is looked at, and those that they hold are not seen"
+    if settings.has_length_limit:
+        yield "what is published meanwhile finds room, and then the queue, being too long, drops its oldest messages"
+
+
+def _counted(settings: Settings, gives_back: Return) -> Iterator[str]:
+    release = settings.release
+    before = Counts(acquired=0, delivery=0)
+    after, killed = returned(before, gives_back, release), returned(before, "lost channel", release)
+    shown = "x-acquired-count" if release.quorum_acquired_count_header else "x-delivery-count"
+    failed = " and its x-delivery-count" if release.quorum_acquired_count_header and after.delivery else ""
+    yield f"each message's {shown}{failed} rises by 1"
+    if gives_back == "nack" and settings.delivery_limit is None and release.quorum_requeue_without_limit == "back":
+        yield "the messages go back behind those that nobody has looked at"
+    limit = settings.values.get(DELIVERY_LIMIT)
+    if settings.delivery_limit is None or limit is None:
+        return
+    named = f"the delivery limit {settings.delivery_limit} ({limit.origin})"
+    if limit_exceeded(after, 0, release):
+        yield f"{named} counts that: a message that was returned so often before dies, and then the look ends"
+    elif limit_exceeded(killed, 0, release):
+        yield (
+            f"{named} does not count that, unless this is killed; a message that brought a greater count along dies,"
+            " and then the look ends"
+        )

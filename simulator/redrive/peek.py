@@ -1,0 +1,215 @@
+"""Looks into a queue of a running RabbitMQ, and leaves its messages there, in their order."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from pika import BlockingConnection
+from pika.adapters.blocking_connection import BlockingChannel
+
+from dlx.topology import STREAM
+from simulator.capture import CaptureUnavailable, Observation
+from simulator.capture.amqp_values import exact_values
+from simulator.capture.client_rows import delivered_row, routing_keys_of
+from simulator.capture.connected import connected
+from simulator.capture.management_api import ManagementError, call, server_of
+from simulator.capture.observe import split_properties
+from simulator.events import Event
+from simulator.redrive.how_to_peek import Peek
+from simulator.redrive.waiting import waiting
+
+IDLE_S = 3.0
+"""After so long without a delivery, the messages that are left belong to others."""
+SETTLE_S = 5.0
+"""So long a queue may take to have again what was given back."""
+WINDOW = 10_000
+"""How many messages one channel takes; its prefetch."""
+GET_MAX = 100_000
+"""How many messages the management API is asked for where nothing else is said: it makes one answer of them."""
+_POLL_S = 0.1
+
+OnRow = Callable[[int, int], None]
+"""Gets how many messages have been read, of how many."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What a look into a queue found.
+
+    Attributes:
+        rows: the messages from its head on, as deliveries from the queue.
+        ready: how many messages were ready before the look.
+        killed: how many of the rows exceeded the delivery limit by being given back. The look ended at the first.
+    """
+
+    rows: list[Observation]
+    ready: int
+    killed: int = 0
+
+    @property
+    def unseen(self) -> int:
+        """How many messages were ready, and were not read."""
+        return max(0, self.ready - len(self.rows))
+
+
+def peek(url: str, vhost: str, peek: Peek, *, limit: int | None = None, on_row: OnRow = lambda rows, of: None) -> Found:
+    """Look into the queue as a consumer of it, and give every message back.
+
+    If this process is killed meanwhile, the server gives the messages back itself.
+
+    Args:
+        url: AMQP URL.
+        vhost: virtual host of the queue.
+        peek: how to look into it.
+        limit: read no more than so many messages, from the head of the queue.
+        on_row: called for each message read.
+
+    Raises:
+        CaptureUnavailable: no connection, it was lost, or the broker refuses.
+    """
+    with exact_values(), connected(url, vhost) as (connection, name):
+        look = _Look(connection, peek)
+        ready = look.ready()
+        rows: list[Observation] = []
+        killed = 0
+        for row in look.messages(ready if limit is None else min(ready, limit)):
+            rows.append(_placed(row, name, vhost, len(rows) + 1))
+            on_row(len(rows), max(ready, len(rows)))
+            if peek.kills(waiting(row).deaths):
+                killed = 1
+                break
+        look.give_back()
+        look.wait_for(ready - killed)
+    return Found(rows, max(ready, len(rows)), killed)
+
+
+def peek_by_management(url: str, vhost: str, peek: Peek, *, limit: int | None = None) -> Found:
+    """Look into the queue through the management API, in one request, which gives every message back.
+
+    Args:
+        url: management URL.
+        vhost, peek, limit: as for ``peek``.
+
+    Raises:
+        CaptureUnavailable: no answer, or the API refuses.
+    """
+    queue = peek.settings.queue.name
+    path = f"queues/{quote(vhost, safe='')}/{quote(queue, safe='')}"
+    name = server_of(url)
+    try:
+        ready = call(url, path).get("messages_ready", 0)  # which is some seconds old
+        asked = {"count": limit or GET_MAX, "ackmode": "ack_requeue_true", "encoding": "auto"}
+        got = call(url, f"{path}/get", method="POST", body=asked)
+    except ManagementError as error:
+        raise CaptureUnavailable(name, str(error)) from error
+    except OSError as error:
+        raise CaptureUnavailable(name, f"no answer: {getattr(error, 'reason', error)}") from error
+    rows = [_placed(_row_of_json(queue, each), name, vhost, line) for line, each in enumerate(got, 1)]
+    return Found(rows, max(ready, len(rows)), sum(peek.kills(waiting(row).deaths) for row in rows))
+
+
+class _Look:
+    """Takes messages out of a queue, and gives all of them back."""
+
+    def __init__(self, connection: BlockingConnection, peek: Peek) -> None:
+        self._connection = connection
+        self._queue, self._type = peek.settings.queue.name, peek.settings.queue.type
+        self._peek = peek
+        self._channels: list[tuple[BlockingChannel, int]] = []  # with the last tag of each
+
+    def ready(self) -> int:
+        """Return how many messages are ready; of a stream, how many it had some seconds ago."""
+        channel = self._connection.channel()
+        found: int = channel.queue_declare(self._queue, passive=True).method.message_count
+        channel.close()
+        return found
+
+    def messages(self, wanted: int) -> Iterator[Observation]:
+        """Yield so many messages, or fewer where others have the rest."""
+        if self._type == STREAM:
+            yield from self._of_stream()
+        elif self._peek.may_kill:
+            yield from self._one_by_one(wanted)
+        else:
+            yield from self._in_windows(wanted)
+
+    def give_back(self) -> None:
+        """Give everything back."""
+        for channel, tag in self._channels:
+            if self._peek.gives_back == "nack" and self._type != STREAM and tag:
+                channel.cancel()
+                channel.basic_nack(tag, multiple=True, requeue=True)
+            channel.close()
+
+    def wait_for(self, ready: int) -> None:
+        """Wait until the queue has so many messages again, as long as that may take."""
+        until = time.monotonic() + SETTLE_S
+        while self._type != STREAM and self.ready() < ready and time.monotonic() < until:
+            self._connection.sleep(_POLL_S)
+
+    def _one_by_one(self, wanted: int) -> Iterator[Observation]:
+        """Yield messages that were got singly, so that whoever sees one that dies can end there."""
+        channel = self._connection.channel()
+        self._channels.append((channel, 0))
+        for _ in range(wanted):
+            method, properties, body = channel.basic_get(self._queue)
+            if method is None or properties is None or body is None:
+                return
+            self._channels[-1] = (channel, method.delivery_tag)
+            yield delivered_row(self._queue, method, properties, body)
+
+    def _in_windows(self, wanted: int) -> Iterator[Observation]:
+        """Yield messages, so many to a channel as its prefetch: nothing is on its way when they go back."""
+        left = wanted
+        while left:
+            window = min(left, WINDOW)
+            taken = 0
+            for row in self._consumed(window, window):
+                taken += 1
+                yield row
+            left = left - taken if taken == window else 0
+
+    def _of_stream(self) -> Iterator[Observation]:
+        yield from self._consumed(None, WINDOW, **{"x-stream-offset": "first"})
+
+    def _consumed(self, wanted: int | None, prefetch: int, **arguments: Any) -> Iterator[Observation]:
+        """Yield what a consumer of a new channel gets, until it has as many as wanted, or no more come."""
+        channel, last = self._connection.channel(), time.monotonic()
+        self._channels.append((channel, 0))
+        channel.basic_qos(prefetch_count=prefetch)
+        for method, properties, body in channel.consume(self._queue, arguments=arguments, inactivity_timeout=_POLL_S):
+            if method is None:
+                if time.monotonic() - last > IDLE_S:
+                    return
+                continue
+            last, tag = time.monotonic(), method.delivery_tag
+            self._channels[-1] = (channel, tag)
+            if wanted is None:
+                channel.basic_ack(tag)  # which takes nothing out of a stream, and lets the next ones come
+            yield delivered_row(self._queue, method, properties, body)
+            if tag == wanted:
+                return
+
+
+def _placed(row: Observation, name: str, vhost: str, line: int) -> Observation:
+    """Return the row with where and when it was read."""
+    row.time_us, row.file, row.line, row.vhost = time.time_ns() // 1_000, name, line, vhost
+    row.event = Event.DELIVERED.value
+    return row
+
+
+def _row_of_json(queue: str, got: Mapping[str, Any]) -> Observation:
+    """Return the row of a message as the management API shows it. BCC keys it does not show."""
+    encoded = got["payload"].encode()
+    payload = base64.b64decode(encoded) if got["payload_encoding"] == "base64" else encoded
+    properties = dict(got["properties"] or {})
+    headers = dict(properties.get("headers") or {})
+    keys = [str(key) for key in routing_keys_of(got["routing_key"], headers)]
+    return Observation(
+        0, "", 0, "", "", "", "", "", 0, got["exchange"], queue, None, keys, bool(got["redelivered"]),
+        *split_properties({**properties, "headers": headers}, payload), payload,
+    )  # fmt: skip

@@ -1,0 +1,155 @@
+"""A running RabbitMQ as an operator reaches it: AMQP for messages, the management API for what is configured."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+import msgspec
+
+from dlx.message_flow import MessageFlow
+from dlx.releases import Release, release_and_remark
+from dlx.settings import Settings
+from simulator.capture import CaptureUnavailable
+from simulator.capture.management_api import ManagementError, credentials, fetched, server_of
+from simulator.definitions import parse_definitions
+from simulator.json_reading import read_json
+from simulator.nearest_names import suggestion
+from simulator.questions.snapshot import Snapshot
+
+_API = {"amqp": ("http", 15672), "amqps": ("https", 15671)}
+_AMQP_PORT = {"amqp": 5672, "amqps": 5671}
+_TAG = "it needs the right password, and the tag administrator"
+
+
+class NoSuchQueueError(Exception):
+    """The server has no such queue, or no such virtual host; the text names the nearest."""
+
+
+class Server(msgspec.Struct, frozen=True):
+    """Where a server is. The URLs hold passwords and are not for printing.
+
+    Attributes:
+        amqp_url: ``None`` where only the management API is known.
+        management_url: the management API.
+        vhost: the virtual host that is looked at.
+    """
+
+    amqp_url: str | None
+    management_url: str
+    vhost: str
+
+    def __str__(self) -> str:
+        return server_of(self.management_url)
+
+
+class QueueOnServer(msgspec.Struct, frozen=True):
+    """A queue of a running server, and what the server's definitions say of it.
+
+    Attributes:
+        snapshot: the server's definitions under its release.
+        flow: what can become of messages in its virtual host.
+        settings: its effective settings.
+        consumers: how many it has.
+        remarks: what the answer rests on, in sentences.
+    """
+
+    snapshot: Snapshot
+    flow: MessageFlow
+    settings: Settings
+    consumers: int
+    remarks: tuple[str, ...]
+
+    @property
+    def release(self) -> Release:
+        """The release whose rules apply."""
+        return self.settings.release
+
+
+def server_at(url: str, management_url: str | None = None, vhost: str | None = None) -> Server:
+    """Return the server at an AMQP URL or a management URL.
+
+    Args:
+        url: amqp, amqps, http or https.
+        management_url: by default the usual port of the same host, with the same user.
+        vhost: by default the one in an AMQP URL, or ``/``.
+
+    Raises:
+        ValueError: the URL is of another kind, or of a port of its own without a management URL.
+    """
+    parts = urlsplit(url)
+    if parts.scheme in ("http", "https"):
+        return Server(None, management_url or url, "/" if vhost is None else vhost)
+    if parts.scheme not in _API:
+        raise ValueError(
+            "expected amqp://USER:PASSWORD@HOST/VHOST, or a management URL: http://USER:PASSWORD@HOST:15672"
+        )
+    if management_url is None and parts.port not in (None, _AMQP_PORT[parts.scheme]):
+        raise ValueError(f"where is the management API of the server at port {parts.port}? Say it by --management-url")
+    inside = unquote(parts.path[1:]) or "/"
+    return Server(url, management_url or _usual_api(url), inside if vhost is None else vhost)
+
+
+def queue_on(server: Server, name: str) -> QueueOnServer:
+    """Return the queue of that name.
+
+    Raises:
+        CaptureUnavailable: the management API does not answer, or refuses.
+        DefinitionsError: what it answers cannot be used.
+        NoSuchQueueError: there is no such queue.
+    """
+    version = _asked(server, "overview")["rabbitmq_version"]
+    release, remark = release_and_remark(version)
+    vhost = quote(server.vhost, safe="")
+    _check_vhost(server)
+    export = _fetched(server, f"definitions/{vhost}")
+    snapshot = Snapshot(parse_definitions(export, f"{server}/api/definitions/{vhost}", server.vhost), release)
+    flow = snapshot.flows.get(server.vhost) or snapshot.flows["/"]  # before 4.0 the export does not name it
+    if name not in flow.topology.queues:
+        problem = f"no queue {name!r} in the virtual host {server.vhost!r}; {suggestion(name, flow.topology.queues)}"
+        raise NoSuchQueueError(f"{server}: {problem}")
+    asked = _asked(server, f"queues/{vhost}/{quote(name, safe='')}")
+    remarks = (f"the server is RabbitMQ {version}; the rules are those of {release.name}", *filter(None, [remark]))
+    return QueueOnServer(snapshot, flow, flow.settings(name), asked.get("consumers", 0), remarks)
+
+
+def ready_by_queue(server: Server) -> dict[str, int]:
+    """Return how many messages are ready in each queue of the virtual host, as the server knew some seconds ago.
+
+    Raises:
+        CaptureUnavailable: the management API does not answer, or refuses.
+    """
+    listed = read_json(_fetched(server, f"queues/{quote(server.vhost, safe='')}"))
+    return {each["name"]: each.get("messages_ready", 0) for each in listed}
+
+
+def _check_vhost(server: Server) -> None:
+    known = [each["name"] for each in read_json(_fetched(server, "vhosts"))]
+    if server.vhost not in known:
+        problem = f"no virtual host {server.vhost!r}; {suggestion(server.vhost, known)}"
+        raise NoSuchQueueError(f"{server}: {problem}")
+
+
+def _usual_api(url: str) -> str:
+    parts = urlsplit(url)
+    scheme, port = _API[parts.scheme]
+    user, _, host = parts.netloc.rpartition("@")
+    host = host.removesuffix(f":{parts.port}") if parts.port else host
+    return f"{scheme}://{f'{user}@' if user else ''}{host}:{port}"
+
+
+def _asked(server: Server, path: str) -> dict[str, Any]:
+    found: dict[str, Any] = read_json(_fetched(server, path))
+    return found
+
+
+def _fetched(server: Server, path: str) -> bytes:
+    try:
+        return fetched(server.management_url, path)
+    except ManagementError as error:
+        user = credentials(server.management_url)[0]
+        refused = f"the server refuses the user {user!r}: {error.reason}; {_TAG}"
+        known = error.status in (401, 403)
+        raise CaptureUnavailable(str(server), refused if known else str(error)) from error
+    except OSError as error:
+        raise CaptureUnavailable(str(server), f"no answer: {getattr(error, 'reason', error)}") from error

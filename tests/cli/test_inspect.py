@@ -1,0 +1,142 @@
+"""``dlx inspect``: a dead-letter queue of a running server, or what was written of one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simulator.cli.main import main
+from tests.redrive.dead_letters import DEAD, Place, declare, let_die, simulated
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Place]:
+    """A simulated 4.3 with four messages in a classic dead-letter queue."""
+    with simulated("4.3") as found:
+        declare(found, "classic")
+        let_die(found, 4)
+        yield found
+
+
+def given(place: Place) -> list[str]:
+    return [place.amqp_url, DEAD, "--management-url", place.server.management_url]
+
+
+def answer(capsys: pytest.CaptureFixture[str], *args: str) -> dict[str, Any]:
+    assert main(["inspect", *args, "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def sizes(found: dict[str, Any], name: str) -> dict[str, int]:
+    return {group["value"]: group["messages"] for group in found["groups"][name]}
+
+
+def test_groups_are_by_death_key_and_header(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, *given(place), "--header", "tenant", "--header", "region")
+    assert (found["messages"], found["release"], found["unseen"]) == (4, "4.3", 0)
+    assert sizes(found, "first death") == {"timed expired": 2, "work rejected": 2}
+    assert sizes(found, "reason") == {"expired": 2, "rejected": 2}
+    assert sizes(found, "routing key") == {"timed": 2, "work": 2}
+    assert sizes(found, "header tenant") == {"t0": 2, "t1": 2}
+    assert sizes(found, "header region") == {"no region": 4}
+    assert found["groups"]["first death"][0]["example"] == "m0"
+
+
+def test_people_see_groups_and_what_was_not_seen(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", *given(place)]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("4 messages in 'dead' of http://127.0.0.1:")
+    assert "guest" not in shown
+    assert "work rejected" in shown
+    assert "Not seen: messages that consumers hold" in shown
+
+
+def test_of_some_the_rest_is_counted(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, *given(place), "--max", "1")
+    assert (found["messages"], found["unseen"]) == (1, 3)
+    assert found["unchecked"][0] == "3 of 4 messages"
+
+
+def test_one_message_is_told_in_sentences(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", *given(place), "--message", "m1"]) == 0
+    publish, death, now = capsys.readouterr().out.splitlines()
+    assert publish == "Published to the default exchange with 'work'."
+    assert death.endswith("UTC: In 'work' a consumer rejected it.")
+    assert now.startswith("Now it waits in 'dead', where it came through the default exchange with 'dead'")
+
+
+def test_what_is_written_can_be_inspected_again(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "dead.parquet"
+    live = answer(capsys, *given(place), "--out", str(out))
+    again = answer(capsys, str(out), DEAD)
+    assert again["groups"] == live["groups"]
+    assert again["where"] == str(out)
+
+
+def test_both_ways_of_looking_find_the_same(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    consumed = answer(capsys, *given(place))
+    got = answer(capsys, place.server.management_url, DEAD)
+    assert got["groups"] == consumed["groups"]
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        ([DEAD[:-1]], 65, "did you mean 'dead'?"),
+        ([DEAD, "--vhost", "shop"], 65, "no virtual host 'shop'"),
+        ([DEAD, "--message", "m9"], 65, "no message 'm9' among the 4 that were read"),
+    ],
+)
+def test_what_is_not_there_is_named(
+    place: Place, args: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["inspect", place.amqp_url, *args, "--management-url", place.server.management_url]) == code
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "code", "said"),
+    [
+        ("ftp://host", [], 64, "expected amqp://USER:PASSWORD@HOST/VHOST"),
+        ("amqp://user:secret@127.0.0.1:5673/", [], 64, "where is the management API of the server at port 5673?"),
+        ("http://127.0.0.1:1", ["--peek", "consume"], 64, "--peek consume needs the server's AMQP URL"),
+        ("http://user:secret@127.0.0.1:1", [], 69, "no answer"),
+        ("nothing.parquet", [], 65, "nothing.parquet: No such file or directory"),
+    ],
+)
+def test_wrong_sources_are_refused_without_their_password(
+    source: str, options: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["inspect", source, DEAD, *options]) == code
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert "secret" not in shown
+
+
+def test_a_capture_shows_the_last_delivery_of_each_message(capsys: pytest.CaptureFixture[str]) -> None:
+    logs = sorted(Path("examples/captured-4.3").glob("trace.log*"))
+    found = answer(capsys, str(logs[0]), "orders.work")
+    assert found["messages"] > 0
+    assert "what became of the messages after their last delivery in the file" in found["unchecked"]
+
+
+def test_a_queue_without_deliveries_is_no_empty_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    logs = sorted(Path("examples/captured-4.3").glob("trace.log*"))
+    assert main(["inspect", str(logs[0]), "orders.wrk"]) == 65
+    assert "no delivery from a queue 'orders.wrk'; did you mean 'orders.work'" in capsys.readouterr().err
+
+
+def test_a_look_that_would_kill_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with simulated("4.0") as place:
+        declare(place, "quorum", delivery_limit=0)
+        let_die(place, 1)
+        assert main(["inspect", *given(place)]) == 65
+        assert "its delivery limit 0 counts that" in capsys.readouterr().err
+        assert [properties.message_id for _, properties, _ in place.waiting()] == ["m0"]

@@ -1,0 +1,102 @@
+"""A virtual host with a dead-letter queue, on a simulated server or a real one, and the messages that died into it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import pika
+from pika.adapters.blocking_connection import BlockingChannel
+
+from simulator.capture.management_api import call
+from simulator.redrive.server import Server, server_at
+from simulator.server import serve
+
+DEAD, WORK, TIMED = "dead", "work", "timed"
+PATIENCE_S = 10.0
+
+
+class Place(NamedTuple):
+    """A server, and the virtual host of a test."""
+
+    server: Server
+    release: str
+
+    @property
+    def amqp_url(self) -> str:
+        """The AMQP URL without its virtual host."""
+        assert self.server.amqp_url is not None
+        return self.server.amqp_url
+
+    @contextmanager
+    def channel(self) -> Iterator[BlockingChannel]:
+        """Open a channel of a connection of its own."""
+        parameters = pika.URLParameters(self.amqp_url)
+        parameters.virtual_host = self.server.vhost
+        with pika.BlockingConnection(parameters) as connection:
+            yield connection.channel()
+
+    def api(self, method: str, path: str, body: object = None) -> Any:
+        """Call the management API."""
+        return call(self.server.management_url, path, method=method, body=body)
+
+    def waiting(self, queue: str = DEAD) -> list[tuple[Any, Any, bytes]]:
+        """Take everything out of a queue, each as ``basic.get`` gives it."""
+        with self.channel() as channel:
+            found = []
+            while (got := channel.basic_get(queue, auto_ack=True))[0] is not None:
+                found.append(got)
+            return found
+
+
+@contextmanager
+def simulated(release: str) -> Iterator[Place]:
+    """Run a simulated server."""
+    with serve(release, management_port=0) as server:
+        yield Place(server_at(server.amqp_url, server.management_url), release)
+
+
+def declare(place: Place, queue_type: str, **arguments: Any) -> None:
+    """Declare the dead-letter queue of that type, with these arguments, and the queues before it."""
+    to_dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": DEAD}
+    with place.channel() as channel:
+        named = {f"x-{name.replace('_', '-')}": value for name, value in arguments.items()}
+        channel.queue_declare(DEAD, durable=True, arguments={"x-queue-type": queue_type, **named})
+        channel.queue_declare(WORK, durable=True, arguments=to_dead)
+        channel.queue_declare(TIMED, durable=True, arguments={**to_dead, "x-message-ttl": 0})
+
+
+def let_die(place: Place, count: int, *, expire: bool = True) -> None:
+    """Publish so many messages, one after the other; every third may expire, a consumer rejects the others."""
+    with place.channel() as channel:
+        channel.confirm_delivery()
+        for number in range(count):
+            properties = pika.BasicProperties(message_id=f"m{number}", headers={"tenant": f"t{number % 2}"})
+            if expire and number % 3 == 0:
+                channel.basic_publish("", TIMED, b"body", properties)
+            else:
+                channel.basic_publish("", WORK, b"body", properties)
+                method, _, _ = channel.basic_get(WORK)
+                assert method is not None
+                channel.basic_reject(method.delivery_tag, requeue=False)
+            _until(lambda number=number: _count(channel) == number + 1)  # type: ignore[misc]  # or they overtake
+
+
+def _count(channel: BlockingChannel) -> int:
+    count: int = channel.queue_declare(DEAD, passive=True).method.message_count
+    return count
+
+
+def _until(come: Any) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not come():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def vhost_of(place: Place) -> str:
+    """Return its virtual host as paths of the API name it."""
+    return quote(place.server.vhost, safe="")
