@@ -162,6 +162,11 @@ class Answer(msgspec.Struct, kw_only=True):
         return sum(change.messages for change in self.changes if change.saved)
 
     @property
+    def shown_examples(self) -> set[str]:
+        """A message for each way of change that people are shown."""
+        return {change.examples[0] for change in self.changes[:SHOWN_MAX]}
+
+    @property
     def reproduced_percent(self) -> float:
         """The share of the messages that are compared."""
         return 100 * self.reproduced / self.messages if self.messages else 100.0

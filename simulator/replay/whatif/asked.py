@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 BATCH = 10_000
 
 
-class AnyAsked:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AnyAsked(ABC):
     """The answer, wherever the messages are.
 
     Attributes:
@@ -32,16 +35,18 @@ class AnyAsked:
         lives: what happens to some of the messages.
     """
 
-    def __init__(self, answer: Answer, tally: Tally, units: Sequence[Unit], lives: Mapping[str, Life]) -> None:
-        self.answer, self.tally, self.units, self.lives = answer, tally, units, lives
+    answer: Answer
+    tally: Tally
+    units: Sequence[Unit]
+    lives: Mapping[str, Life]
 
+    @abstractmethod
     def frame(self) -> pd.DataFrame:
-        """Return a row per message and side, as ``dlx whatif --out`` writes them (``files.SCHEMA``), for pandas."""
-        raise NotImplementedError
+        """Return a row per message and side, as ``dlx whatif --out`` writes them (``case_rows.SCHEMA``), for pandas."""
 
+    @abstractmethod
     def write_messages(self, path: Path) -> None:
-        """Write these rows in Parquet."""
-        raise NotImplementedError
+        """Write these rows in Parquet: into a file, or on Spark into a folder of files."""
 
     def __repr__(self) -> str:
         answer = self.answer
@@ -56,54 +61,35 @@ class AnyAsked:
         return fragment(self.answer)
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Asked(AnyAsked):
     """The answer with all messages in memory; ``cases`` are in the order of ``units``."""
 
-    def __init__(
-        self,
-        answer: Answer,
-        tally: Tally,
-        cases: Sequence[Case],
-        units: Sequence[Unit],
-        lives: Mapping[str, Life],
-    ) -> None:
-        super().__init__(answer, tally, units, lives)
-        self.cases = cases
+    cases: Sequence[Case]
 
     def frame(self) -> pd.DataFrame:
-        """Return a row per message and side, as ``dlx whatif --out`` writes them (``files.SCHEMA``), for pandas."""
+        """Return the rows of all messages."""
         found: pd.DataFrame = rows_of(self.cases).to_pandas()
         return found
 
     def write_messages(self, path: Path) -> None:
-        """Write these rows into a Parquet file."""
+        """Write them into a file."""
         with pq.ParquetWriter(path, SCHEMA) as writer:
             for at in range(0, len(self.cases), BATCH):
                 writer.write_batch(rows_of(self.cases[at : at + BATCH]))
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
 class AskedOnSpark(AnyAsked):
-    """The answer with the messages in Spark's storage.
+    """The answer with the messages in Spark's storage: ``messages`` stays there until its session ends."""
 
-    ``messages`` has a row per message and side (``files.SCHEMA``); it stays until its session ends.
-    """
-
-    def __init__(
-        self,
-        answer: Answer,
-        tally: Tally,
-        messages: DataFrame,
-        units: Sequence[Unit],
-        lives: Mapping[str, Life],
-    ) -> None:
-        super().__init__(answer, tally, units, lives)
-        self.messages = messages
+    messages: DataFrame
 
     def frame(self) -> pd.DataFrame:
-        """Return these rows for pandas: all of them come to this process."""
+        """Return the rows of all messages, which come to this process."""
         found: pd.DataFrame = self.messages.toPandas()
         return found
 
     def write_messages(self, path: Path) -> None:
-        """Write these rows into a folder of Parquet files."""
+        """Write them into a folder of files."""
         self.messages.write.parquet(str(path))

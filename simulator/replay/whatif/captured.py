@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from simulator.capture import CaptureError
 from simulator.definitions import Definitions
 from simulator.replay.summary import check_match
@@ -22,7 +24,8 @@ def with_left(captured: Table, left: Table) -> Table:
     """
     if both := files_of(captured) & files_of(left):
         raise CaptureError(min(both), "a file of this name is in the log, and in what was left: rename one of them")
-    columns = ", ".join(captured.columns)
+    both_have = set(left.columns)
+    columns = ", ".join(name for name in captured.columns if name in both_have)
     union = f"SELECT {columns} FROM {{captured}} UNION ALL SELECT {columns} FROM {{left}}"
     return select(union, captured=captured, left=left)
 
@@ -36,33 +39,34 @@ def shown_by(left: Table | None) -> frozenset[Queue]:
     )
 
 
-def must_match(captured: Table, *sides: Side) -> None:
-    """Raise ``MatchesNothingError`` if definitions have none of the virtual hosts, or of the queues, in the log."""
+def of_the_log(captured: Table, before: Side, after: Side) -> tuple[Side, Side]:
+    """Return both sides with the virtual host of the log, where their definitions do not name theirs.
+
+    Raises ``MatchesNothingError`` if definitions have none of the virtual hosts, or of the queues, in the log.
+    """
     places = rows("SELECT DISTINCT vhost, queue FROM {captured}", captured=captured)
-    for side in sides:
+    vhosts = {place["vhost"] for place in places}
+    found = _named(before, vhosts), _named(after, vhosts)
+    for side in found:
         check_match(places, side.definitions)
+    return found
 
 
-def named(side: Side, captured: Table) -> Side:
-    """Return the side with the virtual host of the log, where its definitions do not name theirs."""
-    if side.definitions.vhost_named:
+def _named(side: Side, vhosts: Collection[str]) -> Side:
+    if side.definitions.vhost_named or len(vhosts) != 1:
         return side
-    vhosts = rows("SELECT DISTINCT vhost FROM {captured}", captured=captured)
-    if len(vhosts) != 1:
-        return side
-    document = {**side.definitions.document, "original_vhost_name": vhosts[0]["vhost"]}
+    document = {**side.definitions.document, "original_vhost_name": next(iter(vhosts))}
     return Side(Definitions(document, side.definitions.source), side.release)
 
 
 def not_looked_at(captured: Table, stories: int) -> list[str]:
-    """Say how many messages of the log are none of the stories, and why; and how many rows may be there twice."""
+    """Say how many messages of the log are none of the stories, and why."""
     (counted,) = rows("SELECT count(DISTINCT (vhost, message)) AS messages FROM {captured}", captured=captured)
     missing = counted["messages"] - stories
-    left_out: list[str] = [f"{missing:,} messages of virtual hosts that the definitions do not have"] if missing else []
-    return [*left_out, *_given_twice(captured)]
+    return [f"{missing:,} messages of virtual hosts that the definitions do not have"] if missing else []
 
 
-def _given_twice(captured: Table) -> list[str]:
+def given_twice(captured: Table) -> list[str]:
     """Say how many rows stand in more than one file alike: whoever gives a log twice asks about double traffic."""
     alike = """
         SELECT count(*) AS number FROM (

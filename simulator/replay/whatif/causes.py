@@ -42,17 +42,17 @@ class Part(NamedTuple):
     """Messages of which some change.
 
     Attributes:
-        ways: how they change, and how many do so; the most frequent first.
-        examples: a message for each way, in the same order.
-        together: all that have to be played with them; nothing where each is played by itself.
-        queues: the queues that couple them.
-        messages: how many messages meet there.
+        changed: how many do.
+        ways: for the most frequent ways of change, how many change so, and one of them.
+        queues: the queues that couple them; none where each is played by itself.
+        together: all that meet in these queues, unless they are too many.
+        messages: how many that are.
     """
 
-    ways: Sequence[int]
-    examples: Sequence[Case]
-    together: Sequence[Case] | None
+    changed: int
+    ways: Sequence[tuple[int, Case]]
     queues: tuple[Queue, ...]
+    together: Sequence[Case]
     messages: int
 
 
@@ -64,7 +64,7 @@ def find_causes(runs: Runs, parts: Iterable[Part]) -> Causes:
     laboratory = _Laboratory(runs, found)
     for part in parts:
         if len(found) == 1:
-            counted[found[0].what] += sum(part.ways)
+            counted[found[0].what] += part.changed
         elif part.queues and part.messages > TOGETHER_MAX:
             names = ", ".join(f"'{queue}'" for _, queue in part.queues)
             unchecked.append(
@@ -77,9 +77,9 @@ def find_causes(runs: Runs, parts: Iterable[Part]) -> Causes:
 
 
 def _of_part(part: Part, laboratory: _Laboratory) -> Counter[str]:
-    together = None if part.together is None else _Experiments(part.together, laboratory)
+    together = _Experiments(part.together, laboratory) if part.queues else None
     counted: Counter[str] = Counter()
-    for messages, example in zip(part.ways[:WAYS_MAX], part.examples, strict=False):
+    for messages, example in part.ways:
         experiments = together or _Experiments([example], laboratory)
         for what in experiments.causes(example):
             counted[what] += messages

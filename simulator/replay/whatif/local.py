@@ -11,12 +11,11 @@ from dlx.releases import DEFAULT
 from simulator.definitions import Definitions
 from simulator.replay.local import replay_files
 from simulator.replay.tables import LocalTable, select
-from simulator.replay.whatif.answer import SHOWN_MAX
 from simulator.replay.whatif.asked import AnyAsked, Asked
-from simulator.replay.whatif.captured import files_of, must_match, named, not_looked_at, shown_by, with_left
-from simulator.replay.whatif.causes import Part, find_causes
+from simulator.replay.whatif.captured import files_of, of_the_log, with_left
+from simulator.replay.whatif.causes import find_causes
+from simulator.replay.whatif.conclusion import conclusion
 from simulator.replay.whatif.differences import Side
-from simulator.replay.whatif.hidden_ends import hidden_ends
 from simulator.replay.whatif.lives import lives
 from simulator.replay.whatif.outcomes import ROWS, read_stories
 from simulator.replay.whatif.rerun import Unseen
@@ -94,37 +93,19 @@ def what_if_files(
         DefinitionsError: the broker refuses the definitions of a side.
         MatchesNothingError: those of a side are of other virtual hosts or queues.
     """
-    before, after = named(before, captured), named(after, captured)
-    must_match(captured, before, after)
-    one, other = prepared(before), prepared(after)
+    one, other = map(prepared, of_the_log(captured, before, after))
     names = () if left is None else files_of(left)
     stories = read_log(captured if left is None else with_left(captured, left), one, work, progress, names)
     comparison = Comparison(stories, one, other, unseen)
     count = len(stories)
     cases = comparison.play(lambda done: progress("playing messages", done, count))
     progress("looking for causes", count, count)
-    tally = Tally(cases)
-    hidden = hidden_ends(tally.ended, one.flows, comparison.runs.log.consumed | shown_by(left))
-    causes = find_causes(comparison.runs, _parts(comparison))
-    unchecked = (
-        *dict.fromkeys((*one.notes, *other.notes)),
-        *causes.unchecked,
-        *not_looked_at(captured, len(stories)),
-        *hidden,
-    )
-    answer = tally.answer(causes.found, unchecked)
-    wanted = {change.examples[0] for change in answer.changes[:SHOWN_MAX]} if examples else set()
-    shown = lives(comparison.runs, _groups(comparison), wanted)
-    return Asked(answer, tally, cases, comparison.units, shown)
-
-
-def _parts(comparison: Comparison) -> Iterator[Part]:
-    """Yield the messages of which some change."""
-    for unit, own in comparison.parts():
-        if ways := Tally(own).frequent_ways():
-            by_name = {case.story.message: case for case in own}
-            examples = [by_name[name] for _, name in ways]
-            yield Part([many for many, _ in ways], examples, own if unit.queues else None, unit.queues, len(own))
+    tallies = [(Tally(own), unit, own) for unit, own in comparison.parts()]
+    parts = (part.part(own, unit.queues) for part, unit, own in tallies if part.changed)
+    tally = Tally.whole(part for part, _, _ in tallies)
+    answer = conclusion(tally, find_causes(comparison.runs, parts), comparison.runs, captured, left)
+    shown = lives(comparison.runs, _groups(comparison), answer.shown_examples) if examples else {}
+    return Asked(answer=answer, tally=tally, units=comparison.units, lives=shown, cases=cases)
 
 
 def _groups(comparison: Comparison) -> Iterator[Sequence[Case]]:

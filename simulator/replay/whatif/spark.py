@@ -19,14 +19,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from simulator.replay.plan import replay
 from simulator.replay.tables import rows, select
-from simulator.replay.whatif.answer import SHOWN_MAX
 from simulator.replay.whatif.asked import AskedOnSpark
-from simulator.replay.whatif.captured import files_of, must_match, named, not_looked_at, shown_by, with_left
+from simulator.replay.whatif.captured import files_of, of_the_log, with_left
 from simulator.replay.whatif.case_rows import SCHEMA
-from simulator.replay.whatif.causes import TOGETHER_MAX, WAYS_MAX, Part, find_causes
+from simulator.replay.whatif.causes import TOGETHER_MAX, Part, find_causes
+from simulator.replay.whatif.conclusion import conclusion
 from simulator.replay.whatif.coupling import Coupling, Unit
 from simulator.replay.whatif.differences import Side
-from simulator.replay.whatif.hidden_ends import hidden_ends
 from simulator.replay.whatif.lives import lives
 from simulator.replay.whatif.outcomes import ROWS
 from simulator.replay.whatif.rerun import Habits, Log, Unseen
@@ -61,9 +60,7 @@ def what_if_on_spark(
         DefinitionsError: the broker refuses the definitions of a side.
         MatchesNothingError: those of a side are of other virtual hosts or queues.
     """
-    before, after = named(before, captured), named(after, captured)
-    must_match(captured, before, after)
-    asking = Asking.of(before, after, unseen, () if left is None else files_of(left))
+    asking = Asking.of(*of_the_log(captured, before, after), unseen, () if left is None else files_of(left))
     one, other = asking.sides()
     with _kept(_stories(captured if left is None else with_left(captured, left), one, asking)) as stories:
         log = _log(stories)
@@ -76,17 +73,11 @@ def what_if_on_spark(
             tallies = _tallies(cases)
             runs = Runs(one, other, unseen, log, habits)
             seen = _Looks(runs, first_runs, tallies, coupling)
-            causes = find_causes(runs, seen.parts())
-            whole = Tally()
-            for tally in tallies.values():
-                whole.merge(tally)
-            hidden = hidden_ends(whole.ended, one.flows, log.consumed | shown_by(left))
-            unchecked = (*dict.fromkeys((*one.notes, *other.notes)), *causes.unchecked)
-            answer = whole.answer(causes.found, (*unchecked, *not_looked_at(captured, whole.messages), *hidden))
-            wanted = {change.examples[0] for change in answer.changes[:SHOWN_MAX]} if examples else set()
-            shown = lives(runs, seen.groups(), wanted)
+            tally = Tally.whole(tallies.values())
+            answer = conclusion(tally, find_causes(runs, seen.parts()), runs, captured, left)
+            shown = lives(runs, seen.groups(), answer.shown_examples) if examples else {}
     messages = cases.filter("tally IS NULL").select(*SCHEMA.names)
-    return AskedOnSpark(answer, whole, messages, tuple(seen.units()), shown)
+    return AskedOnSpark(answer=answer, tally=tally, units=tuple(seen.units()), lives=shown, messages=messages)
 
 
 @contextmanager
@@ -169,14 +160,9 @@ class _Looks:
     def parts(self) -> Iterator[Part]:
         """Yield the messages of which some change."""
         for coupled, tally in self._ranked():
-            ways = tally.frequent_ways()[:WAYS_MAX]
-            if ways:
-                own = self._own(coupled, tally)
-                by_name = {case.story.message: case for case in own}
-                examples = [by_name[name] for _, name in ways if name in by_name]
-                together = None if coupled is None else own
+            if tally.changed:
                 queues = () if coupled is None else self._unit(coupled, tally).queues
-                yield Part([many for many, _ in ways], examples, together, queues, tally.messages)
+                yield tally.part(self._own(coupled, tally), queues)
 
     def groups(self) -> Iterator[Sequence[Case]]:
         """Yield cases that are played together, of those that were fetched."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 from simulator.replay.whatif.answer import Answer, Change, Delay, Delays, Represented, Totals
-from simulator.replay.whatif.causes import Cause
+from simulator.replay.whatif.causes import WAYS_MAX, Cause, Part
 from simulator.replay.whatif.fates import Ends, Fate, told
 from simulator.replay.whatif.hidden_ends import LastSeen
+from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Outcome
 from simulator.replay.whatif.what_if import Case
 
@@ -88,6 +89,14 @@ class Tally:
         known, some = self.ways.get(way, (0, []))
         self.ways[way] = known + messages, _first(EXAMPLES_MAX, some, examples)
 
+    @classmethod
+    def whole(cls, parts: Iterable[Tally]) -> Tally:
+        """Return what several parts have together."""
+        found = cls()
+        for part in parts:
+            found.merge(part)
+        return found
+
     def merge(self, other: Tally) -> None:
         """Add what another part has."""
         self.messages += other.messages
@@ -134,6 +143,12 @@ class Tally:
         """Return how many messages change in each way, the most frequent first, and one of them."""
         ranked = sorted(self.ways.values(), key=lambda way: (-way[0], way[1]))
         return [(messages, examples[0]) for messages, examples in ranked]
+
+    def part(self, own: Sequence[Case], queues: tuple[Queue, ...]) -> Part:
+        """Return these messages for experiments; ``own`` are all of them, or one for each way of change."""
+        by_name = {case.story.message: case for case in own}
+        ways = [(many, by_name[name]) for many, name in self.frequent_ways()[:WAYS_MAX] if name in by_name]
+        return Part(self.changed, ways, queues, own if queues else (), self.messages)
 
     def _changes(self) -> list[Change]:
         """Return the ways in which messages change: losses first, then what is saved, frequent ones first."""

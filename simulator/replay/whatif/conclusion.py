@@ -1,0 +1,23 @@
+"""Makes the answer of a tally: what nobody checked comes from both sides, the causes, the log, the last deliveries."""
+
+from __future__ import annotations
+
+from simulator.replay.tables import Table
+from simulator.replay.whatif.answer import Answer
+from simulator.replay.whatif.captured import given_twice, not_looked_at, shown_by
+from simulator.replay.whatif.causes import Causes
+from simulator.replay.whatif.hidden_ends import hidden_ends
+from simulator.replay.whatif.tally import Tally
+from simulator.replay.whatif.what_if import Runs
+
+
+def conclusion(tally: Tally, causes: Causes, runs: Runs, captured: Table, left: Table | None) -> Answer:
+    """Return the answer for the messages of a capture; ``left`` is what was found in the queues in the end."""
+    unchecked = (
+        *dict.fromkeys((*runs.before.notes, *runs.after.notes)),
+        *causes.unchecked,
+        *not_looked_at(captured, tally.messages),
+        *given_twice(captured),
+        *hidden_ends(tally.ended, runs.before.flows, runs.log.consumed | shown_by(left)),
+    )
+    return tally.answer(causes.found, unchecked)
