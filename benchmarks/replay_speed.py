@@ -4,11 +4,12 @@
     python benchmarks/replay_speed.py cores [--rows 2000000] [--rounds 3]
     python benchmarks/replay_speed.py memory --rows 5000000 50000000 [--memory 4g]
 
-Both plans read the same Parquet, bring the rows of a message together, sort them
-and take the same columns through Python; only the function differs. There are two captures: the
-captured example many times over, and generated messages of which hardly two are alike;
-``--capture`` names folders of Parquet files to take instead. All sides run in turn; the ratios of
-the medians are the figures. CPU time is that of Java and of all its Python workers.
+All plans read the same Parquet, bring the rows of a message together and sort them. The identity plan does so
+by the message's name, and its function gets the same columns as the replay. "moved alone" is the identity on rows
+that are arranged as the replay arranges them. The replay is measured without the codes that a capture may have,
+and with them, their digest included. There are two captures: the captured example many times over, and generated
+messages of which hardly two are alike; ``--capture`` names folders of Parquet files to take instead. All sides
+run in turn; the ratios of the medians are the figures. CPU time is that of Java and of all its Python workers.
 
 ``cores`` compares one core with two. ``memory`` shows how large the largest Python worker becomes,
 while Java has no more than ``--memory``.
@@ -22,24 +23,31 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from process_tree import cpu_seconds, largest_megabytes
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
-from simulator.capture import convert
+from simulator.capture import convert, read_capture
+from simulator.capture.codes import Coder, DigestingFile, read_codes
+from simulator.capture.parquet import FILE_SCHEMA
 from simulator.definitions import Definitions, read_definitions
 from simulator.generate import Wish, generate
 from simulator.replay import replay, scan, spark_session
+from simulator.replay.kernel_input import ORDER, kernel_rows
 from simulator.replay.plan import arranged
+from simulator.replay.row_codec import LINEAGE
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "captured-4.3"
 WORKER = "pyspark.daemon"
+FILES = 8
+COPIES_IN_GROUP = 16  # 66,000 rows
 
 
 class Cost(NamedTuple):
@@ -88,14 +96,25 @@ def identity(capture: Path, definitions: Definitions, master: str, rounds: int) 
     """Compare the replay with the identity plan."""
     with session(master) as spark:
         captured = scan(spark, [str(capture)])
-        plain = arranged(captured)
-        plans = {
-            "scan and sort": plain,
-            "identity": plain.mapInArrow(_identity, plain.schema),
-            "replay": replay(captured, definitions, "4.3"),
+        rows = kernel_rows(captured)
+        plain = rows.repartition(LINEAGE).sortWithinPartitions(*ORDER)
+        plans: dict[str, Callable[[], DataFrame]] = {
+            "identity": lambda: plain.mapInArrow(_identity, rows.schema),
+            "moved alone": lambda: arranged(rows).mapInArrow(_identity, rows.schema),
+            "replay": lambda: replay(captured, definitions, "4.3"),
         }
+        if read_codes([capture]) is not None:
+            plans["with codes"] = lambda: replay_with_codes(spark, capture, definitions)
         costs = measured({name: _run(plan) for name, plan in plans.items()}, rounds)
     show("replay / identity", costs["replay"], costs["identity"])
+    if "with codes" in costs:
+        show("replay with codes / identity", costs["with codes"], costs["identity"])
+
+
+def replay_with_codes(spark: SparkSession, capture: Path, definitions: Definitions) -> DataFrame:
+    """Plan the replay of a capture, all of whose files have codes."""
+    captured = scan(spark, [str(capture)], coded=True)
+    return replay(captured, definitions, "4.3", codes=read_codes([capture]))
 
 
 def cores(capture: Path, definitions: Definitions, rounds: int) -> None:
@@ -104,7 +123,7 @@ def cores(capture: Path, definitions: Definitions, rounds: int) -> None:
     def side(master: str) -> Side:
         def run() -> Cost:
             with session(master) as spark:  # its workers end with it: they are looked at before
-                return _run(replay(scan(spark, [str(capture)]), definitions, "4.3"))()
+                return _run(lambda: replay(scan(spark, [str(capture)]), definitions, "4.3"))()
 
         return run
 
@@ -118,7 +137,8 @@ def memory(definitions: Definitions, sizes: Sequence[int], master: str, folder: 
         capture = many_rows(folder / str(rows), rows)
         with session(master) as spark:
             start = time.perf_counter()
-            _run(replay(scan(spark, [str(capture)]), definitions, "4.3"))()
+            captured = scan(spark, [str(capture)])
+            _run(partial(replay, captured, definitions, "4.3"))()
             took, largest = time.perf_counter() - start, largest_megabytes(WORKER)
         print(f"{rows:>11,} rows: {took:7.1f} s, largest worker {largest:,.0f} MB", flush=True)
 
@@ -137,17 +157,39 @@ def many_rows(folder: Path, rows: int) -> Path:
     """Write the example under other message identities and a second later, until there are enough rows."""
     example = folder.with_suffix(".parquet")
     convert([EXAMPLE / "trace.log.gz"], example)
-    with session("local[2]") as spark:
-        copies = spark.range(0, -(-rows // pq.read_metadata(example).num_rows), 1, 8).withColumnRenamed("id", "copy")
-        several = copies.crossJoin(F.broadcast(spark.read.parquet(str(example)))).withColumns(
-            {
-                "message": F.concat("message", F.lit("-"), "copy"),
-                "time_us": F.col("time_us") + F.col("copy") * 1_000_000,
-                "x_death_times": F.transform("x_death_times", lambda time: time + F.col("copy")),
-            }
-        )
-        several.drop("copy").write.parquet(str(folder))
+    once = pa.Table.from_batches(read_capture(example)).combine_chunks().to_batches()[0]
+    copies = range(-(-rows // once.num_rows))
+    folder.mkdir()
+    for file in range(FILES):
+        write_copies(folder / f"{file}.parquet", once, copies[file::FILES])
     return folder
+
+
+def write_copies(path: Path, once: pa.RecordBatch, copies: range) -> None:
+    """Write a capture of copies, whose codes are looked up once: neither identity nor time is in them."""
+    coder, file = Coder(), DigestingFile(path)
+    coded = coder.coded(once)
+    with closing(file), pq.ParquetWriter(file, FILE_SCHEMA, compression="zstd") as writer:
+        for some in range(0, len(copies), COPIES_IN_GROUP):
+            group = [copied(coded, copy) for copy in copies[some : some + COPIES_IN_GROUP]]
+            table = pa.Table.from_batches(group, FILE_SCHEMA)
+            writer.write_table(table, row_group_size=table.num_rows)
+        writer.add_key_value_metadata(coder.footer(file))
+
+
+def copied(rows: pa.RecordBatch, copy: int) -> pa.RecordBatch:
+    """Return the rows as those of other messages, so many seconds later."""
+    times = rows.column("x_death_times")
+    later = {
+        "message": pc.binary_join_element_wise(rows.column("message"), str(copy), "-"),
+        "time_us": pc.add(rows.column("time_us"), copy * 1_000_000),
+        "x_death_times": pa.ListArray.from_arrays(
+            times.offsets, pc.add(times.values, copy), type=times.type, mask=times.is_null()
+        ),
+    }
+    for name, column in later.items():
+        rows = rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), column)
+    return rows
 
 
 def diverse_rows(folder: Path, rows: int) -> Path:
@@ -172,7 +214,10 @@ def measured(sides: Mapping[str, Side], rounds: int) -> dict[str, Cost]:
                 costs[name].append(cost)
     found = {name: Cost(*map(statistics.median, zip(*each, strict=True))) for name, each in costs.items()}
     for name, cost in found.items():
-        print(f"{name:>15}: {cost.wall:6.1f} s, CPU {cost.cpu:6.1f} s (Java {cost.java:.1f}, Python {cost.python:.1f})")
+        print(
+            f"{name:>15}: {cost.wall:6.1f} s, CPU {cost.cpu:6.1f} s (Java {cost.java:.1f}, Python {cost.python:.1f})",
+            flush=True,
+        )
     return found
 
 
@@ -182,8 +227,8 @@ def show(what: str, one: Cost, other: Cost) -> None:
     print(f"{what} = {one.wall / other.wall:.2f}, CPU {one.cpu / other.cpu:.2f} (load {load:.1f})", flush=True)
 
 
-def _run(plan: DataFrame) -> Side:
-    return lambda: _cost(lambda: plan.write.format("noop").mode("overwrite").save())
+def _run(plan: Callable[[], DataFrame]) -> Side:
+    return lambda: _cost(lambda: plan().write.format("noop").mode("overwrite").save())
 
 
 def _identity(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
-from pika.exceptions import AMQPConnectionError, AMQPError, ChannelClosedByBroker
 
 from simulator.capture.amqp_values import exact_values
-from simulator.capture.capture_errors import Broken, CaptureUnavailable, OnBroken, refuse
+from simulator.capture.capture_errors import Broken, OnBroken, refuse
+from simulator.capture.connected import connected
 from simulator.capture.observe import split_properties
 from simulator.capture.schema import Observation
 from simulator.events import Event
@@ -160,19 +160,9 @@ def _is_over(until: Until, seconds: float, idle_seconds: float) -> bool:
 @contextmanager
 def _trace_channel(url: str, vhost: str | None, pattern: str) -> Iterator[tuple[BlockingChannel, str, str]]:
     """Bind a queue to the trace exchange, and yield the channel, the queue, and the server's name."""
-    parameters = pika.URLParameters(url)
-    if vhost is not None:
-        parameters.virtual_host = vhost
-    name = f"{parameters.host}:{parameters.port}/{parameters.virtual_host.removeprefix('/')}"
-    try:
-        with pika.BlockingConnection(parameters) as connection:
-            channel = connection.channel()
-            channel.basic_qos(prefetch_count=_PREFETCH)
-            queue = channel.queue_declare("", exclusive=True, auto_delete=True).method.queue
-            channel.queue_bind(queue, TRACE_EXCHANGE, pattern)
-            yield channel, queue, name
-    except ChannelClosedByBroker as error:
-        raise CaptureUnavailable(name, f"refused: {error.reply_text} ({error.reply_code})") from error
-    except (AMQPConnectionError, AMQPError, OSError) as error:
-        what = str(error) or type(error).__name__
-        raise CaptureUnavailable(name, f"no connection to the broker, or it was lost: {what}") from error
+    with connected(url, vhost) as (connection, name):
+        channel = connection.channel()
+        channel.basic_qos(prefetch_count=_PREFETCH)
+        queue = channel.queue_declare("", exclusive=True, auto_delete=True).method.queue
+        channel.queue_bind(queue, TRACE_EXCHANGE, pattern)
+        yield channel, queue, name

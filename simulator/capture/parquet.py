@@ -11,10 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from simulator.capture.capture_errors import CaptureError
+from simulator.capture.codes import CODED, Coder, DigestingFile
 from simulator.capture.schema import SCHEMA, SCHEMA_VERSION, VERSION_KEY
 from simulator.files import beside
 
 MAGIC = b"PAR1"
+FILE_SCHEMA = pa.schema([*SCHEMA, *((name, pa.int64()) for name in CODED)], SCHEMA.metadata)
+"""The schema of a capture, and the columns with codes behind it, which a capture may do without."""
 ROW_GROUP_ROWS = 65_536
 ROW_GROUP_BYTES = 128 * 1024 * 1024  # in memory
 _AGAIN = "convert the original log again with `dlx convert LOG --out FILE.parquet`"
@@ -25,14 +28,16 @@ class CaptureWriter:
 
     def __init__(self, path: Path) -> None:
         self.rows = 0
-        self._writer = pq.ParquetWriter(path, SCHEMA, compression="zstd")
+        self._file = DigestingFile(path)
+        self._writer = pq.ParquetWriter(self._file, FILE_SCHEMA, compression="zstd")
+        self._coder = Coder()
         self._held: list[pa.RecordBatch] = []
         self._held_rows = 0
         self._held_bytes = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add a batch of ``SCHEMA``."""
-        self._held.append(batch)
+        self._held.append(self._coder.coded(batch))
         self.rows += batch.num_rows
         self._held_rows += batch.num_rows
         self._held_bytes += batch.nbytes
@@ -42,11 +47,13 @@ class CaptureWriter:
     def close(self) -> None:
         """Write the rows held so far, and the footer."""
         self._flush()
+        self._writer.add_key_value_metadata(self._coder.footer(self._file))
         self._writer.close()
+        self._file.close()
 
     def _flush(self) -> None:
         if self._held:
-            table = pa.Table.from_batches(self._held, SCHEMA)
+            table = pa.Table.from_batches(self._held, FILE_SCHEMA)
             self._writer.write_table(table, row_group_size=max(1, table.num_rows))
             self._held, self._held_rows, self._held_bytes = [], 0, 0
 
@@ -75,8 +82,8 @@ def read_capture(path: str | os.PathLike[str]) -> Iterator[pa.RecordBatch]:
     try:
         with pq.ParquetFile(path) as file:
             _check_schema(name, file.schema_arrow)
-            for batch in file.iter_batches():
-                yield batch.cast(SCHEMA)
+            for batch in file.iter_batches(columns=SCHEMA.names):
+                yield batch.select(SCHEMA.names).cast(SCHEMA)
     except FileNotFoundError as error:
         raise CaptureError(name, "No such file or directory") from error
     except (pa.ArrowException, OSError) as error:

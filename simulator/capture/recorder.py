@@ -30,23 +30,16 @@ from typing import Any, Self
 
 import msgspec
 from pika import BasicProperties
-from pika.spec import Basic
 
 from dlx.value_kinds import value_kind
 from simulator.capture.capture_errors import CaptureError
+from simulator.capture.client_rows import delivered_row, published_row
 from simulator.capture.journal import Journal, journal_to_capture
-from simulator.capture.observe import split_properties
 from simulator.capture.schema import Observation
 from simulator.events import Event
-from simulator.json_values import plain, text
 
 UNSETTLED_MAX = 100_000
 """How many unsettled deliveries of a channel are kept in memory; the ends of older ones are not recorded."""
-
-_PROPERTIES = (
-    *("content_type", "content_encoding", "headers", "delivery_mode", "priority", "correlation_id", "reply_to"),
-    *("expiration", "message_id", "timestamp", "type", "user_id", "app_id", "cluster_id"),
-)
 
 
 def journal_of(path: str | os.PathLike[str]) -> Path:
@@ -205,10 +198,10 @@ class RecordedChannel:
         # Only some versions of pika take values that are like bytes, such as a bytearray.
         sure = self._channel.is_open and isinstance(body, str | bytes)
         if sure:
-            self._write(Event.PUBLISHED, _published(exchange, routing_key, body, properties))
+            self._write(Event.PUBLISHED, published_row(exchange, routing_key, body, properties))
         result = self._channel.basic_publish(exchange, routing_key, body, properties, *args, **options)
         if not sure:
-            self._write(Event.PUBLISHED, _published(exchange, routing_key, body, properties))
+            self._write(Event.PUBLISHED, published_row(exchange, routing_key, body, properties))
         return result
 
     def basic_consume(
@@ -315,7 +308,7 @@ class RecordedChannel:
         return on_message
 
     def _deliver(self, queue: str, method: Any, properties: BasicProperties, body: bytes, auto_ack: bool) -> None:
-        delivered = _delivered(queue, method, properties, body)
+        delivered = delivered_row(queue, method, properties, body)
         settled_later = msgspec.structs.replace(delivered, payload=b"")
         with self._recorder.lock:
             self._write(Event.DELIVERED, delivered)
@@ -337,65 +330,3 @@ class RecordedChannel:
 
     def _write(self, event: Event, message: Observation) -> None:
         self._recorder.write(event, self._channel.channel_number, message)
-
-
-def _published(exchange: str, routing_key: str, body: str | bytes, properties: BasicProperties | None) -> Observation:
-    """Return the row of a publish, read back from the wire as its consumer's pika will read it. Raises as pika does."""
-    Basic.Publish(exchange=exchange, routing_key=routing_key).encode()
-    sent = BasicProperties()
-    if properties is not None:
-        sent.decode(b"".join(properties.encode()))
-    keys = [routing_key, *_keys(sent.headers, "CC"), *_keys(sent.headers, "BCC")]
-    payload = body.encode() if isinstance(body, str) else bytes(body)
-    fields = _fields(sent)
-    fields.get("headers", {}).pop("BCC", None)
-    return _observation(exchange, None, keys, None, fields, payload)
-
-
-def _delivered(queue: str, method: Any, properties: BasicProperties, body: bytes) -> Observation:
-    keys = _delivered_keys(method.routing_key, properties.headers or {})
-    return _observation(method.exchange, queue, keys, bool(method.redelivered), _fields(properties), body)
-
-
-def _delivered_keys(routing_key: str | bytes, headers: dict[str, Any]) -> list[str | bytes]:
-    """Return the keys the message was routed by, as far as a consumer can see: BCC it cannot.
-
-    A dead letter whose key is not the first of those that it died with was given a
-    dead-letter routing key, and goes by that alone.
-    """
-    deaths = headers.get("x-death")
-    if isinstance(deaths, list) and deaths and isinstance(deaths[0], dict):
-        keys = deaths[0].get("routing-keys")
-        if isinstance(keys, list) and keys[:1] != [routing_key]:
-            return [routing_key]
-    return [routing_key, *_keys(headers, "CC")]
-
-
-def _keys(headers: dict[str, Any] | None, name: str) -> list[str | bytes]:
-    keys = (headers or {}).get(name)
-    return [key for key in keys if isinstance(key, str | bytes)] if isinstance(keys, list) else []
-
-
-def _fields(properties: BasicProperties) -> dict[str, Any]:
-    """Return the properties that are set, as plain JSON values."""
-    values = ((name, getattr(properties, name)) for name in _PROPERTIES)
-    return {name: plain(value) for name, value in values if value is not None}
-
-
-def _observation(
-    exchange: str | bytes,
-    queue: str | None,
-    keys: list[str | bytes],
-    redelivered: bool | None,
-    fields: dict[str, Any],
-    payload: bytes,
-) -> Observation:
-    """Return a row that lacks what ``Recorder.write`` adds. pika has names as bytes that are not UTF-8."""
-    return Observation(
-        0, "", 0, "", "", "", "", "", 0, _name(exchange), queue, None, list(map(_name, keys)), redelivered,
-        *split_properties(fields, payload), payload,
-    )  # fmt: skip
-
-
-def _name(value: str | bytes) -> str:
-    return text(value) if isinstance(value, bytes) else value

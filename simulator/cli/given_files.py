@@ -40,4 +40,4 @@ DEFINITIONS = GivenFile(
 )
 LOG = GivenFile("Record a log first: `dlx capture --url amqp://USER:PASSWORD@HOST/VHOST --out log.parquet`.")
 COUNTERS = GivenFile("Record it with the log first: `dlx capture --metrics-url http://HOST:15692/metrics ...`.")
-HISTORIES = SCENARIO = GivenFile("Download it first.")
+SCENARIO = GivenFile("Download it first.")

@@ -21,9 +21,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 OF_THE_LOG = "Definitions exported from the broker while its topology was the one in the log."
 
 
-def definitions_option(help: str = OF_THE_LOG) -> Callable[[Function], Function]:  # as click calls it
-    """Return the option ``--definitions`` of a command that must have it, and takes it as ``definitions_path``."""
-    return click.option("--definitions", "definitions_path", required=True, type=DEFINITIONS, metavar="FILE", help=help)
+def definitions_option(  # as click calls it
+    help: str = OF_THE_LOG, *, required: bool = True
+) -> Callable[[Function], Function]:
+    """Return the option ``--definitions`` of a command, which takes it as ``definitions_path``."""
+    return click.option(
+        "--definitions", "definitions_path", required=required, type=DEFINITIONS, metavar="FILE", help=help
+    )
 
 
 def read_noted(path: Path, rules: str) -> Definitions:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.table import Table
 
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
     from simulator.replay.tables import Table as Rows
 
 EXIT_FINDINGS = 1
+# What logs may be, and the options that go with each besides.
+FORMS: dict[str, tuple[str, ...]] = {
+    "rabbitmq": (),
+    "histories": ("tolerance_ms", "master", "as_json"),
+    "zaqar": ("as_json",),
+}
 STYLES = {"good": "bold green", "open": "bold yellow", "bad": "bold red"}
 SHORT = 90
 LOCAL_ROWS_MAX = 2_000_000
@@ -38,7 +45,15 @@ LOCAL_ROWS_MAX = 2_000_000
 
 @click.command(epilog=example("dlx replay trace.log.gz --definitions definitions.json --release 4.3 --out out"))
 @click.argument("logs", nargs=-1, required=True, type=LOG, metavar="LOG...")
-@definitions_option()
+@definitions_option(required=False)
+@click.option(
+    "--form",
+    type=click.Choice(list(FORMS)),
+    default="rabbitmq",
+    show_default=True,
+    help="What LOG is: rabbitmq, traces; histories, a scenario and its events a line, of any system;"
+    " zaqar, requests to Zaqar and its answers. The others take no other options but --tolerance-ms, --master, --json.",
+)
 @release_option("RabbitMQ release whose rules make the predictions.")
 @click.option(
     "--counters",
@@ -76,9 +91,12 @@ LOCAL_ROWS_MAX = 2_000_000
 @click.option("--explain", is_flag=True, help="Show the rows around each explanation of what is not as predicted.")
 @click.option("--coverage", is_flag=True, help="List the rules, and by queue the deaths, that the log did not show.")
 @click.option("--json", "as_json", is_flag=True, help="Print the totals and the explanations as JSON.")
+@click.pass_context
 def replay(
+    context: click.Context,
     logs: tuple[Path, ...],
-    definitions_path: Path,
+    definitions_path: Path | None,
+    form: str,
     rules: str,
     counters_path: Path | None,
     tolerance_ms: float,
@@ -95,10 +113,15 @@ def replay(
 
     LOG is a JSON or text log of RabbitMQ's tracing plugin, plain or gzip-compressed, or a
     capture in Parquet. The command exits with 1 if a delivery differs from the prediction
-    or cannot be explained, or if a publish was routed to other queues. With --counters, also
-    if the broker counted dead letters that nothing in the log explains. What it could not
-    check, it names; that is no reason to exit with 1.
+    or cannot be explained, if a publish was routed to other queues, or if a queue held more
+    messages than it may. With --counters, also if the broker counted dead letters that nothing
+    in the log explains. What it could not check, it names; that is no reason to exit with 1.
     """
+    if form != "rabbitmq":
+        _of_another_form(context, form, logs)
+        return
+    if definitions_path is None:
+        raise click.MissingParameter(ctx=context, param_hint="'--definitions'", param_type="option")
     where = given_engine(engine, master, LOCAL_ROWS_MAX)
     assumptions = Assumptions(tolerance_ms, complete)
     result = _replayed(logs, definitions_path, rules, counters_path, assumptions, where, out)
@@ -111,6 +134,27 @@ def replay(
         raise click.exceptions.Exit(EXIT_FINDINGS)
     if not result.explained:
         raise click.exceptions.Exit(EXIT_FINDINGS)
+
+
+def _of_another_form(context: click.Context, form: str, logs: tuple[Path, ...]) -> None:
+    """Check logs that are no traces of RabbitMQ. Fails with a usage error for an option that is for those."""
+    given = {name for name in context.params if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
+    foreign = sorted(given - {"logs", "form", *FORMS[form]})
+    if foreign:
+        names = [param.opts[0] for param in context.command.params if param.name in foreign]
+        raise click.UsageError(f"{', '.join(names)}: not for --form {form}")
+    must_exist(logs)
+    options = {name: context.params[name] for name in FORMS[form] if name in given}
+    if form == "histories":
+        from simulator.cli.replay_histories import replay_histories
+
+        status = replay_histories(logs, **options)
+    else:
+        from simulator.cli.replay_zaqar import replay_zaqar
+
+        status = replay_zaqar(logs, **options)
+    if status:
+        raise click.exceptions.Exit(status)
 
 
 def _replayed(

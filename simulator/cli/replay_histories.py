@@ -1,4 +1,4 @@
-"""``dlx replay-histories`` checks logs in the neutral event schema against the rules of the system they come from."""
+"""``dlx replay --form histories``: logs in the neutral event schema against the rules of the system they come from."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from simulator.cli.command_parts import DataError, example
-from simulator.cli.given_files import HISTORIES
+from simulator.cli.command_parts import DataError
 from simulator.cli.progress import progress
 from simulator.cli.spark_job import run_on_spark
 
@@ -23,28 +22,17 @@ EXIT_FINDINGS = 1
 SHOWN = 10
 
 
-@click.command(epilog=example("dlx replay-histories histories.jsonl --tolerance-ms 50"))
-@click.argument("logs", nargs=-1, required=True, type=HISTORIES, metavar="LOG...")
-@click.option(
-    "--tolerance-ms",
-    type=click.FloatRange(min=0),
-    default=0,
-    show_default=True,
-    help="Largest difference in milliseconds at which two times count as equal.",
-)
-@click.option("--master", default="local[*]", show_default=True, metavar="URL", help="Spark master to run on.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def replay_histories(logs: tuple[Path, ...], tolerance_ms: float, master: str, as_json: bool) -> int:
-    """Replay recorded histories of any simulated system on Spark, and compare with the recording.
+def replay_histories(
+    logs: tuple[Path, ...], *, tolerance_ms: float = 0, master: str | None = None, as_json: bool = False
+) -> int:
+    """Replay recorded histories of any simulated system on Spark, print what differs, and return the exit code.
 
-    LOG has one history a line: JSON with system, scenario and events (docs/replay.md).
-    The command exits with 1 if a history differs, and with 65 if a line cannot be read.
+    Each log has one history a line: JSON with system, scenario and events (docs/replay.md).
+
+    Raises ``DataError`` for a line that cannot be read.
     """
-    for path in logs:
-        if not path.exists():
-            raise DataError(f"{path}: No such file or directory")
     with progress("replaying"):
-        report = _replayed(logs, tolerance_ms, master)
+        report = _replayed(logs, tolerance_ms, master or "local[*]")
     if as_json:
         click.echo(msgspec.json.encode(report).decode())
     else:
@@ -56,7 +44,7 @@ def replay_histories(logs: tuple[Path, ...], tolerance_ms: float, master: str, a
 
 def _replayed(logs: tuple[Path, ...], tolerance_ms: float, master: str) -> dict[str, Any]:
     """Return the counts by system, and the first histories that differ or cannot be read."""
-    return run_on_spark(master, "dlx replay-histories", lambda spark: _counted(spark, logs, tolerance_ms))
+    return run_on_spark(master, "dlx replay", lambda spark: _counted(spark, logs, tolerance_ms))
 
 
 def _counted(spark: SparkSession, logs: tuple[Path, ...], tolerance_ms: float) -> dict[str, Any]:

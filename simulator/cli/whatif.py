@@ -159,6 +159,11 @@ def _asked(
             held = prepared_logs(left, work / "left", show).captures if left else ()
             chosen: Unseen = "repeat" if unseen == "repeat" else "ack"
 
+            def kept(asked: AnyAsked) -> AnyAsked:
+                if out is not None:
+                    asked.write_messages(work / MESSAGES)
+                return asked
+
             def here() -> AnyAsked:
                 with local_engine(work) as engine:
                     return what_if_files(
@@ -184,17 +189,13 @@ def _asked(
                     unseen=chosen,
                     examples=out is not None,
                 )
-                if out is not None:
-                    asked.write_messages(work / MESSAGES)
-                return asked
+                return kept(asked)
 
             if where.is_spark(log.rows):
                 show("starting Spark for", log.rows)
                 asked = run_on_spark(where.master, "dlx whatif", there)
             else:
-                asked = here()
-                if out is not None:
-                    asked.write_messages(work / MESSAGES)
+                asked = kept(here())
             if out is not None:
                 names = (f"log, {rules}", f"other, {against}")
                 write_files(work, out, asked, names)

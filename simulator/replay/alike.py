@@ -41,6 +41,24 @@ def firsts(numbers: Ints) -> Ints:
     return first
 
 
+def alike_within(groups: Ints, values: Ints) -> Ints:
+    """Return a number for each value, from 0 in each group, in the order of their first; equal ones have the same.
+
+    The values of a group follow each other.
+    """
+    if not len(values):
+        return values
+    numbers = alike_rows(groups, values)
+    begins = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
+    return numbers - np.repeat(numbers[begins], np.diff(begins, append=len(values)))
+
+
+def places_of(starts: Ints, lengths: Ints) -> tuple[Ints, Ints]:
+    """Return the places that lie from each start on, so many each, and the place of each of them behind its start."""
+    behind = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return np.repeat(starts, lengths) + behind, behind
+
+
 def _numbered(values: npt.NDArray[np.signedinteger]) -> Ints:
     """Return numbers for values, in the order of their first."""
     found: Ints = pa.array(values).dictionary_encode().indices.to_numpy().astype(np.int64)

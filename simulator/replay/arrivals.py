@@ -33,9 +33,19 @@ REMEMBERED_MAX = 200_000
 """Kinds of publishes that are remembered."""
 
 Ints = npt.NDArray[np.int64]
+NUMBER = "publishes"
 SIZE = "size_bytes"
-PUBLISHES = pa.schema([(SIGNATURE, pa.string()), (CONTENT, pa.string()), ("time_us", pa.int64()), (SIZE, pa.int64())])
-"""What the pass takes of each publish; ``SIZE`` is the length of the payload, as far as the log has it."""
+PUBLISHES = pa.schema(
+    [
+        (SIGNATURE, pa.string()),
+        (CONTENT, pa.string()),
+        *((name, pa.int64()) for name in ("time_us", NUMBER, SIZE)),
+    ]
+)
+"""What the pass takes of publishes, of one or of several of the same second that are alike.
+
+``SIZE`` is the length of their payloads, as far as the log has it.
+"""
 ARRIVALS = pa.schema(
     [
         ("vhost", pa.string()),
@@ -73,12 +83,13 @@ class ArrivalsCounter:
         several = [self._number(number, texts[content]) for number, content in kinds.T.tolist()]
         entering = np.array(several, np.int64)[kind.ravel()]
         seconds = publishes.column("time_us").to_numpy() // SECOND_US
+        of_each = publishes.column(NUMBER).to_numpy()
         sizes = publishes.column(SIZE).fill_null(0).to_numpy(zero_copy_only=False)
         found = []
         for each in np.unique(entering).tolist():
             rows = np.flatnonzero(entering == each)
             vhost, entrants = self._entering[each]
-            found += _by_second(vhost, entrants, seconds[rows], sizes[rows])
+            found += _by_second(vhost, entrants, seconds[rows], of_each[rows], sizes[rows])
         self._forget()
         return pa.RecordBatch.from_pylist(found, schema=ARRIVALS)
 
@@ -131,9 +142,11 @@ class ArrivalsCounter:
         return self._explainers[vhost]
 
 
-def _by_second(vhost: str, entrants: Iterable[Entrant], seconds: Ints, sizes: Ints) -> list[dict[str, object]]:
+def _by_second(
+    vhost: str, entrants: Iterable[Entrant], seconds: Ints, numbers: Ints, sizes: Ints
+) -> list[dict[str, object]]:
     several, place = np.unique(seconds, return_inverse=True)
-    counts, size = np.bincount(place), np.bincount(place, weights=sizes)
+    counts, size = np.bincount(place, weights=numbers), np.bincount(place, weights=sizes)
     return [
         {
             "vhost": vhost,

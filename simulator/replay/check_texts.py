@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 from dlx.message_flow import Hop
@@ -25,7 +25,7 @@ def difference(fault: Fault, hop: Hop | None, settings: Settings) -> Difference:
     if fault.kind == WRONG_TIME:
         reason = "" if hop is None else f"{hop.reason} "
         field = f"x-death time of {reason}in '{queue}'"
-        return Difference(field, f"{_moment(fault.asked)} or later", f"{_moment(fault.found)} or earlier")
+        return Difference(field, f"{moment(fault.asked)} or later", f"{moment(fault.found)} or earlier")
     if fault.kind == TOO_FEW:
         what = "messages" if settings.max_length is not None else "bytes"
         expected = f"more than {fault.asked:,} ({limit_text(settings)})"
@@ -36,9 +36,12 @@ def difference(fault: Fault, hop: Hop | None, settings: Settings) -> Difference:
 
 
 def unchecked(
-    hops: tuple[Hop, ...], settings: dict[str, Settings], marks: HopMarks, tolerance_ms: float
+    hops: tuple[Hop, ...], queue: str, settings: Mapping[str, Settings], marks: HopMarks, tolerance_ms: float
 ) -> Iterator[Unchecked]:
-    """Yield what is unchecked of a path: the deaths that have a mark, each with its setting."""
+    """Yield what is unchecked of a path: the deaths that have a mark, each with its setting, and the delivery.
+
+    ``queue`` is where it was delivered from.
+    """
     for place, hop in enumerate(hops):
         bit, of_queue = 1 << min(place, HOPS_MARKED_MAX), settings[hop.queue]
         if marks.untested & bit:
@@ -50,6 +53,8 @@ def unchecked(
         if marks.unfilled & bit:
             why = f"{limit_text(of_queue)}; the log does not show so many messages there"
             yield Unchecked("max-length", hop.queue, why)
+    if marks.late & 1 << min(len(hops), HOPS_MARKED_MAX) and len(hops) <= HOPS_MARKED_MAX:
+        yield Unchecked("message-ttl", queue, f"{_ttl(settings[queue])}; it was delivered later than that")
 
 
 def _ttl(settings: Settings) -> str:
@@ -67,6 +72,7 @@ def _ms(duration_us: int) -> str:
     return f"{duration_us // _MS_US:,} ms"
 
 
-def _moment(time_us: int) -> str:
+def moment(time_us: int) -> str:
+    """Return a moment as text, to the millisecond."""
     moment = datetime.fromtimestamp(time_us // _MS_US / 1000, UTC)
     return moment.isoformat(sep=" ", timespec="milliseconds").replace("+00:00", " UTC")

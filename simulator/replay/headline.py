@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from simulator.replay.balance import Balance
+from simulator.replay.check_texts import moment
 from simulator.replay.summary import Summary
 
 Tone = Literal["good", "open", "bad"]
@@ -36,6 +37,8 @@ def headline(summary: Summary, rules: str, balance: Balance | None = None) -> He
         text = f"{_number(wrong, 'delivery', 'deliveries')} of {summary.deliveries:,} {are} not what"
         return Headline("bad", f"{text} the rules of {rules} predict", tuple(_open(summary, balance)))
     remarks = _open(summary, balance)
+    if summary.overfull:
+        return Headline("bad", remarks[0], tuple(remarks[1:]))
     if balance is not None and balance.unexplained:
         text = f"The broker counted {_number(balance.unexplained, 'dead letter', 'dead letters')}"
         return Headline("bad", f"{text} that nothing in the log explains", tuple(remarks))
@@ -51,7 +54,11 @@ def headline(summary: Summary, rules: str, balance: Balance | None = None) -> He
 
 def _open(summary: Summary, balance: Balance | None) -> list[str]:
     """Return what is not good or not known, the most important first."""
-    found = []
+    found = [
+        f"Queue '{each.queue}' held {_number(each.messages, 'message', 'messages')} or more at {moment(each.at_us)},"
+        f" which {each.limit} rules out"
+        for each in summary.overfull
+    ]
     if summary.misrouted and summary.differ + summary.unexplained:
         went = _number(summary.misrouted, "publish", "publishes")
         found.append(f"{went} went to other queues than rules and definitions predict")

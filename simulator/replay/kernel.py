@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from dlx.releases import Release
 from dlx.topology import Topology
-from simulator.replay.alike import Ints, alike_rows, alike_sequences, firsts
+from simulator.replay.alike import Ints, alike_rows, alike_sequences, alike_within, firsts, places_of
 from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
 from simulator.replay.coverage.paths import Shown
 from simulator.replay.lengths import NO_ARRIVALS, Arrivals
@@ -44,7 +44,7 @@ TEMPLATE, HEADERS, REPEATS, REFUSED = range(4)
 
 
 class Kernel:
-    """Replays the batches of one partition, and keeps what it has worked out from batch to batch."""
+    """Replays the batches of a log, partition by partition, and keeps what it has worked out."""
 
     def __init__(
         self,
@@ -58,11 +58,12 @@ class Kernel:
         self._open: OpenMessage | None = None
 
     def replay(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield one output batch for each input batch, when the next one has come.
+        """Yield one output batch for each input batch of a partition, when the next one has come.
 
         The batches are all rows of their messages: the first one does not go on with a message of an earlier call.
         """
         self._open = None
+        self._memory.begin_rows()
         before: tuple[str, _Columns] | None = None
         for batch in batches:
             if batch.num_rows:
@@ -121,8 +122,7 @@ class _Batch:
         self._varied = np.logical_or.reduceat(signatures.having_values(self._numbers), self._starts)
         self._looks[TEMPLATE] = self._templates
         self._look_at_headers()
-        for group in groups[self._several[groups] | self._varied[groups]].tolist():
-            self._look_at_repeats(group)
+        self._look_at_repeats(groups[self._several[groups] | self._varied[groups]])
 
     def _look_at_headers(self) -> None:
         memory, vhosts = self._memory, self._memory.signatures.vhosts()
@@ -134,19 +134,26 @@ class _Batch:
                 numbers = [memory.headers_number(looked_at(each, names)) for each in contents.dictionary.to_pylist()]
                 self._looks[HEADERS, rows] = np.array(numbers, np.int32)[contents.indices.to_numpy()]
 
-    def _look_at_repeats(self, group: int) -> None:
-        rows = self._rows(group)
-        contents = self._contents[rows].to_pylist() if self._several[group] else [""] * self._lengths[group]
-        values = self._memory.signatures.values(self._numbers[rows])
-        self._looks[REPEATS, rows] = self._memory.repeats(contents, values)
+    def _look_at_repeats(self, groups: Ints) -> None:
+        rows, place = places_of(self._starts[groups], self._lengths[groups])
+        if not len(rows):
+            return
+        group = np.cumsum(place == 0)
+        contents = self._contents.take(pa.array(rows)).dictionary_encode()
+        values, counts = self._memory.signatures.numbered_values(self._numbers[rows])
+        lengths = counts + 1
+        repeats = np.empty(lengths.sum(), np.int64)
+        of_content = np.cumsum(lengths) - lengths
+        repeats[of_content] = alike_within(group, contents.indices.to_numpy().astype(np.int64))
+        repeats[places_of(of_content + 1, counts)[0]] = alike_within(np.repeat(group, counts), values)
+        self._looks[REPEATS, rows] = self._memory.repeats(repeats, lengths)
 
     def _look_up(self, groups: Ints) -> None:
         """Find the verdicts on whole messages, and hold them against the times of their rows."""
         if not len(groups):
             return
         lengths = self._lengths[groups]
-        place = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        rows = np.repeat(self._starts[groups], lengths) + place
+        rows, place = places_of(self._starts[groups], lengths)
         found, which = self._found(groups, alike_sequences(alike_rows(*self._looks[:, rows]), lengths))
         sizes = np.array([each.shape[1] for each in found])
         taken = np.concatenate(found, axis=1)[:, np.repeat((np.cumsum(sizes) - sizes)[which], lengths) + place]
@@ -247,16 +254,19 @@ class _Batch:
             told = (self._verdicts, self._templates, marks.untested, marks.late, marks.unfilled)
             numbers = alike_rows(*(each[rows] for each in told))
             marked = [
-                memory.marked(int(self._verdicts[row]), self._vhost(row), marks.unchecked_at(row))
+                memory.marked(int(self._verdicts[row]), self._vhost(row), self._queue(row), marks.unchecked_at(row))
                 for row in rows[firsts(numbers)].tolist()
             ]
             self._verdicts[rows] = np.array(marked, np.int32)[numbers]
         for row in self._times.refuted(finally_=True).tolist():
-            queue = memory.signatures.example(int(self._templates[row])).queue or ""
-            self._verdicts[row] = memory.refuted(int(self._verdicts[row]), self._vhost(row), queue, marks.fault_at(row))
+            of_row = int(self._verdicts[row]), self._vhost(row), self._queue(row)
+            self._verdicts[row] = memory.refuted(*of_row, marks.fault_at(row))
 
     def _vhost(self, row: int) -> str:
         return self._memory.signatures.example(int(self._templates[row])).vhost
+
+    def _queue(self, row: int) -> str:
+        return self._memory.signatures.example(int(self._templates[row])).queue or ""
 
     def begins_with(self, key: str) -> bool:
         """Tell whether the batch begins with rows of that message."""
@@ -287,7 +297,7 @@ class _Batch:
         for row in firsts(alike_rows(self._verdicts, self._deliveries)).tolist():
             verdict = self._memory.verdict(int(self._verdicts[row]))
             if verdict is not None and verdict.name == "agree":
-                found[row] = self._memory.newly_shown(int(self._deliveries[row]))
+                found[row] = self._memory.newly_shown(self._vhost(row), int(self._deliveries[row]))
         return found
 
     def _marked(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -310,7 +320,7 @@ def _after(refused: int) -> Fits:
 
 def _numbers(memory: Memory, column: Any) -> npt.NDArray[np.int32]:
     """Return a number for the signature of each row."""
-    encoded = pc.dictionary_encode(column)
+    encoded = column.dictionary_encode()  # if it is not yet
     known = memory.signatures.numbers(encoded.dictionary.to_pylist())
     numbers: npt.NDArray[np.int32] = known[encoded.indices.to_numpy(zero_copy_only=False)]
     return numbers
@@ -338,6 +348,8 @@ def _starts(keys: Any) -> Ints:
 def _changes(contents: Any, starts: Ints) -> npt.NDArray[np.bool_]:
     """Tell which rows have another content than the row of the same message before them."""
     changed = np.zeros(len(contents), dtype=bool)
+    if pa.types.is_dictionary(contents.type):
+        contents = contents.indices
     if len(contents) > 1:
         other = pc.not_equal(contents.slice(1), contents.slice(0, len(contents) - 1))
         changed[1:] = other.to_numpy(zero_copy_only=False)

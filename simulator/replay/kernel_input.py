@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dlx.deaths import MAXLEN
 from dlx.releases import Release
 from dlx.topology import Topology
+from simulator.capture.codes import CODED, CONTENT_CODE, SIGNATURE_CODE, Codes
 from simulator.events import Event
-from simulator.replay.arrivals import SIZE, limits_bytes, may_matter, names_looked_at
+from simulator.replay.arrivals import NUMBER, SIZE, limits_bytes, may_matter, names_looked_at
+from simulator.replay.lengths import SECOND_US
 from simulator.replay.row_codec import (
     CONTENT,
     CONTENT_SQL,
@@ -26,6 +28,15 @@ _WRITTEN = f"{LINEAGE_SQL} AS {LINEAGE}, {SIGNATURE_SQL} AS {SIGNATURE}, {CONTEN
 _ROWS = f"SELECT time_us, file, line, x_death_times, {_WRITTEN} FROM {{captured}}"
 _IN_ORDER = f"SELECT * FROM {{rows}} ORDER BY {', '.join(ORDER)}"
 _DROPPED = f"SELECT 1 FROM {{captured}} WHERE x_death LIKE '%{MAXLEN}%' LIMIT 1"
+_PUBLISHES = f"""
+    SELECT {{signature}} AS {SIGNATURE}, {{content}} AS {CONTENT}, time_us,
+        CAST(1 AS BIGINT) AS {NUMBER}, CAST({{size}} AS BIGINT) AS {SIZE}
+    FROM {{{{captured}}}} WHERE event = '{Event.PUBLISHED.value}'"""
+_CODED_PUBLISHES = f"""
+    SELECT {{signature}} AS {SIGNATURE}, {{content}} AS {CONTENT}, min(time_us) AS time_us,
+        count(*) AS {NUMBER}, CAST(sum({{size}}) AS BIGINT) AS {SIZE}
+    FROM {{{{captured}}}} WHERE event = '{Event.PUBLISHED.value}'
+    GROUP BY 1, 2, time_us DIV {SECOND_US}"""
 _WITH_VERDICTS = f"""
     SELECT file, line, time_us, verdict, differences, {_WRITTEN}
     FROM {{captured}}
@@ -50,14 +61,29 @@ def rows_with_verdicts(captured: Table, replayed: Table, chosen: Table) -> Table
     return select(_WITH_VERDICTS, captured=captured, replayed=replayed, chosen=chosen)
 
 
-def publishes(captured: Table, topologies: Mapping[str | None, Topology], rules: Release) -> Table | None:
-    """Return ``arrivals.PUBLISHES``, or ``None`` if no message was dropped because a queue was full."""
-    if not may_matter(topologies, rules) or not rows(_DROPPED, captured=captured):
+def publishes(
+    captured: Table, topologies: Mapping[str | None, Topology], rules: Release, codes: Codes | None = None
+) -> Table | None:
+    """Return ``arrivals.PUBLISHES``, or ``None`` if no message was dropped because a queue was full.
+
+    If the rows have ``codes``, these stand for the texts. Publishes alike in them and in their second are one row.
+    """
+    if not may_matter(topologies, rules) or not _any_dropped(captured, codes):
         return None
-    content = CONTENT_SQL if names_looked_at(topologies) else text(write_content("{}", "{}"))
     has_size = limits_bytes(topologies, rules) and "payload" in captured.columns
     size = "octet_length(payload)" if has_size else "0"
-    query = f"""
-        SELECT {SIGNATURE_SQL} AS {SIGNATURE}, {content} AS {CONTENT}, time_us, CAST({size} AS BIGINT) AS {SIZE}
-        FROM {{captured}} WHERE event = '{Event.PUBLISHED.value}'"""
+    no_content = text(write_content("{}", "{}"))
+    if codes is None:
+        content = CONTENT_SQL if names_looked_at(topologies) else no_content
+        query = _PUBLISHES.format(signature=SIGNATURE_SQL, content=content, size=size)
+    else:
+        content = CONTENT_CODE if names_looked_at(topologies) else no_content
+        query = _CODED_PUBLISHES.format(signature=SIGNATURE_CODE, content=content, size=size)
     return select(query, captured=captured)
+
+
+def _any_dropped(captured: Table, codes: Codes | None) -> bool:
+    if codes is None:
+        return bool(rows(_DROPPED, captured=captured))
+    place = CODED[SIGNATURE_CODE].index("x_death")
+    return any(MAXLEN in (values[place] or "") for values in codes[SIGNATURE_CODE].values())

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -17,7 +18,7 @@ from dlx.deaths import MAXLEN
 from dlx.releases import DEFAULT, release
 from simulator.definitions import Definitions
 from simulator.events import Event
-from simulator.replay.arrivals import ARRIVALS, PUBLISHES, SIZE, ArrivalsCounter, collected, may_matter
+from simulator.replay.arrivals import ARRIVALS, NUMBER, PUBLISHES, SIZE, ArrivalsCounter, collected, may_matter
 from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
 from simulator.replay.definitions import exporting_release, topologies
 from simulator.replay.kernel import Kernel
@@ -171,6 +172,7 @@ def published_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
         SIGNATURE: write_signatures(batch),
         CONTENT: _written(batch, write_content, "properties", "headers"),
         "time_us": batch.column("time_us"),
+        NUMBER: np.ones(batch.num_rows, np.int64),
         SIZE: pc.binary_length(batch.column("payload")).cast(pa.int64()),
     }
     return pa.RecordBatch.from_pydict(columns, schema=PUBLISHES)

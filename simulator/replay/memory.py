@@ -5,7 +5,7 @@ All of it is remembered from batch to batch, and worked out again when there is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -17,6 +17,7 @@ from dlx.releases import Release
 from dlx.topology import Topology
 from simulator.events import Event
 from simulator.replay import check_texts
+from simulator.replay.alike import Ints, alike_sequences, firsts
 from simulator.replay.alike_keys import AlikeKeys
 from simulator.replay.assumptions import Assumptions
 from simulator.replay.attribution import AttributingLineage
@@ -87,11 +88,13 @@ class Memory:
         self._explainers: dict[str, Explainer] = {}
         self._shown_rules: dict[str, ShownRules] = {}
         self._verdicts: Numbered[Verdict] = Numbered()
-        self._marked: dict[tuple[int, str, HopMarks], int] = {}
+        self._marked: dict[tuple[int, str, str, HopMarks], int] = {}
         self.dead_ends: Numbered[tuple[DeadEnd, ...]] = Numbered()
         self.dead_ends.number(())  # 0
         self._deliveries: dict[Any, int] = {}
         self._waiting: dict[int, tuple[str, Delivery]] = {}
+        self._shown: dict[int, tuple[Shown, ...]] = {}
+        self.begin_rows()
         self._keys: dict[str, AlikeKeys] = {}
         self.signatures = Signatures(self.alike_keys)
         self.clock = Clock(self._assumptions, self._arrivals)
@@ -99,7 +102,12 @@ class Memory:
         self._headers: Numbered[bytes] = Numbered()
         self.headers_number({})  # 0
         self._repeats: Numbered[tuple[int, ...]] = Numbered()
-        self.repeats([""], [()])  # 0
+        self._repeats.number((0,))  # 0
+
+    def begin_rows(self) -> None:
+        """Begin with other rows of the log: no rule is shown yet."""
+        self._asked: set[int] = set()
+        self._told: set[tuple[str, Shown]] = set()
 
     def forget(self) -> None:
         """Keep memory bounded on logs in which little repeats."""
@@ -138,22 +146,18 @@ class Memory:
         """Return the number of user headers; equal ones have the same, and none have 0."""
         return self._headers.number(_encode(headers))
 
-    def repeats(self, contents: Sequence[str], values: Sequence[tuple[str, ...]]) -> list[int]:
-        """Return for each row of a message the number of how its content and its values repeat earlier ones.
+    def repeats(self, values: Ints, lengths: Ints) -> npt.NDArray[np.int32]:
+        """Return for each row of messages the number of how its content and its values repeat earlier ones.
 
-        A message of one content without values has 0 everywhere.
+        ``values`` say so for the content, and then for each value, one row after the other; of each row there are so
+        many. The number of a row with the message's first content and without values is 0.
         """
-        of_content: dict[str, int] = {}
-        of_value: dict[str, int] = {}
-        return [
-            self._repeats.number(
-                (
-                    of_content.setdefault(content, len(of_content)),
-                    *(of_value.setdefault(each, len(of_value)) for each in several),
-                )
-            )
-            for content, several in zip(contents, values, strict=True)
-        ]
+        which = alike_sequences(values, lengths)
+        starts = np.cumsum(lengths) - lengths
+        first = firsts(which)
+        sequences = zip(starts[first].tolist(), (starts + lengths)[first].tolist(), strict=True)
+        numbers = [self._repeats.number(tuple(values[start:end].tolist())) for start, end in sequences]
+        return np.array(numbers, np.int32)[which]
 
     def lineage(self, vhost: str) -> Lineage | None:
         """Return the beginning of a message in that virtual host, ``None`` if the definitions do not have it."""
@@ -184,12 +188,20 @@ class Memory:
             self._waiting[number] = delivery.row.vhost, delivery
         return number
 
-    def newly_shown(self, number: int) -> list[Shown]:
+    def newly_shown(self, vhost: str, number: int) -> list[Shown]:
         """Return the rules that the delivery with that number is the first to show; nothing if it was asked before."""
-        if number not in self._waiting:
+        if number in self._asked:
             return []
-        vhost, delivery = self._waiting.pop(number)
-        return self._shown_rules[vhost].new(delivery)
+        self._asked.add(number)
+        new = [each for each in self._shown_by(number) if (vhost, each) not in self._told]
+        self._told.update((vhost, each) for each in new)
+        return new
+
+    def _shown_by(self, number: int) -> tuple[Shown, ...]:
+        if number in self._waiting:
+            vhost, delivery = self._waiting.pop(number)
+            self._shown[number] = self._shown_rules[vhost].of(delivery)
+        return self._shown.get(number, ())
 
     # -- verdicts ----------------------------------------------------------------
 
@@ -201,13 +213,14 @@ class Memory:
         """Return the verdict with that number, ``None`` for ``NO_VERDICT``."""
         return None if number < 0 else self._verdicts.values[number]
 
-    def marked(self, number: int, vhost: str, marks: HopMarks) -> int:
-        """Return the number of the verdict with what is unchecked of the hops that have marks."""
-        key = number, vhost, marks
+    def marked(self, number: int, vhost: str, queue: str, marks: HopMarks) -> int:
+        """Return the number of the verdict, on a delivery from that queue, with what is unchecked where marks are."""
+        key = number, vhost, queue, marks
         if key not in self._marked:
             verdict = self._verdicts.values[number]
-            settings = {hop.queue: self._flow(vhost).settings(hop.queue) for hop in verdict.hops}
-            found = check_texts.unchecked(verdict.hops, settings, marks, self._assumptions.tolerance_ms)
+            flow = self._flow(vhost)
+            settings = {name: flow.settings(name) for name in (queue, *(hop.queue for hop in verdict.hops))}
+            found = check_texts.unchecked(verdict.hops, queue, settings, marks, self._assumptions.tolerance_ms)
             unchecked = tuple(dict.fromkeys((*verdict.unchecked, *found)))
             self._marked[key] = self.number(msgspec.structs.replace(verdict, unchecked=unchecked))
         return self._marked[key]

@@ -37,6 +37,7 @@ class HopTimes(NamedTuple):
         time_index: the entry of the delivered ``x-death`` that has the time of this death, or ``NO_TIME``.
         held: whether the dead letter may have come into the next queue long after the death.
         limit: the length limit that the queue was over, if the message was dropped for that.
+        overtakes: whether the queue may deliver what is past its TTL.
     """
 
     expired: bool = False
@@ -45,6 +46,7 @@ class HopTimes(NamedTuple):
     time_index: int = NO_TIME
     held: bool = False
     limit: LengthLimit | None = None
+    overtakes: bool = False
 
 
 class PathTimes(NamedTuple):
@@ -101,17 +103,18 @@ def hop_times(
 
 
 def last_times(flow: MessageFlow, found: Found) -> HopTimes:
-    """Return the TTL of the state that a path ends in, if its queue delivers nothing that is past it.
+    """Return the TTL of the state that a path ends in.
 
-    A classic queue with priorities may: a message that overtakes others does not set its timer.
+    A classic queue with priorities may deliver what is past it: a message that overtakes others does not set its timer.
     """
     settings = flow.settings(found.state.queue)
     queue = settings.queue
-    if queue.type not in (CLASSIC, QUORUM) or (queue.type == CLASSIC and "x-max-priority" in queue.arguments):
+    if queue.type not in (CLASSIC, QUORUM):
         return HopTimes()
+    overtakes = queue.type == CLASSIC and "x-max-priority" in queue.arguments
     own_ttl = found.state.message.expiration is not None and expires_messages(queue.type, flow.release)
     ttl_ms = settings.message_ttl_ms
-    return HopTimes(ttl_ms=NO_TTL if ttl_ms is None else ttl_ms, own_ttl=own_ttl)
+    return HopTimes(ttl_ms=NO_TTL if ttl_ms is None else ttl_ms, own_ttl=own_ttl, overtakes=overtakes)
 
 
 @lru_cache(maxsize=10_000)

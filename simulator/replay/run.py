@@ -24,6 +24,7 @@ from simulator.replay.balance_texts import as_json
 from simulator.replay.coverage.totals import Coverage, coverage
 from simulator.replay.definitions import topologies
 from simulator.replay.log_counts import log_counts
+from simulator.replay.overfull import overfull_queues
 from simulator.replay.repair.told import NO_REPAIRS, Repairs
 from simulator.replay.summary import (
     Finding,
@@ -178,11 +179,13 @@ def run_replay(
     captured = engine.read(prepared.captures)
     replayed = engine.replay(captured, definitions, rules, assumptions, work / "verdicts.parquet", done)
     progress("adding up", prepared.rows, None)
-    summary = summarize(replayed, definitions, prepared.broken, assumptions)
+    hosts, judge = topologies(definitions), release(rules)
+    overfull = overfull_queues(replayed, hosts, judge, assumptions)
+    summary = summarize(replayed, definitions, prepared.broken, assumptions, overfull)
     found = tuple(() if summary.explained else findings(replayed))
     books = None
     if counters is not None:
-        books = balance(counters, log_counts(replayed, captured), topologies(definitions), release(rules))
+        books = balance(counters, log_counts(replayed, captured), hosts, judge)
     repairs = NO_REPAIRS
     if not summary.explained:
         progress("looking for what is behind them", summary.differ + summary.unexplained, None)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import numpy.typing as npt
 
+from simulator.replay.alike import alike_rows, firsts, places_of
 from simulator.replay.alike_keys import AlikeKeys
 from simulator.replay.path_times import NO_TTL
 from simulator.replay.row_codec import read_vhost, without_expirations, without_keys
@@ -67,6 +68,19 @@ class Signatures:
     def values(self, numbers: Ints) -> list[tuple[str, ...]]:
         """Return what the templates leave out of signatures: expirations, then keys."""
         return [self._values[number] for number in numbers.tolist()]
+
+    def numbered_values(self, numbers: Ints) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the ``values`` of signatures as numbers, one signature's after the other's, and how many each has.
+
+        Equal values have the same number, in this answer.
+        """
+        which = alike_rows(numbers)
+        several = self.values(numbers[firsts(which)])
+        counts = np.array([len(each) for each in several], np.int64)
+        known: dict[str, int] = {}
+        flat = np.array([known.setdefault(value, len(known)) for each in several for value in each], np.int64)
+        places, _ = places_of((np.cumsum(counts) - counts)[which], counts[which])
+        return flat[places], counts[which]
 
     def row(self, number: int) -> Row:
         """Return the signature's row."""

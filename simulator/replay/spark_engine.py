@@ -9,6 +9,7 @@ from threading import Event, Thread
 
 from pyspark.sql import DataFrame, SparkSession
 
+from simulator.capture.codes import Codes, read_codes
 from simulator.definitions import Definitions
 from simulator.replay.assumptions import Assumptions
 from simulator.replay.plan import replay, scan
@@ -26,10 +27,12 @@ class SparkEngine:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
+        self._codes: Codes | None = None
 
     def read(self, captures: Sequence[str]) -> DataFrame:
-        """Return the rows of captures."""
-        return scan(self._spark, list(captures))
+        """Return the rows of captures, which are those that are replayed next."""
+        self._codes = read_codes(captures)
+        return scan(self._spark, list(captures), coded=self._codes is not None)
 
     def replay(
         self,
@@ -42,7 +45,7 @@ class SparkEngine:
     ) -> DataFrame:
         """Replay into a folder of Parquet files; ``done`` is told which share of the work is done."""
         with _told(self._spark, done):
-            replay(captured, definitions, rules, assumptions).write.parquet(str(folder))
+            replay(captured, definitions, rules, assumptions, self._codes).write.parquet(str(folder))
         return self._spark.read.parquet(str(folder))
 
     def repair(self, captured: DataFrame, replayed: DataFrame, definitions: Definitions, rules: str) -> Repairs:

@@ -3,42 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from uuid import UUID, uuid4
 
 import pyarrow as pa
 
 from dlx.releases import release
+from simulator.capture.codes import Codes
 from simulator.definitions import Definitions, parse_definitions
 from simulator.replay.arrivals import ArrivalsCounter
 from simulator.replay.assumptions import Assumptions
+from simulator.replay.codes import decoded, texts_of
 from simulator.replay.definitions import exporting_release, topologies
 from simulator.replay.kernel import Kernel
 from simulator.replay.lengths import Arrivals
 
 
 class ReplayStep:
-    """Replays the batches of a partition. Small to ship: it takes the definitions as JSON."""
+    """Replays the batches of a partition. Small to ship: it takes the definitions as JSON.
 
-    def __init__(self, definitions: Definitions, rules: str, assumptions: Assumptions, arrivals: Arrivals) -> None:
+    ``codes``: the batches have these, and not the texts that they stand for; as for ``ArrivalsStep``.
+    """
+
+    def __init__(
+        self, definitions: Definitions, rules: str, assumptions: Assumptions, arrivals: Arrivals, codes: Codes | None
+    ) -> None:
         self._definitions = definitions.to_json()
         self._rules = rules
         self._assumptions = assumptions
         self._arrivals = arrivals
+        self._codes = codes
+        self._id = uuid4()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        kernel = _idle.pop(self._id, None) or self._kernel()
+        yield from kernel.replay(_in_texts(batches, self._codes))
+        _idle.clear()
+        _idle[self._id] = kernel
+
+    def _kernel(self) -> Kernel:
         definitions = parse_definitions(self._definitions, "definitions")
         hosts, captured_on = topologies(definitions), exporting_release(definitions)
-        kernel = Kernel(hosts, release(self._rules), captured_on, self._assumptions, self._arrivals)
-        return kernel.replay(batches)
+        return Kernel(hosts, release(self._rules), captured_on, self._assumptions, self._arrivals)
+
+
+_idle: dict[UUID, Kernel] = {}
+"""The kernel of this worker, by the step that made it, while no partition is replayed: the next one goes on with it."""
 
 
 class ArrivalsStep:
     """Counts what the publishes of a partition can have put into queues with a length limit."""
 
-    def __init__(self, definitions: Definitions, rules: str) -> None:
+    def __init__(self, definitions: Definitions, rules: str, codes: Codes | None) -> None:
         self._definitions = definitions.to_json()
         self._rules = rules
+        self._codes = codes
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         definitions = parse_definitions(self._definitions, "definitions")
         counter = ArrivalsCounter(topologies(definitions), release(self._rules))
-        return map(counter.count, batches)
+        return map(counter.count, _in_texts(batches, self._codes))
+
+
+def _in_texts(batches: Iterator[pa.RecordBatch], codes: Codes | None) -> Iterator[pa.RecordBatch]:
+    return batches if codes is None else map(partial(decoded, texts=texts_of(codes)), batches)

@@ -12,6 +12,7 @@ import msgspec
 from simulator.definitions import Definitions
 from simulator.events import Event
 from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
+from simulator.replay.overfull import OverfullQueue
 from simulator.replay.tables import Table, rows, select
 from simulator.replay.unchecked import MEANINGS, What
 from simulator.replay.verdicts import VERDICTS
@@ -92,6 +93,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         lost: how many messages died, by the rules, where no dead letter reaches a queue, and were not seen again.
         may_be_lost: how many were delivered last where they are lost like that if they were rejected.
         misrouted: how many publishes the broker routed to other queues than the rules and definitions do.
+        overfull: the queues that held more messages at once than the definitions allow.
     """
 
     messages: int
@@ -106,11 +108,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     lost: int = 0
     may_be_lost: int = 0
     misrouted: int = 0
+    overfull: tuple[OverfullQueue, ...] = ()
 
     @property
     def explained(self) -> bool:
-        """Whether the rules explain every delivery, and where every publish went."""
-        return self.differ + self.unexplained + self.misrouted == 0
+        """Whether the rules explain every delivery, where every publish went, and what the queues held."""
+        return self.differ + self.unexplained + self.misrouted == 0 and not self.overfull
 
     @property
     def agreement_percent(self) -> float:
@@ -192,8 +195,9 @@ def summarize(
     definitions: Definitions,
     broken_lines: int = 0,
     assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
+    overfull: tuple[OverfullQueue, ...] = (),
 ) -> Summary:
-    """Return the totals of ``replay``'s result.
+    """Return the totals of ``replay``'s result; ``overfull`` are those of ``overfull_queues``.
 
     Raises:
         MatchesNothingError: the definitions are those of other virtual hosts or queues.
@@ -217,6 +221,7 @@ def summarize(
         broken_lines=broken_lines,
         lost=lost,
         may_be_lost=may_be_lost,
+        overfull=overfull,
         misrouted=sum(part["rows"] for part in parts if part["event"] == Event.PUBLISHED and part["verdict"]),
         unchecked={what: unchecked[what] for what in MEANINGS if unchecked[what]},
         **{name: verdicts[name] for name in VERDICTS},

@@ -119,7 +119,8 @@ class Marks(NamedTuple):
 
     ``untested`` and ``late`` have a bit for each death by expiry whose TTL is not above the
     tolerance, and for each that came later than its TTL; ``unfilled`` for each death by a
-    limit that the messages of the log do not fill. The others are those of ``Fault``.
+    limit that the messages of the log do not fill. ``late`` has one more for the delivery,
+    behind those of the deaths. The others are those of ``Fault``.
     """
 
     untested: Ints
@@ -171,6 +172,7 @@ class _Columns(NamedTuple):
     held: Flags
     last_ttl_us: Ints
     last_own: Flags
+    last_overtakes: Flags
     hops: Ints
     first_hop: Ints
     hop_expired: Flags
@@ -331,9 +333,15 @@ class _Work:
         columns, time_us = self._columns, self._facts.time_us
         own = columns.last_own[self._numbers]
         ttl = _smaller(columns.last_ttl_us[self._numbers], own, self._facts.expiration_us)
-        late = (ttl != NO_TTL) & (time_us > self._until + ttl + self._tolerance_us)
+        known, due = ttl != NO_TTL, ttl + self._tolerance_us
+        late = known & (time_us > self._until + due)
+        excused = late & columns.last_overtakes[self._numbers]
+        excused |= known & (self._until == FOREVER_US) & (time_us > self._came + due)
+        place = columns.hops[self._numbers]
+        if excused.any():
+            self._mark(self.marks.late, excused, place)
         if late.any():
-            self._blame(late, TOO_LATE, columns.hops[self._numbers], ttl, time_us - self._until)
+            self._blame(late & ~excused, TOO_LATE, place, ttl, time_us - self._until)
 
     def stays(self) -> Stays:
         """Return when the messages came into the queues in which the rows show them."""
@@ -342,8 +350,8 @@ class _Work:
         until = np.where(columns.held[self._numbers], self._until, np.minimum(self._until, time_us))
         return Stays(np.where(sure, self._came, NEVER_US), np.where(sure, until, time_us), time_us)
 
-    def _mark(self, marks: Ints, rows: Flags, place: int) -> None:
-        marks |= (rows & self._judged).astype(np.int64) << min(place, HOPS_MARKED_MAX)
+    def _mark(self, marks: Ints, rows: Flags, place: int | Ints) -> None:
+        marks |= (rows & self._judged).astype(np.int64) << np.minimum(place, HOPS_MARKED_MAX)
 
     def _blame(self, rows: Flags, fault: int, place: int | Ints, asked: Ints, found: Ints) -> None:
         """Note what refutes these rows, unless something else has refuted them."""
@@ -388,6 +396,7 @@ def _columns(known: list[PathTimes]) -> _Columns:
         held=np.array([times.held for times in known], bool),
         last_ttl_us=_ttl_us(lasts),
         last_own=np.array([last.own_ttl for last in lasts], bool),
+        last_overtakes=np.array([last.overtakes for last in lasts], bool),
         hops=counts,
         first_hop=np.cumsum(counts) - counts + 1,
         hop_expired=np.array([hop.expired for hop in hops], bool),

@@ -13,7 +13,8 @@ import msgspec
 What = Literal["message-ttl", "delivery-limit", "max-length", "routing", "search"]
 
 MEANINGS: dict[What, str] = {
-    "message-ttl": "a death by expiry whose TTL the times of the log do not test, or that came long after the TTL",
+    "message-ttl": "a death by expiry whose TTL the times of the log do not test, or that came long after the TTL,"
+    " or a delivery after the TTL that may still be right",
     "delivery-limit": "a death by the delivery limit before the log shows that limit reached",
     "max-length": "a death by the length limit with fewer messages in the log than the limit",
     "routing": "a way through an exchange whose routing is not known: of a plugin's type, or not exported",

@@ -147,7 +147,7 @@ def test_converting_keeps_good_rows_and_puts_broken_ones_aside(tmp_path: Path) -
     assert rejected[0]["raw"].encode() + b"\n" == changed(channel="one")
     assert base64.b64decode(rejected[1]["raw_base64"]) == b"\xff"
     table = pq.read_table(out)
-    assert table.schema.equals(SCHEMA, check_metadata=True)
+    assert table.select(SCHEMA.names).schema.equals(SCHEMA, check_metadata=True)
     assert table["file"].to_pylist()[-2:] == ["damaged.log", "damaged.log"]
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "damaged.log", "out.parquet", "out.parquet.rejected.jsonl",

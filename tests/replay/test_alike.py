@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.replay.alike import alike_rows, alike_sequences, firsts
+from simulator.replay.alike import alike_rows, alike_sequences, alike_within, firsts
 
 NUMBERS = st.sampled_from([0, 1, 2, 2**31 - 1])
 ROWS = st.lists(st.tuples(st.sampled_from([0, 1, -1, 2**62]), NUMBERS), min_size=1, max_size=20)
@@ -31,3 +31,11 @@ def test_equal_sequences_have_the_same_number(sequences):
     numbers = alike_sequences(values, lengths)
     assert numbers.tolist() == numbered(sequences)
     assert [numbers.tolist().index(number) for number in range(int(numbers.max()) + 1)] == firsts(numbers).tolist()
+
+
+@given(SEQUENCES)
+def test_values_are_numbered_within_each_group(groups):
+    values = np.array([value for each in groups for value in each], np.int64)
+    group = np.repeat(np.arange(len(groups)), [len(each) for each in groups])
+    numbers = [list(dict.fromkeys(each)).index(value) for each in groups for value in each]
+    assert alike_within(group, values).tolist() == numbers

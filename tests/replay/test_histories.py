@@ -119,7 +119,7 @@ def test_a_log_of_all_systems_goes_through_spark(
     wrong = copy.deepcopy(known["ironmq"])
     wrong["history"], wrong["events"][1]["queue"] = "altered", "another"
     log.write_text("".join(json.dumps(each) + "\n" for each in (*known.values(), *known.values(), wrong)))
-    assert main(["replay-histories", str(log), "--json", "--master", "local[2]"]) == 1
+    assert main(["replay", str(log), "--form", "histories", "--json", "--master", "local[2]"]) == 1
     report = json.loads(capsys.readouterr().out)
     counted = {(row["system"], row["verdict"]): row["histories"] for row in report["counts"]}
     assert counted == {**{(system, "agree"): 2 for system in SYSTEMS}, ("ironmq", "differs"): 1}

@@ -49,6 +49,13 @@ def test_differences_do_not_depend_on_batches_either(rows):
     assert replayed(rows, 50, "3.10").equals(replayed(rows, 100_000, "3.10"))
 
 
+def test_a_kernel_that_goes_on_with_another_partition_gives_what_a_new_one_gives(rows):
+    kernel = Kernel(topologies(DEFINITIONS), release("4.3"), None)
+    once, again = (pa.Table.from_batches(list(kernel.replay(iter(rows.to_batches())))) for _ in range(2))
+    assert again.equals(once)
+    assert any(once.column("shown").to_pylist())
+
+
 def test_every_row_comes_back_once(rows):
     out = replayed(rows, 1000)
     assert out.column("line").to_pylist() == rows.column("line").to_pylist()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from simulator.capture import convert, open_log
+from simulator.capture.codes import read_codes
 from simulator.replay import Assumptions, findings, hops, replay, replay_table, scan, spark_session, summarize
 from simulator.replay.coverage.totals import coverage, table_coverage
+from simulator.replay.kernel_input import kernel_rows
 from simulator.replay.plan import arranged
 from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE, read_content, read_signature, write_lineage
 from tests.replay.logs import EXAMPLES, Log, definitions_of, example_definitions, write_log
@@ -41,10 +45,15 @@ def spark():
 
 
 @pytest.fixture(scope="module")
-def captured(spark, tmp_path_factory):
+def capture(tmp_path_factory):
     path = tmp_path_factory.mktemp("captured") / "captured.parquet"
     convert([LOG], path)
-    return scan(spark, [str(path)])
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def captured(spark, capture):
+    return scan(spark, [capture])
 
 
 def comparable(rows):
@@ -57,6 +66,22 @@ def test_spark_and_local_replay_agree(captured, rules):
     on_spark = replay(captured, DEFINITIONS, rules).toArrow().to_pylist()
     here = replay_table(open_log(LOG), DEFINITIONS, rules).to_pylist()
     assert comparable(on_spark) == comparable(here)
+
+
+@pytest.mark.parametrize("rules", ["4.3", "3.10"])
+def test_a_replay_with_codes_reads_no_texts_and_says_the_same(spark, capture, captured, rules):
+    with_codes = replay(scan(spark, [capture], coded=True), DEFINITIONS, rules, codes=read_codes([capture]))
+    (read,) = re.findall("ReadSchema: struct<(.*)>", plan_of(with_codes))
+    assert "signature_code:bigint" in read
+    assert not {"headers", "x_death", "properties"} & {column.split(":")[0] for column in read.split(",")}
+    expected = replay(captured, DEFINITIONS, rules).toArrow().to_pylist()
+    assert comparable(with_codes.toArrow().to_pylist()) == comparable(expected)
+
+
+def plan_of(frame):
+    return frame._jdf.queryExecution().explainString(
+        frame.sparkSession._jvm.org.apache.spark.sql.execution.ExplainMode.fromString("formatted")
+    )
 
 
 def test_coverage_is_the_same_on_spark(captured):
@@ -112,7 +137,7 @@ def test_what_spark_writes_of_a_row_is_read_back(spark, tmp_path):
     rows = odd_rows()
     path = tmp_path / "odd.parquet"
     pq.write_table(pa.Table.from_batches([captured_rows(rows)]), path)
-    written = arranged(scan(spark, [str(path)])).toArrow().sort_by("line").to_pylist()
+    written = arranged(kernel_rows(scan(spark, [str(path)]))).toArrow().sort_by("line").to_pylist()
     assert [read_signature(each[SIGNATURE]) for each in written] == [signature_of(row) for row in rows]
     assert [read_content(each[CONTENT]) for each in written] == [(row["properties"], row["headers"]) for row in rows]
     assert [each[LINEAGE] for each in written] == [write_lineage(row["vhost"], row["message"]) for row in rows]

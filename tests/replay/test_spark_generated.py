@@ -17,6 +17,7 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from simulator.capture.codes import Codes, read_codes
 from simulator.generate import Wish, generate
 from simulator.generate.traffic import Diversity
 from simulator.replay import plan, replay, scan, spark_session
@@ -53,10 +54,11 @@ def here(files: list[str], work: Path) -> pa.Table:
     return in_order(pa.parquet.read_table(work / "verdicts.parquet"))
 
 
-def on_spark(spark: SparkSession, files: list[str], partitions: int) -> pa.Table:
+def on_spark(spark: SparkSession, files: list[str], partitions: int, codes: Codes | None = None) -> pa.Table:
     """What Spark says of the rows in another order, from so many partitions."""
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
-    replayed = replay(scan(spark, files).orderBy(F.xxhash64("line")), DEFINITIONS)
+    captured = scan(spark, files, coded=codes is not None).orderBy(F.xxhash64("line"))
+    replayed = replay(captured, DEFINITIONS, codes=codes)
     found = replayed.withColumn("partition", F.spark_partition_id()).toArrow()
     assert len(set(found.column("partition").to_pylist())) == partitions
     return in_order(found)
@@ -73,6 +75,9 @@ def test_100_000_events_are_replayed_alike(spark: SparkSession, tmp_path: Path) 
     expected = here(files, tmp_path)
     assert {"agree", "differ"} <= set(expected.column("verdict").to_pylist())
     assert on_spark(spark, files, 2).equals(expected)
+    codes = read_codes(files)
+    assert codes is not None
+    assert on_spark(spark, files, 2, codes).equals(expected)
 
 
 @pytest.fixture(scope="module")

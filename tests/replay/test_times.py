@@ -103,7 +103,10 @@ def test_a_message_is_not_delivered_after_its_ttl(replay: Any) -> None:
 def test_a_message_with_priority_may_be_delivered_after_its_ttl(replay: Any) -> None:
     log = passed(3, Log().publish("", "inbox")).deliver("inbox", "", ["inbox"])
     (row,) = replay(log, waiting(2000, **{"x-max-priority": 5}))
-    assert row["verdict"] == "agree"
+    why = "message-ttl 2000 by argument; it was delivered later than that"
+    assert (row["verdict"], row["unchecked"]) == ("agree", [{"what": "message-ttl", "name": "inbox", "why": why}])
+    (row,) = replay(log, waiting(5000, **{"x-max-priority": 5}))
+    assert (row["verdict"], row["unchecked"]) == ("agree", [])
 
 
 def test_a_requeued_message_keeps_its_time(replay: Any) -> None:
@@ -190,4 +193,4 @@ def test_an_exchange_that_may_delay_leaves_the_entry_open(replay: Any) -> None:
     log = passed(5, Log().publish("x", "k")).deliver("inbox", "x", ["k"])
     (row,) = replay(log, definitions)
     assert row["verdict"] == "agree"
-    assert [each["what"] for each in row["unchecked"]] == ["routing"]
+    assert [each["what"] for each in row["unchecked"]] == ["routing", "message-ttl"]

@@ -26,9 +26,14 @@ from dlx.topology import Binding
 from simulator.replay.graph import Found
 from simulator.replay.states import Row
 
+NO_QUEUE = ""
+
 
 class Shown(NamedTuple):
-    """A rule that a delivery shows, and the queue in which the message died, or was delivered from, by it."""
+    """A rule that a delivery shows, and the queue in which the message died, or was delivered from, by it.
+
+    A row of the release table has ``NO_QUEUE``: once it has decided one delivery, it is not tried on others.
+    """
 
     rule: str
     queue: str

@@ -21,7 +21,7 @@ from simulator.replay.sources import Source
 from simulator.replay.states import Row
 
 TRIED_MAX = 400
-"""Distinct deliveries of a partition on which the rows are tried: that takes half a second at most."""
+"""Distinct deliveries on which one process tries the rows: that takes half a second at most."""
 UNTRIED = "untried"
 """Stands among the rules for deliveries beyond that number."""
 SOURCES_MAX = 32

@@ -1,4 +1,4 @@
-"""Tells which rules a delivery shows that no delivery before it has shown."""
+"""Tells which rules a delivery shows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from simulator.replay.coverage.paths import PathRules, Shown
+from simulator.replay.coverage.paths import NO_QUEUE, PathRules, Shown
 from simulator.replay.coverage.release_rows import RowTrials
 from simulator.replay.explain import Explainer
 from simulator.replay.graph import ConsumerConstraints, Found, Target
@@ -41,22 +41,19 @@ def _template(signature: str) -> str:
 
 
 class ShownRules:
-    """Tells the rules that deliveries of one virtual host show, each once."""
+    """Tells the rules that deliveries of one virtual host show."""
 
     def __init__(self, explainer: Explainer) -> None:
         self._paths = PathRules(explainer.flow, explainer.unknown_routing)
         self._rows = RowTrials(explainer)
-        self._told: set[Shown] = set()
 
-    def new(self, delivery: Delivery) -> list[Shown]:
-        """Return the rules that no delivery before this one has shown."""
-        found = [each for each in dict.fromkeys(self._shown(delivery)) if each not in self._told]
-        self._told.update(found)
-        return found
+    def of(self, delivery: Delivery) -> tuple[Shown, ...]:
+        """Return the rules that the delivery shows, each once."""
+        return tuple(dict.fromkeys(self._shown(delivery)))
 
     def _shown(self, delivery: Delivery) -> Iterator[Shown]:
-        row, source, found = delivery.row, delivery.source, delivery.found
-        yield from self._paths.shown(found, row, is_publish=source.is_publish)
+        row, source = delivery.row, delivery.source
+        yield from self._paths.shown(delivery.found, row, is_publish=source.is_publish)
         sources = [source, *(each for each in delivery.sources if each is not source)]
         for name in self._rows.deciding(sources, delivery.target, row, delivery.constraints):
-            yield Shown(name, found.hops[-1].queue if found.hops else found.state.queue)
+            yield Shown(name, NO_QUEUE)
