@@ -141,15 +141,20 @@ def importable(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return an export in a form that servers of all releases take.
 
     It may be written by hand and leave out what older ones need, or come from a ``rabbitmqctl`` before 4.1.6,
-    which wrote operator policies in a form that no server takes.
+    which wrote operator policies in a form that no server takes, or from a server on which an exchange was just being
+    deleted: it marks that by a parameter that it does not take back (rabbit_exchange.erl).
     """
     kept = dict(document)
     for section, defaults in _DEFAULTS.items():
         if isinstance(kept.get(section), list):
             kept[section] = [defaults | item if isinstance(item, dict) else item for item in kept[section]]
     if isinstance(kept.get("parameters"), list):
-        kept["parameters"] = [_with_object(item) for item in kept["parameters"]]
+        kept["parameters"] = [_with_object(item) for item in kept["parameters"] if not _marks_a_deletion(item)]
     return kept
+
+
+def _marks_a_deletion(parameter: Any) -> bool:
+    return isinstance(parameter, dict) and parameter.get("component") == "exchange-delete-in-progress"
 
 
 def _with_object(parameter: Any) -> Any:

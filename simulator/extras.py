@@ -24,7 +24,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     ),
     "server": _SERVER,
     "activemq": ("defusedxml",),
-    "testing": (*_SERVER, "defusedxml", "pytest", "hypothesis", "pamqp", "testcontainers"),
+    "testing": (*_SERVER, "defusedxml", "pytest", "hypothesis", "pamqp", "testcontainers", "yaml"),
 }
 """What each extra brings, as modules; for a library that several bring, the first is the smallest."""
 

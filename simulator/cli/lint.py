@@ -16,6 +16,7 @@ from simulator.cli.given_release import release_option
 from simulator.cli.given_source import ServerURL, Source, named, read_source, sources_argument
 from simulator.cli.json_files import read_object
 from simulator.cli.lint_formats import FORMATS, Linted, explained
+from simulator.cli.lint_rules_table import is_rules_table, lint_tables
 from simulator.definitions import DefinitionsError
 from simulator.nearest_names import suggestion
 from simulator.questions.findings import SEVERITIES, Finding
@@ -46,6 +47,7 @@ def _explain(context: click.Context, _parameter: click.Parameter, value: str | N
         "dlx lint definitions.json --release 4.3",
         "dlx lint http://guest:guest@localhost:15672/ --format sarif",
         "dlx lint */definitions.json --fail-on lost",
+        "dlx lint rules.tab",
     )
 )
 @sources_argument
@@ -90,7 +92,13 @@ def lint(
     An error is a way to lose messages: --format json has the history that loses one. A warning is a setting that
     does not do what it says, or a risk. What the answer rests on (what consumers must not do, what was not checked)
     is printed with it. Exit code 0: no findings; 1: findings; of several sources, the worst.
+
+    A SOURCE that is a rules table of IBM MQ's dead-letter queue handler is linted as such: rules that are never
+    reached, no rule for the rest, tries that cannot happen, messages that come back without end.
     """
+    tables = [source for source in sources if is_rules_table(source)]
+    if tables:
+        return _lint_tables(tables, sources, form, fail_on)
     known = _known(baseline)
     reports, statuses = [], [0]
     for source in sources:
@@ -106,6 +114,12 @@ def lint(
     counted = FAIL_ON.get(fail_on or "", SEVERITIES)
     found = any(each.severity in counted for linted in reports for each in linted.report.findings)
     return max(*statuses, int(found))
+
+
+def _lint_tables(tables: list[Source], sources: tuple[Source, ...], form: str, fail_on: str | None) -> int:
+    if len(tables) < len(sources):
+        raise click.UsageError("rules tables and definitions have reports of different forms: lint them one by one")
+    return lint_tables([source for source in tables if isinstance(source, Path)], form, fail_on)
 
 
 def _linted(source: Source, over: ServerURL | None, rules: str, known: Known) -> Linted:

@@ -40,16 +40,18 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fuzz": ("simulator.cli.fuzz:fuzz", "Search for a history in which a topology loses messages."),
     "generate": ("simulator.cli.generate:generate", "Make a log of any size from definitions and a seed."),
     "graph": ("simulator.cli.graph:graph", "Draw a topology: where dead letters go, and where they are lost."),
+    "inspect": ("simulator.cli.inspect:inspect", "Look into a dead-letter queue: what died, where, why, how often."),
     "lint": ("simulator.cli.lint:lint", "Find what definitions get wrong about dead letters: losses first."),
+    "redrive": (
+        "simulator.cli.redrive:redrive",
+        "Bring messages back from a dead-letter queue, after a dry run, without losing one.",
+    ),
     "releases": ("simulator.cli.releases:releases", "Show what differs between releases of RabbitMQ."),
     "replay": ("simulator.cli.replay:replay", "Replay captured logs and compare predictions with deliveries."),
-    "replay-histories": (
-        "simulator.cli.replay_histories:replay_histories",
-        "Replay recorded histories of any simulated system.",
-    ),
     "serve": ("simulator.cli.serve:serve", "Run a simulated RabbitMQ for AMQP clients."),
     "settings": ("simulator.cli.settings:settings", "Show each queue's effective settings and where they come from."),
     "simulate": ("simulator.cli.simulate:simulate", "Run a scenario under one system and print what happened."),
+    "test": ("simulator.cli.test:test", "Run cases that say what queues have to hold, simulated or on servers."),
     "watch": ("simulator.cli.watch:watch", "Replay a log while it grows: verdicts, losses and deaths as they come."),
     "whatif": (
         "simulator.cli.whatif:whatif",
@@ -65,10 +67,12 @@ EXTRAS = {
     "explain": "replay",
     "fuzz": "testing",
     "generate": "capture",
+    "inspect": "capture",
     "replay": "replay",
+    "test": "testing",
     "watch": "replay",
     "whatif": "replay",
-    "replay-histories": "replay",
+    "redrive": "capture",
     "serve": "server",
 }
 

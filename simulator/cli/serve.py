@@ -8,6 +8,7 @@ import gc
 import importlib
 import signal
 from pathlib import Path
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -113,11 +114,17 @@ _ZAQARS = ("redis", "spec", "mongodb", "swift")
     show_default=True,
     help="Storage driver of Zaqar, or spec for its specification.",
 )
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Let the answers of ironmq tell as warnings which fields of a request it ignores. The log tells it anyhow.",
+)
 @click.pass_context
 def serve(
     ctx: click.Context,
     system: str,
     profile: str,
+    strict: bool,
     port: int,
     management_port: int,
     metrics_port: int | None,
@@ -136,8 +143,9 @@ def serve(
     """
     time = WallClock() if clock == "wall" else VirtualClock()
     if system != "rabbitmq":
-        _serve_other(ctx, system, host, time, {"profile": profile} if system == "zaqar" else {})
+        _serve_other(ctx, system, host, time, _own_options(system, profile, strict))
         return
+    _refuse_foreign(ctx)
     try:
         broker = start_broker(release, definitions=definitions, users=dict(users), now_us=time.now_us())
     except DefinitionsError as error:
@@ -152,7 +160,19 @@ def serve(
         raise Unavailable(_why_not(error, host, (port, management_port, metrics_port))) from error
 
 
-def _serve_other(ctx: click.Context, system: str, host: str, clock: Clock, own: dict[str, str]) -> None:
+def _refuse_foreign(ctx: click.Context) -> None:
+    """Fail with a usage error for an option that RabbitMQ does not take."""
+    for name in ("profile", "strict"):
+        if ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name}: rabbitmq does not take this; `dlx serve --help` says who does")
+
+
+def _own_options(system: str, profile: str, strict: bool) -> dict[str, Any]:
+    """Return the options that only this system has."""
+    return {"profile": profile} if system == "zaqar" else {"strict": strict}
+
+
+def _serve_other(ctx: click.Context, system: str, host: str, clock: Clock, own: dict[str, Any]) -> None:
     """Serve the HTTP API of another system; ``own`` holds the options that only this system has."""
     given = {name for name in ctx.params if ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE}
     foreign = [param.opts[0] for param in ctx.command.params if param.name in given - _OF_ALL - own.keys()]

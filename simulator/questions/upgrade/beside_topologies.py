@@ -78,4 +78,5 @@ BESIDE: Mapping[str, str] = {
     "initial_global_parameters": _IMPORT,
     "dead_letters_counted": "it is what monitoring sees",
     "counted_protocols": "it is what monitoring sees",
+    "alarms_in_metrics": "it is what monitoring sees",
 }
