@@ -8,7 +8,7 @@ import sys
 import pytest
 from hypothesis import settings
 
-from simulator.testing import plugin
+from simulator.testing.which_broker import BACKENDS
 from tests.live import servers
 
 NO_SERVER = "no RabbitMQ server: pass --dlx-broker or run make test-live"
@@ -68,7 +68,7 @@ def _live_servers(config: pytest.Config) -> list[servers.LiveServer]:
 
 def _add_live_servers(config: pytest.Config) -> None:
     """Where no broker is named, the plugin's tests run on the simulator and on the servers of the environment."""
-    if config.getoption("dlx_broker") or plugin.BACKENDS in config.stash:
+    if config.getoption("dlx_broker") or BACKENDS in config.stash:
         return
     # Loaded here, for tests/clients/ runs where little is installed.
     from simulator.testing.brokers.running_server import RunningServer
@@ -77,4 +77,4 @@ def _add_live_servers(config: pytest.Config) -> None:
 
     real = [Server(each.release, each.version, each.amqp_url, each.management_url) for each in _live_servers(config)]
     if real:
-        config.stash[plugin.BACKENDS] = [Simulator(), *map(RunningServer, real)]
+        config.stash[BACKENDS] = [Simulator(), *map(RunningServer, real)]

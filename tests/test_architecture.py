@@ -50,12 +50,14 @@ BELOW: dict[str, set[str]] = {
     "server": {"bootstrap", "broker", "message_history", "message_location"},
     "questions": {"bootstrap", "broker", "message_history", "message_location", "pictures", "scenario"},
     "capture": set(),
+    "redrive": {"capture", "questions", "server"},
     "generate": {"broker", "capture", "scenario"},
     "replay": {"bootstrap", "broker", "capture", "message_history", "pictures", "questions", "scenario"},
     "spark_sources": {"capture", "replay"},
 }
 # The harness and the command line stand above all others, and the command line above the harness.
 BELOW["testing"] = {*BELOW} - {"compare", "replay", "spark_sources"}
+BELOW["queue_tests"] = {"bootstrap", "broker", "message_history", "message_location", "scenario", "testing"}
 BELOW["cli"] = {*BELOW}
 BELOW = {room: below | TOOLS | {"dlx"} for room, below in BELOW.items()}
 # The tools know the rules, and each other.

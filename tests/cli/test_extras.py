@@ -19,8 +19,12 @@ ROOT = Path(__file__).parents[2]
 LOG = str(ROOT / "examples/captured-4.3/trace.log.gz")
 DEFINITIONS = str(ROOT / "examples/captured-4.3/definitions.json")
 TOPOLOGY = str(ROOT / "examples/topologies/broken/ladder-cycle.json")
+CASES = str(ROOT / "tests/queue_tests/cases/limits.yml")
 HISTORY = str(ROOT / "examples/compare/consumers-that-die.json")
 LIBRARIES = frozenset(library for libraries in EXTRAS.values() for library in libraries)
+
+# Where a distribution's module has another name.
+MODULES = {"pyyaml": "yaml"}
 
 SCENARIOS = {
     "rabbitmq.json": {"definitions": {}, "release": "4.3", "steps": []},
@@ -51,11 +55,14 @@ NEEDS_AN_EXTRA = [
     (["fuzz", TOPOLOGY], "testing", LIBRARIES),
     (["fuzz", TOPOLOGY], "testing", {"hypothesis"}),
     (["generate", "--definitions", DEFINITIONS, "--out", "log"], "capture", {"pyarrow"}),
+    (["redrive", "amqp://127.0.0.1:1", "dead", "--management-url", "http://127.0.0.1:1"], "capture", LIBRARIES),
+    (["inspect", LOG, "orders.work"], "capture", LIBRARIES),
     (REPLAY, "replay", LIBRARIES),
     (REPLAY, "replay", {"duckdb"}),
     ([*REPLAY, "--engine", "spark"], "replay", {"pyspark", "py4j"}),
     (REPLAY, "replay", {"pyarrow"}),
-    (["replay-histories", "histories.jsonl"], "replay", LIBRARIES),
+    (["replay", "histories.jsonl", "--form", "histories"], "replay", LIBRARIES),
+    (["test", CASES], "testing", {"yaml"}),
     (["watch", LOG, "--definitions", DEFINITIONS], "replay", LIBRARIES),
     (["whatif", LOG, "--definitions", DEFINITIONS], "replay", LIBRARIES),
     (["whatif", LOG, "--definitions", DEFINITIONS], "replay", {"duckdb"}),
@@ -126,5 +133,5 @@ def _required(extra: str) -> set[str]:
         if name == project:
             found |= {each for more in inner.rstrip("]").split(",") for each in _required(more)}
         else:
-            found |= {each.replace("-", "_") for each in re.findall(r"^[\w-]+", line)}
+            found |= {MODULES.get(each, each.replace("-", "_")) for each in re.findall(r"^[\w-]+", line)}
     return found

@@ -18,7 +18,7 @@ BROKER = "http://guest:guest@localhost:15672/"
         (["replay", "x.log", "--definitions", BROKER], BROKER, EXPORT),
         (["replay", "amqp://localhost", "--definitions", "d.json"], "amqp://localhost", "dlx capture --url"),
         (["convert", "amqps://localhost", "--out", "x.parquet"], "amqps://localhost", "dlx capture --url"),
-        (["replay-histories", "https://x/y.jsonl"], "https://x/y.jsonl", "file is needed"),
+        (["replay", "https://x/y.jsonl", "--form", "histories"], "https://x/y.jsonl", "file is needed"),
         (["compare", "https://x/y.json"], "https://x/y.json", "file is needed"),
         (["simulate", "zaqar", "https://x/y.json"], "https://x/y.json", "file is needed"),
     ],

@@ -40,6 +40,7 @@ def test_the_example_agrees(capsys, tmp_path):
         "lost",
         "may_be_lost",
         "misrouted",
+        "overfull",
         "coverage",
     ]
     assert summary["coverage"]["exercised"] == sum(summary["coverage"]["by_rule"].values()) > 60

@@ -18,6 +18,7 @@ EXAMPLES = [
     "broker.md",
     "capture.md",
     "consumer.md",
+    "faults.md",
     "ibm_mq.md",
     "replay.md",
     "testing.md",

@@ -42,7 +42,8 @@ def shows(session: str, folder: Path) -> bool:
     first, _, expected = session.partition("\n")
     name, *arguments = shlex.split(first.removeprefix("$ "))
     # `pytest` alone has a module's folder on its path; the state machines remember nothing.
-    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    of_ours = {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": ""}
+    environment = os.environ | of_ours
     ran = subprocess.run(
         [*COMMANDS[name], *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
