@@ -133,9 +133,9 @@ class Parameters:
         return self._values.get(name)
 
     def check_filters(self, known: Sequence[str]) -> None:
-        """Check that no other parameter than the known ones is a list: Zaqar makes a number of each. Raises ``Refused``.
+        """Check that no other parameter than the known ones is a list: Zaqar makes a number of each, and ignores it.
 
-        It then ignores them.
+        Raises ``Refused``.
         """
         if not self._lists <= set(known):
             problem = "int() argument must be a string, a bytes-like object or a real number, not 'list'"
