@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from copy import copy
+from typing import TYPE_CHECKING, Any, Literal
 
 from dlx.consumer import ATTEMPTS_HEADER, death_history
 from dlx.retries import republish_headers
+
+if TYPE_CHECKING:
+    from pika.spec import BasicProperties
 
 Headers = Literal["strip", "attempts", "keep"]
 """``strip``: its publisher's own headers alone. ``attempts``: also how many attempts failed, in ``x-failed-attempts``,
@@ -34,3 +38,15 @@ def carried(headers: Mapping[str, Any], how: Headers, *, counts_carried: bool) -
     if how == "strip":
         kept.pop(ATTEMPTS_HEADER)
     return kept
+
+
+def properties_carried(came: BasicProperties, headers: Mapping[str, Any]) -> BasicProperties:
+    """Return the properties that a message takes along; of its headers those named, with the types that they came with.
+
+    Without the expiration, and without the user: a broker refuses a publish in the name of another one.
+    """
+    carried = copy(came)
+    typed = came.headers or {}
+    carried.headers = {name: typed.get(name, value) for name, value in headers.items()} or None
+    carried.expiration = carried.user_id = None
+    return carried

@@ -13,7 +13,7 @@ import pytest
 
 from simulator.capture.amqp_values import exact_values
 from simulator.cli.main import main
-from simulator.redrive import bring_back
+from simulator.redrive import bring_back, server as asking
 from tests.redrive.dead_letters import DEAD, TIMED, WORK, Place, declare, let_die, simulated
 
 
@@ -52,7 +52,7 @@ def test_people_see_what_stays_first(place: Place, capsys: pytest.CaptureFixture
     assert main(given(place)) == 1
     shown = capsys.readouterr().out
     assert shown.startswith("6 messages; nothing was moved")
-    assert shown.index(" stays ") < shown.index(" moves  ")
+    assert shown.index("2 would stay  dies again at once") < shown.index("4 would move  arrives")
     assert "Assumed: the definitions stay as they are." in shown
 
 
@@ -135,14 +135,14 @@ def test_what_was_routable_and_is_not_comes_back_to_its_queue(
     place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The definitions have changed since they were read: the broker itself says so."""
-    ready = bring_back.ready_by_queue
+    held = asking.held_by_queue
 
-    def deleted_meanwhile(server: Any) -> dict[str, int]:
-        found = ready(server)
+    def deleted_meanwhile(server: Any) -> dict[str, Any]:
+        found = held(server)
         place.api("DELETE", f"queues/%2F/{WORK}")
         return found
 
-    monkeypatch.setattr(bring_back, "ready_by_queue", deleted_meanwhile)
+    monkeypatch.setattr(asking, "held_by_queue", deleted_meanwhile)
     found = answer(capsys, given(place, "--execute", "--journal", str(tmp_path / "journal")), 1)
     assert (found["moved"], found["left"], found["refused"]) == (0, 6, {"routed nowhere": 4, "dies again at once": 2})
     assert ids(place, DEAD) == [f"m{number}" for number in range(6)]
