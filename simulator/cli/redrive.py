@@ -14,6 +14,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS
 from simulator.cli.command_parts import DataError, example, print_json
 from simulator.cli.given_queue import exit_codes, look_into, server_given
 from simulator.cli.progress import progress
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from simulator.redrive.server import QueueOnServer, Server
 
 EXIT_STAYS = 1
+_OF_X_DEATH = frozenset({*FIRST_DEATH_HEADERS, *LAST_DEATH_HEADERS})
+"""They repeat what x-death has."""
 VALUE_LENGTH_MAX = 20
 """Longer values of headers are not shown to people; ``--json`` has all."""
 _ASSUMED = (
@@ -226,12 +229,14 @@ def _names(carried: Iterable[Mapping[str, Any]]) -> str:
     for each in carried:
         messages += 1
         for name, value in each.items():
+            if name in _OF_X_DEATH:
+                continue
             values.setdefault(name, []).append(value)
     return ", ".join(_shown(name, seen, messages) for name, seen in sorted(values.items())) or "no headers"
 
 
 def _shown(name: str, seen: Sequence[Any], messages: int) -> str:
-    same = all(value == seen[0] for value in seen) and isinstance(seen[0], str | int)
+    same = all(value == seen[0] for value in seen) and isinstance(seen[0], str | int) and seen[0] != ""
     shown = f"{name} {seen[0]}" if same and len(str(seen[0])) <= VALUE_LENGTH_MAX else name
     return shown if len(seen) == messages else f"{shown} ({len(seen):,} of them)"
 

@@ -60,7 +60,7 @@ _OUTCOMES = {"stays": "stays", "confirmed": "moved", "refused": "stays"}
 def _row(line: Line, outcome: str, planned: Line, by: str) -> dict[str, Any]:
     at = datetime.fromtimestamp(line.at_us / 1e6, UTC)
     row = {"at": at.isoformat(timespec="milliseconds"), "by": by, "message": line.id, "outcome": outcome}
-    why = "" if line.step in ("confirmed", "sent") else line.note
     to = planned.note if planned.step == "sent" else ""
-    told = {"to": to, "predicted": planned.fate, "why": "" if why == planned.fate else why}
+    why = line.note if line.step in ("stays", "refused") else ""
+    told = {"to": to, "predicted": planned.fate, "why": why}
     return row | {name: value for name, value in told.items() if value}

@@ -21,7 +21,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pika
@@ -30,7 +30,7 @@ from pika.channel import Channel
 from pika.spec import Basic, BasicProperties
 
 from dlx.delivery_counts import Return
-from simulator.capture import CaptureUnavailable
+from simulator.capture import CaptureUnavailable, Observation
 from simulator.capture.amqp_values import exact_values
 from simulator.capture.client_rows import delivered_row
 from simulator.capture.connected import why_lost
@@ -51,6 +51,13 @@ IDLE_S = 5.0
 
 Entry = tuple[str, str, str, str]
 """What the journal gets of a message: fingerprint, id, fate and note."""
+
+
+class _Delivery(NamedTuple):
+    tag: int
+    fingerprint: str
+    row: Observation
+    properties: BasicProperties
 
 
 class Moving(msgspec.Struct):
@@ -128,7 +135,7 @@ class Execution:
         self._moves_max: float = math.inf if moves_max is None else moves_max
         self._window = WINDOW if moves_max is None else min(WINDOW, max(WINDOW_MIN, moves_max))
         self.done = Done()
-        self._inbox: deque[tuple[Basic.Deliver, BasicProperties, bytes]] = deque()
+        self._inbox: deque[_Delivery] = deque()
         self._ready: deque[Moving] = deque()
         self._sent: dict[int, Moving] = {}
         self._acknowledged: list[Entry] = []
@@ -195,7 +202,10 @@ class Execution:
     def _on_message(self, _: Channel, method: Basic.Deliver, properties: BasicProperties, body: bytes) -> None:
         self._last = time.monotonic()
         self._delivered += 1
-        self._inbox.append((method, properties, body))  # also what came later, which goes back at the end
+        row = delivered_row(self._queue, method, properties, body)
+        mark = fingerprint(row)
+        self._journal.seen(mark, row.message)
+        self._inbox.append(_Delivery(method.delivery_tag or 0, mark, row, properties))  # some came later, and go back
 
     def _decide(self) -> None:
         """Look at the next messages: those that go are ready then, and the others stay."""
@@ -203,28 +213,21 @@ class Execution:
         for _ in range(min(BATCH, len(self._inbox))):
             if self.done.looked_at >= self.done.of or self._going >= self._moves_max:
                 break
-            moving = self._looked_at(*self._inbox.popleft())
-            if moving is None:
+            given = self._inbox.popleft()
+            self.done.looked_at += 1
+            if self._journal.ledger.take_confirmed(given.fingerprint):
+                self._acknowledge(given.tag, (given.fingerprint, given.row.message, "", ""))
                 continue
-            if moving.planned.goes:
+            planned = self._plan(waiting(given.row))
+            moving = Moving(given.tag, given.fingerprint, planned, given.properties, given.row.payload)
+            if planned.goes:
                 self._going += 1
                 self._ready.append(moving)
             else:
-                stay.append(_entry(moving, str(moving.planned.fate.kind)))
+                stay.append(_entry(moving, planned.fate.why))
         if stay:
             self._journal.write("stays", stay)
             self._stay(len(stay))
-
-    def _looked_at(self, method: Basic.Deliver, properties: BasicProperties, body: bytes) -> Moving | None:
-        """Return what is planned for a message; nothing where it was published before, and is acknowledged now."""
-        self.done.looked_at += 1
-        tag = method.delivery_tag or 0
-        row = delivered_row(self._queue, method, properties, body)
-        mark = fingerprint(row)
-        if self._journal.met(mark, row.message):
-            self._acknowledge(tag, (mark, row.message, "", ""))
-            return None
-        return Moving(tag, mark, self._plan(waiting(row)), properties, body)
 
     def _stay(self, count: int) -> None:
         self._of_consumer += count

@@ -96,13 +96,12 @@ class Journal:
         self._seen.clear()
         self.ledger.begin(begun)
 
-    def met(self, mark: str, message_id: str) -> bool:
-        """Return whether a message that waits needs its acknowledgement alone; note where two are equal."""
+    def seen(self, mark: str, message_id: str) -> None:
+        """Note a message that this run was given: of two that are equal, a later run has to know."""
         if mark not in self._seen:
             self._seen.add(mark)
         elif not self.ledger.is_ambiguous(mark):
             self.write("twin", [(mark, message_id, "", "")])
-        return self.ledger.take_confirmed(mark)
 
     def write(self, step: Step, messages: Iterable[tuple[str, str, str, str]]) -> None:
         """Write down a step of messages: fingerprint, id, fate and note of each.
@@ -116,7 +115,9 @@ class Journal:
             self.ledger.note(line)
 
     def _append(self, lines: Iterable[msgspec.Struct]) -> None:
-        data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+        self._put(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+
+    def _put(self, data: bytes) -> None:
         while data:
             data = data[os.write(self._file, data) :]
 

@@ -8,7 +8,7 @@ one that waits now may be either. Such a message is published again: rather doub
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from typing import Literal
 
 import msgspec
@@ -61,7 +61,7 @@ class Ledger:
         self.settled = 0
         self.possible_duplicates: list[str] = []
         self._sent: _Lines = {}  # without an answer
-        self._unacknowledged: _Lines = {}  # confirmed, and not settled: the lines that say "sent"
+        self._unacknowledged: deque[Line] = deque()  # "sent" lines of what is confirmed and not settled, in that order
         self._to_acknowledge: Counter[str] = Counter()  # those of earlier runs that were not met so far
         self._stay: _Lines = {}
         self._stayed_before: _Lines = {}  # and were not looked at again by this run
@@ -79,8 +79,8 @@ class Ledger:
 
     @property
     def refused(self) -> Counter[str]:
-        """The messages that stay, by the reason."""
-        return Counter(line.note for line in self.stay)
+        """The messages that stay, by the reason: what was predicted for them, or who refused them."""
+        return Counter(line.fate if line.step == "stays" else line.note for line in self.stay)
 
     @property
     def left(self) -> int:
@@ -90,7 +90,7 @@ class Ledger:
     def doubtful(self) -> list[str]:
         """Return the ids of messages of which the next run cannot know whether they were published."""
         lines = [line for each in self._sent.values() for line in each]
-        lines += [line for mark, each in self._unacknowledged.items() if self.is_ambiguous(mark) for line in each]
+        lines += [line for line in self._unacknowledged if self.is_ambiguous(line.fingerprint)]
         return [line.id for line in lines]
 
     def is_ambiguous(self, mark: str) -> bool:
@@ -114,21 +114,26 @@ class Ledger:
         self._sent.clear()
         if self.at_start is None:
             self.at_start = begun.ready
-        unheard = self.at_start - self.settled - begun.ready
-        for mark in [mark for mark in self._unacknowledged if self.is_ambiguous(mark)]:
-            for line in self._unacknowledged.pop(mark):
-                if unheard > 0:  # so many have left the queue without anybody writing it down
-                    unheard -= 1
-                    self.settled += 1
-                else:  # it is published again, and counts once
-                    self.moved[line.fate] -= 1
-        self._to_acknowledge = Counter({mark: len(lines) for mark, lines in self._unacknowledged.items()})
+        self._begin_with_unacknowledged(self.at_start - self.settled - begun.ready)
         for mark, lines in self._stay.items():
             self._stayed_before.setdefault(mark, []).extend(lines)
         self._stay.clear()
 
+    def _begin_with_unacknowledged(self, gone: int) -> None:
+        """Count off what was confirmed and not settled, of which so many have left the queue: the first ones."""
+        known = Counter[str]()
+        for number, line in enumerate(self._unacknowledged):
+            if not self.is_ambiguous(line.fingerprint):
+                known[line.fingerprint] += 1
+            elif number < gone:
+                self.settled += 1
+            else:  # it is published again, and counts once
+                self.moved[line.fate] -= 1
+        self._unacknowledged = deque(line for line in self._unacknowledged if line.fingerprint in known)
+        self._to_acknowledge = known
+
     def note(self, line: Line) -> None:
-        """Count one step. Raises ``LookupError`` for an answer to what was not sent."""
+        """Count one step. Raises ``LookupError`` for one without the step that comes before it."""
         mark = line.fingerprint
         if line.step in ("stays", "sent") and mark in self._stayed_before:
             _taken(self._stayed_before, mark)
@@ -140,9 +145,16 @@ class Ledger:
             self._twins.add(mark)
         elif line.step == "settled":
             self.settled += 1
-            _taken(self._unacknowledged, mark)
+            self._settled(mark)
         else:
             self._answered(line)
+
+    def _settled(self, mark: str) -> None:
+        for number, line in enumerate(self._unacknowledged):  # mostly the first
+            if line.fingerprint == mark:
+                del self._unacknowledged[number]
+                return
+        raise LookupError(mark)
 
     def _answered(self, line: Line) -> None:
         sent = _taken(self._sent, line.fingerprint)
@@ -150,7 +162,7 @@ class Ledger:
             self._stay.setdefault(line.fingerprint, []).append(msgspec.structs.replace(line, fate=sent.fate))
         else:
             self.moved[sent.fate] += 1
-            self._unacknowledged.setdefault(line.fingerprint, []).append(sent)
+            self._unacknowledged.append(sent)
 
 
 _Lines = dict[str, list[Line]]
