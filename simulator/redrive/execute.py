@@ -35,6 +35,7 @@ from simulator.capture.amqp_values import exact_values
 from simulator.capture.client_rows import delivered_row
 from simulator.capture.connected import why_lost
 from simulator.redrive.carried import properties_carried
+from simulator.redrive.fate import Kind
 from simulator.redrive.journal import Journal, fingerprint
 from simulator.redrive.plan import Planned
 from simulator.redrive.waiting import Waiting, waiting
@@ -253,8 +254,12 @@ class Execution:
             self._connection.ioloop.call_later(TICK_S, self._tick)
 
     def _send(self) -> None:
-        room = min(BATCH, self._allowed(), len(self._ready))
-        batch = [self._ready.popleft() for _ in range(room)]
+        batch: list[Moving] = []
+        while self._ready and len(batch) < min(BATCH, self._allowed()):
+            alone = self._ready[0].planned.fate.kind == Kind.REFUSED_WHEN_FULL  # which a publisher hears with its confirms
+            if alone and (batch or self._sent):
+                break
+            batch.append(self._ready.popleft())
         if not batch:
             return
         self._journal.write("sent", [_entry(each, str(each.planned.address)) for each in batch])

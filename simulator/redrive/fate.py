@@ -111,17 +111,22 @@ class Fates:
             return self._dies(sized, MAXLEN, full)
         ttl_ms = _time_to_live_ms(state, settings)
         if ttl_ms is not None and ttl_ms <= AT_ONCE_MS:
+            if ttl_ms and not full:  # those that come right behind it find it there
+                self._keep(sized, settings)
             return self._dies(sized, EXPIRED, f"its time to live is {ttl_ms:,} ms, unless a consumer takes it before")
         pushes = bool(full) and not settings.refuses_when_full
         if not pushes:
-            held = self._held.setdefault(state.queue, Held())
-            held.messages += 1
-            held.bytes += _size(sized, settings)
+            self._keep(sized, settings)
         if (cycle := self._cycle(state)) is not None:
             return cycle
         if pushes:
             return Fate(Kind.PUSHES_OUT, (state.queue,), full)
         return Fate(Kind.ARRIVES, (state.queue,), "" if ttl_ms is None else self._later(state, ttl_ms))
+
+    def _keep(self, sized: _Sized, settings: Settings) -> None:
+        held = self._held.setdefault(sized.state.queue, Held())
+        held.messages += 1
+        held.bytes += _size(sized, settings)
 
     def _full(self, sized: _Sized, settings: Settings) -> str:
         """Return by which limit the queue has no room for it; empty where it has."""

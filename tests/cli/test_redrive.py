@@ -13,7 +13,8 @@ import pytest
 
 from simulator.capture.amqp_values import exact_values
 from simulator.cli.main import main
-from simulator.redrive import bring_back, server as asking
+from simulator.redrive import bring_back
+from simulator.redrive import server as asking
 from tests.redrive.dead_letters import DEAD, TIMED, WORK, Place, declare, let_die, simulated
 
 

@@ -67,7 +67,7 @@ def kill_this_process_at(step: int) -> None:
 
 
 def in_a_process_of_its_own(act: Callable[[], int], out: int) -> int:
-    """Do something in a copy of this process whose output goes to that file; return its exit code, -9 if it was killed."""
+    """Do something in a copy of this process whose output goes to that file; return its exit code, or -9."""
     child = os.fork()
     if not child:
         try:
