@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, Literal
 
-from dlx.consumer import ATTEMPTS_HEADER, death_history
+from dlx.consumer import ATTEMPTS_HEADER, DeathHistory
 from dlx.retries import republish_headers
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ which ``dlx.death_history`` reads. ``keep``: all, also what the broker wrote."""
 _COPIES = ("CC", "BCC")
 
 
-def carried(headers: Mapping[str, Any], how: Headers, *, counts_carried: bool) -> dict[str, Any]:
+def carried(headers: Mapping[str, Any], how: Headers, history: DeathHistory, *, counts_carried: bool) -> dict[str, Any]:
     """Return the headers that the message takes along.
 
     The keys in CC and BCC stay behind, or their queues would get the message, too. The expiration
@@ -28,11 +28,11 @@ def carried(headers: Mapping[str, Any], how: Headers, *, counts_carried: bool) -
     Args:
         headers: as it was delivered.
         how: which of them it keeps.
+        history: its deaths.
         counts_carried: whether ``x-delivery-count`` may hold rejections (``Release.delivery_count_carried``).
     """
     if how == "keep":
         return {name: value for name, value in headers.items() if name not in _COPIES}
-    history = death_history(dict(headers))
     failed = history.failures(counts_carried=counts_carried)
     kept = republish_headers(dict(headers), attempts=failed)
     if how == "strip":

@@ -35,7 +35,6 @@ from simulator.capture.amqp_values import exact_values
 from simulator.capture.client_rows import delivered_row
 from simulator.capture.connected import why_lost
 from simulator.redrive.carried import properties_carried
-from simulator.redrive.fate import Kind
 from simulator.redrive.journal import Journal, fingerprint
 from simulator.redrive.plan import Planned
 from simulator.redrive.waiting import Waiting, waiting
@@ -256,9 +255,8 @@ class Execution:
     def _send(self) -> None:
         batch: list[Moving] = []
         while self._ready and len(batch) < min(BATCH, self._allowed()):
-            alone = self._ready[0].planned.fate.kind == Kind.REFUSED_WHEN_FULL  # which a publisher hears with its confirms
-            if alone and (batch or self._sent):
-                break
+            if self._ready[0].planned.fate.stops_publishers and (batch or self._sent):
+                break  # this channel hears with its confirms that it should stop
             batch.append(self._ready.popleft())
         if not batch:
             return

@@ -24,6 +24,7 @@ class Kind(StrEnum):
     REFUSED_PUBLISH = "the broker refuses the publish"
     UNROUTABLE = "routed nowhere"
     REFUSED_WHEN_FULL = "refused by a full queue"
+    ENDLESS = "dies again and again without end"
     LOST_AT_ONCE = "dies again at once, and is lost"
     CYCLE = "dropped as a cycle when it dies by itself again"
     DIES_AT_ONCE = "dies again at once"
@@ -39,6 +40,10 @@ LOSING = frozenset({
 
 AT_ONCE_MS = 1_000
 """So short a time to live ends before anybody looks again."""
+ROUNDS_MAX = 3
+"""Whoever has died in one queue so often, and by itself, goes on dying there."""
+BURST_MS = 20
+"""With so long a one, messages that come right behind each other meet, and may fill the queue."""
 
 _LOST = frozenset(
     {"unroutable", "no dead-letter exchange", "dead-letter exchange missing", "lost in a stream", "cycle"}
@@ -53,11 +58,13 @@ class Fate(msgspec.Struct, frozen=True):
         kind: the worst that happens to any of its copies.
         queues: the queues in which its copies wait in the end.
         why: by which rule, in words; what may follow later where it arrives, or empty.
+        stops_publishers: whether it is refused since the queue has told its publishers to stop.
     """
 
     kind: Kind
     queues: tuple[str, ...] = ()
     why: str = ""
+    stops_publishers: bool = False
 
     @property
     def loses(self) -> bool:
@@ -73,11 +80,12 @@ class Held(msgspec.Struct):
 
 
 class _Sized(NamedTuple):
-    """A message in a queue, with how many bytes its body and its properties have."""
+    """A message in a queue, how many bytes its body and its properties have, and the queues in which it died before."""
 
     state: State
     body_bytes: int
     property_bytes: int
+    died_in: tuple[str, ...] = ()
 
 
 class Fates:
@@ -111,7 +119,7 @@ class Fates:
             return self._dies(sized, MAXLEN, full)
         ttl_ms = _time_to_live_ms(state, settings)
         if ttl_ms is not None and ttl_ms <= AT_ONCE_MS:
-            if ttl_ms and not full:  # those that come right behind it find it there
+            if ttl_ms >= BURST_MS and not full:
                 self._keep(sized, settings)
             return self._dies(sized, EXPIRED, f"its time to live is {ttl_ms:,} ms, unless a consumer takes it before")
         pushes = bool(full) and not settings.refuses_when_full
@@ -149,16 +157,22 @@ class Fates:
         if letter:
             return after or Fate(Kind.LOST_AT_ONCE, why=f"{why}: it refuses dead letters, too")
         if after is None:
-            return Fate(Kind.REFUSED_WHEN_FULL, why=why)
+            return Fate(Kind.REFUSED_WHEN_FULL, why=why, stops_publishers=settings.queue.type == QUORUM)
         return Fate(Kind.REFUSED_WHEN_FULL, after.queues, f"{why}; a copy dies there: {after.why}")
 
     def _dies(self, sized: _Sized, reason: str, why: str) -> Fate:
         """Return the fate of a message that dies at once, and of its dead letters after that."""
         state = sized.state
+        if sized.died_in.count(state.queue) == ROUNDS_MAX:  # older releases do not see some cycles: dlx/cycles.py
+            return Fate(Kind.ENDLESS, why=f"{why}; it comes to '{state.queue}' again and again")
         copies = self._flow.copies(state, reason)
         where = f"in '{state.queue}' {why}" if reason == EXPIRED else why
-        ahead = [self._in(sized._replace(state=after), letter=True) for _, after in self._flow.hops(state, reason)]
+        died_in = (*sized.died_in, state.queue)
+        hops = self._flow.hops(state, reason)
+        ahead = [self._in(sized._replace(state=after, died_in=died_in), letter=True) for _, after in hops]
         queues = tuple(dict.fromkeys(queue for fate in ahead for queue in fate.queues))
+        if endless := [fate for fate in ahead if fate.kind == Kind.ENDLESS]:
+            return endless[0]
         lost = [copy.rule.text for copy in copies if copy.outcome in _LOST]
         lost += [fate.why for fate in ahead if fate.kind == Kind.LOST_AT_ONCE]
         if lost:
@@ -190,7 +204,7 @@ def _worst(fates: Iterable[Fate]) -> Fate:
     known = list(fates)
     worst = min(known, key=lambda fate: _WORST_FIRST.index(fate.kind))
     queues = tuple(dict.fromkeys(queue for fate in known for queue in fate.queues))
-    return Fate(worst.kind, queues, worst.why)
+    return Fate(worst.kind, queues, worst.why, any(fate.stops_publishers for fate in known))
 
 
 def _size(sized: _Sized, settings: Settings) -> int:

@@ -77,7 +77,7 @@ class Planner:
 
         ``exceeds_limit``: it would die if it were given back to its queue, and it should be asked about that.
         """
-        headers = carried(message.headers, self._wanted.headers, counts_carried=self._counts_carried)
+        headers = carried(message.headers, self._wanted.headers, message.deaths, counts_carried=self._counts_carried)
         address = address_of(message, self._wanted.to)
         fate = self._fate(message, address, headers)
         if exceeds_limit and fate.kind != Kind.NOT_ASKED_FOR and Kind.EXCEEDS_LIMIT not in self._wanted.allowed:

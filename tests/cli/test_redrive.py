@@ -374,3 +374,18 @@ def test_messages_near_the_delivery_limit_are_not_touched(
         assert ids(place, WORK) == []
         moved = answer(capsys, [*execute, "--allow", "exceeds-limit"], 1)
         assert (moved["moved"], ids(place, WORK)) == (1, ["m1"])
+
+
+def test_what_would_go_round_for_ever_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where it keeps its history with a rejection, 3.8 does not see the cycle."""
+    with simulated("3.8") as place:
+        declare(place, "classic")
+        let_die(place, 1, expire=False)
+        with place.channel() as channel:
+            for queue, other in (("here", "there"), ("there", "here")):
+                arguments = {"x-message-ttl": 0, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": other}
+                channel.queue_declare(queue, durable=True, arguments=arguments)
+        kept = answer(capsys, given(place, "here", "--to", "", "--headers", "keep"), 1)
+        assert kept["fates"] == {"dies again and again without end": 1}
+        stripped = answer(capsys, given(place, "here", "--to", ""), 1)
+        assert stripped["fates"] == {"dies again at once, and is lost": 1}
