@@ -154,7 +154,7 @@ class Fates:
     def _refused(self, sized: _Sized, settings: Settings, why: str, *, letter: bool) -> Fate:
         """Return the fate of what a full queue turns away; some queues dead-letter that."""
         after = self._dies(sized, MAXLEN, why) if settings.dead_letters_refused else None
-        if letter:
+        if letter or (after is not None and after.kind == Kind.ENDLESS):
             return after or Fate(Kind.LOST_AT_ONCE, why=f"{why}: it refuses dead letters, too")
         if after is None:
             return Fate(Kind.REFUSED_WHEN_FULL, why=why, stops_publishers=settings.queue.type == QUORUM)
