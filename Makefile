@@ -96,7 +96,7 @@ test-compose: install  ## docker/compose.yaml on images that are made here: Rabb
 	tests/live/broker image 4.3 tests/containers/with-image $(PYTEST) tests/containers
 
 .PHONY: test-long
-test-long: install  ## what CI leaves out: more releases, more examples, larger limits; an hour or so
+test-long: install  ## what CI leaves out: more releases, more examples, larger limits
 	$(PYTEST) -n auto --dist worksteal -m 'long and not live'
 
 .PHONY: fuzz
