@@ -26,6 +26,7 @@ from tests.redrive.in_memory import Wire
 from tests.redrive.killed import Death, Killed
 from tests.server.peer import Peer, message, method
 
+pytestmark = pytest.mark.slow
 STEPS_MAX = 1_000
 FULL, GONE = "full", "gone"
 MOVED = ["one", "two", "three", "twin", "twin", "same", "same"]  # the twins have no message id
