@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pika
-from pika.adapters.select_connection import SelectConnection
 from pika.channel import Channel
 from pika.spec import Basic, BasicProperties
 
@@ -35,6 +34,7 @@ from simulator.capture.amqp_values import exact_values
 from simulator.capture.client_rows import delivered_row
 from simulator.capture.connected import why_lost
 from simulator.redrive.carried import properties_carried
+from simulator.redrive.gathered_writes import GatheringConnection
 from simulator.redrive.journal import Journal, fingerprint
 from simulator.redrive.plan import Planned
 from simulator.redrive.waiting import Waiting, waiting
@@ -152,7 +152,7 @@ class Execution:
             CaptureUnavailable: no connection, it was lost, or the broker refuses. The journal can go on.
         """
         name = f"{self._parameters.host}:{self._parameters.port}/{self._parameters.virtual_host.removeprefix('/')}"
-        self._connection = SelectConnection(
+        self._connection = GatheringConnection(
             self._parameters, self._on_open, self._on_failed, self._on_closed, internal_connection_workflow=True
         )
         try:

@@ -108,7 +108,7 @@ def redrive(node: Peer, journal: Path, monkeypatch: pytest.MonkeyPatch, lag_s: f
 
     write = Journal._put
     with monkeypatch.context() as patched:
-        patched.setattr(execute, "SelectConnection", connect)
+        patched.setattr(execute, "GatheringConnection", connect)
         patched.setattr(execute, "time", SimpleNamespace(monotonic=lambda: wires[-1].ioloop.now_s))
         patched.setattr(Journal, "_put", put)
         ledger = Ledger()
