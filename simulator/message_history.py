@@ -228,6 +228,30 @@ class MessageHistories:
             if ended in (None, history.ended) and lost in (None, history.loss is not None):
                 yield history
 
+    def called(self, text: str) -> Iterator[MessageHistory]:
+        """Yield the messages of that id or number, else those whose id has the text in it; the newest first."""
+        exact = [uid for uid, kept in self._kept.items() if text in (_message_id(kept), str(uid))]
+        wanted = text.casefold()
+        for uid in reversed(exact or self._kept):
+            kept = self._kept[uid]
+            if exact or wanted in str(_message_id(kept) or "").casefold():
+                yield self._history(uid, kept)
+
+    def last_message(self, uid: int) -> Message | None:
+        """Return a message as it was when something last happened to it; ``None`` if it has no history."""
+        kept = self._kept.get(uid)
+        return None if kept is None else kept[-1]
+
+    def last_in(self, vhost: str, queue: str) -> Message | None:
+        """Return the newest of the messages that have entered a queue, as it was then; ``None`` if none has."""
+        for kept in reversed(self._kept.values()):
+            if kept[0] != vhost:
+                continue
+            for happened, message in zip(kept[-2::-2], kept[:1:-2], strict=False):
+                if happened.event == Event.ROUTED and happened.queue == queue:
+                    return message  # type: ignore[no-any-return]
+        return None
+
     def _history(self, uid: int, kept: _Kept) -> MessageHistory:
         return MessageHistory(
             uid=uid, vhost=kept[0], message_id=_message_id(kept), events=kept[1::2], omitted=self._omitted[uid]

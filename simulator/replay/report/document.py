@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 from plotly.offline import get_plotlyjs
 
+from simulator.markup import Html, details, element, join, number, plural, section, table
 from simulator.replay.headline import headline
 from simulator.replay.report.books import books_section
 from simulator.replay.report.coverage import coverage_section
 from simulator.replay.report.data import ReportData
 from simulator.replay.report.findings import findings_section, table_section
 from simulator.replay.report.grouping import ARROWS_MAX, MIXED, Group, arrows, groups, totals_by_queue
-from simulator.replay.report.markup import Html, details, element, join, number, plural, section, table
 from simulator.replay.report.pictures import (
     COLOURS,
     colour,

@@ -6,8 +6,8 @@ from collections import defaultdict
 from typing import Any
 
 from dlx.releases import RELEASES, TABLE, VERSIONS, Row, known_release, stand_in_remark
+from simulator.markup import Html, details, element, join, number, plural, section, table
 from simulator.replay.report.data import Example, FieldDiffers, ReportData
-from simulator.replay.report.markup import Html, details, element, join, number, plural, section, table
 from simulator.replay.report.pictures import several_vhosts
 
 FIELDS_SHOWN = 8
