@@ -9,8 +9,9 @@ import msgspec
 from starlette.responses import Response
 
 from dlx.recorded_deaths import recorded_deaths
-from dlx.settings import Setting
+from dlx.settings import CONSUMER_TIMEOUT, DELAYED_RETRY_MAX, DELAYED_RETRY_MIN, EXPIRES, MESSAGE_TTL, Setting
 from simulator.broker import Copy, QueueState
+from simulator.json_values import plain
 from simulator.markup import Html, element, join, plural, text
 from simulator.server.management import access
 from simulator.server.management.page.frame import code, framed, listed, part, time_shown
@@ -27,6 +28,7 @@ _DEATHS_SHOWN = 3
 _MESSAGE_HEADS = (
     ("Message", ""), ("State", ""), ("Routing key", ""), ("Died before", ""), ("Expires", "wide"), ("Body", "wide"),
 )  # fmt: skip
+_SPANS = frozenset({MESSAGE_TTL, EXPIRES, DELAYED_RETRY_MIN, DELAYED_RETRY_MAX, CONSUMER_TIMEOUT})
 _SETTING_HEADS = (("Setting", ""), ("Value", ""), ("From", ""), ("Hides", ""))
 
 
@@ -148,12 +150,18 @@ def _setting(setting: Setting, why_ignored: str = "") -> Html:
     return element(
         "tr",
         element("th", code(setting.key), scope="row"),
-        element("td", code(_value(setting.value)), note),
+        element("td", code(_value(setting.value)), _as_span(setting), note),
         element("td", text(setting.origin)),
         element("td", hidden) if hidden else "",
         class_="unused" if why_ignored else None,
     )
 
 
+def _as_span(setting: Setting) -> Html:
+    """Return a number of milliseconds in larger units."""
+    known = setting.key in _SPANS and isinstance(setting.value, int) and setting.value > 0
+    return element("span", f" {span(int(setting.value) * 1_000)}", class_="muted") if known else Html("")
+
+
 def _value(value: object) -> str:
-    return value if isinstance(value, str) and value else msgspec.json.encode(value).decode()
+    return value if isinstance(value, str) and value else msgspec.json.encode(plain(value)).decode()
