@@ -14,6 +14,7 @@ from tests.browser.chromium import colours, size, start
 from tests.browser.scene import shop
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
+HIGHEST = 1_150
 # Name of the file, what is looked at, width in pixels, colours.
 PICTURES = (
     ("page-losses.png", "", 1000, "light"),
@@ -34,18 +35,18 @@ def main() -> None:
                 colours(browser, scheme)
                 browser.get(scene.url + query)
                 WebDriverWait(browser, 20).until(lambda it: it.find_element(By.ID, "state").text == "live")
-                (FOLDER / name).write_bytes(_whole(browser))
+                (FOLDER / name).write_bytes(_taken(browser))
                 print(f"{FOLDER / name}: {(FOLDER / name).stat().st_size / 1_000:.0f} kB")
         finally:
             browser.quit()
 
 
-def _whole(browser: Chrome) -> bytes:
-    """The whole page as a PNG, also what is below the window."""
+def _taken(browser: Chrome) -> bytes:
+    """The page as a PNG, also what is below the window, but no more than is looked at."""
     width, height = browser.execute_script("return [innerWidth, document.documentElement.scrollHeight]")
-    clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
-    taken = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
-    return base64.b64decode(taken["data"])
+    clip = {"x": 0, "y": 0, "width": width, "height": min(height, HIGHEST), "scale": 1}
+    shot = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
+    return base64.b64decode(shot["data"])
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def test_losses_lead_with_counts_and_causes(server: Page) -> None:
     assert "4 messages were lost" in told
     first, second = told.index("3 lost in bills"), told.index("1 lost in last")
     assert first < second < told.index("Queues of /")
-    assert "Expired: dead-letter exchange 'biils.dlx' of queue 'bills' does not exist." in told
+    assert "expired dead-letter exchange 'biils.dlx' of queue 'bills' does not exist" in told
     assert "Newest: bill-7, bill-7, bill-7" in told
 
 

@@ -40,8 +40,8 @@ class Cause:
         return self.example.event == Event.PURGED
 
     @property
-    def sentence(self) -> str:
-        """What became of each of them, without the queue."""
+    def told(self) -> Html:
+        """What became of each of them; the queue is named beside it."""
         event = self.example
         if (
             event.queue is not None
@@ -49,9 +49,9 @@ class Cause:
             and event.detail
             and event.event in (Event.DROPPED, Event.UNROUTABLE)
         ):
-            return f"{event.reason[0].upper()}{event.reason[1:]}: {event.detail}."
+            return join((code(event.reason), f" {event.detail}"))
         told = what_happened(event)
-        return f"{told[0].upper()}{told[1:]}."
+        return text(f"{told[0].upper()}{told[1:]}.")
 
 
 def causes(request: Request, vhost: str | None = None, queue: str | None = None) -> list[Cause] | None:
@@ -101,7 +101,7 @@ def _row(cause: Cause, several_vhosts: bool) -> Html:
     head = element("h3", element("b", f"{cause.count:,} {verb}"), " ", *_place(cause), *where)
     last = element("span", f"last at {time_shown(cause.example.time_us)}", class_="muted")
     examples = element("p", *_examples(cause), " · ", last, class_="examples")
-    return element("li", head, element("p", cause.sentence), examples, class_="purged" if cause.on_purpose else None)
+    return element("li", head, element("p", cause.told), examples, class_="purged" if cause.on_purpose else None)
 
 
 def _place(cause: Cause) -> Iterator[object]:
