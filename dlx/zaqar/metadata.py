@@ -9,6 +9,7 @@ import msgspec
 
 from dlx.zaqar.limits import DEFAULT_MESSAGE_TTL_S, DELAY_S, MESSAGE_TTL_S, POST_BYTES_MAX, Invalid, check_message_ttl
 from dlx.zaqar.profiles import Profile
+from dlx.zaqar.retry_policies import check_retry_policy
 
 MAX_CLAIM_COUNT = "_max_claim_count"
 DEAD_LETTER_QUEUE = "_dead_letter_queue"
@@ -59,8 +60,8 @@ def shown(metadata: Mapping[str, Any]) -> dict[str, Any]:
 def check(metadata: Mapping[str, Any]) -> None:
     """Raise ``Invalid`` for metadata that no queue can have.
 
-    ``TypeError`` for an empty text or list where a number is wanted: Zaqar lets it pass
-    its first check and fails in the second, with an internal error.
+    ``TypeError`` for an empty text or list where a number is wanted, or a delay of ``null`` in a retry policy: Zaqar
+    lets it pass its first check and fails in the second, with an internal error.
     """
     _integer(metadata, "_default_message_ttl")
     default_ttl = metadata.get("_default_message_ttl")
@@ -84,6 +85,7 @@ def check(metadata: Mapping[str, Any]) -> None:
     encrypt = metadata.get("_enable_encrypt_messages")
     if encrypt and not isinstance(encrypt, bool):
         raise Invalid("_enable_encrypt_messages must be boolean.")
+    check_retry_policy(metadata.get("_retry_policy"))
 
 
 def _integer(metadata: Mapping[str, Any], name: str) -> None:

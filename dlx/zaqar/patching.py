@@ -28,7 +28,10 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def read_changes(document: Sequence[Any]) -> list[Change]:
-    """Read the operations of a patch. Raises ``Invalid``, and ``TypeError`` for a path that is no text."""
+    """Read the operations of a patch.
+
+    Raises ``Invalid``, and ``TypeError`` for a path that is no text and for braces in a text that would be refused.
+    """
     return [_change(raw) for raw in document]
 
 
@@ -58,12 +61,12 @@ def _change(raw: Any) -> Change:
     if operation is None:
         raise Invalid(f"Unable to find `op` in JSON Schema change. It must be one of the following: {choice}.")
     if operation not in OPERATIONS:
-        raise Invalid(f"Invalid operation: `{operation}`. It must be one of the following: {choice}.")
+        raise _invalid(f"Invalid operation: `{operation}`. It must be one of the following: {choice}.")
     if "path" not in raw:
         raise Invalid("Unable to find 'path' in JSON Schema change")
     path = _tokens(raw["path"])
     if len(path) != 2:
-        raise Invalid(f"Invalid JSON pointer for this resource: '/{'/'.join(path)}, e.g /metadata/key'")
+        raise _invalid(f"Invalid JSON pointer for this resource: '/{'/'.join(path)}, e.g /metadata/key'")
     if operation == "remove":
         return Change(operation, path[1])
     if "value" not in raw:
@@ -77,12 +80,23 @@ def _tokens(pointer: Any) -> list[str]:
     if not isinstance(pointer, str):
         raise TypeError(f"the path {pointer!r} is no text")
     if not pointer.startswith("/"):
-        raise Invalid(f'Pointer `{pointer}` does not start with "/".')
+        raise _invalid(f'Pointer `{pointer}` does not start with "/".')
     if re.search(r"/\s*?/", pointer[1:]):
-        raise Invalid(f'Pointer `{pointer}` contains adjacent "/".')
+        raise _invalid(f'Pointer `{pointer}` contains adjacent "/".')
     if len(pointer) > 1 and pointer.endswith("/"):
-        raise Invalid(f'Pointer `{pointer}` end with "/".')
+        raise _invalid(f'Pointer `{pointer}` end with "/".')
     if re.search(r"~[^01]", pointer) or pointer.endswith("~"):
-        raise Invalid(f'Pointer `{pointer}` contains "~" not part of a recognized escape sequence.')
+        raise _invalid(f'Pointer `{pointer}` contains "~" not part of a recognized escape sequence.')
     parts = pointer.lstrip("/").split("/")
     return [part.replace("~1", "/").replace("~0", "~").strip() for part in parts]
+
+
+def _invalid(text: str) -> Invalid:
+    """Return a refusal with words of the request in its text, in which Zaqar takes braces for fields to fill in.
+
+    Raises ``TypeError`` where that fails.
+    """
+    try:
+        return Invalid(text.format())
+    except (LookupError, ValueError, AttributeError) as error:
+        raise TypeError(f"braces in the text {text!r}") from error

@@ -236,7 +236,7 @@ def _redelivery_policy(element: Element) -> RedeliveryPolicy:
 
 def _flag(element: Element, given: Mapping[str, Value], name: str, *, default: bool) -> bool:
     """Return a switch that the schema takes as text, for a placeholder may stand for it."""
-    text = str(given.get(name, default)).strip().lower()
+    text = str(given.get(name, default)).lower()  # with a blank beside it, it is neither
     if text not in ("true", "false"):
         raise element.error(f"expected true or false as {name}, got '{element.attributes[name]}'")
     return text == "true"

@@ -28,6 +28,7 @@ from simulator.zaqar.store_errors import Failed, Missing
 
 _MEDIA_TYPE = f"Accepted media type for PATCH: {{'Accept-Patch': '{patching.CONTENT_TYPE}'}}."
 _RESOURCES = ("messages", "subscriptions")
+_LISTING = ("marker", "limit", "detailed", "name", "with_count")
 _PURGE_AT_ONCE = 100
 
 
@@ -95,6 +96,7 @@ def delete(call: Call) -> Answer:
 def list_all(call: Call) -> Answer:
     """List the queues of the project, page by page."""
     asked = Parameters(call.request.query)
+    asked.check_filters(known=_LISTING)
     marker, limit = asked.text("marker"), asked.integer("limit")
     detailed, name, counted = asked.boolean("detailed"), asked.text("name"), asked.boolean("with_count")
     options = {"marker": marker, "limit": limit, "detailed": detailed, "name": name, "with_count": counted}
@@ -134,8 +136,12 @@ def purge(call: Call) -> Answer:
         document = read_json(call.request.body)
         if "resource_types" not in document:
             raise bad_api('Post body must contain key "resource_types".')
-        kinds = document["resource_types"]
-        if not isinstance(kinds, list) or any(kind not in _RESOURCES for kind in map(str, kinds)):
+        try:
+            kinds = document["resource_types"]
+            known = set(kinds) <= set(_RESOURCES)
+        except TypeError as error:
+            raise unforeseen(error) from error
+        if not known:
             # Zaqar prints a set, in whatever order that has.
             raise bad_api("Resource types must be a sub set of {'messages', 'subscriptions'}.")
     try:

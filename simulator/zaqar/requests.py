@@ -108,10 +108,14 @@ class Parameters:
 
     def __init__(self, query: str) -> None:
         self._values: dict[str, list[str]] = {}
+        self._lists: set[str] = set()
         for parameter in query.split("&"):
             name, _, text = parameter.partition("=")
             if text:
-                values = self._values.setdefault(unquote_plus(name), [])
+                name = unquote_plus(name)
+                if name in self._values or "," in text:
+                    self._lists.add(name)
+                values = self._values.setdefault(name, [])
                 values.extend(unquote_plus(part) for part in text.split(",") if part)
 
     def text(self, name: str) -> str | None:
@@ -127,6 +131,15 @@ class Parameters:
     def list(self, name: str) -> list[str] | None:
         """Return all values of a parameter, none for nothing but commas; ``None`` without one."""
         return self._values.get(name)
+
+    def check_filters(self, known: Sequence[str]) -> None:
+        """Check that no other parameter than the known ones is a list: Zaqar makes a number of each, and ignores it.
+
+        Raises ``Refused``.
+        """
+        if not self._lists <= set(known):
+            problem = "int() argument must be a string, a bytes-like object or a real number, not 'list'"
+            raise unforeseen(TypeError(problem))
 
     def integer(self, name: str) -> int | None:
         """Return the value as an integer. Raises ``Refused``."""

@@ -86,7 +86,7 @@ def test_a_post_that_is_too_large_is_refused(zaqar: Client) -> None:
     assert (status, document["description"]) == (400, "Queue metadata is too large. Max size: 65536")
 
 
-@pytest.mark.parametrize("kinds", [["all"], "messages", [1], None])
+@pytest.mark.parametrize("kinds", [["all"], "messages", [1]])
 def test_what_cannot_be_purged(zaqar: Client, kinds: object) -> None:
     status, document = zaqar.call("POST", "/v2/queues/jobs/purge", {"resource_types": kinds})
     assert (status, document["title"]) == (400, "Invalid API request")

@@ -163,6 +163,58 @@ CASES: dict[str, list[Asked]] = {
         _patched("[]" + " " * 65_536),
         _patched('[{"op": "add", "path": "/metadata/ ", "value": 1}, {"op": "remove", "path": "/metadata/nothing"}]'),
     ],
+    "a patch whose words have braces": [
+        _MADE,
+        *[_patched(f'[{{"op": {op}, "path": "/metadata/note", "value": 1}}]') for op in ('{"a": 1}', "[1]", '"{{}}"')],
+        *[
+            _patched(f'[{{"op": "add", "path": "{path}", "value": 1}}]')
+            for path in ("note{", "{0}", "{}", "note{{", "/metadata/{x}", "/metadata/{x}/y", "/metadata/{{x}}/y")
+        ],
+        _patched('[{"op": "remove", "path": "/metadata/{y}"}]'),
+    ],
+    "retry policies": [
+        *[
+            Asked("PUT", "/v2/queues/jobs", f'{{"_retry_policy": {policy}}}')
+            for policy in (
+                *("1", '"x"', "[1]", "null", "[]", "{}", '{"unknown": 1}', '{"minimum_delay": "x"}'),
+                *('{"minimum_delay": 1.5}', '{"minimum_delay": null}', '{"maximum_delay": ""}'),
+                '{"minimum_delay": 20}',
+                *('{"minimum_delay": 21}', '{"maximum_delay": 4}', '{"maximum_delay": 14}', '{"maximum_delay": 15}'),
+                *('{"retries_with_no_delay": -1}', '{"maximum_delay_retries": []}', '{"minimum_delay_retries": [1]}'),
+                *('{"retry_backoff_function": 1}', '{"retry_backoff_function": "x"}', '{"retry_backoff_function": 0}'),
+                *('{"retry_backoff_function": "geometric"}', '{"ignore_subscription_override": 1}'),
+                *('{"ignore_subscription_override": true}', '{"minimum_delay": true, "maximum_delay": 11}'),
+                '{"minimum_delay": 30, "retry_backoff_function": 1}',
+            )
+        ],
+        _patched('[{"op": "add", "path": "/metadata/_retry_policy", "value": 1}]'),
+        _patched('[{"op": "add", "path": "/metadata/_retry_policy", "value": {"minimum_delay": null}}]'),
+        _patched('[{"op": "add", "path": "/metadata/_retry_policy", "value": {"minimum_delay": 1}}]'),
+    ],
+    "what a purge is to take": [
+        _MADE,
+        *[
+            Asked("POST", "/v2/queues/jobs/purge", body)
+            for body in (
+                *(
+                    f'{{"resource_types": {kinds}}}'
+                    for kinds in (
+                        "null",
+                        "1",
+                        '"messages"',
+                        '""',
+                        "[]",
+                        "[1]",
+                        "[[1]]",
+                        "[null]",
+                        '{"messages": 1}',
+                        '["x"]',
+                    )
+                ),
+                *('["messages"]', '["resource_types"]', "{}"),
+            )
+        ],
+    ],
     "the patch of python-zaqarclient": [
         _MADE,
         _patched(
@@ -182,6 +234,13 @@ CASES: dict[str, list[Asked]] = {
         *map(_listing, ("limit=,", "limit=1,2", "limit=1&limit=2", "limit=2&limit=x", "limit=x&limit=2", "limit=")),
         *map(_listing, ("limit=0&limit=1", "limit=1&limit=0", "limit=1;limit=2", "limit=%31", "limit=+1", "LIMIT=x")),
         *map(_listing, ("echo=,", "echo=true,false", "echo=no&echo=yes", "echo=TRUE", "marker=,", "marker=a,b")),
+        *[
+            Asked("GET", f"/v2/queues?{query}")
+            for query in (
+                *("note=a&note=b", "note=a", "note=,", "note=a,", "note=1&limit=x", "note=a,b&limit=x"),
+                "a=1&b=2",
+            )
+        ],
         *[Asked("GET", f"/v2/queues?{query}") for query in ("limit=,", "detailed=no,yes", "name=a&name=b", "marker=,")],
         *[
             Asked("POST", f"/v2/queues/jobs/claims?{query}", '{"ttl": 60, "grace": 60}')
