@@ -213,7 +213,7 @@ def summarize(
     lost, may_be_lost = 0, 0
     if any(part["ended"] for part in parts):
         until_us = max(part["until_us"] for part in parts)
-        lost, may_be_lost = _lost(replayed, until_us - _tolerance_us(assumptions))
+        lost, may_be_lost = _lost(replayed, until_us - tolerance_us(assumptions))
     return Summary(
         messages=sum(part["messages"] or 0 for part in parts),
         deliveries=sum(verdicts.values()),
@@ -228,7 +228,8 @@ def summarize(
     )
 
 
-def _tolerance_us(assumptions: Assumptions) -> int:
+def tolerance_us(assumptions: Assumptions) -> int:
+    """Return the tolerance of times in microseconds: what is over by less before a log ends may not be over."""
     return round(assumptions.tolerance_ms * 1000)
 
 
@@ -245,7 +246,7 @@ def lost_messages(
     (ends,) = rows("SELECT max(time_us) AS until_us FROM {replayed}", replayed=replayed)
     if ends["until_us"] is None:
         return []
-    until_us = ends["until_us"] - _tolerance_us(assumptions)
+    until_us = ends["until_us"] - tolerance_us(assumptions)
     return [LostMessages(**row) for row in rows(_LOST_MESSAGES % (until_us, most), replayed=replayed)]
 
 

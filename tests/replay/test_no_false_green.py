@@ -46,7 +46,7 @@ def test_three_messages_that_a_misspelt_exchange_may_have_lost(tmp_path: Path, c
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert re.search(r'<section[^>]*class="open"', page)
     assert "<h1>3 messages may be lost" in page
-    assert "3 lost if they were rejected" in page
+    assert "3 last delivered</b> in <code>orders</code>, lost if they were rejected" in page
     summary = json.loads((tmp_path / "out" / "summary.json").read_bytes())
     assert (summary["lost"], summary["may_be_lost"], summary["unchecked"]) == (0, 3, {})
 

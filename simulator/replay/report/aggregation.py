@@ -31,7 +31,8 @@ from simulator.replay.report.data import (
     ReportData,
     Unexplained,
 )
-from simulator.replay.summary import Summary, hops, lost_messages, unchecked_findings
+from simulator.replay.report.message_lives import message_lives
+from simulator.replay.summary import Summary, hops, lost_messages, tolerance_us, unchecked_findings
 from simulator.replay.tables import Table, rows, text
 
 FLOWS_MAX = 5_000
@@ -161,6 +162,7 @@ def aggregate(
         losses=find_losses(topologies(definitions), release(rules)),
         unchecked=tuple(unchecked_findings(replayed) if summary.unchecked else ()),
         lost=tuple(lost_messages(replayed, assumptions) if summary.lost or summary.may_be_lost else ()),
+        messages=message_lives(replayed, span_us[1] - tolerance_us(assumptions)) if span_us is not None else (),
         cut=frozenset(tables.cut),
     )
 

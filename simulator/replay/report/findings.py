@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import groupby
 from typing import Any
 
 from dlx.releases import RELEASES, TABLE, VERSIONS, Row, known_release, stand_in_remark
 from simulator.markup import Html, details, element, join, number, plural, section, table
 from simulator.replay.report.data import Example, FieldDiffers, ReportData
 from simulator.replay.report.pictures import several_vhosts
+from simulator.replay.report.seriousness import TITLES, seriousness
 
 FIELDS_SHOWN = 8
 """How many fields of a cause are visible at once, each with an example; a click shows the others."""
 _ROWS = {row.name: row for row in TABLE}
 
 
-def findings_section(data: ReportData) -> Html:
-    """Return the section on deliveries that differ, are unexplained or are ambiguous; one sentence if none are."""
-    parts = [*_differences(data), *_unexplained(data), *_ambiguous(data)]
+def findings_section(data: ReportData, shares: Html) -> Html:
+    """Return the section on how far log and rules agree, the most serious differences first.
+
+    ``shares`` shows how many deliveries have which verdict.
+    """
+    parts = [*_unexplained(data), *_differences(data), *_ambiguous(data)]
     if not parts:
         parts = [element("p", "Every delivery agrees with the prediction.")]
-    return section("Disagreements", *parts, id_="findings")
+    return section("Agreement", shares, *parts, id_="findings")
 
 
 def _differences(data: ReportData) -> list[Html]:
@@ -30,11 +35,18 @@ def _differences(data: ReportData) -> list[Html]:
     for each in data.differences:
         by_cause[each.behaviours].append(each)
     parts = [element("p", _upgrade(data))]
-    for cause in data.causes:
-        parts.append(_cause(data, cause.behaviours, cause.count, by_cause[cause.behaviours]))
+    ranks = {cause: _rank(by_cause[cause.behaviours]) for cause in data.causes}
+    for rank, group in groupby(sorted(data.causes, key=ranks.__getitem__), key=ranks.__getitem__):
+        parts.append(element("h3", TITLES[rank], class_="rank"))
+        parts += [_cause(data, cause.behaviours, cause.count, by_cause[cause.behaviours]) for cause in group]
     if data.cut & {"differences", "causes"}:
         parts.append(element("p", "The report lists only the most frequent ones.", class_="note"))
     return parts
+
+
+def _rank(fields: list[FieldDiffers]) -> int:
+    """Return how serious a cause is: as its most serious difference. Without one that was kept, as other values."""
+    return min(map(seriousness, fields), default=2)
 
 
 def _upgrade(data: ReportData) -> str:
@@ -62,7 +74,8 @@ def _cause(data: ReportData, behaviours: tuple[str, ...], count: int, fields: li
     by_field: defaultdict[str, list[FieldDiffers]] = defaultdict(list)
     for each in fields:
         by_field[each.field].append(each)
-    ranked = sorted(by_field.values(), key=lambda same: (-sum(each.count for each in same), same[0].field))
+    counts = {field: -sum(each.count for each in same) for field, same in by_field.items()}
+    ranked = sorted(by_field.values(), key=lambda same: (_rank(same), counts[same[0].field], same[0].field))
     examples = [_field(data, same) for same in ranked]
     return element(
         "div",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import resources
 
 from starlette.responses import Response
 
+from simulator.pictures.timeline import timeline_css
 from simulator.server.management.page.following import follow
 from simulator.server.management.page.front import front_page
 from simulator.server.management.page.message_page import message_page
@@ -27,17 +27,25 @@ def _page(request: Request) -> Response:
     return front_page(request)
 
 
-def _file(name: str, media_type: str) -> Callable[[Request], Response]:
-    def sent(request: Request) -> Response:
-        content = resources.files(__package__).joinpath(name).read_bytes()
-        return Response(content, headers={"Cache-Control": "no-cache"}, media_type=media_type)
+def _file(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
-    return sent
+
+def _style(request: Request) -> Response:
+    return _sent(_file("page.css") + timeline_css(), "text/css")
+
+
+def _script(request: Request) -> Response:
+    return _sent(_file("page.js"), "text/javascript")
+
+
+def _sent(content: str, media_type: str) -> Response:
+    return Response(content, headers={"Cache-Control": "no-cache"}, media_type=media_type)
 
 
 PAGE = Resource("/", _page)
 PARTS = (
-    Resource("/page.css", _file("page.css", "text/css"), allow=None),
-    Resource("/page.js", _file("page.js", "text/javascript"), allow=None),
+    Resource("/page.css", _style, allow=None),
+    Resource("/page.js", _script, allow=None),
     Resource("/changes", follow),
 )
