@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import groupby
 from typing import Any
 
 from dlx.releases import RELEASES, TABLE, VERSIONS, Row, known_release, stand_in_remark
 from simulator.markup import Html, details, element, join, number, plural, section, table
 from simulator.replay.report.data import Example, FieldDiffers, ReportData
 from simulator.replay.report.pictures import several_vhosts
-from simulator.replay.report.seriousness import TITLES, seriousness
+from simulator.replay.report.seriousness import ELSEWHERE, TITLES, seriousness, seriousness_of_cause
 
 FIELDS_SHOWN = 8
 """How many fields of a cause are visible at once, each with an example; a click shows the others."""
@@ -22,31 +21,28 @@ def findings_section(data: ReportData, shares: Html) -> Html:
 
     ``shares`` shows how many deliveries have which verdict.
     """
-    parts = [*_unexplained(data), *_differences(data), *_ambiguous(data)]
+    parts = [*_elsewhere_and_other(data), *_ambiguous(data)]
     if not parts:
         parts = [element("p", "Every delivery agrees with the prediction.")]
     return section("Agreement", shares, *parts, id_="findings")
 
 
-def _differences(data: ReportData) -> list[Html]:
-    if not data.causes:
-        return []
+def _elsewhere_and_other(data: ReportData) -> list[Html]:
+    """Return what is unexplained and what differs, by how serious it is; what is unexplained is elsewhere."""
     by_cause: defaultdict[tuple[str, ...], list[FieldDiffers]] = defaultdict(list)
     for each in data.differences:
         by_cause[each.behaviours].append(each)
-    parts = [element("p", _upgrade(data))]
-    ranks = {cause: _rank(by_cause[cause.behaviours]) for cause in data.causes}
-    for rank, group in groupby(sorted(data.causes, key=ranks.__getitem__), key=ranks.__getitem__):
-        parts.append(element("h3", TITLES[rank], class_="rank"))
-        parts += [_cause(data, cause.behaviours, cause.count, by_cause[cause.behaviours]) for cause in group]
+    by_rank: defaultdict[int, list[Html]] = defaultdict(list)
+    by_rank[ELSEWHERE] += _unexplained(data)
+    for cause in data.causes:
+        fields = by_cause[cause.behaviours]
+        by_rank[seriousness_of_cause(fields)].append(_cause(data, cause.behaviours, cause.count, fields))
+    parts = [element("p", _upgrade(data))] if data.causes else []
+    for rank in sorted(rank for rank, found in by_rank.items() if found):
+        parts += [element("h3", TITLES[rank], class_="rank"), *by_rank[rank]]
     if data.cut & {"differences", "causes"}:
         parts.append(element("p", "The report lists only the most frequent ones.", class_="note"))
     return parts
-
-
-def _rank(fields: list[FieldDiffers]) -> int:
-    """Return how serious a cause is: as its most serious difference. Without one that was kept, as other values."""
-    return min(map(seriousness, fields), default=2)
 
 
 def _upgrade(data: ReportData) -> str:
@@ -75,7 +71,9 @@ def _cause(data: ReportData, behaviours: tuple[str, ...], count: int, fields: li
     for each in fields:
         by_field[each.field].append(each)
     counts = {field: -sum(each.count for each in same) for field, same in by_field.items()}
-    ranked = sorted(by_field.values(), key=lambda same: (_rank(same), counts[same[0].field], same[0].field))
+    ranked = sorted(
+        by_field.values(), key=lambda same: (min(map(seriousness, same)), counts[same[0].field], same[0].field)
+    )
     examples = [_field(data, same) for same in ranked]
     return element(
         "div",

@@ -55,7 +55,8 @@ def message_lives(replayed: Table, until_us: int) -> tuple[MessageLife, ...]:
     """Return the lives of the chosen messages; ``until_us`` is until when what dies in time is known to be gone."""
     found = rows(_ROWS, replayed=replayed)
     by_message = groupby(found, key=lambda row: (row["vhost"], row["message"]))
-    return tuple(_life(vhost, message, list(own), until_us) for (vhost, message), own in by_message)
+    lives = [_life(vhost, message, list(own), until_us) for (vhost, message), own in by_message]
+    return tuple(sorted(lives, key=lambda life: life.ending != "lost"))  # within each kind, by name
 
 
 def _life(vhost: str, message: str, own: list[dict[str, Any]], until_us: int) -> MessageLife:

@@ -27,7 +27,6 @@
 
   const find = document.getElementById("find");
   if (!find) return;
-  const most = 30;
   const hits = document.getElementById("hits");
   const life = document.getElementById("life");
   const make = (name, text, kind) => {
@@ -69,6 +68,7 @@
 
   const look = () => {
     const wanted = find.value.trim().toLowerCase();
+    const most = wanted ? 30 : 10;
     const found = figures.messages.filter((each) => each.message.toLowerCase().includes(wanted));
     hits.replaceChildren(
       ...found.slice(0, most).map((each) => {

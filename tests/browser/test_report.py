@@ -1,0 +1,81 @@
+"""The report of a replay in a real browser: from a loss to its message, the search, narrow windows, no network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
+
+from simulator.cli.main import main
+from tests.browser.chromium import colours, size, start
+from tests.replay.logs import EXAMPLES
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report on the captured example of 4.3."""
+    out, example = tmp_path_factory.mktemp("report"), EXAMPLES / "captured-4.3"
+    logs = [str(example / "trace.log.gz"), "--definitions", str(example / "definitions.json")]
+    assert main(["replay", *logs, "--release", "4.3", "--out", str(out)]) == 0
+    return out / "report.html"
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    browser = start(tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture
+def page(chromium: Chrome, report: Path) -> Iterator[Chrome]:
+    size(chromium, 1100)
+    chromium.get("about:blank")
+    chromium.get_log("performance")
+    chromium.get_log("browser")
+    chromium.get(report.as_uri())
+    yield chromium
+    assert chromium.get_log("browser") == []
+    messages = (json.loads(entry["message"])["message"] for entry in chromium.get_log("performance"))
+    requested = {
+        each["params"]["request"]["url"] for each in messages if each["method"] == "Network.requestWillBeSent"
+    }
+    assert {url for url in requested if not url.startswith(("file:", "data:", "blob:"))} == set()
+
+
+def life(page: Chrome) -> str:
+    found: str = page.execute_script("return document.getElementById('life').innerText")
+    return found
+
+
+def test_one_click_leads_from_a_loss_to_its_message(page: Chrome) -> None:
+    page.find_element(By.CSS_SELECTOR, "#losses a").click()
+    told = life(page)
+    assert told.startswith("task-")
+    assert "Published to the" in told
+    assert "Lost in 'cycles.silent.b': it would return to 'cycles.silent.a'" in told
+
+
+def test_a_message_is_found_by_its_id(page: Chrome) -> None:
+    find = page.find_element(By.ID, "find")
+    find.send_keys("feed-00083ABCC5")
+    told = life(page)
+    assert "Delivered from 'feeds.missing'." in told
+    assert "Lost in 'feeds.missing' if it was rejected or has expired" in told
+    find.send_keys("-no-such")
+    assert life(page) == ""
+    assert page.find_element(By.ID, "hits").text == "The page holds no message of that id."
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_wider_than_a_narrow_window(page: Chrome, scheme: str) -> None:
+    size(page, 600)
+    colours(page, scheme)
+    page.find_element(By.CSS_SELECTOR, "#losses a").click()
+    assert page.execute_script("return document.documentElement.scrollWidth") <= 600
