@@ -1,17 +1,20 @@
-"""A shop's broker on which something has gone wrong: what the page is looked at with."""
+"""What is looked at: a shop's broker on which something has gone wrong, and the report on a captured log."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import AMQPError
 
 import simulator
+from simulator.cli.main import main
 from simulator.server.in_process import Server
+from tests.replay.logs import EXAMPLES
 
 START_US = 1_767_603_600_000_000  # 2026-01-05 09:00:00 UTC
 
@@ -105,3 +108,11 @@ def _publish(scene: Scene) -> None:
         scene.publish("", "thumbnails", "a picture")
     for number in range(1, 13):
         scene.publish("", "parking", "look at me", f"odd-{number}")
+
+
+def report_of_the_example(out: Path) -> Path:
+    """Replay the captured example of 4.3 into the folder; return its report."""
+    example = EXAMPLES / "captured-4.3"
+    logs = [str(example / "trace.log.gz"), "--definitions", str(example / "definitions.json")]
+    assert main(["replay", *logs, "--release", "4.3", "--out", str(out)]) == 0
+    return out / "report.html"

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
 
-from simulator.cli.main import main
 from tests.browser.chromium import colours, size, start
-from tests.replay.logs import EXAMPLES
+from tests.browser.scene import report_of_the_example
 
 pytestmark = pytest.mark.browser
 
@@ -20,10 +20,7 @@ pytestmark = pytest.mark.browser
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report on the captured example of 4.3."""
-    out, example = tmp_path_factory.mktemp("report"), EXAMPLES / "captured-4.3"
-    logs = [str(example / "trace.log.gz"), "--definitions", str(example / "definitions.json")]
-    assert main(["replay", *logs, "--release", "4.3", "--out", str(out)]) == 0
-    return out / "report.html"
+    return report_of_the_example(tmp_path_factory.mktemp("report"))
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +40,7 @@ def page(chromium: Chrome, report: Path) -> Iterator[Chrome]:
     yield chromium
     assert chromium.get_log("browser") == []
     messages = (json.loads(entry["message"])["message"] for entry in chromium.get_log("performance"))
-    requested = {
-        each["params"]["request"]["url"] for each in messages if each["method"] == "Network.requestWillBeSent"
-    }
+    requested = {each["params"]["request"]["url"] for each in messages if each["method"] == "Network.requestWillBeSent"}
     assert {url for url in requested if not url.startswith(("file:", "data:", "blob:"))} == set()
 
 
@@ -56,6 +51,7 @@ def life(page: Chrome) -> str:
 
 def test_one_click_leads_from_a_loss_to_its_message(page: Chrome) -> None:
     page.find_element(By.CSS_SELECTOR, "#losses a").click()
+    WebDriverWait(page, 20, 0.05).until(life)
     told = life(page)
     assert told.startswith("task-")
     assert "Published to the" in told
@@ -78,4 +74,5 @@ def test_nothing_is_wider_than_a_narrow_window(page: Chrome, scheme: str) -> Non
     size(page, 600)
     colours(page, scheme)
     page.find_element(By.CSS_SELECTOR, "#losses a").click()
+    WebDriverWait(page, 20, 0.05).until(life)
     assert page.execute_script("return document.documentElement.scrollWidth") <= 600
