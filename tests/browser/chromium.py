@@ -19,6 +19,7 @@ _ARGUMENTS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--disable-dev-shm-usage",  # containers have little of it
     "--hide-scrollbars",
     # Whatever is not on this machine is refused.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
