@@ -105,7 +105,8 @@ def test_what_is_unchecked_or_lost_is_told_and_the_headline_is_not_green() -> No
     assert '<section id="verdict" class="open">' in html
     text = visible_text(html)
     assert "3 messages were lost: their dead letters reached no queue" in text
-    assert "3 lost in shop.dead ; 2 last delivered there, lost if they were rejected no such exchange" in text
+    assert "3 lost in shop.dead : no such exchange." in text
+    assert "2 not seen again , lost if they died in shop.dead : no such exchange." in text
     assert "max-length shop.work max-length 9 t.log:7 4" in text
 
 

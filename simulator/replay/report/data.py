@@ -56,7 +56,10 @@ class Deaths(msgspec.Struct, frozen=True):
 
 
 class Path(msgspec.Struct, frozen=True):
-    """Deliveries to which the same deaths led, each as (queue, reason), and of how many messages."""
+    """Deliveries to which the same deaths led, each as (queue, reason), and of how many messages.
+
+    The first reason is ``republished`` where a client published the message again after that queue had delivered it.
+    """
 
     vhost: str
     deaths: tuple[tuple[str, str], ...]
@@ -123,7 +126,7 @@ class MessageLife(msgspec.Struct, frozen=True):
     """What the log and the rules tell of one message.
 
     ``ending`` says whether it is ``lost`` or ``may be lost``, in ``queue``; ``unlike``: one of its deliveries is not
-    as predicted; ``left_out`` rows of the log are not told.
+    as predicted.
     """
 
     vhost: str
@@ -132,7 +135,6 @@ class MessageLife(msgspec.Struct, frozen=True):
     ending: str = ""
     queue: str = ""
     unlike: bool = False
-    left_out: int = 0
 
 
 class ReportData(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,8 +17,9 @@ from simulator.replay.report.coverage import coverage_section
 from simulator.replay.report.data import ReportData
 from simulator.replay.report.findings import findings_section, table_section
 from simulator.replay.report.grouping import ARROWS_MAX, MIXED, Group, arrows, groups, totals_by_queue
-from simulator.replay.report.lost import losses_section, messages_section
+from simulator.replay.report.lost import losses_section
 from simulator.replay.report.message_lives import as_json
+from simulator.replay.report.messages import messages_section
 from simulator.replay.report.pictures import (
     COLOURS,
     colour,
@@ -223,7 +224,8 @@ def _button(index: int, group: Group, several: bool) -> Html:
     if group.unlike_count:
         lines.append(element("span", f"{number(group.unlike_count)} not as predicted", class_="bad"))
     if group.unseen_count:
-        lines.append(element("span", f"{number(group.unseen_count)} not seen again", class_="gone"))
+        gone = "gone" if group.losing & group.queues.keys() else None
+        lines.append(element("span", f"{number(group.unseen_count)} not seen again", class_=gone))
     return element("button", *lines, type="button", data_flow=index, aria_pressed=str(index == 0).lower())
 
 
@@ -302,7 +304,10 @@ def _paths(data: ReportData) -> Html:
         host = [element("span", path.vhost, ": ", class_="muted")] if several else []
         share = Html(f'<td class="share-bar"><i style="width:{max(1, 100 * path.deliveries // most)}%"></i></td>')
         rows.append((join([*host, join([*steps, path.queue], " → ")]), share, path.deliveries, path.messages))
-    note = "A path lists the deaths between two deliveries of a message, or between its publish and its first delivery."
+    note = (
+        "A path lists the deaths between two deliveries of a message, or between its publish and its first delivery."
+        " It begins with “republished” where a client published the message again after that queue had delivered it."
+    )
     heads = ["path", "", "deliveries", "messages"]
     body = table(heads, rows) if rows else element("p", "No dead letters in this log.")
     more = _note_cut(len(shown), "paths") if len(data.paths) > len(shown) or "paths" in data.cut else ""

@@ -8,6 +8,7 @@ from typing import Any
 from dlx.releases import RELEASES, TABLE, VERSIONS, Row, known_release, stand_in_remark
 from simulator.markup import Html, details, element, join, number, plural, section, table
 from simulator.replay.report.data import Example, FieldDiffers, ReportData
+from simulator.replay.report.messages import message_link
 from simulator.replay.report.pictures import several_vhosts
 from simulator.replay.report.seriousness import ELSEWHERE, TITLES, seriousness, seriousness_of_cause
 
@@ -37,7 +38,7 @@ def _elsewhere_and_other(data: ReportData) -> list[Html]:
     for cause in data.causes:
         fields = by_cause[cause.behaviours]
         by_rank[seriousness_of_cause(fields)].append(_cause(data, cause.behaviours, cause.count, fields))
-    parts = [element("p", _upgrade(data))] if data.causes else []
+    parts = [element("p", _upgrade(data))] if data.causes or data.unexplained else []
     for rank in sorted(rank for rank, found in by_rank.items() if found):
         parts += [element("h3", TITLES[rank], class_="rank"), *by_rank[rank]]
     if data.cut & {"differences", "causes"}:
@@ -121,10 +122,13 @@ def versus(expected: str, seen: str) -> Html:
 
 def _example(data: ReportData, example: Example) -> Html:
     host = f" of {example.vhost}" if several_vhosts(data) else ""
+    held = any(each.message == example.message for each in data.messages)
     return join(
         [
             element("code", _line(example)),
-            f", message {example.message}, queue {example.queue}{host}",
+            ", message ",
+            message_link(example.message) if held else example.message,
+            f", queue {example.queue}{host}",
         ]
     )
 

@@ -13,30 +13,41 @@ from typing import Any, Literal
 import msgspec
 
 from simulator.events import Event
+from simulator.markup import plural
 from simulator.replay.report.data import MessageLife, MessageStep
-from simulator.replay.tables import Table, rows
+from simulator.replay.tables import Table, rows, select
 
 ROWS_MAX = 8_000
 STEPS_MAX = 60
 """Rows of all messages, and of one, that are kept."""
 NAME_MAX = 200
-_LIMITS = (400, 400, 800, 2_000)
-_KINDS = (
-    "last AND size(dead_ends) > 0",
-    "verdict IN ('differ', 'unexplained')",
-    "size(hops) > 0",
-    "first",
+FIELDS_TOLD = 3
+"""Fields of a delivery that are not as predicted, and are told."""
+_ALIKE_MAX = 200
+_ENDING = "last AND size(dead_ends) > 0"
+_UNLIKE = "verdict IN ('differ', 'unexplained')"
+_ALIKE = (
+    (_ENDING, "concat_ws(' ', transform(dead_ends, end -> concat(end.queue, ' ', end.why)))"),
+    (_UNLIKE, "concat_ws(' ', why, transform(differences, one -> one.field))"),
+    ("size(hops) > 0", "concat_ws(' ', queue, transform(hops, hop -> concat(hop.queue, ' ', hop.reason)))"),
 )
-"""Which rows choose their message, the most interesting first, and how many of them do."""
-_CHOOSING = " UNION ALL ".join(
+"""Rows that choose their message, the most interesting first, and what makes some alike: the first of those is kept."""
+_KINDS = ((_ENDING, 400), (_UNLIKE, 400), ("size(hops) > 0", 800), ("first", 2_000))
+"""Rows that choose their message besides, and how many of them do."""
+_FIRST = "min(struct(time_us, file, line, message))"
+_CHOOSING = [
+    f"SELECT vhost, one.message, {place} AS kind FROM (SELECT vhost, {what} AS what, {_FIRST} AS one"
+    f" FROM {{replayed}} WHERE {kind} GROUP BY 1, 2 ORDER BY one LIMIT {_ALIKE_MAX})"
+    for place, (kind, what) in enumerate(_ALIKE)
+] + [
     f"SELECT * FROM (SELECT vhost, message, {place} AS kind FROM {{replayed}} WHERE {kind}"
     f" ORDER BY time_us, file, line LIMIT {limit})"
-    for place, (kind, limit) in enumerate(zip(_KINDS, _LIMITS, strict=True))
-)
-_CHOSEN = f"SELECT vhost, message, min(kind) AS kind FROM ({_CHOOSING}) GROUP BY 1, 2"
+    for place, (kind, limit) in enumerate(_KINDS)
+]
+_CHOSEN = f"SELECT vhost, message, min(kind) AS kind FROM ({' UNION ALL '.join(_CHOOSING)}) GROUP BY 1, 2"
 _ROWS = f"""
-    SELECT kind, vhost, message, time_us, file, line, event, queue, exchange, verdict, why, hops, new_hops, dead_ends,
-        last, place, of_it
+    SELECT kind, vhost, message, time_us, file, line, event, queue, exchange, verdict, why, differences, hops, new_hops,
+        dead_ends, last, place, of_it
     FROM (
         SELECT one.*, chosen.kind,
             row_number() OVER (PARTITION BY one.vhost, one.message ORDER BY time_us, file, line) AS place,
@@ -44,45 +55,62 @@ _ROWS = f"""
         FROM {{replayed}} AS one JOIN ({_CHOSEN}) AS chosen
             ON one.vhost = chosen.vhost AND one.message = chosen.message
     )
-    WHERE place <= {STEPS_MAX}
+    WHERE place <= {STEPS_MAX} OR place = of_it
     ORDER BY kind, vhost, message, place
     LIMIT {ROWS_MAX}"""
+_WITH_KEYS = f"""
+    SELECT one.*, seen.routing_keys
+    FROM {{kept}} AS one LEFT JOIN (
+        SELECT time_us, file, line, message, routing_keys
+        FROM {{captured}}
+        WHERE event = '{Event.PUBLISHED.value}'
+    ) AS seen
+        ON one.time_us = seen.time_us AND one.file = seen.file AND one.line = seen.line AND one.message = seen.message
+    ORDER BY kind, vhost, message, place"""
 
 Ending = Literal["lost", "may be lost", ""]
 
 
-def message_lives(replayed: Table, until_us: int) -> tuple[MessageLife, ...]:
-    """Return the lives of the chosen messages; ``until_us`` is until when what dies in time is known to be gone."""
-    found = rows(_ROWS, replayed=replayed)
+def message_lives(replayed: Table, captured: Table | None, until_us: int) -> tuple[MessageLife, ...]:
+    """Return the lives of the chosen messages.
+
+    ``captured`` are the rows that were replayed, for the routing keys of publishes; ``until_us`` is until when what
+    dies in time is known to be gone.
+    """
+    kept = select(_ROWS, replayed=replayed)
+    with_keys = captured is not None and "routing_keys" in captured.columns
+    found = rows(_WITH_KEYS, kept=kept, captured=captured) if with_keys else rows("SELECT * FROM {kept}", kept=kept)
     by_message = groupby(found, key=lambda row: (row["vhost"], row["message"]))
     lives = [_life(vhost, message, list(own), until_us) for (vhost, message), own in by_message]
     return tuple(sorted(lives, key=lambda life: life.ending != "lost"))  # within each kind, by name
 
 
 def _life(vhost: str, message: str, own: list[dict[str, Any]], until_us: int) -> MessageLife:
-    steps = [step for place, row in enumerate(own) for step in _steps(row, again=_again(own[:place]))]
-    ending: Ending = ""
-    queue = ""
-    left_out = own[0]["of_it"] - len(own)
-    if not left_out:
-        ending, queue, told = _end(own[-1], until_us)
-        steps += [MessageStep(None, "loss" if ending == "lost" else "death", told)] if ending else []
+    steps: list[MessageStep] = []
+    for place, row in enumerate(own):
+        if row["place"] > place + 1:
+            steps.append(_left_out(row["place"] - place - 1))
+        steps += _steps(row, own[:place])
+    last = own[-1]
+    ending, queue, told = _end(last, until_us) if last["place"] == last["of_it"] else ("", "", "")
+    if ending:
+        steps.append(MessageStep(None, "loss" if ending == "lost" else "death", told))
+    elif last["place"] < last["of_it"]:
+        steps.append(_left_out(last["of_it"] - last["place"]))
     unlike = any(row["verdict"] in ("differ", "unexplained") for row in own)
-    return MessageLife(vhost, message, tuple(steps), ending, queue, unlike, left_out)
+    return MessageLife(vhost, message, tuple(steps), ending, queue, unlike)
 
 
-def _again(before: list[dict[str, Any]]) -> bool:
-    return any(row["event"] == Event.PUBLISHED for row in before)
+def _left_out(count: int) -> MessageStep:
+    return MessageStep(None, "gap", f"{plural(count, 'further row')} of the log not told.")
 
 
-def _steps(row: dict[str, Any], *, again: bool) -> Iterator[MessageStep]:
+def _steps(row: dict[str, Any], before: list[dict[str, Any]]) -> Iterator[MessageStep]:
     """Yield what a row tells: the deaths behind a delivery, which the log does not have, then the row itself."""
     at_us, line = row["time_us"], f"{row['file']}:{row['line']}"
     queue = _short(row["queue"] or "")
     if row["event"] == Event.PUBLISHED:
-        exchange = f"exchange '{_short(row['exchange'])}'" if row["exchange"] else "default exchange"
-        how = f"Published again to the {exchange}, by a consumer or another client" if again else ""
-        yield MessageStep(at_us, "start", f"{how or f'Published to the {exchange}'}.", line)
+        yield MessageStep(at_us, "start", f"{_published(row, before)}.", line)
         return
     hops = row["hops"] or []
     for hop in hops[len(hops) - (row["new_hops"] or 0) :]:
@@ -91,11 +119,32 @@ def _steps(row: dict[str, Any], *, again: bool) -> Iterator[MessageStep]:
     if row["event"] != Event.DELIVERED:
         told = f"{row['event'].capitalize()} in '{queue}'."
         yield MessageStep(at_us, "done" if row["event"] == Event.ACKED else "", told, line)
-    elif row["verdict"] == "unexplained":
-        yield MessageStep(at_us, "loss", f"Delivered from '{queue}', unexplained: {_short(row['why'] or '')}.", line)
-    else:
-        remark = {"differ": ", but not as predicted", "ambiguous": ", by one of several paths"}.get(row["verdict"], "")
-        yield MessageStep(at_us, "death" if remark else "", f"Delivered from '{queue}'{remark}.", line)
+        return
+    kind, verdict = _verdict(row)
+    yield MessageStep(at_us, kind, f"Delivered from '{queue}'{verdict}.", line)
+
+
+def _published(row: dict[str, Any], before: list[dict[str, Any]]) -> str:
+    to = f"to the exchange '{_short(row['exchange'])}'" if row["exchange"] else "to the default exchange"
+    keys = row.get("routing_keys") or ()
+    to += f" with the key {', '.join(repr(_short(key)) for key in keys)}" if keys else ""
+    if not any(each["event"] == Event.PUBLISHED for each in before):
+        return f"Published {to}"
+    source = next((each["queue"] for each in reversed(before) if each["event"] == Event.DELIVERED), None)
+    after = f" by a client after '{_short(source)}' had delivered it," if source is not None else ""
+    return f"Published again{after} {to}"
+
+
+def _verdict(row: dict[str, Any]) -> tuple[str, str]:
+    """Return how a delivery is marked, and the rest of the sentence about it."""
+    if row["verdict"] == "unexplained":
+        return "loss", f", unexplained: {_short(row['why'] or '')}"
+    if row["verdict"] == "differ":
+        fields = row["differences"]
+        told = [f"{one['field']} should be {_short(one['expected'])}, is {_short(one['seen'])}" for one in fields]
+        more = [plural(len(fields) - FIELDS_TOLD, "more field")] if len(fields) > FIELDS_TOLD else []
+        return "death", f", but not as predicted: {'; '.join([*told[:FIELDS_TOLD], *more])}"
+    return ("death", ", by one of several paths") if row["verdict"] == "ambiguous" else ("", "")
 
 
 def _end(row: dict[str, Any], until_us: int) -> tuple[Ending, str, str]:

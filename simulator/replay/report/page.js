@@ -29,6 +29,8 @@
   if (!find) return;
   const hits = document.getElementById("hits");
   const life = document.getElementById("life");
+  let shown = new Map(); // the buttons by their messages
+  const several = new Set(figures.messages.map((each) => each.vhost)).size > 1;
   const make = (name, text, kind) => {
     const made = document.createElement(name);
     if (text) made.textContent = text;
@@ -61,41 +63,52 @@
       before = time ?? before;
     }
     const title = make("h3", message.message);
-    const more = message.left_out ? [make("p", `${message.left_out} further rows of the log are not told.`, "note")] : [];
-    life.replaceChildren(title, list, ...more);
-    for (const hit of hits.children) hit.setAttribute("aria-pressed", String(hit.textContent.startsWith(message.message)));
+    if (several) title.append(make("span", ` of ${message.vhost}`, "muted"));
+    life.replaceChildren(title, list);
+    for (const [each, hit] of shown) hit.setAttribute("aria-pressed", String(each === message));
+  };
+
+  // What is searched: the ids first; where none has it, everything that is told of a message.
+  const told = (message) => [message.ending, ...message.steps.map((step) => step.text)].join("\n").toLowerCase();
+  const isCalled = (message, wanted) => message.message.toLowerCase() === wanted;
+  const hitsOf = (wanted) => {
+    const named = figures.messages.filter((each) => each.message.toLowerCase().includes(wanted));
+    if (named.length) return named.sort((one, other) => isCalled(other, wanted) - isCalled(one, wanted));
+    return figures.messages.filter((each) => told(each).includes(wanted));
   };
 
   const look = () => {
     const wanted = find.value.trim().toLowerCase();
     const most = wanted ? 30 : 10;
-    const found = figures.messages.filter((each) => each.message.toLowerCase().includes(wanted));
-    hits.replaceChildren(
-      ...found.slice(0, most).map((each) => {
-        const mark = each.ending || (each.unlike ? "not as predicted" : "");
-        const hit = make("button", each.message);
-        hit.type = "button";
-        if (mark) hit.append(make("span", ` ${mark}`, each.ending === "lost" || each.unlike ? "bad" : "muted"));
-        hit.addEventListener("click", () => tell(each));
-        return hit;
-      }),
-    );
+    const found = hitsOf(wanted);
+    shown = new Map();
+    for (const each of found.slice(0, most)) {
+      const mark = each.ending || (each.unlike ? "not as predicted" : "");
+      const hit = make("button", each.message);
+      hit.type = "button";
+      if (several) hit.append(make("span", ` ${each.vhost}`, "muted"));
+      if (mark) hit.append(make("span", ` ${mark}`, each.ending === "lost" || each.unlike ? "bad" : "muted"));
+      hit.addEventListener("click", () => tell(each));
+      shown.set(each, hit);
+    }
+    hits.replaceChildren(...shown.values());
     if (found.length > most) hits.append(make("span", `${found.length - most} more`, "muted"));
-    if (!found.length) hits.append(make("span", "The page holds no message of that id.", "muted"));
+    if (!found.length) hits.append(make("span", "No message of this page has that in its id or its life.", "muted"));
     return found;
   };
   find.addEventListener("input", () => {
     life.replaceChildren();
     const found = look();
-    if (found.length === 1) tell(found[0]);
+    if (found.length === 1 || (found.length && isCalled(found[0], find.value.trim().toLowerCase()))) tell(found[0]);
   });
 
   const named = () => {
     const [, id] = location.hash.match(/^#message=(.*)$/) ?? [];
     if (id === undefined) return;
-    find.value = decodeURIComponent(id);
-    const exact = look().find((each) => each.message === find.value);
-    if (exact) tell(exact);
+    const message = figures.messages.find((each) => each.message === decodeURIComponent(id));
+    find.value = message?.message ?? "";
+    look();
+    if (message) tell(message);
     document.getElementById("messages").scrollIntoView();
     life.focus({ preventScroll: true });
   };
