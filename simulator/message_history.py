@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Self
+from itertools import islice
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
@@ -130,6 +131,15 @@ class MessageHistory(msgspec.Struct, kw_only=True):
         return [msgspec.to_builtins(event) for event in self.events]
 
 
+class LostCopies(NamedTuple):
+    """A message of which copies were lost, and the events that lost them, the oldest first."""
+
+    uid: int
+    vhost: str
+    message_id: str | None
+    events: tuple[Happened, ...]
+
+
 # What is kept of a message, in one flat list: its virtual host, then each event and the message as it was then.
 # (Nothing else is as cheap to add to, and to collect.)
 _FULL = 1 + EVENTS_PER_MESSAGE_MAX * 2
@@ -153,6 +163,8 @@ class MessageHistories:
         self._limit = limit
         self._kept: OrderedDict[int, _Kept] = OrderedDict()
         self._omitted: Counter[int] = Counter()
+        # What ``lost`` has found in how much of a history.
+        self._lost: dict[int, tuple[int, LostCopies | None]] = {}
 
     def saved(self) -> dict[str, Any]:
         """Return the histories as a dictionary, for ``restored``."""
@@ -228,6 +240,16 @@ class MessageHistories:
             if ended in (None, history.ended) and lost in (None, history.loss is not None):
                 yield history
 
+    def lost(self) -> list[LostCopies]:
+        """Return the messages of which copies were lost, the newest first. Only what is new since then is looked at."""
+        before, self._lost = self._lost, {}
+        for uid, kept in reversed(self._kept.items()):
+            known = before.get(uid)
+            if known is None or known[0] != len(kept):
+                known = len(kept), _lost_copies(uid, kept)
+            self._lost[uid] = known
+        return [found for _, found in self._lost.values() if found is not None]
+
     def called(self, text: str) -> Iterator[MessageHistory]:
         """Yield the messages of that id or number, else those whose id has the text in it; the newest first."""
         exact = [uid for uid, kept in self._kept.items() if text in (_message_id(kept), str(uid))]
@@ -242,9 +264,12 @@ class MessageHistories:
         kept = self._kept.get(uid)
         return None if kept is None else kept[-1]
 
-    def last_in(self, vhost: str, queue: str) -> Message | None:
-        """Return the newest of the messages that have entered a queue, as it was then; ``None`` if none has."""
-        for kept in reversed(self._kept.values()):
+    def last_in(self, vhost: str, queue: str, most: int = 1_000) -> Message | None:
+        """Return the newest of the last messages that has entered a queue, as it was then; ``None`` if none has.
+
+        ``most``: how many of them to look at.
+        """
+        for kept in islice(reversed(self._kept.values()), most):
             if kept[0] != vhost:
                 continue
             for happened, message in zip(kept[-2::-2], kept[:1:-2], strict=False):
@@ -256,6 +281,12 @@ class MessageHistories:
         return MessageHistory(
             uid=uid, vhost=kept[0], message_id=_message_id(kept), events=kept[1::2], omitted=self._omitted[uid]
         )
+
+
+def _lost_copies(uid: int, kept: _Kept) -> LostCopies | None:
+    events = kept[1::2]
+    found = () if MAY_LOSE.isdisjoint([happened.event for happened in events]) else losses(events)
+    return LostCopies(uid, kept[0], _message_id(kept), tuple(found)) if found else None
 
 
 def _message_id(kept: _Kept) -> str | None:

@@ -10,11 +10,13 @@ class Changes:
 
     Attributes:
         number: how many there were.
+        followers: how many are waiting for the next, again and again.
         ended: whether the node has stopped, so that there will be no more.
     """
 
     def __init__(self) -> None:
         self.number = 0
+        self.followers = 0
         self.ended = False
         self._next: asyncio.Future[None] | None = None
 

@@ -149,3 +149,29 @@ def test_a_restored_broker_remembers(broker: RecordingBroker) -> None:
     restored = RecordingBroker.restore(broker.snapshot())
     assert isinstance(restored, RecordingBroker)
     assert restored.histories.explain(uid(broker, "m")) == broker.histories.explain(uid(broker, "m"))
+
+
+def test_what_is_lost_is_found_as_it_happens(broker: RecordingBroker) -> None:
+    histories = broker.histories
+    assert histories.lost() == []
+    for number in range(3):
+        publish(broker, "plain", f"m{number}")
+        assert [each.message_id for each in histories.lost()] == [f"m{lost}" for lost in reversed(range(number))]
+    publish(broker, "work", "alive")
+    broker.handle(Get(CHANNEL, "plain"), START_US)
+    broker.handle(Reject(CHANNEL, 1, requeue=False), START_US)
+    found = histories.lost()
+    assert [each.message_id for each in found] == ["m2", "m1", "m0"]
+    assert [[event.event for event in each.events] for each in found] == [[Event.DROPPED]] * 3
+    assert {each.uid for each in found} == {each.uid for each in histories.find(lost=True)}
+
+
+def test_a_forgotten_message_is_not_among_the_lost() -> None:
+    histories = MessageHistories(limit=2)
+    broker = RecordingBroker("4.3", histories=histories)
+    for command in (OpenConnection("c"), OpenChannel(CHANNEL)):
+        broker.handle(command, START_US)
+    for number in range(5):
+        broker.handle(Publish(CHANNEL, "amq.fanout", "", {"message_id": f"m{number}"}, b""), START_US)
+        assert histories.lost()[0].message_id == f"m{number}"
+    assert [each.message_id for each in histories.lost()] == ["m4", "m3"]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Callable
 from html import unescape
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from simulator.broker.commands import Get, OpenChannel, OpenConnection, Publish
+from simulator.broker.commands import DeclareQueue, Get, OpenChannel, OpenConnection, Publish
+from simulator.server.management.page.following import FOLLOWERS_MAX
 from tests.management.client import Simulated
 
 HOSTILE = "<script>alert(1)</script>\"'&amp;"
@@ -96,6 +99,8 @@ def test_what_somebody_removed_is_no_alarm(server: Page) -> None:
     told = plain(server.text())
     assert "No message was lost" in told
     assert "2 removed in q" in told
+    assert "Removed here" in server.text("?vhost=%2F&queue=q")
+    assert "alarm" not in server.html("?vhost=%2F&queue=q")
 
 
 # Queues
@@ -223,6 +228,55 @@ def test_looking_changes_nothing(server: Page) -> None:
     assert server.node.changes.number == changes
 
 
+def test_what_is_large_is_cut(server: Page) -> None:
+    server.queue("big", dead_letter_exchange="fan")
+    server("PUT", "/api/exchanges/%2F/fan", {"type": "fanout"})
+    for number in range(70):
+        server.queue(f"copy {number}")
+        server("POST", f"/api/bindings/%2F/e/fan/q/copy%20{number}", {})
+    keys = [f"key {number}" for number in range(1_000)]
+    headers = {f"header {number}": "x" * 100_000 for number in range(20)}
+    message = {"properties": {"headers": {**headers, "CC": keys}}, "payload": "y" * 1_000_000}
+    server(
+        "POST",
+        "/api/exchanges/%2F/amq.default/publish",
+        {**message, "routing_key": "big", "payload_encoding": "string"},
+    )
+    server.publish("", exchange="fan")
+    sizes = {query: len(server.html(query)) for query in ("", "?vhost=%2F&queue=big", "?message=1", "?message=2")}
+    assert max(sizes.values()) < 500_000, sizes
+    assert "50 more copies" in server.text("?vhost=%2F&queue=big")
+    assert "70 queues, which are too many to draw" in server.text("?message=2")
+
+
+def test_of_many_queues_and_hosts_a_page_shows_some_and_the_search_finds_all(server: Page) -> None:
+    for number in range(600):
+        server.queue(f"queue {number}")
+    for number in range(150):
+        server("PUT", f"/api/vhosts/host{number}", {})
+        server("PUT", f"/api/permissions/host{number}/guest", {"configure": "", "write": "", "read": ""})
+    told = server.text()
+    assert "100 more queues not shown." in told
+    assert "51 more virtual hosts not shown." in told
+    assert server("GET", "/?find=queue%20599").headers["location"] == "./?vhost=%2F&queue=queue%20599"
+
+
+@pytest.mark.parametrize("name", ["a/b", "100 %", "%2F", "a?b&c=d#e", "+", "zażółć 🐇", "..", '"', "Ω\t", ""])
+def test_queues_of_any_name_have_a_page(server: Page, name: str) -> None:
+    server("PUT", f"/api/vhosts/{quote('h/' + name, safe='')}", {})
+    client = ("c", 1)
+    for command in (OpenConnection("c", vhost=f"h/{name}"), OpenChannel(client)):
+        server.node.handle(command)
+    server.node.handle(DeclareQueue(channel=client, queue=f"q{name}", exclusive=True, arguments={}))
+    server.node.handle(Publish(client, "", f"q{name}", {"message_id": f"id {name}"}, b""))
+    (link,) = re.findall(r'href="(\?vhost=[^"]*)"', server.html())
+    told = server.text(unescape(link))
+    assert f"classic queue of h/{name}".strip() in told
+    assert "exclusive" in told
+    assert f"id {name}".strip() in told
+    assert server("GET", f"/?find={quote(f'id {name}'.strip())}").headers["location"] == "./?message=1"
+
+
 def test_users_see_their_virtual_hosts_and_read_what_they_may(server: Page) -> None:
     server.queue("hidden")
     server.publish("hidden", message_id="secret-id", type="secret type")
@@ -263,40 +317,74 @@ def test_nothing_comes_from_elsewhere(server: Page) -> None:
 # Following
 
 
-def test_changes_are_told_as_they_come() -> None:
-    server = Page()
-    told: list[str] = []
+class Stream:
+    """A client of the stream of changes; ``told`` is what it has received."""
 
-    async def follow() -> None:
-        gone = asyncio.Event()
+    def __init__(self, server: Page) -> None:
+        self.server = server
+        self.told: list[str] = []
+        self.status = 0
+        self.gone = asyncio.Event()
+
+    @property
+    def changes(self) -> int:
+        return sum("event: change" in each for each in self.told)
+
+    async def follow(self, then: Callable[[], object] = lambda: None) -> None:
+        """Receive until the server ends the stream, or the client is ``gone``; do ``then`` after each part."""
+        path = {"path": "/page/changes", "raw_path": b"/page/changes", "query_string": b""}
+        peers = {"client": ("127.0.0.1", 1), "server": ("127.0.0.1", 1)}
+        headers = [(b"authorization", b"Basic Z3Vlc3Q6Z3Vlc3Q=")]
         scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http"}
-        scope |= {
-            "path": "/page/changes",
-            "raw_path": b"/page/changes",
-            "query_string": b"",
-            "client": ("127.0.0.1", 1),
-        }
-        scope |= {"server": ("127.0.0.1", 1), "headers": [(b"authorization", b"Basic Z3Vlc3Q6Z3Vlc3Q=")]}
         bodies = iter([{"type": "http.request", "body": b"", "more_body": False}])
 
         async def receive() -> dict[str, object]:
             found = next(bodies, None)
             if found is None:
-                await gone.wait()
+                await self.gone.wait()
                 return {"type": "http.disconnect"}
             return found
 
-        async def send(message: dict[str, bytes]) -> None:
-            told.append(message.get("body", b"").decode())
-            if sum("event: change" in each for each in told) == 1:
-                server.node.handle(OpenConnection("c"))
-            if sum("event: change" in each for each in told) == 2:
-                server.node.stop()
+        async def send(message: dict[str, Any]) -> None:
+            self.status = message.get("status", self.status)
+            self.told.append(message.get("body", b"").decode())
+            then()
 
-        await asyncio.wait_for(server.application(scope, receive, send), 20)  # it ends with the node
+        await asyncio.wait_for(
+            self.server.application({**scope, **path, **peers, "headers": headers}, receive, send), 20
+        )
 
-    asyncio.run(follow())
-    assert sum("event: change" in each for each in told) == 2
+
+def test_changes_are_told_as_they_come(server: Page) -> None:
+    async def followed() -> Stream:
+        stream = Stream(server)
+        then = {1: lambda: server.node.handle(OpenConnection("c")), 2: server.node.stop}
+        await stream.follow(lambda: then.pop(stream.changes, lambda: None)())
+        return stream
+
+    assert asyncio.run(followed()).changes == 2
+
+
+def test_so_many_pages_are_told_of_changes_and_no_more(server: Page) -> None:
+    async def followed() -> None:
+        streams = [Stream(server) for _ in range(FOLLOWERS_MAX)]
+        tasks = [asyncio.create_task(stream.follow()) for stream in streams]
+        while not all(stream.changes for stream in streams):
+            await asyncio.sleep(0)
+        one_more = Stream(server)
+        await one_more.follow()
+        assert (one_more.status, one_more.told[-1]) == (503, "too many pages are open")
+        streams[0].gone.set()
+        await tasks[0]
+        last = Stream(server)
+        tasks.append(asyncio.create_task(last.follow()))
+        while not last.changes:
+            await asyncio.sleep(0)
+        server.node.stop()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(followed())
+    assert server.node.changes.followers == 0
 
 
 def test_the_clock_can_be_moved_from_the_page(server: Page) -> None:

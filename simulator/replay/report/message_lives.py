@@ -78,8 +78,10 @@ def message_lives(replayed: Table, captured: Table | None, until_us: int) -> tup
     dies in time is known to be gone.
     """
     kept = select(_ROWS, replayed=replayed)
-    with_keys = captured is not None and "routing_keys" in captured.columns
-    found = rows(_WITH_KEYS, kept=kept, captured=captured) if with_keys else rows("SELECT * FROM {kept}", kept=kept)
+    if captured is not None and "routing_keys" in captured.columns:
+        found = rows(_WITH_KEYS, kept=kept, captured=captured)
+    else:
+        found = rows("SELECT * FROM {kept}", kept=kept)
     by_message = groupby(found, key=lambda row: (row["vhost"], row["message"]))
     lives = [_life(vhost, message, list(own), until_us) for (vhost, message), own in by_message]
     return tuple(sorted(lives, key=lambda life: life.ending != "lost"))  # within each kind, by name

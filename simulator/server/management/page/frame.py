@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from starlette.responses import Response
@@ -20,6 +21,7 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
+_KEYS_SHOWN = 5
 _STEPS = (
     ("+1 s", '{"seconds": 1}'),
     ("+1 min", '{"minutes": 1}'),
@@ -109,6 +111,12 @@ def listed(name: str, heads: tuple[tuple[str, str], ...], rows: list[Html]) -> H
 def code(value: object) -> Html:
     """Return a name as it is written in settings."""
     return element("code", value)
+
+
+def keys_shown(keys: Sequence[str]) -> Html:
+    """Return routing keys, the first few of many."""
+    more = f", {len(keys) - _KEYS_SHOWN:,} more" if len(keys) > _KEYS_SHOWN else ""
+    return join((join((code(key) for key in keys[:_KEYS_SHOWN]), ", "), more))
 
 
 def exchange_shown(name: str | None) -> Html:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from itertools import islice
 
 from starlette.responses import Response
@@ -16,7 +18,7 @@ from simulator.server.management.page.lost import Cause, causes, causes_list, lo
 from simulator.server.management.page.ways import in_short
 from simulator.server.management.request import Request
 
-_QUEUES_MAX = 1_000
+_QUEUES_MAX, _VHOSTS_MAX = 500, 100
 _HEADS = (
     ("Queue", ""), ("Type", "wide"), ("Ready", "n"), ("Unacked", "n"), ("Held", "n wide"), ("Consumers", "n wide"),
     ("Lost", "n"), ("Limits", "wide"), ("Dead letters go", ""),
@@ -29,8 +31,7 @@ def front_page(request: Request) -> Response:
     vhosts = access.visible_vhosts(request)
     parts = [_losses(found, len(vhosts) > 1)]
     lost = lost_by_queue(found or ())
-    parts += [_queues(number, vhost, lost, request) for number, vhost in enumerate(vhosts)]
-    return framed(request, "Queues and losses", *parts)
+    return framed(request, "Queues and losses", *parts, *_vhosts(vhosts, lost, request))
 
 
 def _losses(found: list[Cause] | None, several_vhosts: bool) -> Html:
@@ -46,15 +47,30 @@ def _losses(found: list[Cause] | None, several_vhosts: bool) -> Html:
     return part("losses", element("h1", title), note, listing, class_="alarm" if total else "calm good")
 
 
-def _queues(number: int, vhost: VirtualHost, lost: dict[tuple[str, str], int], request: Request) -> Html:
-    ordered = sorted(vhost.queues.values(), key=lambda queue: -lost.get((vhost.name, queue.name), 0))
-    rows = [_row(queue, lost.get((vhost.name, queue.name), 0), request) for queue in islice(ordered, _QUEUES_MAX)]
+def _vhosts(vhosts: list[VirtualHost], lost: Counter[tuple[str, str]], request: Request) -> Iterator[Html]:
+    """Yield the queues of each virtual host, those first that lost something; a page has room for so many."""
+    losing = {vhost for vhost, _ in lost}
+    ordered = sorted(vhosts, key=lambda vhost: vhost.name not in losing)
+    room = _QUEUES_MAX
+    for number, vhost in enumerate(ordered[:_VHOSTS_MAX]):
+        yield _queues(number, vhost, lost, request, room)
+        room = max(room - len(vhost.queues), 0)
+    left = len(ordered) - _VHOSTS_MAX
+    if left > 0:
+        told = f"{plural(left, 'more virtual host')} not shown. The search finds their queues."
+        yield part("more", element("p", told, class_="muted"))
+
+
+def _queues(number: int, vhost: VirtualHost, lost: Counter[tuple[str, str]], request: Request, room: int) -> Html:
+    ordered = sorted(vhost.queues.values(), key=lambda queue: -lost[vhost.name, queue.name])
+    rows = [_row(queue, lost[vhost.name, queue.name], request) for queue in islice(ordered, room)]
     title = element("h2", "Queues of ", code(vhost.name))
-    if not rows:
+    if not ordered:
         return part(f"queues-{number}", title, element("p", "No queues.", class_="muted"))
     left = len(ordered) - len(rows)
-    rest = element("p", f"{left:,} more queues are not shown.", class_="muted") if left else ""
-    return part(f"queues-{number}", title, listed(f"Queues of {vhost.name}", _HEADS, rows), rest)
+    more = f"{plural(left, 'more queue')} not shown. The search finds them by their names."
+    rest = element("p", more, class_="muted") if left else ""
+    return part(f"queues-{number}", title, listed(f"Queues of {vhost.name}", _HEADS, rows) if rows else "", rest)
 
 
 def _row(queue: QueueState, lost: int, request: Request) -> Html:

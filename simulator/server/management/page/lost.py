@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from simulator.events import Event, Happened, losses
+from simulator.events import Event, Happened
 from simulator.markup import Html, element, join, plural, text
-from simulator.message_history import MessageHistory, what_happened
+from simulator.message_history import LostCopies, what_happened
 from simulator.server.management import access
-from simulator.server.management.page.frame import code, exchange_shown, time_shown
-from simulator.server.management.page.links import history_link, queue_link
+from simulator.server.management.page.frame import code, exchange_shown, keys_shown, time_shown
+from simulator.server.management.page.links import message_link, queue_link
 from simulator.server.management.request import Request
 
 CAUSES_SHOWN, EXAMPLES_SHOWN = 30, 5
@@ -25,7 +25,7 @@ class Cause:
         vhost, queue: where; no queue for a publish that none was bound for.
         example: what happened to the one lost last.
         count: how many copies were lost so.
-        histories: those of the last few messages, the newest first.
+        messages: the last few of them, the newest first.
         on_purpose: whether somebody removed them.
     """
 
@@ -33,7 +33,7 @@ class Cause:
     queue: str | None
     example: Happened
     count: int = 0
-    histories: list[MessageHistory] = field(default_factory=list)
+    messages: list[LostCopies] = field(default_factory=list)
 
     @property
     def on_purpose(self) -> bool:
@@ -60,22 +60,24 @@ def causes(request: Request, vhost: str | None = None, queue: str | None = None)
     if recorder is None:
         return None
     found: dict[tuple[object, ...], Cause] = {}
-    for history in recorder.histories.find(vhost=vhost, queue=queue, lost=True, newest_first=True):
-        if not access.sees_vhost(request, history.vhost):
+    for message in recorder.histories.lost():
+        if vhost not in (None, message.vhost) or not access.sees_vhost(request, message.vhost):
             continue
-        for event in losses(history.events):
+        for event in message.events:
             if queue is None or event.queue == queue:
-                _add(found, history, event)
+                _add(found, message, event)
     return sorted(found.values(), key=lambda cause: (cause.on_purpose, -cause.count))
 
 
-def _add(found: dict[tuple[object, ...], Cause], history: MessageHistory, event: Happened) -> None:
+def _add(found: dict[tuple[object, ...], Cause], message: LostCopies, event: Happened) -> None:
     address = () if event.queue is not None else (event.exchange, event.routing_keys)
-    key = (history.vhost, event.queue, event.event, event.reason, event.detail, *address)
-    cause = found.setdefault(key, Cause(history.vhost, event.queue, event))
+    key = (message.vhost, event.queue, event.event, event.reason, event.detail, *address)
+    cause = found.get(key)
+    if cause is None:
+        cause = found[key] = Cause(message.vhost, event.queue, event)
     cause.count += 1
-    if len(cause.histories) < EXAMPLES_SHOWN and history not in cause.histories[-1:]:
-        cause.histories.append(history)
+    if len(cause.messages) < EXAMPLES_SHOWN and message not in cause.messages[-1:]:
+        cause.messages.append(message)
 
 
 def lost_by_queue(found: Iterable[Cause]) -> Counter[tuple[str, str]]:
@@ -108,12 +110,12 @@ def _place(cause: Cause) -> Iterator[object]:
     if cause.queue is not None:
         yield from ("in ", queue_link(cause.vhost, cause.queue))
     else:
-        keys = join((code(key) for key in cause.example.routing_keys), ", ")
+        keys = keys_shown(cause.example.routing_keys)
         yield from ("published to ", exchange_shown(cause.example.exchange), " with the key ", keys)
 
 
 def _examples(cause: Cause) -> Iterator[object]:
     yield "Newest: " if cause.count > 1 else "Message "
-    yield join(map(history_link, cause.histories), ", ")
-    if cause.count > len(cause.histories):
+    yield join((message_link(each.uid, each.message_id) for each in cause.messages), ", ")
+    if cause.count > len(cause.messages):
         yield text(", …")

@@ -11,19 +11,20 @@ from dlx.message import Message
 from simulator.broker import delivered_properties
 from simulator.events import DEATHS, LOSSES, Event, Happened, losses
 from simulator.json_values import plain
-from simulator.markup import Html, element, join, plural
+from simulator.markup import Html, element, plural
 from simulator.message_history import MessageHistory, what_happened
 from simulator.message_location import locations
 from simulator.pictures.life_graph import life_graph
 from simulator.server.management import access
-from simulator.server.management.page.frame import code, exact_time, framed, part
+from simulator.server.management.page.frame import exact_time, framed, keys_shown, part
 from simulator.server.management.page.links import HOME, message_name, queue_link
 from simulator.server.management.page.picture import picture
 from simulator.server.management.page.queue_page import body_shown
 from simulator.server.management.request import Request
 from simulator.time_spans import span
 
-_BODY_SHOWN = 2_000
+_PLACES_SHOWN, _QUEUES_DRAWN = 20, 60
+_BODY_SHOWN, _VALUE_SHOWN, _FIELDS_SHOWN = 2_000, 2_000, 200
 _KINDS = {
     Event.PUBLISHED: "start",
     Event.ACKED: "done",
@@ -59,7 +60,7 @@ def _is_number(text: str) -> bool:
 
 def _head(history: MessageHistory, name: str, request: Request) -> Html:
     first = history.events[0]
-    keys = join((code(key) for key in first.routing_keys), ", ")
+    keys = keys_shown(first.routing_keys)
     about = [f"Message no. {history.uid}", *((" with the key ", keys) if keys else ()), f", in {history.vhost}"]
     head = (
         element("p", element("a", "All queues", href=HOME), class_="back"),
@@ -90,8 +91,11 @@ def _settings_link(event: Happened, request: Request) -> Html:
 
 
 def _way(history: MessageHistory) -> Html:
-    graph = life_graph("The way of the message", history.events)
-    return part("way", element("h2", "Its way"), picture(graph))
+    title, queues = element("h2", "Its way"), {event.queue for event in history.events} - {None}
+    if len(queues) > _QUEUES_DRAWN:
+        told = f"It leads through {len(queues):,} queues, which are too many to draw."
+        return part("way", title, element("p", told, class_="muted"))
+    return part("way", title, picture(life_graph("The way of the message", history.events)))
 
 
 # Its life
@@ -127,8 +131,11 @@ def _kind(event: Happened) -> str | None:
 
 
 def _where(history: MessageHistory, request: Request) -> list[str]:
-    """Tell where its copies are now."""
-    found = locations(request.broker, history.uid, history.vhost, history.queues)
+    """Tell where its copies are now, the first few of many."""
+    queues = history.queues
+    found = locations(request.broker, history.uid, history.vhost, queues[:_PLACES_SHOWN])
+    if found and len(queues) > _PLACES_SHOWN:
+        found.append(f"It may be in {plural(len(queues) - _PLACES_SHOWN, 'more queue')}.")
     return found or ["Nothing is left of it." if history.ended else "Nothing more is known of it."]
 
 
@@ -151,8 +158,11 @@ def _fields(message: Message, request: Request) -> Iterator[Html]:
     headers = properties.pop("headers", None) or {}
     yield from _field("exchange", message.exchange or "(the default exchange)")
     yield from _field("routing key", message.routing_key)
-    for name, value in (*properties.items(), *headers.items()):
+    others = (*properties.items(), *headers.items())
+    for name, value in others[:_FIELDS_SHOWN]:
         yield from _field(name, value)
+    if len(others) > _FIELDS_SHOWN:
+        yield from _field("…", plural(len(others) - _FIELDS_SHOWN, "more header"))
 
 
 def _field(name: str, value: object) -> Iterator[Html]:
@@ -160,7 +170,7 @@ def _field(name: str, value: object) -> Iterator[Html]:
     lines = shown if isinstance(shown, list) else [shown]  # x-death has an entry for each kind of death
     told = "\n".join(each if isinstance(each, str) else msgspec.json.encode(each).decode() for each in lines)
     yield element("dt", name)
-    yield element("dd", element("pre", told))
+    yield element("dd", element("pre", told[:_VALUE_SHOWN], "…" if len(told) > _VALUE_SHOWN else ""))
 
 
 def _body(history: MessageHistory, request: Request) -> Iterator[Html]:

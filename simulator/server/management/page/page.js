@@ -11,6 +11,8 @@
   let loading = false;
   let again = false;
   let source = null;
+  let later = 0;
+  const ASK_MS = 5000;
 
   const tell = (text, kind) => {
     if (state.textContent !== text) state.textContent = text;
@@ -46,7 +48,7 @@
   const refresh = async () => {
     again = true;
     // What somebody is marking stays as it is until that is over.
-    if (loading || !getSelection().isCollapsed) return;
+    if (loading || !getSelection().isCollapsed) return false;
     loading = true;
     try {
       while (again) {
@@ -55,8 +57,10 @@
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
         if (page.getElementById("content")) show(page);
       }
+      return true;
     } catch {
       tell("not connected", "off");
+      return false;
     } finally {
       loading = false;
     }
@@ -65,13 +69,23 @@
   const follow = () => {
     source = new EventSource(there("page/changes"));
     source.addEventListener("open", () => tell("live", "live"));
-    source.addEventListener("error", () => tell("not connected", "off"));
+    source.addEventListener("error", () => {
+      tell("not connected", "off");
+      if (source.readyState === EventSource.CLOSED) later = setTimeout(ask, ASK_MS);
+    });
     source.addEventListener("change", refresh);
+  };
+
+  // The browser tries to connect again by itself, but not when the server had an answer, such as: too many pages.
+  const ask = async () => {
+    if (await refresh()) tell("asks every few seconds", "live");
+    follow();
   };
 
   // Browsers open few connections to a server: a tab that nobody sees needs none.
   document.addEventListener("visibilitychange", () => {
     source?.close();
+    clearTimeout(later);
     if (document.visibilityState === "visible") follow();
   });
   document.addEventListener("selectionchange", () => {

@@ -12,9 +12,9 @@ from dlx.recorded_deaths import recorded_deaths
 from dlx.settings import CONSUMER_TIMEOUT, DELAYED_RETRY_MAX, DELAYED_RETRY_MIN, EXPIRES, MESSAGE_TTL, Setting
 from simulator.broker import Copy, QueueState
 from simulator.json_values import plain
-from simulator.markup import Html, element, join, plural, text
+from simulator.markup import Html, element, plural, text
 from simulator.server.management import access
-from simulator.server.management.page.frame import code, framed, listed, part, time_shown
+from simulator.server.management.page.frame import code, framed, keys_shown, listed, part, time_shown
 from simulator.server.management.page.links import HOME, message_link
 from simulator.server.management.page.lost import causes, causes_list
 from simulator.server.management.page.picture import picture
@@ -44,7 +44,9 @@ def queue_page(request: Request, vhost: str, name: str) -> Response:
 
 
 def _head(queue: QueueState) -> Html:
-    where = f"{queue.definition.type} queue of {queue.vhost.name}"
+    own = queue.definition
+    flags = {"durable": own.durable, "exclusive": own.exclusive, "auto-delete": own.auto_delete}
+    where = ", ".join((f"{own.type} queue of {queue.vhost.name}", *(name for name, is_so in flags.items() if is_so)))
     counts = {
         "ready": queue.messages_ready,
         "unacknowledged": queue.unacked,
@@ -66,7 +68,9 @@ def _head(queue: QueueState) -> Html:
 def _lost(queue: QueueState, request: Request) -> Iterator[Html]:
     found = causes(request, queue.vhost.name, queue.name)
     if found:
-        yield part("losses", element("h2", "Lost here"), causes_list(found, several_vhosts=False), class_="alarm")
+        lost = any(not cause.on_purpose for cause in found)
+        title = element("h2", "Lost here" if lost else "Removed here")
+        yield part("losses", title, causes_list(found, several_vhosts=False), class_="alarm" if lost else None)
 
 
 def _ways(queue: QueueState, request: Request) -> Html:
@@ -111,7 +115,7 @@ def _message(copy: Copy, state: str, request: Request) -> Html:
         "tr",
         element("th", message_link(copy.uid, message.properties.get("message_id")), scope="row"),
         element("td", state),
-        element("td", join((code(key) for key in message.routing_keys), ", ")),
+        element("td", keys_shown(message.routing_keys)),
         element("td", ", ".join(told[:_DEATHS_SHOWN]) + more if told else element("span", "never", class_="muted")),
         element("td", ends, class_="wide"),
         element("td", body_shown(copy.body, _BODY_SHOWN), class_="wide"),

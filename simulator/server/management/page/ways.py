@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import chain, islice
 
 from dlx.message import Message
 from dlx.message_flow import MessageFlow, State
 from dlx.topology import STREAM
 from simulator.broker import QueueState
-from simulator.markup import Html, element, join, text
+from simulator.markup import Html, element, join, plural, text
 from simulator.pictures.graph import Edge, Graph, Node, shortened
 from simulator.server.management.page.frame import code, exchange_shown, listed
 from simulator.server.management.page.links import queue_link
 from simulator.server.management.request import Request
 
-_TARGETS_SHOWN = 5
+_TARGETS_SHOWN, _COPIES_SHOWN = 5, 20
 _QUEUES_DRAWN = 12
 _GONE = frozenset({"cycle", "lost in a stream", "unroutable", "dead-letter exchange missing", "queue crashes"})
 """Outcomes of a copy that nobody asked for. Without a dead-letter exchange, dropping what is dead is what was asked."""
@@ -42,10 +43,15 @@ def in_short(queue: QueueState, request: Request) -> Html:
     return join(("→ ", named, element("small", " through ", exchange_shown(exchange), by)))
 
 
+@lru_cache(maxsize=16)  # many queues share one dead-letter exchange
+def _in_order(names: frozenset[str]) -> list[str]:
+    return sorted(names)
+
+
 def _targets(queue: QueueState, flow: MessageFlow) -> list[str]:
     """Return the queues that dead letters enter, or may enter where their own keys decide."""
     if queue.settings.dead_letter_routing_key is None:
-        return sorted(flow.possible_targets(queue.name))
+        return _in_order(flow.possible_targets(queue.name))
     sent = flow.sent_on(queue.name, Message(exchange="", routing_keys=(queue.name,)))
     return [] if sent is None else list(sent.queues)
 
@@ -72,9 +78,10 @@ def by_reason(queue: QueueState, message: Message, request: Request) -> Html:
         if not death.possible:
             continue
         copies = flow.copies(state, death.reason)
-        told = element(
-            "ul", *(_copy(queue, copy.outcome, copy.queue, str(copy.rule)) for copy in copies), class_="plain"
-        )
+        lines = [_copy(queue, copy.outcome, copy.queue, str(copy.rule)) for copy in copies[:_COPIES_SHOWN]]
+        if len(copies) > _COPIES_SHOWN:
+            lines.append(element("li", plural(len(copies) - _COPIES_SHOWN, "more copy", "more copies")))
+        told = element("ul", *lines, class_="plain")
         why = element("div", str(death.rule), class_="muted")
         rows.append(element("tr", element("td", element("b", death.reason), why), element("td", told)))
     if not rows:
