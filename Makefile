@@ -71,7 +71,7 @@ test-slow: install  ## no server, no Spark, but more than a second or two each
 .PHONY: test-browser
 test-browser: install  ## the pages in Debian's Chromium, which is installed where it is missing
 	@tools/browser
-	$(PYTEST) -m browser
+	$(PYTEST) -m browser tests/browser
 
 .PHONY: test-spark
 test-spark: install java  ## on a local Spark

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
 
 import pytest
 from selenium.common.exceptions import StaleElementReferenceException
@@ -12,6 +13,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
+import simulator
 from tests.browser.chromium import colours, size, start
 from tests.browser.scene import Scene, shop
 
@@ -238,6 +240,21 @@ def test_a_server_that_is_gone_is_said_to_be(page: Page, scene: Scene) -> None:
     scene.server.stop()
     page.wait(lambda: page.find("#state").text == "not connected")
     assert "4 messages were lost" in page.text
+    leave(page)
+
+
+def test_a_server_that_comes_back_is_followed_again(page: Page, scene: Scene) -> None:
+    scene.server.stop()
+    page.wait(lambda: page.find("#state").text == "not connected")
+    with simulator.serve("4.3", management_port=urlsplit(scene.url).port) as again:
+        page.wait_for("No message was lost")
+        assert page.find("#state").text == "live"
+        assert again.management_url == scene.url
+        leave(page)
+
+
+def leave(page: Page) -> None:
+    """Leave a page whose server was gone: nothing but that was complained about."""
     page.browser.get("about:blank")
     told = page.browser.get_log("browser")
     assert all("page/changes" in each["message"] for each in told)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from selenium.webdriver import Chrome
+from selenium.webdriver import Chrome, Keys
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -66,7 +66,22 @@ def test_a_message_is_found_by_its_id(page: Chrome) -> None:
     assert "Lost in 'feeds.missing' if it was rejected or has expired" in told
     find.send_keys("-no-such")
     assert life(page) == ""
-    assert page.find_element(By.ID, "hits").text == "The page holds no message of that id."
+    assert page.find_element(By.ID, "hits").text.startswith("No message of this page")
+
+
+def test_messages_are_found_by_what_happened_to_them(page: Chrome) -> None:
+    find = page.find_element(By.ID, "find")
+    find.send_keys("lost in 'cycles.silent.b'")
+    hits = page.find_elements(By.CSS_SELECTOR, "#hits button")
+    assert len(hits) == 19
+    assert all(hit.text.endswith(" lost") for hit in hits)
+    find.send_keys(Keys.TAB, Keys.ENTER)
+    assert life(page).startswith(hits[0].text.removesuffix(" lost"))
+
+
+def test_a_link_can_name_a_message(page: Chrome) -> None:
+    page.get(page.current_url.partition("#")[0] + "#message=feed-00083abcc5")
+    assert life(page).startswith("feed-00083abcc5")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

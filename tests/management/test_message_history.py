@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from simulator import message_history
 from simulator.broker import Broker
 from simulator.broker.commands import (
     DeclareQueue,
@@ -164,6 +167,26 @@ def test_what_is_lost_is_found_as_it_happens(broker: RecordingBroker) -> None:
     assert [each.message_id for each in found] == ["m2", "m1", "m0"]
     assert [[event.event for event in each.events] for each in found] == [[Event.DROPPED]] * 3
     assert {each.uid for each in found} == {each.uid for each in histories.find(lost=True)}
+
+
+def test_losses_are_not_looked_for_where_nothing_is_new(
+    broker: RecordingBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page asks twice a second, of up to 10,000 messages with 500 events each."""
+    for number in range(20):
+        publish(broker, "plain", f"m{number}")
+    found = broker.histories.lost()
+    publish(broker, "work", "new")
+    looked_at: list[str] = []
+    losses = message_history.losses
+
+    def counting(events: Sequence[Happened]) -> list[Happened]:
+        looked_at.append(events[0].event)
+        return losses(events)
+
+    monkeypatch.setattr(message_history, "losses", counting)
+    assert broker.histories.lost() == found
+    assert looked_at == []
 
 
 def test_a_forgotten_message_is_not_among_the_lost() -> None:

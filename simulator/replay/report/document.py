@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from plotly.offline import get_plotlyjs
 
-from simulator.markup import Html, details, element, join, number, plural, section, table
+from simulator.markup import Html, details, element, join, number, plural, section, table, text
 from simulator.pictures.timeline import timeline_css
 from simulator.replay.headline import headline
 from simulator.replay.report.books import books_section
@@ -111,38 +111,43 @@ def _headline(data: ReportData) -> Html:
         tiles["broken lines left out"] = summary.broken_lines
     return element(
         "section",
-        element(
-            "header",
-            element(
-                "div",
-                element("h1", found.text),
-                element("p", _about(data), class_="muted"),
-                element("ul", *(element("li", each) for each in found.more)) if found.more else "",
-                "" if summary.explained else element("p", _cause(data)),
-            ),
-            element("div", _share(data), element("small", "of deliveries agree"), class_="share"),
-        ),
+        element("h1", found.text),
+        element("p", _about(data), class_="muted"),
+        element("ul", *(element("li", each) for each in found.more)) if found.more else "",
         element(
             "div",
             *(element("div", element("b", number(n)), element("span", name)) for name, n in tiles.items()),
             class_="tiles",
         ),
+        _contents(data),
         id="verdict",
         class_=found.tone,
     )
 
 
+def _contents(data: ReportData) -> Html:
+    """Return links to the parts of the page."""
+    parts = {"losses": "Losses", "messages": "Find a message", "paths": "Paths", "flows": "Pictures", "times": "Times"}
+    parts |= {"findings": "Agreement", "vanished": "Settings that lose messages"}
+    if not data.messages:
+        del parts["messages"]
+    return element("nav", *(element("a", title, href=f"#{name}") for name, title in parts.items()))
+
+
 def _shares(data: ReportData) -> Html:
-    """Return how many deliveries have which verdict, as a bar and in words."""
+    """Return how many deliveries have which verdict: the share that agrees, a bar, and in words."""
     counts = {name: getattr(data.summary, name) for name in VERDICTS}
     seen: list[Name] = [name for name in VERDICTS if counts[name]] or ["agree"]
     bar = join(element("i", style=f"flex:{counts[name]};background:var(--{name})") for name in seen)
     legend = join(_key(f"var(--{name})", f"{number(counts[name])} {MEANINGS[name]}") for name in seen)
-    return join([element("div", bar, class_="bar"), element("div", legend, class_="legend")])
+    told = element("p", element("b", _share(data), class_="share"), " of deliveries agree. ", _cause(data))
+    return join([told, element("div", bar, class_="bar"), element("div", legend, class_="legend")])
 
 
 def _cause(data: ReportData) -> Html:
-    """Tell whether the release table explains the deliveries that are not as predicted."""
+    """Tell whether the release table explains the deliveries that are not as predicted; empty if there are none."""
+    if data.summary.explained:
+        return Html("")
     captured = data.captured_on
     other = captured is not None and not captured.startswith(f"{data.rules}.")
     log = f"RabbitMQ {captured} wrote the log, not {data.rules}. " if other else ""
@@ -152,7 +157,7 @@ def _cause(data: ReportData) -> Html:
     found = f"The release table does not explain {number(unknown)} of them."
     if unknown == 0:
         found = "The release table explains all of them."
-    return join([log, found, " ", element("a", "See the disagreements", href="#findings")])
+    return text(f"{log}{found}")
 
 
 def _share(data: ReportData) -> str:

@@ -16,6 +16,7 @@ TITLES = ("Lost, or elsewhere", "Counts and histories", "Other values", "Headers
 ELSEWHERE, COUNTS, VALUES, HEADERS = range(len(TITLES))
 _ELSEWHERE = ("path", "exchange", "routing_keys", "expiration", ROUTED_QUEUES)
 _COUNTS = ("x-death length", "x-death", "x-delivery-count", "x-acquired-count")
+_OF_A_DEATH = (".count", ".queue", ".reason", ".exchange")
 
 
 def seriousness(differs: FieldDiffers) -> int:
@@ -25,7 +26,7 @@ def seriousness(differs: FieldDiffers) -> int:
         return ELSEWHERE
     if ABSENT in (differs.expected, differs.seen):
         return HEADERS
-    if field in _COUNTS or field.endswith((".count", ".queue", ".reason")):
+    if field in _COUNTS or field.endswith(_OF_A_DEATH):
         return COUNTS
     return VALUES
 

@@ -49,7 +49,7 @@ class Cause:
             and event.detail
             and event.event in (Event.DROPPED, Event.UNROUTABLE)
         ):
-            return join((code(event.reason), f" {event.detail}"))
+            return text(f"{event.reason}: {event.detail}")
         told = what_happened(event)
         return text(f"{told[0].upper()}{told[1:]}.")
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from simulator.markup import Html, element
 from simulator.pictures.graph import Graph
-from simulator.pictures.svg import as_svg
+from simulator.pictures.svg import Drawing
+
+_SMALL_PX = 720
 
 
 def picture(graph: Graph) -> Html:
-    """Return the picture, which can be scrolled by keys."""
-    return element("div", Html(as_svg(graph)), class_="picture", tabindex="0", role="group", aria_label=graph.title)
+    """Return the picture, which can be scrolled by keys; one that is little wider than its place becomes smaller."""
+    drawing = Drawing(graph)
+    kind = "picture small" if drawing.width <= _SMALL_PX else "picture"
+    return element("div", Html(drawing.svg()), class_=kind, tabindex="0", role="group", aria_label=graph.title)

@@ -14,6 +14,7 @@ from simulator.broker import Copy, QueueState
 from simulator.json_values import plain
 from simulator.markup import Html, element, plural, text
 from simulator.server.management import access
+from simulator.server.management.page.counts import RARE, counts
 from simulator.server.management.page.frame import code, framed, keys_shown, listed, part, time_shown
 from simulator.server.management.page.links import HOME, message_link
 from simulator.server.management.page.lost import causes, causes_list
@@ -46,14 +47,10 @@ def queue_page(request: Request, vhost: str, name: str) -> Response:
 def _head(queue: QueueState) -> Html:
     own = queue.definition
     flags = {"durable": own.durable, "exclusive": own.exclusive, "auto-delete": own.auto_delete}
-    where = ", ".join((f"{own.type} queue of {queue.vhost.name}", *(name for name, is_so in flags.items() if is_so)))
-    counts = {
-        "ready": queue.messages_ready,
-        "unacknowledged": queue.unacked,
-        "held": queue.store.pending,
-        "consumers": len(queue.consumers),
-    }
-    tiles = (element("div", element("b", f"{count:,}"), element("span", name)) for name, count in counts.items())
+    kind = " ".join((*(name for name, is_so in flags.items() if is_so), own.type))
+    where = f"{kind[0].upper()}{kind[1:]} queue of {queue.vhost.name}"
+    numbers = {name: count for name, count in counts(queue).items() if count or name not in RARE}
+    tiles = (element("div", element("b", f"{count:,}"), element("span", name)) for name, count in numbers.items())
     back = element("a", "All queues", href=HOME)
     title = element("h1", queue.name or '""')
     return part(
