@@ -150,6 +150,9 @@ _Kept = list[Any]
 class MessageHistories:
     """The histories of the last messages.
 
+    Attributes:
+        limit: how many messages are kept.
+
     Args:
         limit: how many messages to keep; the oldest are forgotten first.
 
@@ -160,7 +163,7 @@ class MessageHistories:
     def __init__(self, limit: int = MESSAGES_MAX) -> None:
         if limit < 1:
             raise ValueError(f"expected a limit of at least 1, got {limit}")
-        self._limit = limit
+        self.limit = limit
         self._kept: OrderedDict[int, _Kept] = OrderedDict()
         self._omitted: Counter[int] = Counter()
         # What ``lost`` has found in how much of a history.
@@ -168,7 +171,7 @@ class MessageHistories:
 
     def saved(self) -> dict[str, Any]:
         """Return the histories as a dictionary, for ``restored``."""
-        return {"limit": self._limit, "kept": dict(self._kept), "omitted": dict(self._omitted)}
+        return {"limit": self.limit, "kept": dict(self._kept), "omitted": dict(self._omitted)}
 
     @classmethod
     def restored(cls, saved: Mapping[str, Any]) -> MessageHistories:
@@ -192,7 +195,7 @@ class MessageHistories:
 
     def _begin(self, uid: int, vhost: str) -> _Kept:
         self._kept[uid] = kept = [vhost]
-        if len(self._kept) > self._limit:
+        if len(self._kept) > self.limit:
             self._omitted.pop(self._kept.popitem(last=False)[0], None)
         return kept
 

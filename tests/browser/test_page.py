@@ -146,6 +146,15 @@ def test_what_is_published_appears_without_a_reload(page: Page, scene: Scene) ->
     assert page.focused.text == "parking"
 
 
+def test_what_was_scrolled_stays_so(page: Page, scene: Scene) -> None:
+    size(page.browser, 360)
+    table = "document.querySelector('#queues-0 .scroll')"
+    page.browser.execute_script(f"{table}.scrollTo(40, 0)")
+    scene.publish("", "parking", "once more")
+    page.wait(lambda: "13" in page.find("#queues-0").text)
+    assert page.browser.execute_script(f"return {table}.scrollLeft") == 40
+
+
 def test_a_message_is_followed_while_it_lives(page: Page, scene: Scene) -> None:
     page.open("?message=7")
     assert "It is in the queue 'orders'" in page.text

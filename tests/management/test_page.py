@@ -198,7 +198,7 @@ def test_a_single_hit_is_shown_at_once(server: Page) -> None:
     assert server("GET", "/?find=wor").headers["location"] == "./?vhost=%2F&queue=work"
     several = plain(server.text("?find=ORDER"))
     assert several.index("order-12") < several.index("order-1 ")
-    assert "Neither a queue nor one of the last 10,000 messages" in server.html("?find=nothing")
+    assert "Neither a queue nor a message" in server.html("?find=nothing")
 
 
 # What may not happen
@@ -284,6 +284,8 @@ def test_users_see_their_virtual_hosts_and_read_what_they_may(server: Page) -> N
     for query in ("", "?vhost=%2F&queue=hidden", "?message=1", "?find=secret"):
         assert "secret-id" not in server.html(query, auth="u:p")
     assert "hidden" not in server.html(auth="u:p")
+    assert "u may enter no virtual host" in server.html(auth="u:p")
+    assert "No message was lost" not in server.html(auth="u:p")
     server("PUT", "/api/permissions/%2F/u", {"configure": "", "write": "", "read": "^other$"})
     assert "u may not read from this queue" in server.html("?vhost=%2F&queue=hidden", auth="u:p")
     assert "secret type" not in server.html("?message=1", auth="u:p")

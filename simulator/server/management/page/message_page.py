@@ -41,7 +41,8 @@ def message_page(request: Request, uid: str) -> Response:
     recorder = request.management.recorder
     history = recorder.histories.get(int(uid)) if recorder is not None and _is_number(uid) else None
     if history is None or not access.sees_vhost(request, history.vhost):
-        told = element("p", "Nothing is known of it. Histories are kept of the last 10,000 messages.")
+        kept = "" if recorder is None else f" Histories are kept of the last {recorder.histories.limit:,} messages."
+        told = element("p", f"Nothing is known of it.{kept}")
         return framed(request, f"Message {uid}", part("gone", element("h1", f"Message {uid}"), told), status=404)
     name = message_name(history.uid, history.message_id)
     return framed(

@@ -26,6 +26,13 @@
     return href && [...main.querySelectorAll("a")].find((link) => link.getAttribute("href") === href);
   };
 
+  // What was scrolled within a part stays so: call the function that is returned when the new part is shown.
+  const scrolled = (part) => [...(part?.querySelectorAll(".scroll, .picture, pre") ?? [])];
+  const keepScrolled = (before, after) => {
+    const places = scrolled(before).map((element) => [element.scrollLeft, element.scrollTop]);
+    return () => scrolled(after).forEach((element, place) => element.scrollTo(...(places[place] ?? [0, 0])));
+  };
+
   const show = (page) => {
     const next = texts(page);
     const focused = document.activeElement;
@@ -34,12 +41,14 @@
       const kept = known.get(part.id) === next.get(part.id) && old.get(part.id);
       return kept || document.importNode(part, true);
     });
+    const scrolls = fresh.filter((part) => old.get(part.id) !== part).map((part) => keepScrolled(old.get(part.id), part));
     if ([...known.keys()].join() === [...next.keys()].join()) {
       for (const part of fresh) if (old.get(part.id) !== part) old.get(part.id).replaceWith(part);
     } else {
       for (const part of fresh) if (part.id === "now") old.get("now").replaceWith(part);
       main.replaceChildren(...fresh.filter((part) => part.id !== "now"));
     }
+    for (const scroll of scrolls) scroll();
     known = next;
     document.title = page.title;
     if (focused !== document.activeElement && !focused.isConnected) same(focused)?.focus({ preventScroll: true });

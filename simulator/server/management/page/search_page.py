@@ -24,7 +24,7 @@ def search_page(request: Request, wanted: str) -> Response:
     if len(hits) == 1:
         return Response(status_code=303, headers={"Location": f"./{hits[0]}"})
     title = element("h1", f"“{wanted}”")
-    none = element("p", "Neither a queue nor one of the last 10,000 messages is called so.") if not hits else ""
+    none = "" if hits else element("p", "Neither a queue nor a message whose history is kept is called so.")
     links = (element("li", queue_link(vhost, name), " of ", code(vhost)) for vhost, name in queues)
     found = element("ul", *links) if queues else ""
     table = listed("Messages", _HEADS, [_row(each) for each in messages]) if messages else ""
