@@ -57,7 +57,7 @@
   const refresh = async () => {
     again = true;
     // What somebody is marking stays as it is until that is over.
-    if (loading || !getSelection().isCollapsed) return false;
+    if (loading || !getSelection().isCollapsed) return;
     loading = true;
     try {
       while (again) {
@@ -66,10 +66,8 @@
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
         if (page.getElementById("content")) show(page);
       }
-      return true;
     } catch {
       tell("not connected", "off");
-      return false;
     } finally {
       loading = false;
     }
@@ -79,15 +77,16 @@
     source = new EventSource(there("page/changes"));
     source.addEventListener("open", () => tell("live", "live"));
     source.addEventListener("error", () => {
-      tell("not connected", "off");
-      if (source.readyState === EventSource.CLOSED) later = setTimeout(ask, ASK_MS);
+      if (source.readyState !== EventSource.CLOSED) return tell("not connected", "off");
+      tell("asks every few seconds", "live");
+      later = setTimeout(ask, ASK_MS);
     });
     source.addEventListener("change", refresh);
   };
 
   // The browser tries to connect again by itself, but not when the server had an answer, such as: too many pages.
   const ask = async () => {
-    if (await refresh()) tell("asks every few seconds", "live");
+    await refresh();
     follow();
   };
 
