@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
+from dlx.releases import RELEASES
 from simulator.broker.commands import DeclareQueue, Get, OpenChannel, OpenConnection, Publish
 from simulator.server.management.page.following import FOLLOWERS_MAX
 from tests.management.client import Simulated
@@ -226,6 +227,17 @@ def test_looking_changes_nothing(server: Page) -> None:
         assert server("GET", f"/{query}").status == 200
     assert server.node.broker.snapshot() == before
     assert server.node.changes.number == changes
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_each_release_has_the_page(release: str) -> None:
+    server = Page(release)
+    server.queue("bills", message_ttl=1_000, dead_letter_exchange="biils.dlx")
+    server.publish("bills", times=2, message_id="bill")
+    server.advance(seconds=2)
+    assert "2 messages were lost" in server.text()
+    assert "Lost here" in server.text("?vhost=%2F&queue=bills")
+    assert "Lost." in server.text("?message=1")
 
 
 def test_what_is_large_is_cut(server: Page) -> None:
