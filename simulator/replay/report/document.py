@@ -148,16 +148,12 @@ def _cause(data: ReportData) -> Html:
     """Tell whether the release table explains the deliveries that are not as predicted; empty if there are none."""
     if data.summary.explained:
         return Html("")
-    captured = data.captured_on
-    other = captured is not None and not captured.startswith(f"{data.rules}.")
-    log = f"RabbitMQ {captured} wrote the log, not {data.rules}. " if other else ""
     known = sum(each.count for each in data.unexplained if each.behaviours)
     unknown = data.summary.unexplained - known
     unknown += sum(cause.count for cause in data.causes if not cause.behaviours)
-    found = f"The release table does not explain {number(unknown)} of them."
     if unknown == 0:
-        found = "The release table explains all of them."
-    return text(f"{log}{found}")
+        return text("The release table explains all that are not as predicted.")
+    return text(f"The release table does not explain {number(unknown)} that are not as predicted.")
 
 
 def _share(data: ReportData) -> str:

@@ -96,7 +96,7 @@ def _messages(queue: QueueState, request: Request) -> Html:
 
 def _copies(queue: QueueState, request: Request) -> Iterator[tuple[Copy, str]]:
     """Yield the messages of a queue with the state that each is in, those that consumers have first."""
-    yield from ((copy, "unacknowledged") for copy in request.unacknowledged.get(queue, ()))
+    yield from ((copy, "unacked") for copy in request.unacknowledged.get(queue, ()))
     for place, copy in enumerate(queue.store.waiting(), 1):
         yield copy, f"ready, place {place:,}" if copy.ready_us is None else f"back at {time_shown(copy.ready_us)}"
     yield from ((pending.copy, "dead, held") for pending in (*queue.in_hand, *queue.discards))
@@ -111,8 +111,8 @@ def _message(copy: Copy, state: str, request: Request) -> Html:
     return element(
         "tr",
         element("th", message_link(copy.uid, message.properties.get("message_id")), scope="row"),
-        element("td", state),
-        element("td", keys_shown(message.routing_keys)),
+        element("td", state, class_="short"),
+        element("td", keys_shown(message.routing_keys), class_="key"),
         element("td", ", ".join(told[:_DEATHS_SHOWN]) + more if told else element("span", "never", class_="muted")),
         element("td", ends, class_="wide"),
         element("td", body_shown(copy.body, _BODY_SHOWN), class_="wide"),
