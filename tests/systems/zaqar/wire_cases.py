@@ -177,7 +177,12 @@ CASES: dict[str, list[Asked]] = {
             Asked("PUT", "/v2/queues/jobs", f'{{"_retry_policy": {policy}}}')
             for policy in (
                 *("1", '"x"', "[1]", "null", "[]", "{}", '{"unknown": 1}', '{"minimum_delay": "x"}'),
-                *('{"minimum_delay": 1.5}', '{"minimum_delay": null}', '{"maximum_delay": ""}', '{"minimum_delay": 20}'),
+                *(
+                    '{"minimum_delay": 1.5}',
+                    '{"minimum_delay": null}',
+                    '{"maximum_delay": ""}',
+                    '{"minimum_delay": 20}',
+                ),
                 *('{"minimum_delay": 21}', '{"maximum_delay": 4}', '{"maximum_delay": 14}', '{"maximum_delay": 15}'),
                 *('{"retries_with_no_delay": -1}', '{"maximum_delay_retries": []}', '{"minimum_delay_retries": [1]}'),
                 *('{"retry_backoff_function": 1}', '{"retry_backoff_function": "x"}', '{"retry_backoff_function": 0}'),
@@ -195,9 +200,21 @@ CASES: dict[str, list[Asked]] = {
         *[
             Asked("POST", "/v2/queues/jobs/purge", body)
             for body in (
-                *(f'{{"resource_types": {kinds}}}' for kinds in (
-                    "null", "1", '"messages"', '""', "[]", "[1]", "[[1]]", "[null]", '{"messages": 1}', '["x"]',
-                )),
+                *(
+                    f'{{"resource_types": {kinds}}}'
+                    for kinds in (
+                        "null",
+                        "1",
+                        '"messages"',
+                        '""',
+                        "[]",
+                        "[1]",
+                        "[[1]]",
+                        "[null]",
+                        '{"messages": 1}',
+                        '["x"]',
+                    )
+                ),
                 *('["messages"]', '["resource_types"]', "{}"),
             )
         ],
@@ -223,7 +240,15 @@ CASES: dict[str, list[Asked]] = {
         *map(_listing, ("echo=,", "echo=true,false", "echo=no&echo=yes", "echo=TRUE", "marker=,", "marker=a,b")),
         *[
             Asked("GET", f"/v2/queues?{query}")
-            for query in ("note=a&note=b", "note=a", "note=,", "note=a,", "note=1&limit=x", "note=a,b&limit=x", "a=1&b=2")
+            for query in (
+                "note=a&note=b",
+                "note=a",
+                "note=,",
+                "note=a,",
+                "note=1&limit=x",
+                "note=a,b&limit=x",
+                "a=1&b=2",
+            )
         ],
         *[Asked("GET", f"/v2/queues?{query}") for query in ("limit=,", "detailed=no,yes", "name=a&name=b", "marker=,")],
         *[

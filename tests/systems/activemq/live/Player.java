@@ -23,6 +23,10 @@ import org.apache.activemq.broker.region.policy.AbstractDeadLetterStrategy;
 import org.apache.activemq.broker.region.policy.RedeliveryPolicyMap;
 import org.apache.activemq.command.ActiveMQDestination;
 import org.apache.activemq.command.ActiveMQMessage;
+import org.apache.activemq.command.ActiveMQTextMessage;
+import org.apache.activemq.filter.BooleanExpression;
+import org.apache.activemq.filter.NonCachedMessageEvaluationContext;
+import org.apache.activemq.selector.SelectorParser;
 import org.apache.activemq.util.IntrospectionSupport;
 
 /**
@@ -156,6 +160,7 @@ public class Player {
       case "recover": sessions.get(session).recover(); break;
       case "acknowledge": last.get(consumer).acknowledge(); break;
       case "restart": stopBroker(); startBroker(false); break;
+      case "select": tell("selects", selects(step)); break;
       case "retry": tell("retried", retry(step.get("queue"))); break;
       case "wait": pause(Long.parseLong(step.get("ms"))); break;
       case "browse": tell("count", browse(step.get("queue"))); break;
@@ -257,10 +262,7 @@ public class Player {
 
   private static void send(Map<String, String> step, Session session) throws JMSException {
     TextMessage message = session.createTextMessage(step.getOrDefault("body", ""));
-    for (Map.Entry<String, String> property : inner(step, "properties.").entrySet())
-      message.setStringProperty(property.getKey(), property.getValue());
-    for (Map.Entry<String, String> property : inner(step, "numbers.").entrySet())
-      message.setLongProperty(property.getKey(), Long.parseLong(property.getValue()));
+    setProperties(message, step);
     if (step.containsKey("delay_ms"))
       message.setLongProperty(ScheduledMessage.AMQ_SCHEDULED_DELAY, Long.parseLong(step.get("delay_ms")));
     int mode = "false".equals(step.get("persistent")) ? DeliveryMode.NON_PERSISTENT : DeliveryMode.PERSISTENT;
@@ -269,6 +271,40 @@ public class Player {
     MessageProducer producer = session.createProducer(destination(step.get("to")));
     producer.send(message, mode, priority, ttl);
     producer.close();
+  }
+
+  private static void setProperties(Message message, Map<String, String> step) throws JMSException {
+    for (Map.Entry<String, String> property : inner(step, "properties.").entrySet())
+      message.setStringProperty(property.getKey(), property.getValue());
+    for (Map.Entry<String, String> property : inner(step, "numbers.").entrySet())
+      message.setLongProperty(property.getKey(), Long.parseLong(property.getValue()));
+    for (Map.Entry<String, String> property : inner(step, "decimals.").entrySet())
+      message.setDoubleProperty(property.getKey(), Double.parseDouble(property.getValue()));
+    for (Map.Entry<String, String> property : inner(step, "switches.").entrySet())
+      message.setBooleanProperty(property.getKey(), Boolean.parseBoolean(property.getValue()));
+  }
+
+  /** What the broker's reader of selectors makes of one: whether it selects a message, is refused, or fails at it. */
+  private static String selects(Map<String, String> step) throws Exception {
+    ActiveMQTextMessage message = new ActiveMQTextMessage();
+    message.setJMSMessageID("ID:a-1:1:1:1:1");
+    message.setJMSDestination(destination("Q"));
+    message.setJMSPriority(4);
+    message.setPersistent(true);
+    setProperties(message, step);
+    NonCachedMessageEvaluationContext context = new NonCachedMessageEvaluationContext();
+    context.setMessageReference(message);
+    BooleanExpression read;
+    try {
+      read = SelectorParser.parse(step.get("selector"));
+    } catch (InvalidSelectorException error) {
+      return "refused";
+    }
+    try {
+      return String.valueOf(read.matches(context));
+    } catch (RuntimeException error) {
+      return "fails";
+    }
   }
 
   private int retry(String queue) throws Exception {

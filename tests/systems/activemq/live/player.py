@@ -55,8 +55,9 @@ def _fields(value: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
             yield from _fields(each, f"{prefix}{name}.")
         elif isinstance(each, list | tuple):
             yield from _fields({str(index): item for index, item in enumerate(each)}, f"{prefix}{name}.")
-        elif prefix == "properties." and isinstance(each, int):
-            yield f"numbers.{quote(name)}={each}"
+        elif prefix == "properties." and not isinstance(each, str):
+            kind = {bool: "switches", int: "numbers", float: "decimals"}[type(each)]
+            yield f"{kind}.{quote(name)}={each}"
         else:
             text = str(each).lower() if isinstance(each, bool) else str(each)
             yield f"{quote(prefix + name)}={quote(text)}"

@@ -8,7 +8,8 @@ from tests.systems.activemq.live.agreement import assert_agreement
 from tests.systems.activemq.live.cases import CASES, configuration
 from tests.systems.activemq.live.configurations import CONFIGURATIONS, NOT_SIMULATED
 from tests.systems.activemq.live.player import Player
-from tests.systems.activemq.test_recorded import late_ms, simulated, takes
+from tests.systems.activemq.live.record import verdicts
+from tests.systems.activemq.test_recorded import VERDICTS, late_ms, simulated, takes
 
 pytestmark = pytest.mark.live
 
@@ -24,3 +25,7 @@ def test_the_simulator_takes_what_the_broker_takes(player: Player, name: str) ->
     inner, attributes = CONFIGURATIONS[name]
     (started,) = player.play(configuration(inner, attributes), [])
     assert takes(name) == ("started" in started), started
+
+
+def test_the_broker_makes_of_selectors_what_was_recorded(player: Player) -> None:
+    assert verdicts(player) == VERDICTS
