@@ -40,8 +40,10 @@ class Player:
     def close(self) -> None:
         """End the process."""
         assert self._java.stdin is not None
+        assert self._java.stdout is not None
         self._java.stdin.close()
         self._java.wait(timeout=30)
+        self._java.stdout.close()
 
 
 def as_text(steps: Iterable[Mapping[str, Any]]) -> str:
