@@ -20,6 +20,14 @@ class Protocol:
         meaning="A publish with a delivery_mode other than 1 and 2 is refused.",
         evidence="live; rabbit_basic.erl is_message_persistent (3.10.8)",
     )
+    mandatory_publishes_numbered: bool = since(
+        "3.10", False, before=True, undecided=("3.9",),
+        meaning=(
+            "A mandatory publish takes a number before confirm.select, too: the first publish after it is confirmed by"
+            " a higher one."
+        ),
+        evidence="3.8, 3.10, 4.0 and 4.3 live; rabbit_channel.erl handle_method basic.publish (3.8.9)",
+    )
     publisher_checked: Literal["before the message", "after the message"] = since(
         "4.0", "after the message", before="before the message",
         meaning=(

@@ -12,7 +12,7 @@ from dlx.releases import Release, release_and_remark
 from dlx.settings import Settings
 from simulator.capture import CaptureUnavailable
 from simulator.capture.management_api import ManagementError, credentials, fetched, server_of
-from simulator.definitions import parse_definitions
+from simulator.definitions import Definitions, DefinitionsError, parse_definitions
 from simulator.json_reading import read_json
 from simulator.nearest_names import suggestion
 from simulator.questions.snapshot import Snapshot
@@ -102,8 +102,7 @@ def queue_on(server: Server, name: str) -> QueueOnServer:
     release, remark = release_and_remark(version)
     vhost = quote(server.vhost, safe="")
     _check_vhost(server)
-    export = _fetched(server, f"definitions/{vhost}")
-    snapshot = Snapshot(parse_definitions(export, f"{server}/api/definitions/{vhost}", server.vhost), release)
+    snapshot = Snapshot(_definitions(server), release)
     flow = snapshot.flows.get(server.vhost) or snapshot.flows["/"]  # before 4.0 the export does not name it
     if name not in flow.topology.queues:
         problem = f"no queue {name!r} in the virtual host {server.vhost!r}; {suggestion(name, flow.topology.queues)}"
@@ -121,6 +120,17 @@ def ready_by_queue(server: Server) -> dict[str, int]:
     """
     listed = read_json(_fetched(server, f"queues/{quote(server.vhost, safe='')}"))
     return {each["name"]: each.get("messages_ready", 0) for each in listed}
+
+
+def _definitions(server: Server) -> Definitions:
+    """Return those of the virtual host. 4.3 cuts its export off where its name is not ASCII, but not the whole one."""
+    path = f"definitions/{quote(server.vhost, safe='')}"
+    try:
+        return parse_definitions(_fetched(server, path), f"{server}/api/{path}", server.vhost)
+    except DefinitionsError:
+        name = f"{server}/api/definitions"
+        whole = parse_definitions(_fetched(server, "definitions"), name)
+        return parse_definitions(whole.to_json(server.vhost), name, server.vhost)
 
 
 def _check_vhost(server: Server) -> None:

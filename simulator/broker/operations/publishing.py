@@ -54,10 +54,9 @@ def publish(node: NodeState, command: Publish) -> None:
             if by_value is not None:
                 channel.publishes[by_value] = found
     node.last_uid = uid = node.last_uid + 1
-    number = 0
-    if channel.confirms:
-        number = channel.next_publish
-        channel.next_publish = number + 1
+    number = channel.next_publish if channel.confirms else 0
+    if number or (command.mandatory and node.release.mandatory_publishes_numbered):
+        channel.next_publish += 1
     counted.received_confirm += channel.confirms or channel.transactional
     if Event.PUBLISHED in node.watched:
         node.happened(Event.PUBLISHED, vhost, Copy(uid, found.message, command.body))

@@ -311,4 +311,10 @@ SCENARIOS = [
         publish("q", "1", "2", on="p"), getting("reject_requeue_false", "auto", 2), Wait(300),
         releases=LIVE,
     ),
+    scenario(
+        "a mandatory publish before confirms are selected",
+        publish("nowhere", "returned", on="p", mandatory=True), publish("nowhere", "dropped", on="p"),
+        CONFIRMED, publish("nowhere", "1", "2", on="p"), publish("nowhere", "3", on="p", mandatory=True),
+        releases=LIVE,
+    ),
 ]  # fmt: skip

@@ -11,13 +11,10 @@ import pytest
 
 from simulator.cli.main import main
 from simulator.replay.zaqar_log import Asked, Checked, check_log
-from tests.systems.zaqar.conftest import zaqar_server
 from tests.systems.zaqar.live import Recorder, Server
 from tests.systems.zaqar.random_scenarios import drawn
 
-__all__ = ["zaqar_server"]
-
-VECTORS = Path(__file__).parents[1] / "systems" / "zaqar" / "vectors"
+VECTORS = Path(__file__).parent / "vectors"
 RECORDED = [path for path in sorted(VECTORS.rglob("*.json")) if "trace" in json.loads(path.read_text(encoding="utf-8"))]
 FIELDS = Asked.__struct_fields__
 RULE = {"_max_claim_count": 1, "_dead_letter_queue": "dead"}

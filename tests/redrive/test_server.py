@@ -1,0 +1,31 @@
+"""What a running server says of a queue, also where it says it badly."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulator.redrive import server as asking
+from simulator.redrive.server import Server, queue_on, server_at
+from tests.redrive.dead_letters import Place, simulated
+
+VHOST = "/läden"
+
+
+def test_definitions_that_are_cut_off_are_taken_from_the_whole_export(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As 4.3 cuts off the export of a virtual host whose name is not ASCII."""
+    whole = asking._fetched
+
+    def cut(server: Server, path: str) -> bytes:
+        answer = whole(server, path)
+        return answer[: len(answer) // 2] if path.startswith("definitions/") else answer
+
+    monkeypatch.setattr(asking, "_fetched", cut)
+    with simulated("4.3") as simulator:
+        place = Place(server_at(simulator.amqp_url, simulator.server.management_url, VHOST), "4.3")
+        place.api("PUT", "vhosts/%2Fl%C3%A4den", {})
+        with place.channel() as channel:
+            channel.queue_declare("dead", durable=True, arguments={"x-message-ttl": 5})
+        with simulator.channel() as channel:
+            channel.queue_declare("elsewhere", durable=True)
+        found = queue_on(place.server, "dead")
+        assert (found.settings.message_ttl_ms, set(found.flow.topology.queues)) == (5, {"dead"})
