@@ -133,14 +133,10 @@ class Parameters:
         return self._values.get(name)
 
     def check_filters(self, known: Sequence[str]) -> None:
-<<<<<<< HEAD
-        """Raise ``Refused`` where a parameter that is not known is a list: Zaqar makes a number of each."""
-=======
         """Check that no other parameter than the known ones is a list: Zaqar makes a number of each, and ignores it.
 
         Raises ``Refused``.
         """
->>>>>>> main
         if not self._lists <= set(known):
             problem = "int() argument must be a string, a bytes-like object or a real number, not 'list'"
             raise unforeseen(TypeError(problem))
