@@ -119,7 +119,7 @@ class _Head(msgspec.Struct):
 
 
 class _Snapshot(_Head):
-    """``content`` is a ``_Content``, of which ``checksum`` is the CRC-32."""
+    """``content`` is a ``_Content``; ``checksum`` is the CRC-32 of the release's name and of it."""
 
     release: str
     layouts: dict[str, tuple[str, ...]]
@@ -151,7 +151,7 @@ def dumped(state: NodeState, more: Any = None) -> bytes:
     deleted = [queue for queue in encoder.met(QueueState) if queue.deleted]  # whose policies may have changed since
     in_force = encoder.encode({queue: list(queue.settings.in_force) for queue in deleted})
     content = msgspec.msgpack.encode(_Content(node, besides, in_force, encoder.objects))
-    return msgspec.msgpack.encode(_Snapshot(FORMAT, VERSION, name, _LAYOUTS, crc32(content), content))
+    return msgspec.msgpack.encode(_Snapshot(FORMAT, VERSION, name, _LAYOUTS, _checksum(name, content), content))
 
 
 def loaded(data: bytes) -> tuple[NodeState, Any]:
@@ -196,9 +196,13 @@ def _checked(data: bytes) -> _Snapshot:
         raise ValueError(f"expected a snapshot of a release of {known}, found one of {snapshot.release[:80]!r}")
     if snapshot.layouts != _LAYOUTS:
         raise ValueError(f"no snapshot of this version: {_difference(snapshot.layouts)}")
-    if crc32(snapshot.content) != snapshot.checksum:
+    if _checksum(snapshot.release, snapshot.content) != snapshot.checksum:
         raise ValueError("a damaged snapshot: its checksum is another")
     return snapshot
+
+
+def _checksum(name: str, content: bytes) -> int:
+    return crc32(content, crc32(name.encode()))
 
 
 def _difference(found: dict[str, tuple[str, ...]]) -> str:

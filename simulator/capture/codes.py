@@ -45,6 +45,8 @@ The codes of older captures stand for these columns; for others, take another na
 FOOTER_KEY = b"dlx.capture.codes"
 BYTES_MAX = 4 * 1024 * 1024
 """How large the values of one file may be that have codes."""
+ALL_BYTES_MAX = 8 * BYTES_MAX
+"""How large those of all files that are read together may be: each worker of a replay has them all."""
 
 Codes = Mapping[str, Mapping[int, Sequence[Any]]]
 """The values that codes stand for, by column."""
@@ -133,18 +135,30 @@ class Coder:
 
 def read_codes(captures: Sequence[str | os.PathLike[str]]) -> Codes | None:
     """Return what the codes in captures, files or folders of them, stand for; ``None`` if one has none that hold."""
+    files = list(_files(captures))
+    footers = list(map(_footer, files))
+    if None in footers:  # before all of the others is read for its digest
+        return None
     found: dict[str, dict[int, bytes]] = {column: {} for column in CODED}
-    for file in _files(captures):
-        written = (pq.read_metadata(file).metadata or {}).get(FOOTER_KEY)
-        footer = None if written is None else _read_footer(written)
+    size = 0
+    for file, footer in zip(files, footers, strict=True):
         if footer is None or _digest(file, footer.size) != footer.digest:
             return None
         for column, values in footer.values.items():
             known = found[column]
-            if any(known.get(code, each) != each for code, each in values.items()):
-                return None
-            known.update(values)
+            for code, each in values.items():
+                if known.setdefault(code, each) is each:
+                    size += len(each)
+                elif known[code] != each:
+                    return None
+        if size > ALL_BYTES_MAX:
+            return None
     return {column: {code: _decode(each) for code, each in values.items()} for column, values in found.items()}
+
+
+def _footer(file: Path) -> _Footer | None:
+    written = (pq.read_metadata(file).metadata or {}).get(FOOTER_KEY)
+    return None if written is None else _read_footer(written)
 
 
 def _read_footer(written: bytes) -> _Footer:

@@ -1,13 +1,21 @@
-"""Parts that all commands share: the example in ``--help``, and errors that end with an exit code of ``sysexits.h``."""
+"""Parts that commands share: the example in ``--help``, printed JSON, and errors with exit codes of ``sysexits.h``."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
+import msgspec
 
 
 def example(*commands: str) -> str:
     """Return the section of a ``--help`` that shows the commands, one a line, as they are."""
     return "\n".join(["\b", "Example:", *(f"  {command}" for command in commands)])
+
+
+def print_json(document: Any) -> None:
+    """Print a document as JSON, indented."""
+    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
 
 
 class DataError(click.ClickException):

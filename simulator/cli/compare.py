@@ -11,7 +11,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from simulator.cli.command_parts import DataError, example
+from simulator.cli.command_parts import DataError, example, print_json
 from simulator.cli.given_files import SCENARIO
 from simulator.cli.json_files import read_object
 from simulator.cli.progress import progress
@@ -51,7 +51,7 @@ def _print_schema(context: click.Context, _parameter: click.Parameter, asked: bo
     """Print the schema of a scenario, and end."""
     if asked:
         schema = scenario_schema(NeutralScenario, "A neutral scenario, for dlx compare")
-        click.echo(msgspec.json.format(msgspec.json.encode(schema), indent=2))
+        print_json(schema)
         context.exit()
 
 
@@ -104,7 +104,7 @@ def compare(scenario_path: Path, systems: str, as_json: bool, picture: Path | No
     if picture is not None:
         _draw(picture, outcomes)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode([_as_json(outcome) for outcome in outcomes]), indent=2))
+        print_json([_as_json(outcome) for outcome in outcomes])
         return
     _show(Console(), outcomes)
 

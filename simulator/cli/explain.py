@@ -12,7 +12,7 @@ from rich.console import Console
 
 from dlx.releases import release
 from dlx.topology import Topology
-from simulator.cli.command_parts import DataError, example
+from simulator.cli.command_parts import DataError, example, print_json
 from simulator.cli.given_files import DEFINITIONS
 from simulator.cli.given_release import release_option
 from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
@@ -242,7 +242,7 @@ def _print(
     sound: bool,
 ) -> None:
     if form == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+        print_json(document)
     elif form == "mermaid":
         from simulator.pictures.sequence_diagram import as_mermaid
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
-import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from simulator.cli.command_parts import DataError, example
+from simulator.cli.command_parts import DataError, example, print_json
 from simulator.cli.given_queue import QueueSource, messages_in_file, messages_on_server
 from simulator.nearest_names import suggestion
 
@@ -90,7 +89,7 @@ def inspect(
     groups = all_groups(found.messages, headers=headers)
     if as_json:
         told = {name: [group.as_json() for group in each] for name, each in groups.items()}
-        _print_json({**found.as_json(), "groups": told})
+        print_json({**found.as_json(), "groups": told})
     else:
         _show(found, groups)
     return 0
@@ -111,7 +110,7 @@ def _tell(found: Looked, message_id: str, as_json: bool) -> int:
             {"message": message.id, "headers": message.headers, "life": life}
             for message, life in zip(own, lives, strict=True)
         ]
-        _print_json({**found.as_json(), "lives": told})
+        print_json({**found.as_json(), "lives": told})
         return 0
     for life in lives:
         for sentence in life:
@@ -156,7 +155,3 @@ def _between(group: Group) -> str:
         return ""
     oldest, newest = f"{group.oldest:%Y-%m-%d %H:%M:%S}", f"{group.newest:%Y-%m-%d %H:%M:%S}"
     return oldest if oldest == newest else f"{oldest} to {newest}"
-
-
-def _print_json(document: Mapping[str, Any]) -> None:
-    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())

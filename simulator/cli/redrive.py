@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from simulator.cli.command_parts import DataError, example
+from simulator.cli.command_parts import DataError, example, print_json
 from simulator.cli.given_queue import exit_codes, look_into, server_given
 from simulator.cli.progress import progress
 from simulator.cli.stopping import until_interrupted
@@ -168,7 +168,7 @@ def _dry_run(server: Server, on_server: QueueOnServer, wanted: Wanted, limit: in
             "possible_duplicates": [], "would_stay": stays, "messages": [_told(each) for each in planned],
             "notes": found.notes, "unchecked": found.unchecked, "assumed": _ASSUMED,
         }  # fmt: skip
-        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+        print_json(document)
     else:
         _show_plan(planned, found.notes, found.unchecked)
     return EXIT_STAYS if stays else 0
@@ -266,7 +266,7 @@ def _report(done: Done, before: int, doubtful: Sequence[str], path: Path, as_jso
         "assumed": _ASSUMED,
     }
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+        print_json(document)
     else:
         console = Console()
         console.print(Text(f"{document['moved']:,} messages moved, {done.left:,} left in the queue", style="bold"))

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 from rich.console import Console
 
-from simulator.cli.command_parts import DataError, example
+from simulator.cli.command_parts import DataError, example, print_json
 from simulator.cli.files_beside import with_files
 from simulator.cli.given_files import SCENARIO
 from simulator.cli.given_release import stand_ins_noted
@@ -57,7 +56,7 @@ def simulate(context: click.Context, system: str, scenario_path: Path | None, as
     except ScenarioError as error:
         raise DataError(f"{scenario_path}: {in_our_words(str(error))}") from error
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(trace), indent=2))
+        print_json(trace)
     else:
         show_trace(Console(), trace)
 
@@ -66,4 +65,4 @@ def _print_schema(system: str) -> None:
     if system not in SCENARIO_TYPES:
         raise click.BadParameter(f"{system} has no schema; expected one of {', '.join(SCENARIO_TYPES)}")
     schema = scenario_schema(SCENARIO_TYPES.load(system), f"A scenario of {system}, for dlx simulate")
-    click.echo(msgspec.json.format(msgspec.json.encode(schema), indent=2))
+    print_json(schema)

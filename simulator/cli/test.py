@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 from rich.console import Console
 from rich.text import Text
 
 from dlx.releases import DEFAULT
-from simulator.cli.command_parts import DataError, Unavailable, example
+from simulator.cli.command_parts import DataError, Unavailable, example, print_json
 from simulator.cli.given_files import GivenFile
 from simulator.cli.given_release import RELEASE
 from simulator.files import beside
@@ -76,7 +75,7 @@ def test(
     """
     if schema:
         told = scenario_schema(CaseFile, "A file of cases, for dlx test")
-        click.echo(msgspec.json.format(msgspec.json.encode(told), indent=2))
+        print_json(told)
         return 0
     if not paths:
         raise click.MissingParameter(param_hint="'FILE...'", param_type="argument")
@@ -86,7 +85,7 @@ def test(
     if junit_path is not None:
         _write_junit(junit_path, results)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(results), indent=2))
+        print_json(results)
     else:
         _show(Console(highlight=False), results)
     return int(any(result.status == "failed" for result in results))

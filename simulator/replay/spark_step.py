@@ -13,7 +13,7 @@ from simulator.capture.codes import Codes
 from simulator.definitions import Definitions, parse_definitions
 from simulator.replay.arrivals import ArrivalsCounter
 from simulator.replay.assumptions import Assumptions
-from simulator.replay.codes import decoded, texts_of
+from simulator.replay.codes import Texts, decoded, texts_of
 from simulator.replay.definitions import exporting_release, topologies
 from simulator.replay.kernel import Kernel
 from simulator.replay.lengths import Arrivals
@@ -22,7 +22,8 @@ from simulator.replay.lengths import Arrivals
 class ReplayStep:
     """Replays the batches of a partition. Small to ship: it takes the definitions as JSON.
 
-    ``codes``: the batches have these, and not the texts that they stand for; as for ``ArrivalsStep``.
+    ``codes``: the batches have these, and not the texts that they stand for, which are written here, once, and
+    go along; as for ``ArrivalsStep``.
     """
 
     def __init__(
@@ -32,12 +33,12 @@ class ReplayStep:
         self._rules = rules
         self._assumptions = assumptions
         self._arrivals = arrivals
-        self._codes = codes
+        self._texts = None if codes is None else texts_of(codes)
         self._id = uuid4()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         kernel = _idle.pop(self._id, None) or self._kernel()
-        yield from kernel.replay(_in_texts(batches, self._codes))
+        yield from kernel.replay(_in_texts(batches, self._texts))
         _idle.clear()
         _idle[self._id] = kernel
 
@@ -57,13 +58,13 @@ class ArrivalsStep:
     def __init__(self, definitions: Definitions, rules: str, codes: Codes | None) -> None:
         self._definitions = definitions.to_json()
         self._rules = rules
-        self._codes = codes
+        self._texts = None if codes is None else texts_of(codes)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         definitions = parse_definitions(self._definitions, "definitions")
         counter = ArrivalsCounter(topologies(definitions), release(self._rules))
-        return map(counter.count, _in_texts(batches, self._codes))
+        return map(counter.count, _in_texts(batches, self._texts))
 
 
-def _in_texts(batches: Iterator[pa.RecordBatch], codes: Codes | None) -> Iterator[pa.RecordBatch]:
-    return batches if codes is None else map(partial(decoded, texts=texts_of(codes)), batches)
+def _in_texts(batches: Iterator[pa.RecordBatch], texts: Texts | None) -> Iterator[pa.RecordBatch]:
+    return batches if texts is None else map(partial(decoded, texts=texts), batches)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import time
 from pathlib import Path
 from urllib.error import URLError
 
@@ -22,25 +21,20 @@ from pika.exceptions import AMQPError
 
 from simulator.replay.balance_texts import sentences
 from tests.books.judging import differences, line, problems
-from tests.books.playing import DisturbedError, Played, Target, play
+from tests.books.playing import DisturbedError, Played, Target, play, undisturbed
 from tests.books.simulators import simulated
 from tests.books.workloads import draw
 from tests.live.replay_fuzz import parsed
 from tests.live.servers import NoSuchServerError
 
-TRIES = 20
-WAIT_SECONDS = 5
 
-
-def undisturbed(target: Target, seed: int, folder: Path) -> Played:
-    """Play a workload, again and again while others disturb it. Raises ``DisturbedError`` if they never stop."""
-    for attempt in range(TRIES):
-        try:
-            return play(target, draw(seed), folder / str(attempt))
-        except DisturbedError as error:
-            click.echo(f"seed {seed}: disturbed: {error}", err=True)
-            time.sleep(WAIT_SECONDS)
-    raise DisturbedError(f"seed {seed}: others used the server {TRIES} times")
+def played_alone(target: Target, seed: int, folder: Path) -> Played:
+    """Play a workload until nobody disturbs it. Raises ``DisturbedError`` if they never stop."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return undisturbed(
+        lambda: play(target, draw(seed), Path(tempfile.mkdtemp(dir=folder))),
+        lambda error: click.echo(f"seed {seed}: disturbed: {error}", err=True),
+    )
 
 
 @click.command(help=__doc__)
@@ -73,7 +67,7 @@ def _judge(release: str, target: Target | None, seed: int, folder: Path, verbose
     """Play one workload and print what came of it; return whether anything is wrong."""
     with simulated(release) as (other, _):
         expected = play(other, draw(seed), folder / "simulated")
-    played = expected if target is None else undisturbed(target, seed, folder)
+    played = expected if target is None else played_alone(target, seed, folder)
     wrong = [*problems(played), *(differences(played, expected) if target is not None else ())]
     click.echo(f"{release} seed {seed}: {line(played)}")
     for entry in played.balance.entries if verbose else ():

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import pika
@@ -31,6 +31,9 @@ from simulator.replay.log_counts import log_counts_of_tables
 from simulator.testing.brokers.servers import Server
 from tests.books.workloads import EXPIRATION_MS, SETTLE_MS, QueuePlan, Step, Workload
 
+Result = TypeVar("Result")
+TRIES = 20
+WAIT_SECONDS = 5
 QUIET_SECONDS = 0.6  # of a real server, which may be late with what it traces
 CAPTURE_SECONDS = 120
 HOUR_MS = 3_600_000
@@ -128,6 +131,20 @@ def alone(server: Server, vhost: str) -> None:
     others = (connected - {vhost}) & {each["name"] for each in server.api("GET", "vhosts")}
     if others:
         raise DisturbedError(f"connections to {', '.join(sorted(others))}")
+
+
+def undisturbed(played: Callable[[], Result], told: Callable[[DisturbedError], object] = bool) -> Result:
+    """Return what was played; it is played again while others disturb it, which ``told`` hears.
+
+    Raises ``DisturbedError`` if they never stop.
+    """
+    for _ in range(TRIES - 1):
+        try:
+            return played()
+        except DisturbedError as error:
+            told(error)
+            time.sleep(WAIT_SECONDS)
+    return played()
 
 
 def declare(server: Server, vhost: str, workload: Workload) -> None:

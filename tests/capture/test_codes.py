@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -77,6 +78,35 @@ def test_a_log_that_hardly_repeats_itself_has_no_codes(
             writer.write(batch)
     assert read_codes([tmp_path / "diverse.parquet"]) is None
     assert list(read_capture(tmp_path / "diverse.parquet")) == list(read_capture(captures[0]))
+
+
+def test_files_that_share_too_little_are_read_without_codes(
+    captures: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(codes_module, "ALL_BYTES_MAX", size_of(read_codes([captures[0]])))
+    assert read_codes([captures[0], captures[0]]) is not None
+    assert read_codes(captures) is None
+
+
+def size_of(codes: codes_module.Codes | None) -> int:
+    """The bytes of the values, as they are counted."""
+    assert codes is not None
+    return sum(len(msgspec.msgpack.encode(each)) for values in codes.values() for each in values.values())
+
+
+def test_one_code_for_other_values_in_another_file_means_nothing(
+    captures: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = iter(range(1_000_000))
+    monkeypatch.setattr(codes_module, "_code", lambda _: next(numbers))
+    files = [tmp_path / "one.parquet", tmp_path / "other.parquet"]
+    for capture, file in zip(captures, files, strict=True):
+        numbers = iter(range(1_000_000))
+        with write_capture(file) as writer:
+            for batch in read_capture(capture):
+                writer.write(batch)
+    assert all(read_codes([file]) is not None for file in files)
+    assert read_codes(files) is None
 
 
 def test_two_values_with_one_code_leave_the_file_without(

@@ -11,10 +11,10 @@ import pytest
 
 from dlx.releases import release
 from simulator.capture.metrics import read_metrics
-from tests.books.__main__ import undisturbed
+from tests.books.__main__ import played_alone
 from tests.books.cases import CASES, counted
 from tests.books.judging import differences, problems
-from tests.books.playing import DisturbedError, Target, play
+from tests.books.playing import Target, play, undisturbed
 from tests.books.record import recorded
 from tests.books.simulators import simulated
 from tests.books.workloads import draw
@@ -46,13 +46,8 @@ def test_the_counters_are_there_from_the_start(target: Target) -> None:
 def test_a_case_counts_as_recorded(target: Target, name: str) -> None:
     expected = recorded(target.server.release)[name]
     found = {}
-    for attempt in range(TRIES):
-        try:
-            found = counted(target, name)
-        except DisturbedError:
-            if attempt + 1 == TRIES:
-                raise
-            continue
+    for _ in range(TRIES):
+        found = undisturbed(lambda: counted(target, name))
         if found == expected:
             break
     assert found == expected
@@ -60,7 +55,7 @@ def test_a_case_counts_as_recorded(target: Target, name: str) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_books_of_a_workload_balance(target: Target, seed: int, tmp_path: Path) -> None:
-    played = undisturbed(target, seed, tmp_path / "server")
+    played = played_alone(target, seed, tmp_path / "server")
     with simulated(target.server.release) as (other, _):
         expected = play(other, draw(seed), tmp_path / "simulated")
     assert [*problems(played), *differences(played, expected)] == []

@@ -8,13 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from simulator.capture import convert, open_log
+from simulator.capture import convert, open_log, read_capture
 from simulator.capture.codes import read_codes
 from simulator.replay import Assumptions, findings, hops, replay, replay_table, scan, spark_session, summarize
 from simulator.replay.coverage.totals import coverage, table_coverage
-from simulator.replay.kernel_input import kernel_rows
+from simulator.replay.kernel_input import ORDER, kernel_rows
 from simulator.replay.plan import arranged
 from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE, read_content, read_signature, write_lineage
+from simulator.replay.spark_engine import SparkEngine
 from tests.replay.logs import EXAMPLES, Log, definitions_of, example_definitions, write_log
 from tests.replay.odd_rows import captured as captured_rows
 from tests.replay.odd_rows import odd_rows, signature_of
@@ -76,6 +77,40 @@ def test_a_replay_with_codes_reads_no_texts_and_says_the_same(spark, capture, ca
     assert not {"headers", "x_death", "properties"} & {column.split(":")[0] for column in read.split(",")}
     expected = replay(captured, DEFINITIONS, rules).toArrow().to_pylist()
     assert comparable(with_codes.toArrow().to_pylist()) == comparable(expected)
+
+
+def test_rows_that_are_left_out_take_no_codes_away(spark, capture, captured):
+    kept = "file = 'trace.log.gz' AND line % 3 > 0"
+    codes = read_codes([capture])
+    with_codes = replay(scan(spark, [capture], coded=True).where(kept), DEFINITIONS, codes=codes)
+    expected = replay(captured.where(kept), DEFINITIONS).toArrow().to_pylist()
+    assert 0 < len(expected) < captured.count()
+    assert comparable(with_codes.toArrow().to_pylist()) == comparable(expected)
+
+
+def test_a_capture_without_codes_beside_one_with_them(spark, capture, tmp_path):
+    older = tmp_path / "older.parquet"
+    pq.write_table(pa.Table.from_batches(read_capture(capture)), older)
+    engine = SparkEngine(spark)
+    rows = {}
+    for name, captures in {"older": [str(older)], "both": [str(older), capture], "with codes": [capture]}.items():
+        read = engine.read(captures)
+        folder = tmp_path / name
+        replayed = engine.replay(read, DEFINITIONS, "4.3", Assumptions(), folder, lambda _: None)
+        rows[name] = replayed.toArrow().to_pylist()
+    assert comparable(rows["older"]) == comparable(rows["with codes"])
+    assert len(rows["both"]) == 2 * len(rows["older"])
+
+
+@pytest.mark.parametrize("coded", [False, True])
+def test_rows_are_moved_once_and_reach_the_kernel_in_order(spark, capture, coded):
+    codes = read_codes([capture]) if coded else None
+    plan = plan_of(replay(scan(spark, [capture], coded=coded), DEFINITIONS, codes=codes))
+    tree = plan[: plan.index("\n\n\n")]
+    steps = re.findall(r"^[-+: *]*(\w+) ?(?:\(|$)", tree, re.MULTILINE)
+    assert [step for step in steps if step in {"MapInArrow", "Sort", "Exchange"}] == ["MapInArrow", "Sort", "Exchange"]
+    (order,) = re.findall(r"^Arguments: \[(_*hash.* ASC NULLS FIRST)\], false", plan, re.MULTILINE)
+    assert re.findall(r"(\w+)#\d+L? ASC", order) == ["hash", *ORDER]
 
 
 def plan_of(frame):

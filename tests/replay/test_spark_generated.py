@@ -88,14 +88,28 @@ def diverse(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], pa.Tab
     return files, here(files, folder)
 
 
+@pytest.fixture(scope="module", params=["texts", "codes"])
+def codes(diverse: tuple[list[str], pa.Table], request: pytest.FixtureRequest) -> Codes | None:
+    """None, or the codes of the log, whose files share few of them."""
+    found = read_codes(diverse[0])
+    assert found is not None
+    return found if request.param == "codes" else None
+
+
 @pytest.mark.parametrize("partitions", [1, 2, 7, 64])
-def test_partitions_change_nothing(spark: SparkSession, diverse: tuple[list[str], pa.Table], partitions: int) -> None:
+def test_partitions_change_nothing(
+    spark: SparkSession, diverse: tuple[list[str], pa.Table], partitions: int, codes: Codes | None
+) -> None:
     files, expected = diverse
-    assert on_spark(spark, files, partitions).equals(expected)
+    assert on_spark(spark, files, partitions, codes).equals(expected)
 
 
 def test_a_task_whose_worker_is_killed_gives_the_same_rows(
-    spark: SparkSession, diverse: tuple[list[str], pa.Table], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    spark: SparkSession,
+    diverse: tuple[list[str], pa.Table],
+    codes: Codes | None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     class Killed(ReplayStep):
         """Gives Spark two batches, and is killed; the next attempt is not."""
@@ -113,7 +127,7 @@ def test_a_task_whose_worker_is_killed_gives_the_same_rows(
     usual = spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch")
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(BATCH_ROWS))
     try:
-        found = on_spark(spark, files, 2)
+        found = on_spark(spark, files, 2, codes)
     finally:
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(usual))
     assert len(list(tmp_path.iterdir())) == 2  # both were killed

@@ -23,6 +23,7 @@ BESIDE: Mapping[str, str] = {
     "max_message_size": _PUBLISHED,
     "content_size_checked": _PUBLISHED,
     "publisher_checked": _PUBLISHED,
+    "mandatory_publishes_numbered": _PUBLISHED,
     "header_order": "headers have no order in AMQP; no rule goes by it",
     "headers_match_message_timestamps": "an export has a timestamp as an integer, so that it does not tell one",
     "stream_message_overhead": "it changes the size of a stream's segments by a few bytes for each message",
