@@ -7,7 +7,7 @@ elements are passed over; those that change what becomes of messages are told in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -49,11 +49,10 @@ def broker_settings(text: str | bytes) -> BrokerSettings:
     check(broker)
     check_bean_names(root)
     given = values(broker)
-    installed = broker.last("plugins")
     scheduler = _flag(broker, given, "schedulerSupport", default=False)
     return BrokerSettings(
         policies=_policies(broker),
-        plugins=tuple(_plugin(each, scheduler=scheduler) for each in (installed.named(*_PLUGINS) if installed else ())),
+        plugins=tuple(_plugin(each, scheduler=scheduler) for each in _installed(broker)),
         persistent=_flag(broker, given, "persistent", default=True),
         scheduler=scheduler,
         virtual_destinations=_virtual_destinations(broker, topics=bool(given.get("useVirtualTopics", True))),
@@ -77,9 +76,36 @@ def _broker(root: Element) -> Element:
 
 
 def _policies(broker: Element) -> DestinationMap[DestinationPolicy]:
+    return _map(_policy_map(broker), "policyEntries", "policyEntry", _policy)
+
+
+def _policy_map(broker: Element) -> Element | None:
     holder = broker.last("destinationPolicy")
-    policy_map = holder.last("policyMap") if holder else None
-    return _map(policy_map, "policyEntries", "policyEntry", _policy)
+    return holder.last("policyMap") if holder else None
+
+
+def policies_with_places(
+    broker: Element, settings: BrokerSettings
+) -> Iterator[tuple[Element, tuple[Destination, ...], DestinationPolicy]]:
+    """Yield each ``<policyEntry>`` that counts, what it is for (the default nothing by name), and what it says.
+
+    ``settings`` are those that were read of this broker.
+    """
+    policy_map = _policy_map(broker)
+    if policy_map is None:
+        return
+    found = iter(settings.policies.entries)
+    for element in _listed(policy_map, "policyEntries"):
+        mine = [next(found) for _ in parts(_destination(element))]
+        yield element, tuple(entry.key for entry in mine), mine[0].value
+    fallback = policy_map.last("defaultEntry")
+    if fallback is not None and settings.policies.default is not None:
+        yield fallback, (), settings.policies.default
+
+
+def plugins_with_places(broker: Element, settings: BrokerSettings) -> Iterator[tuple[Element, plugins.Plugin]]:
+    """Yield each of the two plugins that is installed, and what it says."""
+    yield from zip(_installed(broker), settings.plugins, strict=True)
 
 
 def _map(element: Element | None, listed: str, name: str, read: Callable[[Element], Made]) -> DestinationMap[Made]:
@@ -87,13 +113,18 @@ def _map(element: Element | None, listed: str, name: str, read: Callable[[Elemen
     if element is None:
         return DestinationMap()
     found: list[Entry[Made]] = []
-    holder, fallback = element.last(listed), element.last("defaultEntry")
-    for each in holder.children if holder else ():
+    fallback = element.last("defaultEntry")
+    for each in _listed(element, listed):
         if not each.ours or each.name != name:
             raise each.error(f"expected <{name}> in <{listed}>; beans of Spring are not simulated")
         found += entries(_destination(each), read(each))
     default = fallback.last(name) if fallback else None
     return DestinationMap(tuple(found), read(default) if default else None)
+
+
+def _listed(element: Element, listed: str) -> list[Element]:
+    holder = element.last(listed)
+    return holder.children if holder else []
 
 
 def _policy(element: Element) -> DestinationPolicy:
@@ -229,6 +260,11 @@ def _forward(element: Element) -> Forward | None:
 # -- plugins -------------------------------------------------------------------------------------------------------
 
 
+def _installed(broker: Element) -> list[Element]:
+    holder = broker.last("plugins")
+    return list(holder.named(*_PLUGINS)) if holder else []
+
+
 def _plugin(element: Element, *, scheduler: bool) -> plugins.Plugin:
     given = values(element)
     if element.name == "discardingDLQBrokerPlugin":
@@ -288,4 +324,12 @@ def _made(element: Element, kind: Callable[..., Made], **fields: object) -> Made
         raise element.error(str(error)) from error
 
 
-__all__ = ["BYTES_MAX", "DEPTH_MAX", "ConfigurationError", "broker_element", "broker_settings"]
+__all__ = [
+    "BYTES_MAX",
+    "DEPTH_MAX",
+    "ConfigurationError",
+    "broker_element",
+    "broker_settings",
+    "plugins_with_places",
+    "policies_with_places",
+]

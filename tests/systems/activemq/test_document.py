@@ -16,6 +16,7 @@ from dlx.activemq.dead_letter_strategies import Discarding, Individual, Shared
 from dlx.activemq.profiles import PROFILES
 from dlx.activemq.redelivery_policy import RedeliveryPolicy
 from simulator.activemq import activemq_scenario, simulate
+from simulator.cli.main import main
 
 ROOT = Path(__file__).parent.parent.parent.parent
 TEXT = (ROOT / "docs" / "activemq.md").read_text(encoding="utf-8")
@@ -40,6 +41,13 @@ def test_the_scenarios_run() -> None:
     assert scenarios
     for text in scenarios:
         assert simulate(json.loads(text))["queues"]
+
+
+def test_lint_says_what_is_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(ROOT)
+    command, _, shown = re.findall(r"^```text\n\$ dlx ([^\n]*)(\n)(.*?)^```\n", TEXT, re.DOTALL | re.MULTILINE)[0]
+    assert main(command.split()) == 1
+    assert capsys.readouterr().out == shown
 
 
 @pytest.mark.parametrize(
