@@ -17,6 +17,7 @@ Ask = Callable[[str, str, dict[str, str], bytes | None], tuple[int, dict[str, st
 """Sends a request: method, path, headers and body; gives status, headers by small names, and body."""
 
 _CLIENT, _OTHER = str(uuid.uuid4()), str(uuid.uuid4())
+_SET = re.compile(r"\{('[a-z]+'(?:, '[a-z]+')+)\}")
 _AGE = re.compile(r'(?<="age": )[0-9]+')
 _TOLD = ("allow", "location", "vary")
 _PATCH = {"Content-Type": patching.CONTENT_TYPE}
@@ -42,13 +43,18 @@ def _answer(ask: Ask, asked: Asked, project: str) -> dict[str, Any]:
     headers = {name: value for name, value in {**standing, **asked.headers}.items() if value is not None}
     body = asked.body.encode() if isinstance(asked.body, str) else asked.body
     status, found, content = ask(asked.method, asked.path, headers, body)
-    text = _AGE.sub("0", content.decode().replace(project, "PROJECT"))
+    text = _SET.sub(_in_order, _AGE.sub("0", content.decode().replace(project, "PROJECT")))
     return {
         "request": f"{asked.method} {asked.path}",
         "status": status,
         "headers": {name: found[name] for name in _TOLD if name in found},
         "document": _document(text),
     }
+
+
+def _in_order(printed: re.Match[str]) -> str:
+    """Return a printed set in the order of its texts: that in which Python prints it changes from start to start."""
+    return f"{{{', '.join(sorted(printed[1].split(', ')))}}}"
 
 
 def _document(text: str) -> Any:
