@@ -30,18 +30,16 @@ import org.apache.activemq.selector.SelectorParser;
 import org.apache.activemq.util.IntrospectionSupport;
 
 /**
- * Plays the steps of scenarios to a real broker, in real time.
- *
- * With an address it plays one scenario to the broker there. Without, it plays any number, each to
- * a broker that it starts for it, new and empty, from the activemq.xml of the step "broker" that
- * the scenario begins with; the step "end" ends it.
+ * Plays the steps of scenarios to real brokers, in real time: each to a broker that it starts for
+ * it, new and empty, from the activemq.xml of the step "broker" that the scenario begins with; the
+ * step "end" ends it. Where that first step has "late_max_ms", a step that begins later than so
+ * long after its "at_ms" is not played, and neither is what follows.
  *
  * A step is a line of fields "name=value" with tabs between them, percent-encoded; an inner field is
  * "outer.name", one of a list "outer.0.name". What came of it is a line of JSON on standard output:
  * one for each delivery, and one for each step that looks at something.
  */
 public class Player {
-  private final boolean ownBrokers;
   private String url;
   private BrokerService broker;
   private File configuration;
@@ -52,16 +50,13 @@ public class Player {
   private final Map<String, Session> sessionOf = new HashMap<>();
   private final Map<String, Message> last = new HashMap<>();
   private int step = -1;
-
-  private Player(String url) {
-    this.url = url;
-    ownBrokers = url == null;
-  }
+  private long lateMaxMs;
+  private boolean late;
 
   public static void main(String[] arguments) {
     int status = 0;
     try {
-      new Player(arguments.length > 0 ? arguments[0] : null).playAll();
+      new Player().playAll();
     } catch (Exception error) {
       error.printStackTrace();
       status = 1;
@@ -77,30 +72,31 @@ public class Player {
         int mark = field.indexOf('=');
         fields.put(decoded(field.substring(0, mark)), decoded(field.substring(mark + 1)));
       }
-      if (ownBrokers) playToOwnBroker(fields);
-      else play(fields);
+      playOn(fields);
     }
     for (ActiveMQConnection connection : connections.values()) connection.close();
   }
 
   /** Goes on after a step that fails, and tells how it did. */
-  private void playToOwnBroker(Map<String, String> step) throws Exception {
+  private void playOn(Map<String, String> step) throws Exception {
     try {
       switch (step.get("do")) {
-        case "broker": begin(step.get("xml")); break;
+        case "broker": begin(step); break;
         case "end": end(); break;
-        default: play(step);
+        default: if (inTime(step)) play(step);
       }
     } catch (Exception error) {
       tell("refused", error.toString());
     }
   }
 
-  private void begin(String xml) throws Exception {
+  private void begin(Map<String, String> fields) throws Exception {
     configuration = File.createTempFile("activemq", ".xml");
     configuration.deleteOnExit();
-    Files.writeString(configuration.toPath(), xml);
+    Files.writeString(configuration.toPath(), fields.get("xml"));
     step = -1;
+    late = false;
+    lateMaxMs = Long.parseLong(fields.getOrDefault("late_max_ms", String.valueOf(Long.MAX_VALUE)));
     startBroker(true);
     began = System.currentTimeMillis();
     tell("started", true);
@@ -144,9 +140,20 @@ public class Player {
     return URLDecoder.decode(text, StandardCharsets.UTF_8);
   }
 
-  private void play(Map<String, String> step) throws Exception {
+  /** Waits until it is time for a step, and returns whether this was in time, as with all steps before. */
+  private boolean inTime(Map<String, String> step) throws Exception {
     this.step++;
-    if (step.containsKey("at_ms")) pause(Long.parseLong(step.get("at_ms")) - (System.currentTimeMillis() - began));
+    if (late) return false;
+    if (!step.containsKey("at_ms")) return true;
+    long atMs = Long.parseLong(step.get("at_ms"));
+    pause(atMs - (System.currentTimeMillis() - began));
+    long lateMs = System.currentTimeMillis() - began - atMs;
+    late = lateMs > lateMaxMs;
+    if (late) tell("late_ms", lateMs);
+    return !late;
+  }
+
+  private void play(Map<String, String> step) throws Exception {
     String session = step.get("session"), consumer = step.get("consumer"), connection = step.get("connection");
     switch (step.get("do")) {
       case "connect": connect(step); break;

@@ -21,7 +21,7 @@ from tests.systems.activemq.live.selectors import PROPERTIES, SELECTORS
 RECORDED = Path(__file__).parents[1] / "recorded"
 RECORDED_CONFIGURATIONS = Path(__file__).parents[1] / "recorded_configurations.json"
 RECORDED_SELECTORS = Path(__file__).parents[1] / "recorded_selectors.json"
-BROKER = Path(__file__).parent / "broker"
+BROKER = Path(__file__).with_name("broker")
 
 
 def file_of(name: str) -> Path:
