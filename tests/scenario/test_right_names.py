@@ -11,6 +11,7 @@ from simulator.activemq import simulate as activemq
 from simulator.compare import read as compare
 from simulator.ibm_mq import simulate as ibm_mq
 from simulator.ironmq import simulate as ironmq
+from simulator.scenario.rabbitmq_scenario import simulate as rabbitmq
 from simulator.scenario.scenario_errors import ScenarioError
 from simulator.zaqar import simulate as zaqar
 
@@ -29,6 +30,12 @@ PREFIX = {"policies": [{"queue": "Q", "deadLetterStrategy": {"strategy": "indivi
             activemq,
             {"steps": [{"do": "session", "session": "s", "connection": "c", "acknowledge": "transaction"}]},
             "; did you mean transacted",
+        ),
+        (rabbitmq, {"definitions": {}, "steps": [{"do": "publsh"}]}, "; did you mean publish? expected one of publish"),
+        (
+            rabbitmq,
+            {"definitions": {}, "steps": [{"do": "repeat", "times": 2, "steps": [{"do": "ack", "queu": "q"}]}]},
+            "unknown field `queu`; did you mean queue?",
         ),
         (zaqar, {"steps": [{"do": "relese", "queue": "q"}]}, "; did you mean release"),
         (zaqar, {"steps": [{"do": "claim", "queue": "q", "grance": 60}]}, "; did you mean grace"),
