@@ -11,7 +11,15 @@ from typing import Literal
 
 import msgspec
 
-from dlx.activemq.dead_letter_strategies import NOWHERE, Discarding, Individual, Shared, Strategy, target
+from dlx.activemq.dead_letter_strategies import (
+    NOWHERE,
+    Discarding,
+    Individual,
+    Shared,
+    Strategy,
+    keeps_nothing,
+    target,
+)
 from dlx.activemq.destination_map import UndefinedError
 from dlx.activemq.destinations import Destination
 from dlx.activemq.plugins import Discarding as DiscardingPlugin
@@ -151,7 +159,7 @@ def _letters_expire(
             continue
         own = (policy.strategy if policy else None) or DEFAULT_STRATEGY
         audited = own is strategy and own.enable_audit  # the audit knows them since they became dead letters
-        if audited or isinstance(own, Discarding) or target(own, queue) == queue:
+        if audited or isinstance(own, Discarding) or keeps_nothing(own) or target(own, queue) == queue:
             text = f"dead letters in {queue} expire after {strategy.expiration_ms} ms and are lost"
             yield Doubt("warning", text, 'expiration="0" keeps them')
 

@@ -20,7 +20,15 @@ from datetime import datetime
 
 import msgspec
 
-from dlx.activemq.dead_letter_strategies import Discarding, Individual, Shared, Strategy, refusal, target
+from dlx.activemq.dead_letter_strategies import (
+    Discarding,
+    Individual,
+    Shared,
+    Strategy,
+    keeps_nothing,
+    refusal,
+    target,
+)
 from dlx.activemq.destination_map import UndefinedError
 from dlx.activemq.destinations import Destination, parse_destination, parts
 from dlx.activemq.messages import Message
@@ -31,8 +39,8 @@ from simulator.replay.checked_log import Checked, Found
 SENT, TO_DIE = "Sending message", "Sending to DLQ"
 _LINE = re.compile(
     rf"(?P<time>\d{{4}}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[,.]\d{{3}}).*?\b(?P<what>{SENT}|{TO_DIE}): ActiveMQ\w*Message "
-    r"\{.*?\bmessageId = (?P<id>[^,]+), originalDestination = (?P<original>.*?), originalTransactionId = .*?"
-    r" destination = (?P<destination>.*?), transactionId = .*? expiration = (?P<expiration>\d+), .*?"
+    r"\{.*?\bmessageId = (?P<id>[^,]+), originalDestination = (?P<original>\S.*?), originalTransactionId = .*?"
+    r" destination = (?P<destination>\S.*?), transactionId = .*? expiration = (?P<expiration>\d+), .*?"
     r" brokerInTime = (?P<taken>\d+), .*? persistent = (?P<persistent>true|false), .*?"
     r" redeliveryCounter = (?P<counter>\d+), (?P<rest>.*)"
 )
@@ -84,7 +92,10 @@ def read_log(lines: Iterable[str]) -> Iterator[Logged]:
         found = _LINE.search(text)
         if found is None or _ADVISORY in found["destination"]:
             continue
-        time = datetime.fromisoformat(found["time"].replace(",", ".") + "+00:00")
+        try:
+            time = datetime.fromisoformat(found["time"].replace(",", ".") + "+00:00")
+        except ValueError:  # no time of day: another kind of line
+            continue
         original = None if found["original"] == "null" else parse_destination(found["original"])
         message = Message(
             message_id=found["id"],
@@ -159,8 +170,8 @@ class _Reading:
         to = logged.message.destination
         if prevented is not None:
             self._find(logged, f"it has a dead letter in {to}; {prevented}")
-        elif isinstance(strategy, Discarding):
-            self._find(logged, f"it has a dead letter in {to}; the strategy of {source} discards all dead letters")
+        elif isinstance(strategy, Discarding) or keeps_nothing(strategy) is not None:
+            self._find(logged, f"it has a dead letter in {to}; {keeps_nothing(strategy)}")
         elif not _may_go(strategy, source, to):
             expected = target(strategy, source)
             self._find(logged, f"its dead letter went to {to}; the strategy of {source} sends it to {expected}")

@@ -80,6 +80,14 @@ def test_what_cannot_be_is_found(change: Change, problem: str) -> None:
     assert all(problem in each.problem for each in found), found
 
 
+def test_a_strategy_that_keeps_nothing_has_no_dead_letter() -> None:
+    nameless = XML.read_text(encoding="utf-8").replace('<queue physicalName="DEAD.SOON"/>', "<queue/>")
+    letters = [line for line in LINES if "Sending to DLQ" not in line]
+    for lines in (LINES, letters):
+        (found,) = checked(lines, nameless).found
+        assert "; the dead letter queue of the strategy has no name" in found.problem
+
+
 def test_what_is_sent_again_needs_a_policy_of_the_plugin() -> None:
     died = next(line for line in LINES if "Sending to DLQ" in line and "destination = queue://AGAIN.q" in line)
     again = died.replace("Sending to DLQ", "Sending message").replace("redeliveryCounter = 1", "redeliveryCounter = 2")

@@ -256,6 +256,13 @@ def test_what_is_undefined_is_told() -> None:
     assert [(each.line, each.severity) for each in undefined] == [(8, "warning"), (9, "warning")]
 
 
+def test_dead_letters_that_expire_where_nothing_is_kept_are_lost() -> None:
+    nameless = "<sharedDeadLetterStrategy><deadLetterQueue><queue/></deadLetterQueue></sharedDeadLetterStrategy>"
+    expiring = shared("D").replace("Strategy>", 'Strategy expiration="9">', 1)
+    found = said(configuration(policies(strategy(expiring, 'queue="Q"'), strategy(nameless, 'queue="D"'))))
+    assert 'warning dead letters in queue://D expire after 9 ms and are lost; expiration="0" keeps them' in found
+
+
 def test_temporary_queues_have_no_dead_letters_with_the_plugin() -> None:
     only = discarding_plugin('dropAll="false" dropTemporaryTopics="false"')
     assert 'warning dead letters of temporary queues are lost; dropTemporaryQueues="false" keeps them' in said(
