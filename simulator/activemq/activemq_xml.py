@@ -97,7 +97,8 @@ def policies_with_places(
     found = iter(settings.policies.entries)
     for element in _listed(policy_map, "policyEntries"):
         mine = [next(found) for _ in parts(_destination(element))]
-        yield element, tuple(entry.key for entry in mine), mine[0].value
+        if mine:  # a name of commas alone is of none
+            yield element, tuple(entry.key for entry in mine), mine[0].value
     fallback = policy_map.last("defaultEntry")
     if fallback is not None and settings.policies.default is not None:
         yield fallback, (), settings.policies.default

@@ -27,8 +27,9 @@ from tests.systems.activemq.live.cases import (
     strategy,
     wait,
 )
+from tests.systems.activemq.live.configurations import CONFIGURATIONS, NOT_SIMULATED
 from tests.systems.activemq.live.scenarios import DLQ, Steps, consumer, drain, send
-from tests.systems.activemq.test_recorded import simulated
+from tests.systems.activemq.test_recorded import simulated, takes
 
 KEEPS = 'processNonPersistent="true"'
 ALL_KEPT = policies(
@@ -243,6 +244,13 @@ def test_what_is_found_is_lost_and_what_is_advised_keeps_it(name: str) -> None:
 )
 def test_what_a_real_broker_lost_is_found(name: str, part: str) -> None:
     assert any(each.startswith("error ") and part in each for each in said(CASES[name].xml))
+
+
+@pytest.mark.parametrize("name", [name for name in CONFIGURATIONS if takes(name) and name not in NOT_SIMULATED])
+def test_what_a_broker_starts_with_is_linted(name: str) -> None:
+    inner, attributes = CONFIGURATIONS[name]
+    found = lint(configuration(inner, attributes)).findings
+    assert all(each.line > 0 and each.column > 0 for each in found)
 
 
 def test_a_configuration_that_loses_nothing_has_no_finding() -> None:
