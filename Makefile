@@ -12,8 +12,8 @@ READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest -q
 EXAMPLE := examples/captured-4.3
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
-# What needs neither a server nor a cluster nor containers nor other people's clients.
-HERE := not live and not cluster and not clients and not containers
+# What needs neither a server nor a cluster nor containers nor other people's clients, nor much time.
+HERE := not live and not cluster and not clients and not containers and not long
 SEED ?= 1
 SAMPLE ?= 25
 RELEASE ?= 4.3
@@ -94,6 +94,10 @@ test-container: install  ## the harness on a RabbitMQ in a container, whose imag
 .PHONY: test-compose
 test-compose: install  ## docker/compose.yaml on images that are made here: RabbitMQ, Spark and Jupyter, and a replay there
 	tests/live/broker image 4.3 tests/containers/with-image $(PYTEST) tests/containers
+
+.PHONY: test-long
+test-long: install  ## what CI leaves out: more releases, more examples, larger limits
+	$(PYTEST) -n auto --dist worksteal -m 'long and not live'
 
 .PHONY: fuzz
 fuzz: install  ## random scripts on real servers and the simulator (CASES=100 on each, SEED, MINUTES=60)
