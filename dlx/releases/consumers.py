@@ -80,6 +80,15 @@ class Consumers:
         ),
         evidence="live; rabbit_fifo.erl activate_next_consumer",
     )
+    quorum_single_active_after_return: bool = since(
+        "4.1.2", True, before=False,
+        meaning=(
+            "When a single active consumer that makes way for one of higher priority has returned its last message,"
+            " that one takes over; otherwise the queue delivers nothing until a consumer subscribes, cancels or is"
+            " lost."
+        ),
+        evidence="live; rabbit_fifo.erl return (4.0.5), and with its machine version 7 (4.1.2)",
+    )
     classic_single_active_served_after_cancel: bool = since(
         "4.0", True, before=False,
         meaning=(

@@ -25,6 +25,11 @@ def may_take(consumer: Consumer) -> bool:
     limit = channel.global_prefetch
     if limit and channel.global_unacked >= limit and consumer.queue.definition.type == CLASSIC:
         return False  # holds back those that do not acknowledge, too
+    return _has_credit(consumer)
+
+
+def _has_credit(consumer: Consumer) -> bool:
+    """Return whether the prefetch of the consumer itself lets it take one more message."""
     if consumer.no_ack:
         return True
     if consumer.timed_out:
@@ -104,6 +109,14 @@ def unblock(queue: QueueState, channel: Channel) -> bool:
     return bool(free)
 
 
+def held_back(queue: QueueState, channel: Channel) -> bool:
+    """Return whether the queue has met the channel's global prefetch: it tries none of its consumers until told.
+
+    Source: rabbit_limiter.erl can_send, notify_queues.
+    """
+    return any(consumer.channel is channel and _has_credit(consumer) for consumer in queue.blocked)
+
+
 def choose_single_active(queue: QueueState, release: Release) -> None:
     """Choose the queue's single active consumer.
 
@@ -130,6 +143,14 @@ def choose_single_active(queue: QueueState, release: Release) -> None:
         current.quiescing = True
     else:
         queue.active_single = best
+
+
+def retire_single_active(queue: QueueState) -> None:
+    """Have a single active consumer that made way and holds nothing any more wait again, with nobody in its place."""
+    current = queue.active_single
+    if current is not None and current.quiescing and not current.unacked:
+        current.quiescing = False
+        queue.active_single = None
 
 
 def step_down(queue: QueueState, consumer: Consumer, release: Release) -> None:

@@ -20,7 +20,7 @@ from simulator.broker.stores.stream import StreamStore
 def add(node: NodeState, vhost: VirtualHost, definition: Queue, owner: Connection | None) -> QueueState:
     """Create a queue; its settings follow from arguments and policies."""
     vhost.definitions[definition.name] = definition
-    settings = effective_settings(definition, vhost.topology, node.release)
+    settings = effective_settings(definition, vhost.topology, node.release, at_declaration=True)
     queue = QueueState(definition, vhost, settings, _store(settings), owner)
     queue.created_us = node.now_us
     queue.single_active = definition.arguments.get("x-single-active-consumer") is True
