@@ -101,9 +101,7 @@ def _precedence(policy: Policy) -> tuple[float, str]:
     return -policy.priority, policy.name
 
 
-def why_not(
-    policy: Policy, target: Queue | Exchange, release: Release, *, at_declaration: bool = False
-) -> str | None:
+def why_not(policy: Policy, target: Queue | Exchange, release: Release, *, at_declaration: bool = False) -> str | None:
     """Tell why the policy cannot apply to the target, whatever its priority; ``None`` when it can."""
     if not pattern_found(policy.pattern, target.name):
         return f"pattern {policy.pattern!r} is not found in the name"

@@ -226,9 +226,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 Candidate = tuple[Any, Origin]
 
 
-def effective_settings(
-    queue: Queue, topology: Topology, release: Release, *, at_declaration: bool = False
-) -> Settings:
+def effective_settings(queue: Queue, topology: Topology, release: Release, *, at_declaration: bool = False) -> Settings:
     """Return the settings of ``queue`` in ``topology`` under ``release``.
 
     ``at_declaration``: those that it has from its declaration on until a policy changes.

@@ -341,7 +341,8 @@ SCENARIOS = [
             ("basic.reject", None, Reject(), Cancel("c")),
             ("basic.nack without a delivery limit", -1, Nack(), Consume("q", "d")),
             ("basic.recover", None, Recover(), Cancel("b")),
-            ("basic.reject over its delivery limit", 0, Reject(), [Consume("q", "d", channel="e"), CloseChannel(channel="e")]),
+            ("basic.reject over its delivery limit", 0, Reject(),
+             [Consume("q", "d", channel="e"), CloseChannel(channel="e")]),
             ("basic.nack for good", None, Nack(requeue=False), Cancel("c")),
             ("basic.ack", None, Ack(), Cancel("c")),
         )
