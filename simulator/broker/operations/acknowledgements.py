@@ -220,6 +220,8 @@ def _tell_queue(
     freed = False
     if not held_back:  # else it is told when everything is settled, in turns with others
         freed = consumer_selection.unblock(queue, channel) or _is_single_active(queue, group)
+    if how == "lost channel" and consumer_selection.waits_for_cancelled(queue, node.release):
+        consumer_selection.choose_single_active(queue, node.release)
     chooses = not _leaves_single_active(queue, settling, node.release)
     if not chooses:
         consumer_selection.retire_single_active(queue)

@@ -117,12 +117,27 @@ def held_back(queue: QueueState, channel: Channel) -> bool:
     return any(consumer.channel is channel and _has_credit(consumer) for consumer in queue.blocked)
 
 
+def join(queue: QueueState, consumer: Consumer, release: Release) -> None:
+    """Make a new consumer the single active one, if it is its turn."""
+    if not waits_for_cancelled(queue, release):
+        choose_single_active(queue, release)
+    elif queue.active_single is None and not queue.cancelled:
+        queue.active_single = consumer  # although others may wait
+
+
+def waits_for_cancelled(queue: QueueState, release: Release) -> bool:
+    """Return whether deliveries of cancelled consumers keep the queue from choosing a single active one."""
+    return queue.single_active and queue.definition.type == QUORUM and not release.quorum_single_active_beside_cancelled
+
+
 def choose_single_active(queue: QueueState, release: Release) -> None:
     """Choose the queue's single active consumer.
 
     The first to subscribe stays until it leaves. Quorum queues of later releases go by
-    priority: the higher one takes over when the active one has nothing unacknowledged;
-    until then that gets nothing more.
+    priority, and then by room in the prefetch: the higher one takes over when the active
+    one has nothing unacknowledged; until then that gets nothing more.
+
+    Source: rabbit_fifo.erl activate_next_consumer, sort_waiting.
     """
     if not queue.single_active:
         return
@@ -132,7 +147,7 @@ def choose_single_active(queue: QueueState, release: Release) -> None:
         if queue.active_single is None:
             queue.active_single = next(iter(line), None)
         return
-    best = next(iter(queue.active), None)
+    best = min(queue.active, key=_precedence, default=None)
     current = queue.active_single
     if current is not None and current.quiescing and not current.unacked:  # even if nobody is left to take over
         current.quiescing = False
@@ -143,6 +158,11 @@ def choose_single_active(queue: QueueState, release: Release) -> None:
         current.quiescing = True
     else:
         queue.active_single = best
+
+
+def _precedence(consumer: Consumer) -> tuple[int, bool, int]:
+    room = consumer.prefetch + consumer.extra_prefetch - consumer.unacked
+    return -consumer.priority, consumer.timed_out > 0, -room
 
 
 def retire_single_active(queue: QueueState) -> None:
