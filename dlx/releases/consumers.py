@@ -76,17 +76,17 @@ class Consumers:
         "4.0", True, before=False,
         meaning=(
             "A quorum queue's next single active consumer is the one with the highest x-priority, of several the one"
-            " with the most room in its prefetch, and one of higher priority takes over at once; otherwise they follow in"
-            " the order in which they subscribed."
+            " with the most room in its prefetch, and one of higher priority takes over at once; otherwise they follow"
+            " in the order in which they subscribed."
         ),
         evidence="live; rabbit_fifo.erl activate_next_consumer, sort_waiting",
     )
     quorum_single_active_beside_cancelled: bool = since(
         "3.10", True, before=False,
         meaning=(
-            "A consumer of a quorum queue becomes the single active one as soon as there is no other. Otherwise one that"
-            " subscribes while a cancelled one has deliveries left waits: until the channel of that one is lost, or for"
-            " ever, while those that subscribe later are served, if they are settled first."
+            "A consumer of a quorum queue becomes the single active one as soon as there is no other. Otherwise one"
+            " that subscribes while a cancelled one has deliveries left waits until the channel of that one is lost;"
+            " when they are settled, one that subscribes later overtakes it."
         ),
         evidence="live; rabbit_fifo.erl update_consumer, cancel_consumer (3.8.9, 3.9.29, 3.10.0)",
     )

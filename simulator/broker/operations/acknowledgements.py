@@ -15,7 +15,7 @@ from operator import itemgetter
 from dlx import amqp_errors
 from dlx.delivery_counts import Return
 from dlx.releases import Release
-from dlx.topology import QUORUM, STREAM
+from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.broker.commands import Ack, Nack, Recover, Reject
 from simulator.broker.copies import Copy
 from simulator.broker.operations import (
@@ -136,12 +136,19 @@ def _apply(node: NodeState, channel: Channel, settling: Settling) -> None:
         groups = by_queue(settled, node.release)
     else:
         groups = _by_queue_and_consumer(settled)
+    if channel.global_unacked:  # the limiter hears of all before the queues ask it
+        counted = sum(item.consumer is not None and item.queue.definition.type == CLASSIC for _, item in settled)
+        channel.global_unacked -= min(counted, channel.global_unacked)
     for place, group in enumerate(groups):
         queue = group[0].queue
         held_back = channel.global_prefetch > 0 and consumer_selection.held_back(queue, channel)
+        consumer = group[0].consumer
+        was_spent = consumer is not None and not consumer_selection.has_credit(consumer)
         deliveries.settle(node, queue, group)
         if queue.deleted:
             continue
+        if held_back and was_spent:
+            consumer_selection.try_in_vain(queue, channel)
         try:
             _tell_queue(node, channel, queue, group, settling, held_back=held_back)
         except amqp_errors.Refusal:  # the channel is lost, and with it what the other queues have not been told
@@ -219,7 +226,7 @@ def _tell_queue(
         return
     freed = False
     if not held_back:  # else it is told when everything is settled, in turns with others
-        freed = consumer_selection.unblock(queue, channel) or _is_single_active(queue, group)
+        freed = consumer_selection.unblock_settled(queue, channel) or _is_single_active(queue, group)
     if how == "lost channel" and consumer_selection.waits_for_cancelled(queue, node.release):
         consumer_selection.choose_single_active(queue, node.release)
     chooses = not _leaves_single_active(queue, settling, node.release)

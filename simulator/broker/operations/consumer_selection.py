@@ -25,10 +25,10 @@ def may_take(consumer: Consumer) -> bool:
     limit = channel.global_prefetch
     if limit and channel.global_unacked >= limit and consumer.queue.definition.type == CLASSIC:
         return False  # holds back those that do not acknowledge, too
-    return _has_credit(consumer)
+    return has_credit(consumer)
 
 
-def _has_credit(consumer: Consumer) -> bool:
+def has_credit(consumer: Consumer) -> bool:
     """Return whether the prefetch of the consumer itself lets it take one more message."""
     if consumer.no_ack:
         return True
@@ -100,9 +100,15 @@ def set_aside(queue: QueueState, consumer: Consumer) -> None:
 
 def unblock(queue: QueueState, channel: Channel) -> bool:
     """Bring back the channel's consumers that may take messages again, and return whether there were any."""
-    if not queue.blocked:
-        return False
-    free = [c for c in queue.blocked if c.channel is channel and may_take(c)]
+    return _bring_back(queue, [c for c in queue.blocked if c.channel is channel and may_take(c)])
+
+
+def unblock_settled(queue: QueueState, channel: Channel) -> bool:
+    """The same for those whose own prefetch has room: the global one is asked when it is their turn."""
+    return _bring_back(queue, [c for c in _with_credit(queue, channel) if not channel.connection.paused])
+
+
+def _bring_back(queue: QueueState, free: list[Consumer]) -> bool:
     for consumer in free:
         queue.blocked.remove(consumer)
         _insert(queue, consumer)
@@ -114,7 +120,18 @@ def held_back(queue: QueueState, channel: Channel) -> bool:
 
     Source: rabbit_limiter.erl can_send, notify_queues.
     """
-    return any(consumer.channel is channel and _has_credit(consumer) for consumer in queue.blocked)
+    return any(_with_credit(queue, channel))
+
+
+def try_in_vain(queue: QueueState, channel: Channel) -> None:
+    """Ask the channel's consumers again while it is held back: they go behind those whose prefetch is used up."""
+    for consumer in _with_credit(queue, channel):
+        queue.blocked.remove(consumer)
+        queue.blocked.append(consumer)
+
+
+def _with_credit(queue: QueueState, channel: Channel) -> list[Consumer]:
+    return [consumer for consumer in queue.blocked if consumer.channel is channel and has_credit(consumer)]
 
 
 def join(queue: QueueState, consumer: Consumer, release: Release) -> None:

@@ -76,12 +76,6 @@ class Drawing:
         """The queues that basic.get works on, or all if there are streams only."""
         return [name for name in self.queues if name not in self.topology.streams] or self.queues
 
-    def is_single_active(self, channel: str) -> bool:
-        """Whether the queue of a consumer's channel has a single active consumer."""
-        name = channel.partition("/")[2]
-        queue = next(queue for queue in self.topology.queues if queue.queue == name)
-        return "x-single-active-consumer" in queue.arguments
-
     def reached(self, exchange: str) -> set[str]:
         """The queues that an exchange may route to, whatever the key."""
         seen, ahead, found = set[str](), [exchange], set[str]()
@@ -307,7 +301,7 @@ def endings(draw: st.DrawFn, drawing: Drawing) -> Steps:
         [ops.KillConnection(connection), EFFECT],
     ]
     at, tag = draw(st.sampled_from(drawing.consumers or [("", "")]))
-    if at and (drawing.modern or not drawing.is_single_active(at)):  # 3.8 may leave the next consumers waiting
+    if at:
         kinds += [[ops.Cancel(tag, channel=at)]] * 2
     return draw(st.sampled_from(kinds))
 

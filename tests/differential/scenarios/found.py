@@ -384,4 +384,44 @@ SCENARIOS = [
         publish("t", "dies twice", on="p", expiration="4294967299"), Get("t"), Reject(requeue=False),
         ReadStream("s"), releases=("4.0", "4.3"),
     ),
+    scenario(
+        "deliveries of two consumers come back at once to a channel whose prefetch was lowered",
+        CONFIRMED, queue("q"), Qos(1), Qos(4, global_=True), Consume("q", "c"), Consume("q", "b"),
+        publish("q", "1", "2", on="p"), Qos(1, global_=True), Nack(multiple=True, tag=0), Ack(), releases=LIVE,
+    ),
+    *[
+        scenario(
+            f"the next single active consumer, {how}",
+            CONFIRMED, quorum("q", single_active_consumer=True), Qos(2), Consume("q", "c"),
+            [part for n, prefetch in enumerate(prefetches)
+             for part in (Qos(prefetch, channel="n"), Consume("q", f"n{n}", arguments=arguments, channel="n"))],
+            publish("q", "1", "2", "3", on="p"), Ack(multiple=True, tag=0), Cancel("c"), publish("q", "4", on="p"),
+            releases=LIVE,
+        )
+        for how, prefetches, arguments in (
+            ("no priorities", (1, 3, 2), {}),
+            ("one priority", (1, 3, 2), {"x-priority": 5}),
+            ("one priority, no limit", (1, 0, 3), {"x-priority": 5}),
+            ("one priority and prefetch", (2, 2), {"x-priority": 5}),
+        )
+    ],
+    *[
+        scenario(
+            f"a single active consumer beside a cancelled one with deliveries, {how}",
+            CONFIRMED, quorum("q", single_active_consumer=True), Qos(2), Consume("q", "c"),
+            publish("q", "1", "2", "3", on="p"), Cancel("c"), Consume("q", "d", channel="n"), publish("q", "4", on="p"),
+            Ack(delivery=0), Reject(), parts, publish("q", "5", on="p"), releases=LIVE,
+        )
+        for how, parts in (
+            ("settled", []),
+            ("settled, and another subscribes", [Consume("q", "e", channel="m"), Cancel("e", channel="m")]),
+            ("settled, and it cancels", [Consume("q", "e", channel="m"), Cancel("d", channel="n")]),
+        )
+    ],
+    scenario(
+        "a single active consumer beside a cancelled one with deliveries, whose channel is lost",
+        CONFIRMED, quorum("q", single_active_consumer=True), Qos(2), Consume("q", "c"),
+        publish("q", "1", "2", "3", on="p"), Cancel("c"), Consume("q", "d", channel="n"), CloseChannel(),
+        publish("q", "4", on="p"), releases=LIVE,
+    ),
 ]  # fmt: skip
