@@ -11,6 +11,7 @@ import pytest
 
 from tests import real_servers
 from tests.clients.broker import simulator
+from tests.long import some_in_ci
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 600
@@ -29,7 +30,7 @@ def run(module: str, *arguments: str) -> str:
 
 # In real time, which takes a minute or two each; the releases between them replay in virtual time
 # (tests/replay/test_generated.py).
-@pytest.mark.parametrize("release", [*real_servers.LIVE, "3.13"])
+@pytest.mark.parametrize("release", some_in_ci([*real_servers.LIVE, "3.13"], ["4.3"]))
 def test_captures_and_replays_agree_as_on_real_servers(release: str, tmp_path: Path) -> None:
     """The workload, the firehose and random topologies, in real time."""
     with simulator(release, tmp_path / "serve.txt") as broker:
@@ -39,7 +40,7 @@ def test_captures_and_replays_agree_as_on_real_servers(release: str, tmp_path: P
     assert "skipped" not in output
 
 
-@pytest.mark.parametrize("release", real_servers.RECORDED)
+@pytest.mark.parametrize("release", some_in_ci(real_servers.RECORDED, ["3.8", "3.13", "4.3"]))
 def test_it_does_what_was_recorded_of_real_servers(release: str, tmp_path: Path) -> None:
     with simulator(release, tmp_path / "serve.txt") as broker:
         urls = f"{release}={broker.server.amqp_url},{broker.server.management_url}"

@@ -64,7 +64,7 @@ def test_a_key_in_x_death_that_is_anothers_is_found(tmp_path: Path) -> None:
     assert (difference["expected"], difference["seen"]) == ('"order.10.paid"', '"order.11.paid"')
 
 
-@pytest.mark.parametrize("rules", ["4.3", pytest.param("3.10", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rules", ["4.3", pytest.param("3.10", marks=pytest.mark.long)])
 def test_verdicts_are_as_if_each_key_were_unlike_all_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rules: str
 ) -> None:

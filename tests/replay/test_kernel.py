@@ -15,6 +15,7 @@ from simulator.replay.definitions import topologies
 from simulator.replay.kernel import Kernel
 from simulator.replay.local import arranged_table, replay_table
 from simulator.replay.signatures import Signatures
+from tests.long import some_in_ci
 from tests.replay.logs import (
     EXAMPLES,
     Log,
@@ -39,12 +40,12 @@ def replayed(rows, size, rules="4.3"):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize("size", some_in_ci([1, 7, 1000], [7]))
 def test_the_size_of_batches_changes_nothing(rows, size):
     assert replayed(rows, size).equals(replayed(rows, 100_000).slice(0)), size
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_differences_do_not_depend_on_batches_either(rows):
     assert replayed(rows, 50, "3.10").equals(replayed(rows, 100_000, "3.10"))
 
