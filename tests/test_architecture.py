@@ -58,7 +58,7 @@ BELOW: dict[str, set[str]] = {
 }
 # The harness and the command line stand above all others, and the command line above the harness.
 BELOW["testing"] = {*BELOW} - {"compare", "replay", "spark_sources"}
-BELOW["queue_tests"] = {"bootstrap", "broker", "message_history", "message_location", "scenario", "testing"}
+BELOW["queue_tests"] = {"bootstrap", "broker", "message_history", "message_location", "scenario", "server", "testing"}
 BELOW["cli"] = {*BELOW}
 BELOW = {room: below | TOOLS | {"dlx"} for room, below in BELOW.items()}
 # The tools know the rules, and each other.
