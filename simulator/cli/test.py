@@ -16,6 +16,7 @@ from dlx.releases import DEFAULT
 from simulator.cli.command_parts import DataError, Unavailable, example, print_json
 from simulator.cli.given_files import GivenFile
 from simulator.cli.given_release import RELEASE
+from simulator.cli.progress import progress
 from simulator.files import beside
 from simulator.queue_tests.file_format import CaseFile
 from simulator.scenario.scenario_schema import scenario_schema
@@ -177,11 +178,15 @@ def _run(cases: Sequence[GivenCase], target: Target, *, other: bool) -> list[Cas
     from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
 
     run = run_on_other if other else run_case
+    results: list[CaseResult] = []
     try:
-        with ThreadPoolExecutor(target.at_a_time) as pool:
-            return list(pool.map(lambda case: run(case, target), cases))
+        with progress(target.name, "cases") as show, ThreadPoolExecutor(target.at_a_time) as pool:
+            for result in pool.map(lambda case: run(case, target), cases):
+                results.append(result)
+                show(target.name, len(results), len(cases))
     except (BrokerUnavailableError, OSError) as error:
         raise Unavailable(str(error)) from error
+    return results
 
 
 def _write(path: Path, text: str) -> None:
