@@ -309,8 +309,9 @@ class Lineage:
         ruled_out = explainer.ruled_out(latest, target, content, constraints)
         parent = nearest.found.state.message if nearest else None
         observed = explainer.observed(row, parent, headers)
-        if nearest is None or self._is_far(nearest, ruled_out):
-            return Explained(Verdict("unexplained", ruled_out or self._no_path(target)), observed)
+        unknown = explainer.why_unknown_death(row.vhost, target, nearest.found.state.counts if nearest else {})
+        if nearest is None or unknown or self._is_far(nearest, ruled_out):
+            return Explained(Verdict("unexplained", unknown or ruled_out or self._no_path(target)), observed)
         chosen = _Candidate(nearest.source, [nearest.found])
         reached = Target(target.queue, explainer.visible(nearest.found.state))
         new = self._claims.claim(nearest.source, reached, nearest.found.hops)
