@@ -260,7 +260,7 @@ def _show_findings(console: Console, result: Result) -> None:
 
 
 def _show_lost(console: Console, result: Result) -> None:
-    console.print("Lost, or lost if they were rejected:")
+    console.print("Lost, or lost if they died:")
     for each in result.lost:
         counts = f"{each.lost:>8,} lost, {each.may_be_lost:,} may be"
         text = f"{counts}  in queue {each.queue}: {each.why}; first at {each.file}:{each.line}"

@@ -29,6 +29,7 @@ from simulator.capture.counters import CounterReadings
 from simulator.replay.graph import with_stand_ins
 from simulator.replay.log_counts import LogCounts, Place
 from simulator.replay.losses import NO_EXCHANGE, find_losses, never_routed
+from simulator.replay.readings_fit import UNCHECKED_FIT, ReadingsFit
 
 UNKNOWN = "?"
 """The type of a queue that the log names and the definitions lack."""
@@ -89,6 +90,7 @@ class Balance(msgspec.Struct, frozen=True, kw_only=True):
         vhosts: other virtual hosts of the definitions, which the nodes count as well and the log does not show.
         unexplained_deliveries: deliveries without explanation, whose deaths are not among the reconstructed.
         ambiguous: deliveries with several explanations, of which the first one is counted.
+        other_time, doubts: as in ``ReadingsFit``.
     """
 
     nodes: tuple[str, ...]
@@ -101,6 +103,8 @@ class Balance(msgspec.Struct, frozen=True, kw_only=True):
     vhosts: tuple[str, ...] = ()
     unexplained_deliveries: int = 0
     ambiguous: int = 0
+    other_time: str = ""
+    doubts: tuple[str, ...] = ()
 
     @property
     def lost(self) -> int:
@@ -112,11 +116,26 @@ class Balance(msgspec.Struct, frozen=True, kw_only=True):
         """How many dead letters nothing explains."""
         return sum(entry.unexplained for entry in self.entries)
 
+    @property
+    def unseen(self) -> int:
+        """How many dead letters were sent that no later delivery shows, though nothing speaks against them."""
+        sent = (entry for entry in self.entries if not entry.lost and entry.residual > 0)
+        return sum(entry.residual - entry.unexplained for entry in sent)
+
+    @property
+    def explained(self) -> bool:
+        """Whether the counters are of the log, and the log explains what they count."""
+        return not self.unexplained and not self.other_time
+
 
 def balance(
-    readings: CounterReadings, log: LogCounts, topologies: Mapping[str | None, Topology], release: Release
+    readings: CounterReadings,
+    log: LogCounts,
+    topologies: Mapping[str | None, Topology],
+    release: Release,
+    fit: ReadingsFit = UNCHECKED_FIT,
 ) -> Balance:
-    """Return the books of a replay under the rules of ``release``.
+    """Return the books of a replay under the rules of ``release``; ``fit`` is that of ``readings_fit``.
 
     Raises ``ValueError`` if a node was restarted between its readings.
     """
@@ -139,6 +158,8 @@ def balance(
         vhosts=tuple(sorted(known - log.vhosts)),
         unexplained_deliveries=sum(log.unexplained.values()),
         ambiguous=log.ambiguous,
+        other_time=fit.other_time,
+        doubts=fit.doubts,
     )
 
 

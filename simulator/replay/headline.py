@@ -39,6 +39,8 @@ def headline(summary: Summary, rules: str, balance: Balance | None = None) -> He
     remarks = _open(summary, balance)
     if summary.overfull:
         return Headline("bad", remarks[0], tuple(remarks[1:]))
+    if balance is not None and balance.other_time:
+        return Headline("bad", balance.other_time, tuple(remarks))
     if balance is not None and balance.unexplained:
         text = f"The broker counted {_number(balance.unexplained, 'dead letter', 'dead letters')}"
         return Headline("bad", f"{text} that nothing in the log explains", tuple(remarks))
@@ -75,8 +77,13 @@ def _open(summary: Summary, balance: Balance | None) -> list[str]:
     if summary.may_be_lost:
         found.append(
             f"{_number(summary.may_be_lost, 'message', 'messages')} may be lost:"
-            " if they were rejected, their dead letters reached no queue"
+            " if they were rejected or expired, their dead letters reached no queue"
         )
+    if balance is not None:
+        found += balance.doubts
+        if balance.unseen:
+            dead = _number(balance.unseen, "dead letter", "dead letters")
+            found.append(f"No delivery shows what became of {dead} that the broker counted")
     for what, count in summary.unchecked.items():
         found.append(f"{what} was not checked in {_number(count, 'delivery', 'deliveries')}")
     if summary.broken_lines:

@@ -29,7 +29,7 @@ _LOST = f"""
     SELECT count_if(lost) AS lost, count_if(NOT lost AND may_be_lost) AS may_be_lost
     FROM (
         SELECT size(filter(dead_ends, ending -> {_IS_OVER})) > 0 AS lost,
-            size(filter(dead_ends, ending -> NOT ending.certain)) > 0 AS may_be_lost
+            size(dead_ends) > 0 AS may_be_lost
         FROM {{replayed}}
         WHERE last
     )"""
@@ -42,7 +42,6 @@ _LOST_MESSAGES = f"""
             SELECT *, {_IS_OVER} AS is_over
             FROM (SELECT vhost, file, line, time_us, explode(dead_ends) AS ending FROM {{replayed}} WHERE last)
         )
-        WHERE is_over OR NOT ending.certain
         GROUP BY 1, 2, 3
     )
     ORDER BY lost DESC, may_be_lost DESC, vhost, queue, why
@@ -91,7 +90,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         broken_lines: how many lines of the log could not be read.
         unchecked: how many deliveries leave something unchecked, by the words of ``simulator.replay.unchecked``.
         lost: how many messages died, by the rules, where no dead letter reaches a queue, and were not seen again.
-        may_be_lost: how many were delivered last where they are lost like that if they were rejected.
+        may_be_lost: how many were seen last where they are lost like that if they were rejected, or have expired since.
         misrouted: how many publishes the broker routed to other queues than the rules and definitions do.
         overfull: the queues that held more messages at once than the definitions allow.
     """
@@ -213,7 +212,7 @@ def summarize(
     lost, may_be_lost = 0, 0
     if any(part["ended"] for part in parts):
         until_us = max(part["until_us"] for part in parts)
-        lost, may_be_lost = _lost(replayed, until_us - _tolerance_us(assumptions))
+        lost, may_be_lost = _lost(replayed, assumptions.traced_until_us(until_us))
     return Summary(
         messages=sum(part["messages"] or 0 for part in parts),
         deliveries=sum(verdicts.values()),
@@ -226,10 +225,6 @@ def summarize(
         unchecked={what: unchecked[what] for what in MEANINGS if unchecked[what]},
         **{name: verdicts[name] for name in VERDICTS},
     )
-
-
-def _tolerance_us(assumptions: Assumptions) -> int:
-    return round(assumptions.tolerance_ms * 1000)
 
 
 def _lost(replayed: Table, until_us: int) -> tuple[int, int]:
@@ -245,7 +240,7 @@ def lost_messages(
     (ends,) = rows("SELECT max(time_us) AS until_us FROM {replayed}", replayed=replayed)
     if ends["until_us"] is None:
         return []
-    until_us = ends["until_us"] - _tolerance_us(assumptions)
+    until_us = assumptions.traced_until_us(ends["until_us"])
     return [LostMessages(**row) for row in rows(_LOST_MESSAGES % (until_us, most), replayed=replayed)]
 
 

@@ -105,7 +105,7 @@ def test_what_is_unchecked_or_lost_is_told_and_the_headline_is_not_green() -> No
     assert '<section id="verdict" class="open">' in html
     text = visible_text(html)
     assert "3 messages were lost: their dead letters reached no queue" in text
-    assert "shop.dead 3 lost, 2 lost if they were rejected no such exchange" in text
+    assert "shop.dead 3 lost, 2 lost if they died no such exchange" in text
     assert "max-length shop.work max-length 9 t.log:7 4" in text
 
 

@@ -147,8 +147,8 @@ class Case:
     def _roots(self, explainer: Explainer, at: int, content: str, publish: Seen | None) -> dict[State, bool]:
         """Return the states that the delivery may descend from: those of rows before it with its content.
 
-        A queue that the definitions lack has no way out that anybody knows. Each with whether it may have come with a delivery count. With one more publish it
-        must be that: nothing else was found to explain the delivery.
+        Each with whether it may have come with a delivery count. With one more publish it must be that: nothing
+        else was found to explain the delivery. From a queue that the definitions lack nobody knows a way.
         """
         queue = self._seen[at].row.queue or ""
         before = zip(self._seen[:at], self._rows, strict=False) if publish is None else [(publish, None)]

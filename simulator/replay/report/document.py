@@ -280,7 +280,7 @@ def _lost(data: ReportData, several: bool) -> Iterator[tuple[object, ...]]:
     """Yield where messages were lost by the rules, though the log shows no more of it than that they were gone."""
     for each in data.lost:
         counts = [f"{number(each.lost)} lost"] if each.lost else []
-        counts += [f"{number(each.may_be_lost)} lost if they were rejected"] if each.may_be_lost else []
+        counts += [f"{number(each.may_be_lost)} lost if they died"] if each.may_be_lost else []
         yield _queue_name(each.vhost, each.queue, several), ", ".join(counts), each.why
 
 
