@@ -37,7 +37,7 @@ def headline(summary: Summary, rules: str, balance: Balance | None = None) -> He
         text = f"{_number(wrong, 'delivery', 'deliveries')} of {summary.deliveries:,} {are} not what"
         return Headline("bad", f"{text} the rules of {rules} predict", tuple(_open(summary, balance)))
     remarks = _open(summary, balance)
-    if summary.overfull:
+    if summary.overfull or any(each.certain for each in summary.unfilled):
         return Headline("bad", remarks[0], tuple(remarks[1:]))
     if balance is not None and balance.other_time:
         return Headline("bad", balance.other_time, tuple(remarks))
@@ -60,6 +60,11 @@ def _open(summary: Summary, balance: Balance | None) -> list[str]:
         f"Queue '{each.queue}' held {_number(each.messages, 'message', 'messages')} or more at {moment(each.at_us)},"
         f" which {each.limit} rules out"
         for each in summary.overfull
+    ]
+    found += [
+        f"{_number(each.deaths, 'message', 'messages')} died of {each.limit} in queue '{each.queue}',"
+        f" where the messages of the log allow {each.most:,}"
+        for each in sorted(summary.unfilled, key=lambda each: not each.certain)
     ]
     if summary.misrouted and summary.differ + summary.unexplained:
         went = _number(summary.misrouted, "publish", "publishes")

@@ -39,6 +39,7 @@ from simulator.replay.summary import (
     unchecked_findings,
 )
 from simulator.replay.tables import Table
+from simulator.replay.unfilled import unfilled_queues
 
 Progress = Callable[[str, int, int | None], None]
 """Is told what is done now, how many rows are done or at hand, and of how many, where that is known."""
@@ -188,7 +189,8 @@ def run_replay(
         books = balance(counters, counts, hosts, judge, fit)
         assumptions = msgspec.structs.replace(assumptions, until_us=fit.until_us)
     overfull = overfull_queues(replayed, hosts, judge, assumptions)
-    summary = summarize(replayed, definitions, prepared.broken, assumptions, overfull)
+    unfilled = unfilled_queues(hops(replayed), captured, hosts, judge, assumptions)
+    summary = summarize(replayed, definitions, prepared.broken, assumptions, overfull, unfilled)
     found = tuple(() if summary.explained else findings(replayed))
     repairs = NO_REPAIRS
     if not summary.explained:

@@ -15,6 +15,7 @@ from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
 from simulator.replay.overfull import OverfullQueue
 from simulator.replay.tables import Table, rows, select
 from simulator.replay.unchecked import MEANINGS, What
+from simulator.replay.unfilled import UnfilledQueue
 from simulator.replay.verdicts import VERDICTS
 
 FINDINGS_MAX = 20
@@ -93,6 +94,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         may_be_lost: how many were seen last where they are lost like that if they were rejected, or have expired since.
         misrouted: how many publishes the broker routed to other queues than the rules and definitions do.
         overfull: the queues that held more messages at once than the definitions allow.
+        unfilled: the queues in which more messages died of a length limit than can have been too many.
     """
 
     messages: int
@@ -108,11 +110,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     may_be_lost: int = 0
     misrouted: int = 0
     overfull: tuple[OverfullQueue, ...] = ()
+    unfilled: tuple[UnfilledQueue, ...] = ()
 
     @property
     def explained(self) -> bool:
         """Whether the rules explain every delivery, where every publish went, and what the queues held."""
-        return self.differ + self.unexplained + self.misrouted == 0 and not self.overfull
+        wrong = self.differ + self.unexplained + self.misrouted or self.overfull
+        return not wrong and not any(each.certain for each in self.unfilled)
 
     @property
     def agreement_percent(self) -> float:
@@ -195,8 +199,9 @@ def summarize(
     broken_lines: int = 0,
     assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
     overfull: tuple[OverfullQueue, ...] = (),
+    unfilled: tuple[UnfilledQueue, ...] = (),
 ) -> Summary:
-    """Return the totals of ``replay``'s result; ``overfull`` are those of ``overfull_queues``.
+    """Return the totals of ``replay``'s result, and what ``overfull_queues`` and ``unfilled_queues`` say of it.
 
     Raises:
         MatchesNothingError: the definitions are those of other virtual hosts or queues.
@@ -221,6 +226,7 @@ def summarize(
         lost=lost,
         may_be_lost=may_be_lost,
         overfull=overfull,
+        unfilled=unfilled,
         misrouted=sum(part["rows"] for part in parts if part["event"] == Event.PUBLISHED and part["verdict"]),
         unchecked={what: unchecked[what] for what in MEANINGS if unchecked[what]},
         **{name: verdicts[name] for name in VERDICTS},
