@@ -10,7 +10,7 @@ import pytest
 
 from simulator.cli.main import main
 from simulator.definitions import Definitions
-from tests.replay.logs import Log, death, definitions_of, died, write_log
+from tests.replay.logs import START, Log, death, definitions_of, died, write_log
 
 TO_LATE = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "late"}
 
@@ -20,15 +20,19 @@ def shop(limit: dict[str, Any], **queues: dict[str, Any]) -> Definitions:
 
 
 def log(come: int, dropped: int, *, into: str = "inbox") -> Log:
-    """So many messages of four bytes come in, and the first of them are dropped."""
+    """So many messages of four bytes come in at once, and the first of them are dropped."""
     found = Log()
     for number in range(come):
         found.publish("", into, message_id=f"m{number}")
     deaths = [death("inbox", "maxlen", keys=["inbox"])]
     if into != "inbox":
         deaths.append(death(into, "expired", keys=[into]))
+    for each in deaths:
+        each["time"] = int(START.timestamp())
     for number in range(dropped):
         found.deliver("late", "", ["late"], message_id=f"m{number}", headers=died(*deaths))
+    for record in found.records:
+        record["timestamp"] = START.isoformat(timespec="milliseconds")
     return found
 
 
