@@ -134,6 +134,10 @@ class Explainer:
         """Return what a row would show of the state's message."""
         return self._graph.visible(state)
 
+    def shown(self, state: State) -> Target:
+        """Return the state as a delivery shows it."""
+        return Target(state.queue, self._graph.shown(state))
+
     def same_content(self, published: str, delivered: str, queue: str) -> bool:
         """Return whether properties and user headers are the same, as far as the queue keeps them."""
         return published == delivered or self._content_shown(published, queue) == delivered

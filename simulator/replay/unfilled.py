@@ -99,7 +99,7 @@ def unfilled_queues(
     size = "octet_length(payload)" if "payload" in captured.columns else "NULL"
     routed = {(row["vhost"], row["queue"]): _came(row) for row in rows(_ROUTED % size, captured=captured)}
     flows: dict[str, MessageFlow] = {}
-    found = []
+    found: list[UnfilledQueue] = []
     for row in dropped:
         vhost = row["vhost"]
         topology = topologies.get(vhost, topologies.get(None))
