@@ -85,7 +85,7 @@ def _open(summary: Summary, balance: Balance | None) -> list[str]:
             " if they were rejected or expired, their dead letters reached no queue"
         )
     if balance is not None:
-        found += balance.doubts
+        found += balance.misfits
         if balance.unseen:
             dead = _number(balance.unseen, "dead letter", "dead letters")
             found.append(f"No delivery shows what became of {dead} that the broker counted")

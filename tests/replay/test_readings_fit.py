@@ -53,7 +53,10 @@ def run(
     series = {account.series: count for account, count in counted.items()}
     before_us, after_us = (START_US + round(at * 1_000_000) for at in read_s)
     node = NodeReadings(
-        node="rabbit@a", release=version, before=reading(before_us, {}), after=reading(after_us, series)
+        node="rabbit@a",
+        release=version,
+        before=reading(before_us, dict.fromkeys(series, 0)),
+        after=reading(after_us, series),
     )
     write_counters(folder / "counters.json", CounterReadings(nodes=(node,), vhost="/", cut=cut))
     trace = write_log(folder / "trace.log", found.records)
