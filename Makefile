@@ -12,8 +12,8 @@ READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest -q
 EXAMPLE := examples/captured-4.3
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
-# What needs neither a server nor a cluster nor containers nor other people's clients, nor much time.
-HERE := not live and not cluster and not clients and not containers and not long
+# What needs neither a server nor a cluster nor containers nor a browser nor other people's clients, nor much time.
+HERE := not live and not cluster and not clients and not containers and not browser and not long
 SEED ?= 1
 SAMPLE ?= 25
 RELEASE ?= 4.3
@@ -41,7 +41,7 @@ demo: install java  ## replay a captured trace and write a report to out/demo
 	@echo "The report is in $(CURDIR)/out/demo:"; ls out/demo
 
 .PHONY: test
-test: install java lint docs test-fast test-slow test-spark test-cluster  ## every check there is
+test: install java lint docs test-fast test-slow test-browser test-spark test-cluster  ## every check there is
 	tests/live/broker run make --no-print-directory test-live vectors-check
 	make --no-print-directory test-container
 	make --no-print-directory test-compose
@@ -67,6 +67,11 @@ test-fast: install  ## no server, no Spark; a minute or so
 .PHONY: test-slow
 test-slow: install  ## no server, no Spark, but more than a second or two each
 	$(PYTEST) -n auto --dist worksteal -m 'slow and not spark and $(HERE)'
+
+.PHONY: test-browser
+test-browser: install  ## the pages in Debian's Chromium, which is installed where it is missing
+	@tools/browser
+	$(PYTEST) -m browser tests/browser
 
 .PHONY: test-spark
 test-spark: install java  ## on a local Spark

@@ -35,13 +35,18 @@ _LOST = f"""
         WHERE last
     )"""
 _LOST_MESSAGES = f"""
-    SELECT vhost, queue, why, lost, may_be_lost, first.file, first.line
+    SELECT vhost, queue, why, lost, may_be_lost, first.file, first.line, first.message, delivered_there
     FROM (
         SELECT vhost, ending.queue, ending.why, count_if(is_over) AS lost, count_if(NOT is_over) AS may_be_lost,
-            min(struct(time_us, file, line)) AS first
+            min(struct(time_us, file, line, message)) AS first,
+            count_if(NOT is_over AND event = '{Event.DELIVERED.value}' AND seen_in = ending.queue) AS delivered_there
         FROM (
             SELECT *, {_IS_OVER} AS is_over
-            FROM (SELECT vhost, file, line, time_us, explode(dead_ends) AS ending FROM {{replayed}} WHERE last)
+            FROM (
+                SELECT vhost, file, line, time_us, message, event, queue AS seen_in, explode(dead_ends) AS ending
+                FROM {{replayed}}
+                WHERE last
+            )
         )
         GROUP BY 1, 2, 3
     )
@@ -178,6 +183,8 @@ class LostMessages(msgspec.Struct, frozen=True, kw_only=True):
         why: the rule by which their dead letters reach no queue.
         lost, may_be_lost: as in ``Summary``.
         file, line: where the first of them was last seen.
+        message: the first of them.
+        delivered_there: how many of those that may be lost were last seen when that queue delivered them.
     """
 
     vhost: str
@@ -187,6 +194,8 @@ class LostMessages(msgspec.Struct, frozen=True, kw_only=True):
     may_be_lost: int
     file: str
     line: int
+    message: str = ""
+    delivered_there: int = 0
 
 
 class MatchesNothingError(ValueError):
