@@ -88,7 +88,7 @@ test-notebooks: install java  ## run every notebook from top to bottom
 
 .PHONY: test-live
 test-live: install java  ## against real servers, started and stopped here; those of RabbitMQ side by side
-	tests/live/broker each $(PYTEST) -m live --ignore tests/systems
+	tests/live/broker each $(PYTEST) -m 'live and not long' --ignore tests/systems
 	tests/systems/zaqar/server run $(PYTEST) -m live tests/systems
 
 .PHONY: test-container
@@ -103,6 +103,7 @@ test-compose: install  ## docker/compose.yaml on images that are made here: Rabb
 .PHONY: test-long
 test-long: install  ## what CI leaves out: more releases, more examples, larger limits
 	$(PYTEST) -n auto --dist worksteal -m 'long and not live'
+	tests/live/broker each $(PYTEST) -m 'long and live' --ignore tests/systems
 
 .PHONY: fuzz
 fuzz: install  ## random scripts on real servers and the simulator (CASES=100 on each, SEED, MINUTES=60)

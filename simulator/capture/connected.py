@@ -42,6 +42,8 @@ def connected(url: str, vhost: str | None = None) -> Iterator[tuple[BlockingConn
 def why_lost(error: BaseException) -> str:
     """Say why a connection could not be made, or was lost, or what the broker refused."""
     cause = _cause(error)
+    if isinstance(cause, ConnectionClosedByBroker) and cause.reply_code == _CONNECTION_FORCED:
+        return f"it was lost, the broker closed it: {cause.reply_text} ({cause.reply_code})"
     if isinstance(cause, ChannelClosedByBroker | ConnectionClosedByBroker):
         return f"refused: {cause.reply_text} ({cause.reply_code})"
     if isinstance(cause, ConnectionRefusedError):
@@ -55,6 +57,7 @@ def why_lost(error: BaseException) -> str:
     return f"no connection to the broker, or it was lost: {str(cause) or type(cause).__name__}"
 
 
+_CONNECTION_FORCED = 320  # AMQP 0-9-1: an operator did it
 _USUAL = "RabbitMQ's AMQP port is mostly 5672, or 5671 for amqps"
 
 

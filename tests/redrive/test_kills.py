@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from simulator.cli.main import main
+from tests.long import some_in_ci
 from tests.redrive.dead_letters import DEAD, WORK, Place, declare, let_die
 from tests.redrive.killed import in_a_process_of_its_own, kill_this_process_at
 
@@ -21,7 +22,7 @@ MESSAGES = 3
 STEPS_MAX = 400
 
 
-@pytest.mark.parametrize("queue_type", ["classic", "quorum"])
+@pytest.mark.parametrize("queue_type", some_in_ci(["classic", "quorum"], ["quorum"]))
 def test_no_kill_loses_a_message_on_a_real_server(live_place: Place, queue_type: str, tmp_path: Path) -> None:
     """Kill at the first step, at the second, ..., until a run comes to its end."""
     declare(live_place, queue_type)
