@@ -39,6 +39,8 @@ _NO_VHOST = (
     "(only an export of one virtual host goes without, and it has no `vhosts`)"
 )
 _TYPES = {"rabbit_classic_queue": CLASSIC, "rabbit_quorum_queue": QUORUM, "rabbit_stream_queue": STREAM}
+_MEANS_DEFAULT = ("", "undefined")
+"""Values of the argument x-queue-type that stand for the default of the virtual host."""
 _EXPECTED = {str: "a string", bool: "true or false", int: "an integer", dict: "an object", list: "a list"}
 _REQUIRED = object()
 
@@ -277,9 +279,10 @@ class _Reader:
 
     def _queue(self, item: dict[str, Any], where: str, default_type: str) -> Queue:
         arguments = self._get(item, where, "arguments", dict, {})
-        queue_type = self._get(item, where, "type", str, None)
-        if queue_type is None:
-            queue_type = self._get(arguments, f"{where}.arguments", "x-queue-type", str, default_type)
+        shown = self._get(item, where, "type", str, default_type)
+        queue_type = self._get(arguments, f"{where}.arguments", "x-queue-type", str, shown)
+        if queue_type in _MEANS_DEFAULT:
+            queue_type = shown
         return Queue(
             name=self._get(item, where, "name", str),
             type=_TYPES.get(queue_type, queue_type),
