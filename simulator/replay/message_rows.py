@@ -70,6 +70,7 @@ class Explained(NamedTuple):
     may_carry: bool = True
     times: PathTimes = UNKNOWN
     delivery: Delivery | None = None
+    is_sole: bool = False
 
 
 class _Candidate(NamedTuple):
@@ -78,6 +79,8 @@ class _Candidate(NamedTuple):
     source: Source
     paths: list[Found]
     counts_fit: bool = True
+    is_only_way: bool = True
+    is_used_up: bool = False
 
     @property
     def best(self) -> Found:
@@ -136,6 +139,7 @@ class Lineage:
             self._showing[Target(row.queue or "", row.visible)].add(source)
             source.instances += not explained.is_redelivery
             source.may_carry |= explained.may_carry
+            source.is_sole &= explained.is_sole
             source.reached = max(source.reached, self._explainer.counts.reached(row, may_carry=explained.may_carry))
         return Step(explained.verdict, explained.times._replace(earlier=earlier), dead_ends, explained.delivery)
 
@@ -222,11 +226,28 @@ class Lineage:
         verdict = self._verdict(row, chosen, new)
         if verdict.name == "differ":
             times = times._replace(judged=False)
-        return Explained(verdict, best.state, source, redelivery, self._may_carry(source, best), times)
+        sole = self._is_sole(chosen, times)
+        return Explained(verdict, best.state, source, redelivery, self._may_carry(source, best), times, is_sole=sole)
 
     def _path_times(self, chosen: _Candidate, row: Row) -> PathTimes:
-        source = chosen.source
-        return self._explainer.path_times(source, chosen.best, row, self._at - source.latest)
+        source, counts = chosen.source, self._explainer.counts
+        times = self._explainer.path_times(source, chosen.best, row, self._at - source.latest)
+        redelivery = not source.is_publish and not chosen.best.hops
+        may_carry, client = self._may_carry(source, chosen.best), chosen.best.state.message.headers or {}
+        not_new = (redelivery or chosen.is_used_up) and self._is_sole(chosen, times)
+        return times._replace(
+            not_new=not_new or counts.is_counted(row, client, may_carry=may_carry),
+            not_again=counts.is_uncounted(row),
+        )
+
+    def _is_sole(self, chosen: _Candidate, times: PathTimes) -> bool:
+        """Tell whether no other copy of the message can have come to the same delivery this way.
+
+        At-least-once queues send dead letters again if in doubt, and streams deliver again to whoever asks.
+        """
+        alone = chosen.is_only_way and not any(hop.held for hop in times.hops) and bool(self._publishes)
+        streamed = self._explainer.is_stream(chosen.best.state.queue)
+        return alone and chosen.source.is_sole and not streamed
 
     def _verdict(self, row: Row, chosen: _Candidate, new: tuple[int, int]) -> Verdict:
         best = chosen.best
@@ -284,7 +305,7 @@ class Lineage:
         found |= bool(again)
         yield from again
         for source in used_up:
-            ways = self._ways(source, target, constraints)
+            ways = [way._replace(is_used_up=True) for way in self._ways(source, target, constraints)]
             if ways and self._miscounted(row, ways[0]):
                 miscounted.append(ways[0]._replace(counts_fit=False))
             else:
@@ -295,7 +316,8 @@ class Lineage:
 
     def _ways(self, source: Source, target: Target, constraints: ConsumerConstraints) -> list[_Candidate]:
         paths = self._explainer.paths(source.roots, target, constraints)
-        return [_Candidate(source, paths[place:]) for place in range(len(paths))]
+        only = len(paths) == 1
+        return [_Candidate(source, paths[place:], is_only_way=only) for place in range(len(paths))]
 
     def _inexact(
         self, target: Target, row: Row, content: str, headers: Mapping[str, Any], constraints: ConsumerConstraints

@@ -60,6 +60,7 @@ class PathTimes(NamedTuple):
         judged: whether times can refute the path. Where it is not sure of itself, they only bound its deaths.
         refuted: whether they have refuted this path and all others; the verdict is to say so.
         held: whether a publish may come into its queues long after it was traced.
+        not_new, not_again: whether it cannot be the first delivery of its copy, or none after that.
     """
 
     source: int = 0
@@ -69,6 +70,8 @@ class PathTimes(NamedTuple):
     judged: bool = True
     refuted: bool = False
     held: bool = False
+    not_new: bool = False
+    not_again: bool = False
 
 
 UNKNOWN = PathTimes(judged=False)

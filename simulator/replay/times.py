@@ -31,9 +31,12 @@ NO_LIMIT = -1
 HOPS_MARKED_MAX = 62
 """Hops of one path of which each can be marked as unchecked; those behind share the last mark."""
 
-NO_FAULT, TOO_EARLY, WRONG_TIME, TOO_LATE, TOO_FEW = range(5)
-"""What refutes a path: a death before its TTL, one at a time that does not fit, a delivery after the TTL, or a death
-by a length limit that the queue was not over."""
+NO_FAULT, TOO_EARLY, WRONG_TIME, TOO_LATE, TOO_FEW, NOT_NEW, NOT_AGAIN = range(7)
+"""What refutes a path: a death before its TTL, one at a time that does not fit, a delivery after the TTL, a death
+by a length limit that the queue was not over, a delivery that is said to be the first and cannot be, or a redelivery
+without the count that its queue adds."""
+FLAG_UNKNOWN = -1
+"""The flag ``redelivered`` of a row that has none; otherwise 0 or 1."""
 
 
 class Stays(NamedTuple):
@@ -54,13 +57,17 @@ class Stays(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What rows tell of times: when they were written, the expirations (``NO_TTL`` without), the times of x-death."""
+    """What rows tell of times: when they were written, the expirations (``NO_TTL`` without), the times of x-death.
+
+    Also the flag ``redelivered``, which belongs to a delivery and not to the state that it shows.
+    """
 
     time_us: Ints
     expiration_us: Ints
     death_start: Ints
     death_count: Ints
     death_times: Ints
+    redelivered: npt.NDArray[np.int8]
 
     def at(self, rows: Ints) -> Facts:
         """Return the facts of these rows."""
@@ -69,6 +76,7 @@ class Facts(NamedTuple):
             expiration_us=self.expiration_us[rows],
             death_start=self.death_start[rows],
             death_count=self.death_count[rows],
+            redelivered=self.redelivered[rows],
         )
 
     def died_us(self, index: Ints) -> Ints:
@@ -170,6 +178,8 @@ class _Columns(NamedTuple):
     judged: Flags
     refuted: Flags
     held: Flags
+    not_new: Flags
+    not_again: Flags
     last_ttl_us: Ints
     last_own: Flags
     last_overtakes: Flags
@@ -252,6 +262,7 @@ class Clock:
         for place in range(int(columns.hops[numbers].max(initial=0))):
             work.hop(place, expiration_us)
         work.delivery()
+        work.flag()
         stays = _joined(work.stays(), earlier, columns.earlier[numbers] > 0)
         return Judged(stays, work.hops, work.marks)
 
@@ -343,6 +354,13 @@ class _Work:
         if late.any():
             self._blame(late & ~excused, TOO_LATE, place, ttl, time_us - self._until)
 
+    def flag(self) -> None:
+        """Hold the flag of the delivery against whether it can be the first one, or another one."""
+        columns, nothing = self._columns, np.zeros(len(self._rows), np.int64)
+        place, flags = columns.hops[self._numbers], self._facts.redelivered
+        for kind, impossible, value in ((NOT_NEW, columns.not_new, 0), (NOT_AGAIN, columns.not_again, 1)):
+            self._blame(impossible[self._numbers] & (flags == value), kind, place, nothing, nothing)
+
     def stays(self) -> Stays:
         """Return when the messages came into the queues in which the rows show them."""
         columns, time_us = self._columns, self._facts.time_us
@@ -394,6 +412,8 @@ def _columns(known: list[PathTimes]) -> _Columns:
         judged=np.array([times.judged for times in known], bool),
         refuted=np.array([times.refuted for times in known], bool),
         held=np.array([times.held for times in known], bool),
+        not_new=np.array([times.not_new for times in known], bool),
+        not_again=np.array([times.not_again for times in known], bool),
         last_ttl_us=_ttl_us(lasts),
         last_own=np.array([last.own_ttl for last in lasts], bool),
         last_overtakes=np.array([last.overtakes for last in lasts], bool),
