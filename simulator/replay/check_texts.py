@@ -34,7 +34,8 @@ def difference(fault: Fault, hop: Hop | None, settings: Settings) -> Difference:
     """
     queue = settings.queue.name
     if fault.kind == NOT_NEW:
-        return Difference("redelivered", "true: every copy that came into the queue was delivered before", "false")
+        expected = "true: every copy that came into the queue was delivered before"
+        return Difference("redelivered", expected, "false")
     if fault.kind == NOT_AGAIN:
         return Difference(X_DELIVERY_COUNT, f"1 or more: it is redelivered from the quorum queue '{queue}'", ABSENT)
     if fault.kind == WRONG_TIME:

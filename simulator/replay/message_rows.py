@@ -25,7 +25,7 @@ from simulator.replay.coverage.shown import Delivery
 from simulator.replay.dead_ends import DeadEnd
 from simulator.replay.explain import Explainer, Nearest
 from simulator.replay.graph import ConsumerConstraints, Found, Target
-from simulator.replay.path_times import UNKNOWN, PathTimes
+from simulator.replay.path_times import ANY_NUMBER, UNKNOWN, PathTimes
 from simulator.replay.sources import LOOKED_AT_MAX, Claims, Source
 from simulator.replay.states import Row
 from simulator.replay.unchecked import Unchecked
@@ -70,7 +70,7 @@ class Explained(NamedTuple):
     may_carry: bool = True
     times: PathTimes = UNKNOWN
     delivery: Delivery | None = None
-    is_sole: bool = False
+    new_copies: int = ANY_NUMBER
 
 
 class _Candidate(NamedTuple):
@@ -99,6 +99,7 @@ class Lineage:
         self._rejectable: Counter[str] = Counter()  # of each queue, the states with an open delivery
         self._shown: dict[Target, State] = {}
         self._showing: defaultdict[Target, set[Source]] = defaultdict(set)
+        self._copies: Counter[Target] = Counter()
         self._publishes = 0
         self._at = 0
 
@@ -131,15 +132,15 @@ class Lineage:
     def _deliver(self, row: Row, content: str, headers: Mapping[str, Any], fits: Fits) -> Step:
         explained = self._explain(row, content, headers, fits)
         self._count(row, 1)
-        earlier, dead_ends = 0, tuple[DeadEnd, ...]()
+        earlier, dead_ends, target = 0, tuple[DeadEnd, ...](), Target(row.queue or "", row.visible)
         if explained.state is not None:
-            self._shown[Target(row.queue or "", row.visible)] = explained.state
+            self._shown[target] = explained.state
             dead_ends = self._explainer.dead_ends.delivered(explained.state)
             source, earlier = self._observe(row, content, headers, (explained.state,), explained.source)
-            self._showing[Target(row.queue or "", row.visible)].add(source)
+            self._showing[target].add(source)
             source.instances += not explained.is_redelivery
             source.may_carry |= explained.may_carry
-            source.is_sole &= explained.is_sole
+            self._copies[target] += explained.new_copies
             source.reached = max(source.reached, self._explainer.counts.reached(row, may_carry=explained.may_carry))
         return Step(explained.verdict, explained.times._replace(earlier=earlier), dead_ends, explained.delivery)
 
@@ -226,28 +227,32 @@ class Lineage:
         verdict = self._verdict(row, chosen, new)
         if verdict.name == "differ":
             times = times._replace(judged=False)
-        sole = self._is_sole(chosen, times)
-        return Explained(verdict, best.state, source, redelivery, self._may_carry(source, best), times, is_sole=sole)
+        new_copies = self._new_copies(chosen, times)
+        may_carry = self._may_carry(source, best)
+        return Explained(verdict, best.state, source, redelivery, may_carry, times, new_copies=new_copies)
 
     def _path_times(self, chosen: _Candidate, row: Row) -> PathTimes:
         source, counts = chosen.source, self._explainer.counts
         times = self._explainer.path_times(source, chosen.best, row, self._at - source.latest)
-        redelivery = not source.is_publish and not chosen.best.hops
         may_carry, client = self._may_carry(source, chosen.best), chosen.best.state.message.headers or {}
-        not_new = (redelivery or chosen.is_used_up) and self._is_sole(chosen, times)
+        copies = self._copies[Target(row.queue or "", row.visible)] + self._new_copies(chosen, times)
         return times._replace(
-            not_new=not_new or counts.is_counted(row, client, may_carry=may_carry),
+            not_new=counts.is_counted(row, client, may_carry=may_carry),
             not_again=counts.is_uncounted(row),
+            copies=min(copies, ANY_NUMBER),
         )
 
-    def _is_sole(self, chosen: _Candidate, times: PathTimes) -> bool:
-        """Tell whether no other copy of the message can have come to the same delivery this way.
+    def _new_copies(self, chosen: _Candidate, times: PathTimes) -> int:
+        """Return how many copies of the message have come to the delivery that no earlier one showed.
 
-        At-least-once queues send dead letters again if in doubt, and streams deliver again to whoever asks.
+        That is one, or none if they were all delivered before. At-least-once queues send dead letters again if in
+        doubt, streams deliver to whoever asks, and of publishes before the log nothing is known.
         """
-        alone = chosen.is_only_way and not any(hop.held for hop in times.hops) and bool(self._publishes)
-        streamed = self._explainer.is_stream(chosen.best.state.queue)
-        return alone and chosen.source.is_sole and not streamed
+        several = not chosen.is_only_way or any(hop.held for hop in times.hops) or not self._publishes
+        if several or self._explainer.is_stream(chosen.best.state.queue):
+            return ANY_NUMBER
+        redelivery = not chosen.source.is_publish and not chosen.best.hops
+        return 0 if redelivery or chosen.is_used_up else 1
 
     def _verdict(self, row: Row, chosen: _Candidate, new: tuple[int, int]) -> Verdict:
         best = chosen.best

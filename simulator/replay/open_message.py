@@ -25,7 +25,7 @@ class OpenMessage:
         self.key = key
         self._memory = memory
         self._lineage = memory.lineage(vhost)
-        self._stays: list[tuple[int, int, int]] = []
+        self._stays: list[tuple[int, ...]] = []
         self._expirations_us: list[int] = []
 
     def step(self, times: RowTimes, row: int, number: int, content: str, headers: Mapping[str, Any]) -> Step:
@@ -39,7 +39,7 @@ class OpenMessage:
         judged = self._judged(times, row, step.times)
         times.put(np.array([row]), judged)
         times.numbers[row] = memory.clock.number(step.times)
-        self._stays.append((int(judged.stays.from_us[0]), int(judged.stays.by_us[0]), int(judged.stays.seen_us[0])))
+        self._stays.append(tuple(int(each[0]) for each in judged.stays))
         self._expirations_us.append(int(times.facts.expiration_us[row]))
         return step
 
@@ -51,7 +51,7 @@ class OpenMessage:
 
     def _stay(self, back: int) -> Stays:
         """Return the stay that a row showed, counted backwards from this one; any if ``back`` is 0."""
-        stay = self._stays[-back] if back else (0, 0, 0)
+        stay = self._stays[-back] if back else (0,) * len(Stays._fields)
         return Stays(*(np.array([moment]) for moment in stay))
 
     def _expiration_us(self, back: int) -> Ints:

@@ -25,6 +25,7 @@ from simulator.replay.states import Row
 
 NO_TTL = -1
 NO_TIME = -1
+ANY_NUMBER = 2**30
 
 
 class HopTimes(NamedTuple):
@@ -61,6 +62,7 @@ class PathTimes(NamedTuple):
         refuted: whether they have refuted this path and all others; the verdict is to say so.
         held: whether a publish may come into its queues long after it was traced.
         not_new, not_again: whether it cannot be the first delivery of its copy, or none after that.
+        copies: how many copies have come to the same delivery; ``ANY_NUMBER`` if they are not known.
     """
 
     source: int = 0
@@ -72,6 +74,7 @@ class PathTimes(NamedTuple):
     held: bool = False
     not_new: bool = False
     not_again: bool = False
+    copies: int = ANY_NUMBER
 
 
 UNKNOWN = PathTimes(judged=False)

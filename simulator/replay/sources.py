@@ -24,8 +24,7 @@ class Source:
     Equal observations of different copies are one source with a number of
     ``instances``. ``latest`` is the row of the message, from 0, in which it was last
     observed. ``may_carry``: a dead letter may have brought its delivery count along;
-    ``reached`` is the highest count seen that the delivery limit reads; ``is_sole`` whether no
-    further copy can have come the same way.
+    ``reached`` is the highest count seen that the delivery limit reads.
     """
 
     __slots__ = (
@@ -34,7 +33,6 @@ class Source:
         "headers",
         "instances",
         "is_publish",
-        "is_sole",
         "latest",
         "may_carry",
         "parent",
@@ -61,7 +59,6 @@ class Source:
         self.instances = 0
         self.latest = 0
         self.may_carry = False
-        self.is_sole = True
         self.reached = 0
         self.taken: dict[tuple[int, Hop], int] = {}
         self.died: set[tuple[int, str, str]] = set()

@@ -40,11 +40,15 @@ FLAG_UNKNOWN = -1
 
 
 class Stays(NamedTuple):
-    """When messages came into their queues, between ``from_us`` and ``by_us``, and when each was seen there first."""
+    """When messages came into their queues, between ``from_us`` and ``by_us``, and when each was seen there first.
+
+    ``firsts`` is how many deliveries have shown the same so far, and were no redeliveries.
+    """
 
     from_us: Ints
     by_us: Ints
     seen_us: Ints
+    firsts: Ints
 
     def at(self, rows: Ints) -> Stays:
         """Return the stays of these rows."""
@@ -180,6 +184,7 @@ class _Columns(NamedTuple):
     held: Flags
     not_new: Flags
     not_again: Flags
+    copies: Ints
     last_ttl_us: Ints
     last_own: Flags
     last_overtakes: Flags
@@ -257,6 +262,7 @@ class Clock:
             np.where(first, np.where(known, facts.time_us, NEVER_US), source.from_us),
             np.where(first, np.where(columns.held[numbers], FOREVER_US, facts.time_us), source.by_us),
             np.where(first, np.where(known, facts.time_us, NEVER_US), source.seen_us),
+            np.where(columns.earlier[numbers] > 0, earlier.firsts, 0) + (facts.redelivered == 0),
         )
         work = _Work(columns, self._terms, rows, numbers, facts, start)
         for place in range(int(columns.hops[numbers].max(initial=0))):
@@ -286,7 +292,7 @@ class _Work:
         self._numbers = numbers
         self._facts = facts
         self._judged = columns.judged[numbers]
-        self._came, self._until, self._seen = start
+        self._came, self._until, self._seen, self._firsts = start
         self.hops: list[Hop] = []
         self.marks = Marks.none(len(rows))
 
@@ -356,17 +362,18 @@ class _Work:
 
     def flag(self) -> None:
         """Hold the flag of the delivery against whether it can be the first one, or another one."""
-        columns, nothing = self._columns, np.zeros(len(self._rows), np.int64)
-        place, flags = columns.hops[self._numbers], self._facts.redelivered
-        for kind, impossible, value in ((NOT_NEW, columns.not_new, 0), (NOT_AGAIN, columns.not_again, 1)):
-            self._blame(impossible[self._numbers] & (flags == value), kind, place, nothing, nothing)
+        columns, numbers, flags = self._columns, self._numbers, self._facts.redelivered
+        place, copies = columns.hops[numbers], columns.copies[numbers]
+        too_many = columns.not_new[numbers] | (self._firsts > copies)
+        self._blame((flags == 0) & too_many, NOT_NEW, place, copies, self._firsts)
+        self._blame((flags == 1) & columns.not_again[numbers], NOT_AGAIN, place, copies, self._firsts)
 
     def stays(self) -> Stays:
         """Return when the messages came into the queues in which the rows show them."""
         columns, time_us = self._columns, self._facts.time_us
         sure = self._judged & ~columns.refuted[self._numbers]
         until = np.where(columns.held[self._numbers], self._until, np.minimum(self._until, time_us))
-        return Stays(np.where(sure, self._came, NEVER_US), np.where(sure, until, time_us), time_us)
+        return Stays(np.where(sure, self._came, NEVER_US), np.where(sure, until, time_us), time_us, self._firsts)
 
     def _mark(self, marks: Ints, rows: Flags, place: int | Ints) -> None:
         marks |= (rows & self._judged).astype(np.int64) << np.minimum(place, HOPS_MARKED_MAX)
@@ -395,6 +402,7 @@ def _joined(stays: Stays, earlier: Stays, both: Flags) -> Stays:
         np.where(both, np.minimum(stays.from_us, earlier.from_us), stays.from_us),
         np.where(both, np.maximum(stays.by_us, earlier.by_us), stays.by_us),
         np.where(both, np.minimum(stays.seen_us, earlier.seen_us), stays.seen_us),
+        stays.firsts,
     )
 
 
@@ -414,6 +422,7 @@ def _columns(known: list[PathTimes]) -> _Columns:
         held=np.array([times.held for times in known], bool),
         not_new=np.array([times.not_new for times in known], bool),
         not_again=np.array([times.not_again for times in known], bool),
+        copies=np.array([times.copies for times in known], np.int64),
         last_ttl_us=_ttl_us(lasts),
         last_own=np.array([last.own_ttl for last in lasts], bool),
         last_overtakes=np.array([last.overtakes for last in lasts], bool),
