@@ -14,6 +14,7 @@ from simulator.replay.times import (
     HOPS_MARKED_MAX,
     NOT_AGAIN,
     NOT_NEW,
+    OTHER_TIME,
     TOO_EARLY,
     TOO_FEW,
     WRONG_TIME,
@@ -33,6 +34,9 @@ def difference(fault: Fault, hop: Hop | None, settings: Settings) -> Difference:
     ``hop`` is the death that does not fit, ``None`` for the delivery; ``settings`` are those of its queue.
     """
     queue = settings.queue.name
+    if fault.kind == OTHER_TIME:
+        expected = f"{moment(fault.asked)}, as in the delivery before"
+        return Difference(f"x-death[{fault.place}].time", expected, moment(fault.found))
     if fault.kind == NOT_NEW:
         expected = "true: every copy that came into the queue was delivered before"
         return Difference("redelivered", expected, "false")

@@ -31,10 +31,10 @@ NO_LIMIT = -1
 HOPS_MARKED_MAX = 62
 """Hops of one path of which each can be marked as unchecked; those behind share the last mark."""
 
-NO_FAULT, TOO_EARLY, WRONG_TIME, TOO_LATE, TOO_FEW, NOT_NEW, NOT_AGAIN = range(7)
+NO_FAULT, TOO_EARLY, WRONG_TIME, TOO_LATE, TOO_FEW, NOT_NEW, NOT_AGAIN, OTHER_TIME = range(8)
 """What refutes a path: a death before its TTL, one at a time that does not fit, a delivery after the TTL, a death
-by a length limit that the queue was not over, a delivery that is said to be the first and cannot be, or a redelivery
-without the count that its queue adds."""
+by a length limit that the queue was not over, a delivery that is said to be the first and cannot be, a redelivery
+without the count that its queue adds, or a death at another time than an earlier delivery shows."""
 FLAG_UNKNOWN = -1
 """The flag ``redelivered`` of a row that has none; otherwise 0 or 1."""
 
@@ -82,6 +82,18 @@ class Facts(NamedTuple):
             death_count=self.death_count[rows],
             redelivered=self.redelivered[rows],
         )
+
+    def kept(self, row: int) -> tuple[int, tuple[int, ...]]:
+        """Return what later rows ask of one row: its expiration, and the times of its x-death."""
+        start, count = int(self.death_start[row]), int(self.death_count[row])
+        return int(self.expiration_us[row]), tuple(self.death_times[start : start + count].tolist())
+
+    @classmethod
+    def of_kept(cls, expiration_us: int, death_times: tuple[int, ...]) -> Facts:
+        """Return the facts of one row from what was ``kept`` of it."""
+        one = np.zeros(1, np.int64)
+        times = np.array(death_times, np.int64)
+        return cls(one, np.array([expiration_us]), one, np.array([len(times)]), times, one.astype(np.int8))
 
     def died_us(self, index: Ints) -> Ints:
         """Return the times of deaths by their index in ``x-death``, ``NEVER_US`` where there is none."""
@@ -185,6 +197,10 @@ class _Columns(NamedTuple):
     not_new: Flags
     not_again: Flags
     copies: Ints
+    kept: Ints
+    first_kept: Ints
+    kept_here: Ints
+    kept_there: Ints
     last_ttl_us: Ints
     last_own: Flags
     last_overtakes: Flags
@@ -245,12 +261,10 @@ class Clock:
             self._known = _columns(self._paths)
         return self._known
 
-    def judge(
-        self, rows: Ints, numbers: Ints, facts: Facts, source: Stays, expiration_us: Ints, earlier: Stays
-    ) -> Judged:
+    def judge(self, rows: Ints, numbers: Ints, facts: Facts, source: Stays, of_source: Facts, earlier: Stays) -> Judged:
         """Judge rows that do not depend on each other.
 
-        ``facts`` are those of the rows; ``source`` and ``expiration_us`` belong to the rows that
+        ``facts`` are those of the rows; ``source`` and ``of_source`` belong to the rows that
         their paths start from, ``earlier`` to those that showed the same before; where there is
         none, they are not looked at.
         """
@@ -266,9 +280,10 @@ class Clock:
         )
         work = _Work(columns, self._terms, rows, numbers, facts, start)
         for place in range(int(columns.hops[numbers].max(initial=0))):
-            work.hop(place, expiration_us)
+            work.hop(place, of_source.expiration_us)
         work.delivery()
         work.flag()
+        work.kept_deaths(of_source)
         stays = _joined(work.stays(), earlier, columns.earlier[numbers] > 0)
         return Judged(stays, work.hops, work.marks)
 
@@ -368,6 +383,16 @@ class _Work:
         self._blame((flags == 0) & too_many, NOT_NEW, place, copies, self._firsts)
         self._blame((flags == 1) & columns.not_again[numbers], NOT_AGAIN, place, copies, self._firsts)
 
+    def kept_deaths(self, source: Facts) -> None:
+        """Hold the deaths that the source shows, too, against the times that they have there."""
+        columns, numbers = self._columns, self._numbers
+        for nth in range(int(columns.kept[numbers].max(initial=0))):
+            at = np.where(columns.kept[numbers] > nth, columns.first_kept[numbers] + nth, 0)
+            place = columns.kept_here[at]
+            here, there = self._facts.died_us(place), source.died_us(columns.kept_there[at])
+            other = (here != there) & (here != NEVER_US) & (there != NEVER_US)
+            self._blame(other, OTHER_TIME, place, there, here)
+
     def stays(self) -> Stays:
         """Return when the messages came into the queues in which the rows show them."""
         columns, time_us = self._columns, self._facts.time_us
@@ -408,6 +433,8 @@ def _joined(stays: Stays, earlier: Stays, both: Flags) -> Stays:
 
 def _columns(known: list[PathTimes]) -> _Columns:
     lasts = [times.last for times in known]
+    kept = np.array([len(times.kept) for times in known], np.int64)
+    places = np.array([(NO_TIME, NO_TIME), *(pair for times in known for pair in times.kept)], np.int64)
     hops = [HopTimes(), *(hop for times in known for hop in times.hops)]
     counts = np.array([len(times.hops) for times in known], np.int64)
     limits: dict[LengthLimit, int] = {}
@@ -423,6 +450,10 @@ def _columns(known: list[PathTimes]) -> _Columns:
         not_new=np.array([times.not_new for times in known], bool),
         not_again=np.array([times.not_again for times in known], bool),
         copies=np.array([times.copies for times in known], np.int64),
+        kept=kept,
+        first_kept=np.cumsum(kept) - kept + 1,
+        kept_here=places[:, 0],
+        kept_there=places[:, 1],
         last_ttl_us=_ttl_us(lasts),
         last_own=np.array([last.own_ttl for last in lasts], bool),
         last_overtakes=np.array([last.overtakes for last in lasts], bool),
