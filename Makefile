@@ -12,8 +12,8 @@ READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest -q
 EXAMPLE := examples/captured-4.3
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
-# What needs neither a server nor a cluster nor containers nor other people's clients, nor much time.
-HERE := not live and not cluster and not clients and not containers and not long
+# What needs neither a server nor a cluster nor containers nor a browser nor other people's clients, nor much time.
+HERE := not live and not cluster and not clients and not containers and not browser and not long
 SEED ?= 1
 SAMPLE ?= 25
 RELEASE ?= 4.3
@@ -41,7 +41,7 @@ demo: install java  ## replay a captured trace and write a report to out/demo
 	@echo "The report is in $(CURDIR)/out/demo:"; ls out/demo
 
 .PHONY: test
-test: install java lint docs test-fast test-slow test-spark test-cluster  ## every check there is
+test: install java lint docs test-fast test-slow test-browser test-spark test-cluster  ## every check there is
 	tests/live/broker run make --no-print-directory test-live vectors-check
 	make --no-print-directory test-container
 	make --no-print-directory test-compose
@@ -68,6 +68,11 @@ test-fast: install  ## no server, no Spark; a minute or so
 test-slow: install  ## no server, no Spark, but more than a second or two each
 	$(PYTEST) -n auto --dist worksteal -m 'slow and not spark and $(HERE)'
 
+.PHONY: test-browser
+test-browser: install  ## the pages in Debian's Chromium, which is installed where it is missing
+	@tools/browser
+	$(PYTEST) -m browser tests/browser
+
 .PHONY: test-spark
 test-spark: install java  ## on a local Spark
 	$(PYTEST) -m 'spark and $(HERE)'
@@ -83,7 +88,7 @@ test-notebooks: install java  ## run every notebook from top to bottom
 
 .PHONY: test-live
 test-live: install java  ## against real servers, started and stopped here; those of RabbitMQ side by side
-	tests/live/broker each $(PYTEST) -m live --ignore tests/systems
+	tests/live/broker each $(PYTEST) -m 'live and not long' --ignore tests/systems
 	tests/systems/zaqar/server run $(PYTEST) -m live tests/systems
 
 .PHONY: test-container
@@ -98,6 +103,7 @@ test-compose: install  ## docker/compose.yaml on images that are made here: Rabb
 .PHONY: test-long
 test-long: install  ## what CI leaves out: more releases, more examples, larger limits
 	$(PYTEST) -n auto --dist worksteal -m 'long and not live'
+	tests/live/broker run tests/live/broker each $(PYTEST) -m 'long and live' --ignore tests/systems
 
 .PHONY: fuzz
 fuzz: install  ## random scripts on real servers and the simulator (CASES=100 on each, SEED, MINUTES=60)

@@ -40,6 +40,7 @@ class PolicyChoice(msgspec.Struct, frozen=True):
     target: Queue | Exchange | None = None
     policies: tuple[Policy, ...] = ()
     release: Release | None = None
+    at_declaration: bool = False
 
     @property
     def tied(self) -> tuple[Policy, ...]:
@@ -72,7 +73,7 @@ class PolicyChoice(msgspec.Struct, frozen=True):
     def _why_not(self, policy: Policy) -> str | None:
         assert self.target is not None
         assert self.release is not None
-        return why_not(policy, self.target, self.release)
+        return why_not(policy, self.target, self.release, at_declaration=self.at_declaration)
 
     @property
     def _priority(self) -> int | None:
@@ -83,25 +84,30 @@ class PolicyChoice(msgspec.Struct, frozen=True):
         return f"{self.policy.name} has the higher priority {self.policy.priority}"
 
 
-def choose_policy(target: Queue | Exchange, policies: Iterable[Policy], release: Release) -> PolicyChoice:
-    """Return the policy of ``policies`` that applies to ``target``."""
-    policies = tuple(policies)
-    by_precedence = sorted(policies, key=_precedence)  # patterns cost more than that
-    best = next((policy for policy in by_precedence if why_not(policy, target, release) is None), None)
-    return PolicyChoice(best, target, policies, release)
+def choose_policy(
+    target: Queue | Exchange, policies: Iterable[Policy], release: Release, *, at_declaration: bool = False
+) -> PolicyChoice:
+    """Return the policy of ``policies`` that applies to ``target``.
+
+    ``at_declaration``: to one that is being declared, and until a policy changes.
+    """
+    choice = PolicyChoice(None, target, tuple(policies), release, at_declaration)
+    by_precedence = sorted(choice.policies, key=_precedence)  # patterns cost more than that
+    best = next((policy for policy in by_precedence if choice._why_not(policy) is None), None)
+    return msgspec.structs.replace(choice, policy=best)
 
 
 def _precedence(policy: Policy) -> tuple[float, str]:
     return -policy.priority, policy.name
 
 
-def why_not(policy: Policy, target: Queue | Exchange, release: Release) -> str | None:
+def why_not(policy: Policy, target: Queue | Exchange, release: Release, *, at_declaration: bool = False) -> str | None:
     """Tell why the policy cannot apply to the target, whatever its priority; ``None`` when it can."""
     if not pattern_found(policy.pattern, target.name):
         return f"pattern {policy.pattern!r} is not found in the name"
     if policy.apply_to not in _selectors(target, release):
         return f"apply-to is {policy.apply_to!r}"
-    if isinstance(target, Exchange):
+    if isinstance(target, Exchange) or (at_declaration and not release.policy_keys_checked_at_declaration):
         return None
     unsupported = sorted(set(policy.definition) & unsupported_keys(target, release))
     if unsupported:

@@ -226,10 +226,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 Candidate = tuple[Any, Origin]
 
 
-def effective_settings(queue: Queue, topology: Topology, release: Release) -> Settings:
-    """Return the settings of ``queue`` in ``topology`` under ``release``."""
-    policy = choose_policy(queue, topology.policies, release)
-    operator = choose_policy(queue, topology.operator_policies, release)
+def effective_settings(queue: Queue, topology: Topology, release: Release, *, at_declaration: bool = False) -> Settings:
+    """Return the settings of ``queue`` in ``topology`` under ``release``.
+
+    ``at_declaration``: those that it has from its declaration on until a policy changes.
+    """
+    policy = choose_policy(queue, topology.policies, release, at_declaration=at_declaration)
+    operator = choose_policy(queue, topology.operator_policies, release, at_declaration=at_declaration)
     values: dict[str, Setting] = {}
     ignored: list[tuple[Setting, str]] = []
     for key in KEYS:

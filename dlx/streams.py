@@ -3,7 +3,8 @@
 A stream stores messages in AMQP 1.0 form. Fields without a place there are gone when an
 AMQP 0-9-1 consumer reads the message: ``cluster_id``, BCC keys, arrays and tables in
 headers except those that have a place of their own. Byte arrays come back as text, and
-a dead letter has the expiration again that its death took away, cut to 32 bits.
+a dead letter has the expiration again that its death took away, there and in its deaths
+cut to 32 bits.
 
 Source: rabbit_msg_record.erl from_amqp091, rabbit_stream_queue.erl msg_to_iodata
 (3.10.8); mc_amqpl.erl convert_to, convert_from, mc_amqp.erl essential_properties
@@ -18,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from dlx.deaths import X_DEATH
+from dlx.deaths import X_DEATH, Death
 from dlx.field_values import Binary, Timestamp
 from dlx.message import Message, published_expiration
 from dlx.releases import Release
@@ -30,7 +31,10 @@ def read_from_stream(message: Message, release: Release) -> Message:
     cc = (headers or {}).get("CC", ())
     keys = (message.routing_key, *(key for key in cc if isinstance(key, str)))
     expiration = _expiration_kept(published_expiration(message), release)
-    return msgspec.structs.replace(message, headers=headers, routing_keys=keys, bcc=(), expiration=expiration)
+    deaths = message.deaths and tuple(_death_kept(death, release) for death in message.deaths)
+    return msgspec.structs.replace(
+        message, headers=headers, routing_keys=keys, bcc=(), expiration=expiration, deaths=deaths
+    )
 
 
 def can_keep(message: Message, release: Release) -> bool:
@@ -52,6 +56,10 @@ def _has_decimal(value: Any) -> bool:
         case list() | tuple():
             return any(map(_has_decimal, value))
     return isinstance(value, Decimal)
+
+
+def _death_kept(death: Death, release: Release) -> Death:
+    return msgspec.structs.replace(death, original_expiration=_expiration_kept(death.original_expiration, release))
 
 
 def _expiration_kept(expiration: str | None, release: Release) -> str | None:

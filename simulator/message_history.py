@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Self
+from itertools import islice
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
@@ -130,6 +131,15 @@ class MessageHistory(msgspec.Struct, kw_only=True):
         return [msgspec.to_builtins(event) for event in self.events]
 
 
+class LostCopies(NamedTuple):
+    """A message of which copies were lost, and the events that lost them, the oldest first."""
+
+    uid: int
+    vhost: str
+    message_id: str | None
+    events: tuple[Happened, ...]
+
+
 # What is kept of a message, in one flat list: its virtual host, then each event and the message as it was then.
 # (Nothing else is as cheap to add to, and to collect.)
 _FULL = 1 + EVENTS_PER_MESSAGE_MAX * 2
@@ -139,6 +149,9 @@ _Kept = list[Any]
 
 class MessageHistories:
     """The histories of the last messages.
+
+    Attributes:
+        limit: how many messages are kept.
 
     Args:
         limit: how many messages to keep; the oldest are forgotten first.
@@ -150,13 +163,15 @@ class MessageHistories:
     def __init__(self, limit: int = MESSAGES_MAX) -> None:
         if limit < 1:
             raise ValueError(f"expected a limit of at least 1, got {limit}")
-        self._limit = limit
+        self.limit = limit
         self._kept: OrderedDict[int, _Kept] = OrderedDict()
         self._omitted: Counter[int] = Counter()
+        # What ``lost`` has found in how much of a history.
+        self._lost: dict[int, tuple[int, LostCopies | None]] = {}
 
     def saved(self) -> dict[str, Any]:
         """Return the histories as a dictionary, for ``restored``."""
-        return {"limit": self._limit, "kept": dict(self._kept), "omitted": dict(self._omitted)}
+        return {"limit": self.limit, "kept": dict(self._kept), "omitted": dict(self._omitted)}
 
     @classmethod
     def restored(cls, saved: Mapping[str, Any]) -> MessageHistories:
@@ -180,7 +195,7 @@ class MessageHistories:
 
     def _begin(self, uid: int, vhost: str) -> _Kept:
         self._kept[uid] = kept = [vhost]
-        if len(self._kept) > self._limit:
+        if len(self._kept) > self.limit:
             self._omitted.pop(self._kept.popitem(last=False)[0], None)
         return kept
 
@@ -228,10 +243,53 @@ class MessageHistories:
             if ended in (None, history.ended) and lost in (None, history.loss is not None):
                 yield history
 
+    def lost(self) -> list[LostCopies]:
+        """Return the messages of which copies were lost, the newest first. Only what is new since then is looked at."""
+        before, self._lost = self._lost, {}
+        for uid, kept in reversed(self._kept.items()):
+            known = before.get(uid)
+            if known is None or known[0] != len(kept):
+                known = len(kept), _lost_copies(uid, kept)
+            self._lost[uid] = known
+        return [found for _, found in self._lost.values() if found is not None]
+
+    def called(self, text: str) -> Iterator[MessageHistory]:
+        """Yield the messages of that id or number, else those whose id has the text in it; the newest first."""
+        exact = [uid for uid, kept in self._kept.items() if text in (_message_id(kept), str(uid))]
+        wanted = text.casefold()
+        for uid in reversed(exact or self._kept):
+            kept = self._kept[uid]
+            if exact or wanted in str(_message_id(kept) or "").casefold():
+                yield self._history(uid, kept)
+
+    def last_message(self, uid: int) -> Message | None:
+        """Return a message as it was when something last happened to it; ``None`` if it has no history."""
+        kept = self._kept.get(uid)
+        return None if kept is None else kept[-1]
+
+    def last_in(self, vhost: str, queue: str, most: int = 1_000) -> Message | None:
+        """Return the newest of the last messages that has entered a queue, as it was then; ``None`` if none has.
+
+        ``most``: how many of them to look at.
+        """
+        for kept in islice(reversed(self._kept.values()), most):
+            if kept[0] != vhost:
+                continue
+            for happened, message in zip(kept[-2::-2], kept[:1:-2], strict=False):
+                if happened.event == Event.ROUTED and happened.queue == queue:
+                    return message  # type: ignore[no-any-return]
+        return None
+
     def _history(self, uid: int, kept: _Kept) -> MessageHistory:
         return MessageHistory(
             uid=uid, vhost=kept[0], message_id=_message_id(kept), events=kept[1::2], omitted=self._omitted[uid]
         )
+
+
+def _lost_copies(uid: int, kept: _Kept) -> LostCopies | None:
+    events = kept[1::2]
+    found = () if MAY_LOSE.isdisjoint([happened.event for happened in events]) else losses(events)
+    return LostCopies(uid, kept[0], _message_id(kept), tuple(found)) if found else None
 
 
 def _message_id(kept: _Kept) -> str | None:

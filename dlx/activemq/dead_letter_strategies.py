@@ -79,16 +79,24 @@ class Discarding(_Strategy, frozen=True, kw_only=True, tag="discarding"):
 Strategy = Shared | Individual | Discarding
 
 
+def keeps_nothing(strategy: Strategy) -> str | None:
+    """Tell why a strategy makes no dead letters at all; return ``None`` if it makes some."""
+    if isinstance(strategy, Discarding):
+        return "the strategy discards all dead letters"
+    if isinstance(strategy, Shared) and strategy.dead_letter_queue == NOWHERE:
+        return "the dead letter queue of the strategy has no name"
+    return None
+
+
 def refusal(strategy: Strategy, message: Message, now_ms: int, *, duplicate: bool) -> str | None:
     """Tell why a message gets no dead letter; return ``None`` if it gets one.
 
     ``duplicate``: whether the audit knows the message. The audit is asked, and notes the
     message, before anything else is looked at.
     """
-    if isinstance(strategy, Discarding):
-        return "the strategy discards all dead letters"
-    if isinstance(strategy, Shared) and strategy.dead_letter_queue == NOWHERE:
-        return "the dead letter queue of the strategy has no name"
+    nothing = keeps_nothing(strategy)
+    if nothing is not None:
+        return nothing
     if strategy.enable_audit and duplicate:
         return "the audit has seen a dead letter of this message"
     if not message.persistent and not strategy.process_non_persistent:

@@ -9,6 +9,7 @@ WildcardDestinationFilter, ActiveMQDestination.compare.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Literal, get_args
 
@@ -36,7 +37,7 @@ class Destination(msgspec.Struct, frozen=True):
         """The name as JMS tells it: with the kind, but not that of a composite destination."""
         if COMPOSITE not in self.name:
             return str(self)
-        return COMPOSITE.join(part.name if part.kind == self.kind else str(part) for part in parts(self))
+        return COMPOSITE.join(part.name if part.kind == self.kind else str(part) for part in _listed(self))
 
     @property
     def is_queue(self) -> bool:
@@ -70,8 +71,15 @@ def parse_destination(text: str, default: Kind = "queue") -> Destination:
 
 
 def parts(destination: Destination) -> tuple[Destination, ...]:
-    """Return the destinations of a composite ``A,topic://B``; for a simple one, only itself."""
-    return tuple(parse_destination(name, destination.kind) for name in destination.name.split(COMPOSITE))
+    """Return the destinations of a composite ``A,topic://B``, each once; for a simple one, only itself."""
+    if COMPOSITE not in destination.name:
+        return (destination,)
+    return tuple(dict.fromkeys(_listed(destination)))
+
+
+def _listed(destination: Destination) -> Iterator[Destination]:
+    names = (name for name in destination.name.split(COMPOSITE) if name.strip())
+    return (parse_destination(name, destination.kind) for name in names)
 
 
 def matches(pattern: Destination, destination: Destination) -> bool:

@@ -1,41 +1,41 @@
-"""Selectors of JMS: conditions on the headers and properties of a message, in a part of SQL-92.
+"""Selectors of JMS as ActiveMQ reads them: conditions on headers and properties, in a part of SQL-92.
 
-Text compares with text and numbers with numbers; any other comparison, and any with
-a property that the message lacks, is unknown, and what is unknown is not selected.
+Where a broker's grammar is not that of JMS, this is the broker's: NOT belongs to what
+stands right behind it, so that ``NOT a = 1`` is ``(NOT a) = 1``.
 
-Source: Java Message Service 1.1, 3.8.1; activemq-client, SelectorParser.
+Source: activemq-client, SelectorParser.jj, and the checks of ComparisonExpression.
 """
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Callable
+from collections.abc import Iterator
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
+from dlx.activemq import selector_values as values
 from dlx.activemq.messages import Message
+from dlx.activemq.selector_values import COMPARISONS, EvaluationError, Value
 
+_SPACE = re.compile(r"(?:[ \t\n\r\f]|--[^\n\r]*[\n\r]|/\*.*?\*/)*", re.DOTALL)
 _TOKEN = re.compile(
-    r"""\s*(?:
-      (?P<number>(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?)[lLfFdD]?
+    r"""(?P<decimal>\d+\.\d*(?:E[+-]?\d+)?|\.\d+(?:E[+-]?\d+)?|\d+E[+-]?\d+)
+    | (?P<hexadecimal>0X[0-9A-F]+)
+    | (?P<octal>0[0-7]*)
+    | (?P<whole>[1-9]\d*)L?
     | (?P<text>'(?:[^']|'')*')
-    | (?P<word>[A-Za-z_$][\w$.]*)
-    | (?P<sign><>|<=|>=|!=|[=<>()+\-*/,])
-    )""",
-    re.VERBOSE,
+    | (?P<word>[A-Z_$][A-Z0-9_$]*)
+    | (?P<sign><>|<=|>=|[=<>()+\-*/%,])""",
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
-_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq, "<>": operator.ne, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
-    ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
-_SUMS: dict[str, Callable[[Any, Any], Any]] = {"+": operator.add, "-": operator.sub}
-_PRODUCTS: dict[str, Callable[[Any, Any], Any]] = {"*": operator.mul, "/": operator.truediv}
-_RESERVED = frozenset({"AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "ESCAPE", "IS", "NULL", "TRUE", "FALSE"})
-Value = Callable[[Message], Any]
-"""What a part of a selector comes to for a message; ``None`` is unknown."""
+_RESERVED = frozenset(
+    ["AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "ESCAPE", "IS", "NULL", "TRUE", "FALSE", "XPATH", "XQUERY"]
+)
+_CONVERTING = "convert_string_expressions:"
+_CONSTANTS = {"TRUE": True, "FALSE": False, "NULL": None}
 
 
 class SelectorError(ValueError):
@@ -51,8 +51,11 @@ class Selector(msgspec.Struct, frozen=True):
         _read(self.text)
 
     def selects(self, message: Message) -> bool:
-        """Return whether it selects the message."""
-        return _read(self.text)(message) is True
+        """Return whether it selects the message. One on which a broker fails does not."""
+        try:
+            return _read(self.text)(message) is True
+        except EvaluationError:
+            return False
 
 
 def parse_selector(text: str | None) -> Selector | None:
@@ -65,210 +68,227 @@ def parse_selector(text: str | None) -> Selector | None:
 
 @lru_cache(maxsize=1000)
 def _read(text: str) -> Value:
+    if text.startswith(_CONVERTING):
+        raise SelectorError(f"'{text}': {_CONVERTING} is not simulated")
     return _Parser(text).read()
 
 
-def _header(name: str) -> Value:
-    headers: dict[str, Value] = {
-        "JMSMessageID": lambda message: message.message_id,
-        "JMSPriority": lambda message: message.priority,
-        "JMSTimestamp": lambda message: message.timestamp_ms,
-        "JMSExpiration": lambda message: message.expiration_ms,
-        "JMSDeliveryMode": lambda message: "PERSISTENT" if message.persistent else "NON_PERSISTENT",
-        "JMSDestination": lambda message: str(message.destination),
-        "JMSRedelivered": lambda message: message.redelivery_counter > 0,
-        "JMSXDeliveryCount": lambda message: message.redelivery_counter + 1,
-    }
-    return headers.get(name, lambda message: message.properties.get(name))
+class _Token(msgspec.Struct, frozen=True):
+    """A token: its kind (``sign`` for reserved words, ``end``, ``unknown``), its text, and where it begins."""
+
+    kind: str
+    text: str
+    at: int
+
+
+class _Part(msgspec.Struct, frozen=True):
+    """A part of a selector: its value, and what a broker knows of it before there is a message."""
+
+    value: Value
+    boolean: bool = False
+    property: bool = False
+    constant: bool = False
+    known: Any = None
+
+
+def _condition(value: Value) -> _Part:
+    return _Part(value, boolean=True)
+
+
+def _constant(known: Any) -> _Part:
+    return _Part(lambda message: known, boolean=known is None or isinstance(known, bool), constant=True, known=known)
 
 
 class _Parser:
     """Reads a selector from left to right, what binds loosest first."""
 
     def __init__(self, text: str) -> None:
-        self._text, self._at = text, 0
-        self._tokens = list(self._split())
-        self._next = 0
-
-    def _split(self) -> Any:
-        at = 0
-        while self._text[at:].strip():
-            found = _TOKEN.match(self._text, at)
-            if found is None:
-                place = at + len(self._text[at:]) - len(self._text[at:].lstrip()) + 1
-                raise SelectorError(f"'{self._text}', character {place}: expected a name, a value or an operator")
-            at = found.end()
-            kind = str(found.lastgroup)
-            token = found[kind]
-            if kind == "word" and token.upper() in _RESERVED:
-                kind, token = "sign", token.upper()
-            yield kind, token, found.start(kind)
+        self._text = text
+        self._tokens = _tokens(text)
+        self._next = next(self._tokens)
 
     def read(self) -> Value:
-        value = self._or()
-        if self._next < len(self._tokens):
+        condition = self._truth(self._or())
+        if self._next.kind != "end":
             raise self._error("the end, AND or OR")
-        return value
+        return condition
 
-    def _peek(self) -> str | None:
-        kind, token, _ = self._tokens[self._next] if self._next < len(self._tokens) else ("end", "", 0)
-        return token if kind == "sign" else None
+    def _advance(self) -> _Token:
+        token = self._next
+        self._next = next(self._tokens)
+        return token
 
     def _take(self, *signs: str) -> str | None:
-        token = self._peek()
-        if token not in signs:
+        if self._next.kind == "unknown":
+            raise self._error("a name, a value or an operator")
+        if self._next.kind != "sign" or self._next.text not in signs:
             return None
-        self._next += 1
-        return token
+        return self._advance().text
 
     def _expect(self, sign: str) -> None:
         if self._take(sign) is None:
             raise self._error(sign)
 
     def _error(self, expected: str) -> SelectorError:
-        ended = self._next >= len(self._tokens)
-        place = len(self._text) if ended else self._tokens[self._next][2]
-        return SelectorError(f"'{self._text}', character {place + 1}: expected {expected}")
+        return SelectorError(f"'{self._text}', character {self._next.at + 1}: expected {expected}")
 
-    def _or(self) -> Value:
+    def _truth(self, part: _Part) -> Value:
+        if part.boolean:
+            return part.value
+        if part.property:
+            return values.truth(part.value)
+        raise self._error("a comparison before it")
+
+    def _or(self) -> _Part:
         left = self._and()
         while self._take("OR"):
-            left = _either(left, self._and())
+            left = _condition(values.either(self._truth(left), self._truth(self._and())))
         return left
 
-    def _and(self) -> Value:
-        left = self._not()
+    def _and(self) -> _Part:
+        left = self._equality()
         while self._take("AND"):
-            left = _both(left, self._not())
+            left = _condition(values.both(self._truth(left), self._truth(self._equality())))
         return left
 
-    def _not(self) -> Value:
-        return _negated(self._not()) if self._take("NOT") else self._comparison()
+    def _equality(self) -> _Part:
+        left = self._comparison()
+        while sign := self._take("=", "<>", "IS"):
+            if sign == "IS":
+                negative = self._take("NOT") is not None
+                self._expect("NULL")
+                found = values.equal(left.value, lambda message: None)
+            else:
+                negative = sign == "<>"
+                right = self._comparison()
+                self._check_equality(left, right)
+                found = values.equal(left.value, right.value)
+            left = _condition(values.negated(found) if negative else found)
+        return left
 
-    def _comparison(self) -> Value:
+    def _check_equality(self, left: _Part, right: _Part) -> None:
+        if any(part.constant and part.known is None for part in (left, right)):
+            raise self._error("IS NULL or IS NOT NULL instead of a comparison with NULL")
+        if left.constant and right.constant and left.boolean and not right.boolean:
+            raise self._error("two constants of one type")
+
+    def _comparison(self) -> _Part:
         left = self._sum()
-        sign = self._take(*_COMPARISONS)
-        if sign is not None:
-            return _compared(left, sign, self._sum())
-        if self._take("IS"):
-            negative = self._take("NOT") is not None
-            self._expect("NULL")
-            return lambda message: (left(message) is None) != negative
-        negative = self._take("NOT") is not None
-        found = self._range(left)
-        return _negated(found) if negative else found
-
-    def _range(self, left: Value) -> Value:
-        sign = self._take("BETWEEN", "IN", "LIKE")
-        if sign == "BETWEEN":
-            low = self._sum()
-            self._expect("AND")
-            return _both(_compared(left, ">=", low), _compared(left, "<=", self._sum()))
-        if sign == "IN":
-            self._expect("(")
-            texts = [self._string()]
-            while self._take(","):
-                texts.append(self._string())
-            self._expect(")")
-            return lambda message: None if left(message) is None else left(message) in texts
-        if sign == "LIKE":
-            pattern = _pattern(self._string(), self._string() if self._take("ESCAPE") else "")
-            return lambda message: bool(pattern.fullmatch(value)) if isinstance(value := left(message), str) else None
+        while sign := self._take(*COMPARISONS, "LIKE", "BETWEEN", "IN", "NOT"):
+            negative = sign == "NOT"
+            if negative:
+                sign = self._take("LIKE", "BETWEEN", "IN")
+            if sign == "LIKE":
+                found = self._like(left)
+            elif sign == "IN":
+                found = self._in(left)
+            elif sign == "BETWEEN":
+                left = _condition(self._between(left, negative=negative))
+                continue
+            elif sign is None:
+                raise self._error("LIKE, BETWEEN or IN")
+            else:
+                right = self._sum()
+                found = values.ordered(self._number(left), sign, self._number(right))
+            left = _condition(values.negated(found) if negative else found)
         return left
+
+    def _number(self, part: _Part) -> Value:
+        """Return the value of what has an order: no text, truth value or NULL that is written here, no comparison."""
+        if part.boolean or (part.constant and isinstance(part.known, str)):
+            raise self._error("a number or a property on both sides of a comparison before it")
+        return part.value
+
+    def _between(self, left: _Part, *, negative: bool) -> Value:
+        value = self._number(left)
+        low = self._number(self._sum())
+        self._expect("AND")
+        high = self._number(self._sum())
+        if negative:
+            return values.either(values.ordered(value, "<", low), values.ordered(value, ">", high))
+        return values.both(values.ordered(value, ">=", low), values.ordered(value, "<=", high))
+
+    def _in(self, left: _Part) -> Value:
+        if not left.property:
+            raise self._error("a property in front of IN")
+        self._expect("(")
+        texts = [self._string()]
+        while self._take(","):
+            texts.append(self._string())
+        self._expect(")")
+        return values.among(left.value, texts)
+
+    def _like(self, left: _Part) -> Value:
+        pattern, escape = self._string(), ""
+        if self._take("ESCAPE"):
+            escape = self._string()
+            if len(escape) != 1:
+                raise self._error("one character behind ESCAPE")
+        return values.like(left.value, pattern, escape)
 
     def _string(self) -> str:
-        kind, token, _ = self._tokens[self._next] if self._next < len(self._tokens) else ("end", "", 0)
-        if kind != "text":
+        if self._next.kind != "text":
             raise self._error("a text in single quotes")
-        self._next += 1
-        return str(token)[1:-1].replace("''", "'")
+        return self._advance().text[1:-1].replace("''", "'")
 
-    def _sum(self) -> Value:
+    def _sum(self) -> _Part:
         left = self._product()
-        while sign := self._take(*_SUMS):
-            left = _counted(left, _SUMS[sign], self._product())
+        while sign := self._take("+", "-"):
+            left = _Part(values.counted(left.value, sign, self._product().value))
         return left
 
-    def _product(self) -> Value:
+    def _product(self) -> _Part:
         left = self._factor()
-        while sign := self._take(*_PRODUCTS):
-            left = _counted(left, _PRODUCTS[sign], self._factor())
+        while sign := self._take("*", "/", "%"):
+            left = _Part(values.counted(left.value, sign, self._factor().value))
         return left
 
-    def _factor(self) -> Value:
+    def _factor(self) -> _Part:
+        if self._take("+"):
+            return self._factor()
+        if self._take("-"):
+            return _Part(values.minus(self._factor().value))
+        if self._take("NOT"):
+            return _condition(values.negated(self._truth(self._factor())))
+        if language := self._take("XPATH", "XQUERY"):
+            raise SelectorError(f"'{self._text}': {language} is not simulated")
         if self._take("("):
             inner = self._or()
             self._expect(")")
             return inner
-        if sign := self._take("+", "-"):
-            return _counted(lambda message: 0, _SUMS[sign], self._factor())
-        if constant := self._take("TRUE", "FALSE", "NULL"):
-            known = {"TRUE": True, "FALSE": False, "NULL": None}[constant]
-            return lambda message: known
-        kind, token, _ = self._tokens[self._next] if self._next < len(self._tokens) else ("end", "", 0)
-        if kind == "text":
-            text = self._string()
-            return lambda message: text
-        if kind not in ("number", "word"):
+        if word := self._take(*_CONSTANTS):
+            return _constant(_CONSTANTS[word])
+        if self._next.kind == "text":
+            return _constant(self._string())
+        if self._next.kind in ("sign", "end"):
             raise self._error("a name or a value")
-        self._next += 1
-        if kind == "word":
-            return _header(token)
-        number = float(token) if any(each in token for each in ".eE") else int(token)
-        return lambda message: number
+        token = self._advance()
+        if token.kind == "word":
+            return _Part(values.named(token.text), property=True)
+        return _constant(_number(token))
 
 
-def _kind(value: Any) -> type:
-    return float if isinstance(value, int | float) and not isinstance(value, bool) else type(value)
+def _number(token: _Token) -> int | float | Decimal:
+    if token.kind == "decimal":
+        return float(token.text)
+    number = int(token.text, {"hexadecimal": 16, "octal": 8}.get(token.kind, 10))
+    return number if number < 2**63 else Decimal(number)
 
 
-def _compared(left: Value, sign: str, right: Value) -> Value:
-    def compare(message: Message) -> bool | None:
-        one, other = left(message), right(message)
-        if one is None or other is None or _kind(one) is not _kind(other):
-            return None
-        if _kind(one) is not float and sign not in ("=", "<>", "!="):
-            return None
-        return _COMPARISONS[sign](one, other)
-
-    return compare
-
-
-def _counted(left: Value, count: Callable[[Any, Any], Any], right: Value) -> Value:
-    def result(message: Message) -> Any:
-        one, other = left(message), right(message)
-        numbers = _kind(one) is float and _kind(other) is float
-        return count(one, other) if numbers and not (count is operator.truediv and other == 0) else None
-
-    return result
+def _tokens(text: str) -> Iterator[_Token]:
+    """Yield the tokens, then what cannot be one, or the end, for ever. A token takes as many characters as it can."""
+    at = _end_of(_SPACE, text, 0)
+    while found := _TOKEN.match(text, at):
+        kind = str(found.lastgroup)
+        token = found[kind]
+        if kind == "word" and token.upper() in _RESERVED:
+            kind, token = "sign", token.upper()
+        yield _Token(kind, token, at)
+        at = _end_of(_SPACE, text, found.end())
+    while True:
+        yield _Token("unknown" if at < len(text) else "end", text[at:], at)
 
 
-def _both(left: Value, right: Value) -> Value:
-    def both(message: Message) -> bool | None:
-        found = (left(message), right(message))
-        return False if False in found else None if None in found else True
-
-    return both
-
-
-def _either(left: Value, right: Value) -> Value:
-    def either(message: Message) -> bool | None:
-        found = (left(message), right(message))
-        return True if True in found else None if None in found else False
-
-    return either
-
-
-def _negated(value: Value) -> Value:
-    return lambda message: None if value(message) is None else not value(message)
-
-
-def _pattern(text: str, escape: str) -> re.Pattern[str]:
-    """Translate a pattern of LIKE: ``%`` is any text and ``_`` any character."""
-    parts, characters = [], iter(text)
-    for each in characters:
-        if each == escape:
-            parts.append(re.escape(next(characters, escape)))
-        else:
-            parts.append({"%": ".*", "_": "."}.get(each, re.escape(each)))
-    return re.compile("".join(parts), re.DOTALL)
+def _end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
+    found = pattern.match(text, at)
+    return at if found is None else found.end()

@@ -75,10 +75,29 @@ class Consumers:
     quorum_single_active_by_priority: bool = since(
         "4.0", True, before=False,
         meaning=(
-            "A quorum queue's next single active consumer is the one with the highest x-priority, and one of higher"
-            " priority takes over at once; otherwise they follow in the order in which they subscribed."
+            "A quorum queue's next single active consumer is the one with the highest x-priority, of several the one"
+            " with the most room in its prefetch, and one of higher priority takes over at once; otherwise they follow"
+            " in the order in which they subscribed."
         ),
-        evidence="live; rabbit_fifo.erl activate_next_consumer",
+        evidence="live; rabbit_fifo.erl activate_next_consumer, sort_waiting",
+    )
+    quorum_single_active_beside_cancelled: bool = since(
+        "3.10", True, before=False,
+        meaning=(
+            "A consumer of a quorum queue becomes the single active one as soon as there is no other. Otherwise one"
+            " that subscribes while a cancelled one has deliveries left waits until the channel of that one is lost;"
+            " when they are settled, one that subscribes later overtakes it."
+        ),
+        evidence="live; rabbit_fifo.erl update_consumer, cancel_consumer (3.8.9, 3.9.29, 3.10.0)",
+    )
+    quorum_single_active_after_return: bool = since(
+        "4.1.2", True, before=False,
+        meaning=(
+            "When a single active consumer that makes way for one of higher priority has returned its last message,"
+            " that one takes over; otherwise the queue delivers nothing until a consumer subscribes, cancels or is"
+            " lost."
+        ),
+        evidence="live; rabbit_fifo.erl return (4.0.5), and with its machine version 7 (4.1.2)",
     )
     classic_single_active_served_after_cancel: bool = since(
         "4.0", True, before=False,

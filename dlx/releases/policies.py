@@ -85,6 +85,16 @@ class PolicySelection:
         ),
         evidence="rabbit_classic_queue.erl capabilities; live for delivery-limit",
     )
+    policy_keys_checked_at_declaration: bool = since(
+        "3.9.15", True, before=False,
+        meaning=(
+            "A queue that is declared after a policy which its type does not support skips it at once. Otherwise it"
+            " has that policy until any policy of its virtual host changes. Definitions do not tell which"
+            " came first: of those that a broker is started with, or that are only looked at, such a policy is skipped"
+            " in every release."
+        ),
+        evidence="live; rabbit_policy.erl set, rabbit_amqqueue.erl is_policy_applicable (3.8.9, 3.9.15)",
+    )
     quorum_unsupported_policy_keys: frozenset[str] = changed(
         {
             "3.9": _NOT_QUORUM_39,
@@ -94,9 +104,7 @@ class PolicySelection:
         },
         before=_NOT_QUORUM_38,
         meaning=(
-            "Policy keys that a quorum queue does not support; a policy with one of them is skipped. In 3.8 a queue"
-            " declared after such a policy has it until policies are evaluated again; definitions do not tell which"
-            " came first, so it is always skipped here."
+            "Policy keys that a quorum queue does not support; a policy with one of them is skipped."
         ),
         evidence="rabbit_quorum_queue.erl capabilities; live for max-priority",
     )

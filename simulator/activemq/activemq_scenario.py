@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -17,6 +16,7 @@ from dlx.activemq.redelivery_policy import RedeliveryPolicy
 from dlx.activemq.selectors import Selector, SelectorError, parse_selector
 from dlx.activemq.settings import EXPIRE_PERIOD_MS, BrokerSettings, DestinationPolicy
 from simulator.activemq.activemq_xml import ConfigurationError, broker_settings
+from simulator.scenario.right_names import hint
 from simulator.scenario.scenario_errors import ScenarioError
 
 Milliseconds = Annotated[int, msgspec.Meta(ge=0)]
@@ -374,40 +374,5 @@ def _convert(value: Any, to: Any, prefix: str) -> Any:
     except msgspec.ValidationError as error:
         problem, _, rest = str(error).partition(" - at `$")
         path = rest.rstrip("`")
-        hint = _hint(problem, path, value, to)
-        raise ScenarioError((prefix + path).removeprefix("."), problem + hint) from error
-
-
-def _hint(problem: str, path: str, value: Any, to: Any) -> str:
-    """Say what would be right, where msgspec names only what is wrong."""
-    if path.endswith(".do") or (problem.endswith("`do`") and path.startswith(".steps")):
-        return f"; expected one of {', '.join(_STEPS)}"
-    if path.endswith(".strategy") or problem.endswith("`strategy`"):
-        return f"; expected one of {', '.join(_STRATEGIES)}"
-    if "unknown field" in problem:
-        names = [field.encode_name for field in msgspec.structs.fields(_struct_at(path, value, to))]
-        return f"; expected {', '.join(names)}"
-    return ""
-
-
-def _struct_at(path: str, value: Any, to: Any) -> Any:
-    """Return the struct that belongs at a place of a scenario."""
-    for name, index in re.findall(r"\.(\w+)|\[(\d+|\.{3})\]", path):
-        value = None if value is None or index == "..." else value[int(index) if index else name]
-    if isinstance(value, Mapping) and value.get("do") in _STEPS:
-        return _STEPS[value["do"]]
-    if isinstance(value, Mapping) and value.get("strategy") in _STRATEGIES:
-        return _STRATEGIES[value["strategy"]]
-    return next((kind for pattern, kind in _PLACES.items() if re.fullmatch(pattern, path)), to)
-
-
-_STEPS: dict[str, Any] = {str(kind.__struct_config__.tag): kind for kind in get_args(Step)}
-_STRATEGIES: dict[str, Any] = {str(kind.__struct_config__.tag): kind for kind in get_args(Strategy)}
-_PLACES: dict[str, Any] = {
-    r"\.broker": BrokerPart,
-    r"\.broker\.(policies\[\d+\]|default_policy)": PolicyEntry,
-    r"\.broker\.redelivery_plugin": RedeliveryPlugin,
-    r"\.broker\.discarding_plugin": DiscardingPlugin,
-    r"\.steps\[\d+\]\.listener": ListenerPart,
-    r".*(redelivery_polic|put_policies|redelivery_plugin\.).*": RedeliveryPolicy,
-}
+        right = hint(problem, path, value, to)
+        raise ScenarioError((prefix + path).removeprefix("."), problem + right) from error

@@ -7,7 +7,7 @@ elements are passed over; those that change what becomes of messages are told in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -15,11 +15,12 @@ import msgspec
 from dlx.activemq import plugins
 from dlx.activemq.dead_letter_strategies import NOWHERE, Discarding, Individual, Shared, Strategy
 from dlx.activemq.destination_map import DestinationMap, Entry, entries
-from dlx.activemq.destinations import Destination, Kind, parse_destination
+from dlx.activemq.destinations import KINDS, Destination, Kind, parts
 from dlx.activemq.redelivery_policy import RedeliveryPolicy
 from dlx.activemq.selectors import SelectorError, parse_selector
 from dlx.activemq.settings import BrokerSettings, DestinationPolicy
 from dlx.activemq.virtual_destinations import BY_DEFAULT, CompositeDestination, Forward, Virtual, VirtualTopic
+from simulator.activemq.xml_bean_names import check_bean_names
 from simulator.activemq.xml_check import Value, check, values
 from simulator.activemq.xml_elements import BYTES_MAX, DEPTH_MAX, ConfigurationError, Element, parse
 from simulator.activemq.xml_not_simulated import not_simulated
@@ -43,14 +44,15 @@ def broker_settings(text: str | bytes) -> BrokerSettings:
     Raises ``ConfigurationError`` with the place and what would be right, for all that a broker does not start with,
     as far as names and values of the elements read here go.
     """
-    broker = broker_element(text)
+    root = parse(text)
+    broker = _broker(root)
     check(broker)
+    check_bean_names(root)
     given = values(broker)
-    installed = broker.last("plugins")
     scheduler = _flag(broker, given, "schedulerSupport", default=False)
     return BrokerSettings(
         policies=_policies(broker),
-        plugins=tuple(_plugin(each, scheduler=scheduler) for each in (installed.named(*_PLUGINS) if installed else ())),
+        plugins=tuple(_plugin(each, scheduler=scheduler) for each in _installed(broker)),
         persistent=_flag(broker, given, "persistent", default=True),
         scheduler=scheduler,
         virtual_destinations=_virtual_destinations(broker, topics=bool(given.get("useVirtualTopics", True))),
@@ -60,7 +62,10 @@ def broker_settings(text: str | bytes) -> BrokerSettings:
 
 def broker_element(text: str | bytes) -> Element:
     """Return the broker of an ``activemq.xml``, unchecked. Raises ``ConfigurationError``."""
-    root = parse(text)
+    return _broker(parse(text))
+
+
+def _broker(root: Element) -> Element:
     brokers = list(root.everywhere("broker"))
     if len(brokers) != 1:
         raise ConfigurationError(f"line {root.line}: expected one <broker>, found {len(brokers)}")
@@ -71,9 +76,37 @@ def broker_element(text: str | bytes) -> Element:
 
 
 def _policies(broker: Element) -> DestinationMap[DestinationPolicy]:
+    return _map(_policy_map(broker), "policyEntries", "policyEntry", _policy)
+
+
+def _policy_map(broker: Element) -> Element | None:
     holder = broker.last("destinationPolicy")
-    policy_map = holder.last("policyMap") if holder else None
-    return _map(policy_map, "policyEntries", "policyEntry", _policy)
+    return holder.last("policyMap") if holder else None
+
+
+def policies_with_places(
+    broker: Element, settings: BrokerSettings
+) -> Iterator[tuple[Element, tuple[Destination, ...], DestinationPolicy]]:
+    """Yield each ``<policyEntry>`` that counts, what it is for (the default nothing by name), and what it says.
+
+    ``settings`` are those that were read of this broker.
+    """
+    policy_map = _policy_map(broker)
+    if policy_map is None:
+        return
+    found = iter(settings.policies.entries)
+    for element in _listed(policy_map, "policyEntries"):
+        mine = [next(found) for _ in parts(_destination(element))]
+        if mine:  # a name of commas alone is of none
+            yield element, tuple(entry.key for entry in mine), mine[0].value
+    fallback = policy_map.last("defaultEntry")
+    if fallback is not None and settings.policies.default is not None:
+        yield fallback, (), settings.policies.default
+
+
+def plugins_with_places(broker: Element, settings: BrokerSettings) -> Iterator[tuple[Element, plugins.Plugin]]:
+    """Yield each of the two plugins that is installed, and what it says."""
+    yield from zip(_installed(broker), settings.plugins, strict=True)
 
 
 def _map(element: Element | None, listed: str, name: str, read: Callable[[Element], Made]) -> DestinationMap[Made]:
@@ -81,13 +114,18 @@ def _map(element: Element | None, listed: str, name: str, read: Callable[[Elemen
     if element is None:
         return DestinationMap()
     found: list[Entry[Made]] = []
-    holder, fallback = element.last(listed), element.last("defaultEntry")
-    for each in holder.children if holder else ():
+    fallback = element.last("defaultEntry")
+    for each in _listed(element, listed):
         if not each.ours or each.name != name:
             raise each.error(f"expected <{name}> in <{listed}>; beans of Spring are not simulated")
         found += entries(_destination(each), read(each))
     default = fallback.last(name) if fallback else None
     return DestinationMap(tuple(found), read(default) if default else None)
+
+
+def _listed(element: Element, listed: str) -> list[Element]:
+    holder = element.last(listed)
+    return holder.children if holder else []
 
 
 def _policy(element: Element) -> DestinationPolicy:
@@ -106,13 +144,34 @@ def _policy(element: Element) -> DestinationPolicy:
     return msgspec.convert({**fields, "strategy": _strategy(holder) if holder else None}, DestinationPolicy)
 
 
-def _destination(element: Element) -> Destination:
+def _named(element: Element, name: str, kind: Kind) -> Destination:
+    """Return the destination of that name: ``queue://`` would be part of it, options behind a ``?`` are not."""
+    if "${" in name:
+        raise element.error(f"expected the name of a destination, got the placeholder '{name}'")
+    if not name.strip():
+        raise element.error("expected the name of a destination, got ''")
+    found = Destination(kind, name.strip().partition("?")[0])
+    try:
+        parts(found)
+    except ValueError as error:
+        raise element.error(str(error)) from error
+    return found
+
+
+def _parsed(element: Element, name: str, kind: Kind) -> Destination:
+    """Return the destination of that name, which may begin with ``queue://``, ``topic://`` or the like."""
+    given, mark, rest = name.strip().partition("://")
+    kinds = {each: each for each in KINDS}
+    return _named(element, rest, kinds[given]) if mark and given in kinds else _named(element, name, kind)
+
+
+def _destination(element: Element, named: Callable[[Element, str, Kind], Destination] = _named) -> Destination:
     """Return the destination that an entry is for. ``tempQueue`` and ``tempTopic`` are switches for all of them."""
     given = [name for name in _KINDS if name in element.attributes]
     if given:
         kind = given[-1]
         name = ">" if kind.startswith("temp") else element.attributes[kind]
-        return _named(element, name, _KINDS[kind])
+        return named(element, name, _KINDS[kind])
     holder = element.last("destination")
     for target in holder.named(*_KINDS) if holder else ():
         return _target(target)
@@ -167,6 +226,8 @@ def _virtual_destinations(broker: Element, *, topics: bool) -> tuple[Virtual, ..
 
 def _virtual(element: Element) -> Virtual:
     given = values(element)
+    if "name" in given:
+        _named(element, str(given["name"]), "topic")
     if element.name == "virtualTopic":
         names = {"name": "name", "prefix": "prefix", "postfix": "postfix", "selectorAware": "selector_aware"}
         return msgspec.convert({names[name]: each for name, each in given.items() if name in names}, VirtualTopic)
@@ -189,7 +250,7 @@ def _forward(element: Element) -> Forward | None:
         return Forward(_target(element))
     if element.name != "filteredDestination":
         raise element.error("expected <queue>, <topic> or <filteredDestination>")
-    to = _destination(element)
+    to = _destination(element, named=_parsed)
     try:
         selector = parse_selector(element.attributes.get("selector"))
     except SelectorError as error:
@@ -198,6 +259,11 @@ def _forward(element: Element) -> Forward | None:
 
 
 # -- plugins -------------------------------------------------------------------------------------------------------
+
+
+def _installed(broker: Element) -> list[Element]:
+    holder = broker.last("plugins")
+    return list(holder.named(*_PLUGINS)) if holder else []
 
 
 def _plugin(element: Element, *, scheduler: bool) -> plugins.Plugin:
@@ -259,13 +325,12 @@ def _made(element: Element, kind: Callable[..., Made], **fields: object) -> Made
         raise element.error(str(error)) from error
 
 
-def _named(element: Element, name: str, kind: Kind) -> Destination:
-    if "${" in name:
-        raise element.error(f"expected the name of a destination, got the placeholder '{name}'")
-    try:
-        return parse_destination(name, kind)
-    except ValueError as error:
-        raise element.error(str(error)) from error
-
-
-__all__ = ["BYTES_MAX", "DEPTH_MAX", "ConfigurationError", "broker_element", "broker_settings"]
+__all__ = [
+    "BYTES_MAX",
+    "DEPTH_MAX",
+    "ConfigurationError",
+    "broker_element",
+    "broker_settings",
+    "plugins_with_places",
+    "policies_with_places",
+]

@@ -29,7 +29,10 @@ from dlx.activemq.redelivery_policy import (
     next_delay_ms,
 )
 from dlx.activemq.selectors import Selector
-from simulator.activemq.broker import LAST_NONE, LAST_UNKNOWN, Action, Broker, UncorrelatedError, draw_share
+from simulator.activemq.acknowledgements import UncorrelatedError
+from simulator.activemq.broker import LAST_NONE, LAST_UNKNOWN, Broker
+from simulator.activemq.broker_state import Action
+from simulator.activemq.dead_letters import draw_share
 from simulator.activemq.stores import Held, Store
 from simulator.activemq.trace import Trace
 from simulator.deadlines import Deadlines
@@ -270,7 +273,7 @@ class Consumer:
             delivery = self.unread_messages.popleft()
             if delivery.message.expired(self.world.trace.now_ms):
                 self._read(delivery)
-                self.world.broker.expired_ack(self, delivery.held)
+                self.world.broker.acknowledgements.expired_ack(self, delivery.held)
             elif self._exceeded_before(delivery):
                 cause = dispatch_exceeds(
                     self.policy, delivery.broker_counter, self.identifier, to_listener=self.listener is not None
@@ -304,13 +307,13 @@ class Consumer:
         """Tell the broker of what was read, at once or when it is half of the prefetch."""
         self.last_delivered = delivery.held.sequence
         if self.session.transacted and self.session.connection.non_blocking:
-            self.world.broker.acked_in_transaction(self, [delivery.held])
-            self.world.broker.read_ack(self, 1)
+            self.world.broker.acknowledgements.acked_in_transaction(self, [delivery.held])
+            self.world.broker.acknowledgements.read_ack(self, 1)
         elif self.session.mode not in ("auto", "dups_ok"):
             self.untold += 1
             if 2 * self.untold >= self.prefetch:
                 told, self.untold = self.untold, 0
-                self.world.broker.read_ack(self, told)
+                self.world.broker.acknowledgements.read_ack(self, told)
 
     def _feed_listener(self) -> None:
         while self.listener is not None and (delivery := self._next()) is not None:
@@ -330,7 +333,7 @@ class Consumer:
         self.delivered = [each for each in self.delivered if id(each) not in done]
         if self.session.mode != "individual":
             self.untold = max(self.untold - len(deliveries), 0)
-        self.world.broker.acknowledge(self, [each.held for each in deliveries])
+        self.world.broker.acknowledgements.acknowledge(self, [each.held for each in deliveries])
 
     def rollback(self) -> None:
         """Deliver again what was delivered, or give it up."""
@@ -338,8 +341,8 @@ class Consumer:
         if not batch:
             return
         if self.session.transacted:
-            self.world.broker.acked_in_transaction(self, [each.held for each in batch])
-            self.world.broker.rolled_back(self, len(batch))
+            self.world.broker.acknowledgements.acked_in_transaction(self, [each.held for each in batch])
+            self.world.broker.acknowledgements.rolled_back(self, len(batch))
             if not self.session.connection.non_blocking:
                 self.untold = max(self.untold - len(batch), 0)
         self.untold -= len(batch)
@@ -347,7 +350,7 @@ class Consumer:
         if profile.redelivered_by == "broker":
             for delivery in batch:
                 cause = delivery_exceeds(self.policy, delivery.counter + 1, delivery.thrown)
-                self.world.broker.returned(self, delivery.held, self.policy, cause)
+                self.world.broker.acknowledgements.returned(self, delivery.held, self.policy, cause)
         elif profile.judged == "last":
             self._roll_back_together(batch)
         else:
@@ -414,13 +417,13 @@ class Consumer:
 
     def _tell_of_redelivery(self, batch: list[Delivery]) -> None:
         try:
-            self.world.broker.redelivered_ack(self, batch[0].held, batch[-1].held)
+            self.world.broker.acknowledgements.redelivered_ack(self, batch[0].held, batch[-1].held)
         except UncorrelatedError:
             self._uncorrelated(batch, ack_type=3, cause="null")
 
     def _poison(self, batch: list[Delivery], cause: str) -> None:
         try:
-            self.world.broker.poison_ack(self, batch[0].held, batch[-1].held, cause)
+            self.world.broker.acknowledgements.poison_ack(self, batch[0].held, batch[-1].held, cause)
         except UncorrelatedError:
             self._uncorrelated(batch, ack_type=1, cause=f"java.lang.Throwable: {cause}")
 

@@ -11,7 +11,8 @@ from dlx.activemq.destinations import Destination
 from dlx.activemq.messages import SCHEDULED_DELAY, Message, without_expiration
 from dlx.activemq.profiles import PROFILES
 from simulator.activemq import activemq_scenario as form
-from simulator.activemq.broker import Action, Broker
+from simulator.activemq.broker import Broker
+from simulator.activemq.broker_state import Action
 from simulator.activemq.client import Connection, Consumer, Delivery, Listener, Session, World
 from simulator.activemq.trace import Trace, described
 from simulator.deadlines import Deadlines

@@ -43,6 +43,8 @@ def values(element: Element) -> dict[str, Value]:
     for name, text in element.attributes.items():
         if name not in types:
             raise element.error(f"there is no attribute '{name}'; {suggestion(name, types)}")
+        if text.startswith("#") and not text.startswith("##"):
+            raise element.error(f"expected a value as {name}, got '{text}'; references to beans are not simulated")
         found[name] = _value(element, name, types[name], text)
     for name in element.spring_properties:
         raise element.error(f"expected '{name}' without Spring's prefix; that way to give it is not simulated")
@@ -61,8 +63,16 @@ def _check_property(holder: Element, content: Content) -> None:
         if child.name not in allowed:
             raise child.error(_unexpected(child, holder, allowed))
         check(child)
+    if content.single and not holder.children and not content.empty:
+        raise holder.error(f"expected {_one_of(content.elements)} in it")
     if content.single and len(children) > 1:
         raise children[1].error(f"expected one element in <{holder.name}>, got another")
+
+
+def _one_of(names: tuple[str, ...] | None) -> str:
+    if names is None:
+        return "an element"
+    return "one of " * (len(names) > 1) + ", ".join(f"<{name}>" for name in names)
 
 
 def _checked(element: Element) -> list[Element]:

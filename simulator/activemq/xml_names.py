@@ -11,17 +11,18 @@ import msgspec
 
 
 class Content(msgspec.Struct, frozen=True):
-    """What may be in an element that stands for a property; ``single``: at most one of it.
+    """What may be in an element that stands for a property.
 
-    ``elements`` is ``None`` for any element.
+    ``elements`` is ``None`` for any element; ``single``: one of them, and none only where it may be ``empty``.
     """
 
     elements: tuple[str, ...] | None
     single: bool = False
+    empty: bool = False
 
 
 def one(elements: str) -> Content:
-    """Return the content of at most one of these elements."""
+    """Return the content of one of these elements."""
     return Content(tuple(elements.split()), single=True)
 
 
@@ -31,6 +32,7 @@ def several(elements: str) -> Content:
 
 
 ANYTHING = Content(None)
+A_BEAN = Content(None, single=True)
 
 
 class Form(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,27 +85,27 @@ FORMS: dict[str, Form] = {
             "waitForSlave"
         ),
         properties={
-            "adminView": ANYTHING,
-            "brokerContext": ANYTHING,
+            "adminView": A_BEAN,
+            "brokerContext": A_BEAN,
             "brokerObjectName": ANYTHING,
             "consumerSystemUsage": one("systemUsage"),
             "dataDirectoryFile": ANYTHING,
-            "destinationFactory": ANYTHING,
+            "destinationFactory": A_BEAN,
             "destinationInterceptors": several("mirroredQueue virtualDestinationInterceptor"),
             "destinationPolicy": one("policyMap"),
             "destinations": several("queue tempQueue tempTopic topic"),
             "ioExceptionHandler": one("defaultIOExceptionHandler jDBCIOExceptionHandler leaseLockerIOExceptionHandler"),
             "jmsBridgeConnectors": several("jmsQueueConnector jmsTopicConnector"),
-            "jobSchedulerStore": ANYTHING,
+            "jobSchedulerStore": A_BEAN,
             "managementContext": one("managementContext"),
-            "messageAuthorizationPolicy": ANYTHING,
+            "messageAuthorizationPolicy": A_BEAN,
             "networkConnectorURIs": ANYTHING,
             "networkConnectors": several("ldapNetworkConnector multicastNetworkConnector networkConnector"),
             "persistenceAdapter": one(
                 "jdbcPersistenceAdapter journalPersistenceAdapter kahaDB mKahaDB memoryPersistenceAdapter"
             ),
             "persistenceFactory": one("journalPersistenceAdapterFactory"),
-            "persistenceTaskRunnerFactory": one("taskRunnerFactory"),
+            "persistenceTaskRunnerFactory": Content(("taskRunnerFactory",), single=True, empty=True),
             "plugins": several(
                 "authorizationPlugin connectionDotFilePlugin destinationDotFilePlugin destinationPathSeparatorPlugin "
                 "destinationsPlugin discardingDLQBrokerPlugin forcePersistencyModeBrokerPlugin "
@@ -130,9 +132,9 @@ FORMS: dict[str, Form] = {
             ),
             "shutdownHooks": ANYTHING,
             "sslContext": one("sslContext"),
-            "startException": ANYTHING,
+            "startException": A_BEAN,
             "systemUsage": one("systemUsage"),
-            "taskRunnerFactory": one("taskRunnerFactory"),
+            "taskRunnerFactory": Content(("taskRunnerFactory",), single=True, empty=True),
             "tempDataStore": one("pListStoreImpl"),
             "tmpDataDirectory": ANYTHING,
             "transportConnectorURIs": ANYTHING,
@@ -144,7 +146,7 @@ FORMS: dict[str, Form] = {
         text="defaultEntry id",
         properties={
             "defaultEntry": one("policyEntry"),
-            "entries": ANYTHING,
+            "entries": A_BEAN,
             "policyEntries": ANYTHING,
         },
     ),
@@ -275,7 +277,7 @@ FORMS: dict[str, Form] = {
         boolean="fallbackToDeadLetter sendToDlqIfMaxRetriesExceeded",
         text="adminConnectionContext id next redeliveryPolicyMap",
         properties={
-            "adminConnectionContext": ANYTHING,
+            "adminConnectionContext": A_BEAN,
             "next": one(
                 "destinationPathSeparatorPlugin destinationsPlugin forcePersistencyModeBroker loggingBrokerPlugin "
                 "multicastTraceBrokerPlugin redeliveryPlugin timeStampingBrokerPlugin traceBrokerPathPlugin "
@@ -288,7 +290,7 @@ FORMS: dict[str, Form] = {
         text="defaultEntry id",
         properties={
             "defaultEntry": one("redeliveryPolicy"),
-            "entries": ANYTHING,
+            "entries": A_BEAN,
             "redeliveryPolicyEntries": ANYTHING,
         },
     ),

@@ -231,7 +231,9 @@ def _complete(state: NodeState, rules: Release, decoder: Decoder, in_force: dict
             own, operators = in_force[queue]
             topology = Topology(policies=_those(own), operator_policies=_those(operators))
         queue.letters = {}
-        queue.settings = queue.store.settings = effective_settings(queue.definition, topology, rules)
+        queue.settings = queue.store.settings = effective_settings(
+            queue.definition, topology, rules, at_declaration=queue.policies_as_declared
+        )
 
 
 def _those(policy: Policy | None) -> tuple[Policy, ...]:

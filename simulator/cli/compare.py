@@ -15,7 +15,7 @@ from simulator.cli.command_parts import DataError, example, print_json
 from simulator.cli.given_files import SCENARIO
 from simulator.cli.json_files import read_object
 from simulator.cli.progress import progress
-from simulator.cli.tables import show
+from simulator.cli.tables import show, together
 from simulator.cli.times_of_column import column_of_times
 from simulator.cli.wrong_values import in_our_words
 from simulator.compare import ADAPTERS, Fate, NeutralScenario, Outcome, read
@@ -152,9 +152,9 @@ def _name(outcome: Outcome) -> str:
 
 
 def _delays(fate: Fate, time: Callable[[float], str]) -> str:
-    delays = [time(ms) for ms in fate.delays_ms]
+    delays = [together(time(ms)) for ms in fate.delays_ms]
     if len(delays) > 1 and len(set(delays)) == 1:
-        return f"{len(delays)} × {delays[0]}"
+        return together(f"{len(delays)} × {delays[0]}")
     shown = delays[:_DELAYS_SHOWN] + ["…"] * (len(delays) > _DELAYS_SHOWN)
     return ", ".join(shown) or "–"
 
@@ -162,7 +162,7 @@ def _delays(fate: Fate, time: Callable[[float], str]) -> str:
 def _death(fate: Fate, time: Callable[[float], str]) -> str:
     if fate.died_in is None or fate.died_ms is None:
         return "–"
-    return f"{fate.died_in}, {time(fate.died_ms)}: {_shortened(fate.reason or '')}"
+    return f"{fate.died_in}, {together(time(fate.died_ms))}: {_shortened(fate.reason or '')}"
 
 
 def _shown(value: Any) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 ROWS_MAX = 10
 """Groups shown of each grouping; ``--json`` has all."""
+
+WIDTH_MAX = 10_000
 
 
 @click.command(
@@ -128,7 +131,8 @@ def _show(found: Looked, groups: Mapping[str, Sequence[Group]]) -> None:
     for name, each in groups.items():
         same = [(group.example, group.messages) for group in each]
         if each and same not in shown:  # the same messages under another name
-            console.print(_table(name, each))
+            table = _table(name, each)
+            Console(width=max(console.width, _narrowest(console, table))).print(table)
             shown.append(same)
     for note in found.notes:
         console.print(Text(f"Looking: {note}.", style="dim"), soft_wrap=True)
@@ -139,8 +143,9 @@ def _show(found: Looked, groups: Mapping[str, Sequence[Group]]) -> None:
 def _table(name: str, groups: Sequence[Group]) -> Table:
     table = Table(title=f"By {name}", title_justify="left", box=None, pad_edge=False)
     table.add_column("messages", justify="right")
-    for column in (name, "first died", "example"):
+    for column in (name, "first died"):
         table.add_column(column, overflow="fold")
+    table.add_column("example", no_wrap=True)  # people copy ids
     for group in groups[:ROWS_MAX]:
         cells = (group.value, _between(group), group.example)
         table.add_row(f"{group.messages:,}", *map(Text, cells))
@@ -148,6 +153,12 @@ def _table(name: str, groups: Sequence[Group]) -> Table:
         left = sum(group.messages for group in groups[ROWS_MAX:])
         table.add_row(f"{left:,}", Text(f"in {len(groups) - ROWS_MAX:,} more groups (--json has all)"), "", "")
     return table
+
+
+def _narrowest(console: Console, table: Table) -> int:
+    """Return the width below which the table would cut ids off."""
+    wide = console.options.update(max_width=WIDTH_MAX)
+    return Measurement.get(console, wide, table).minimum
 
 
 def _between(group: Group) -> str:

@@ -16,7 +16,7 @@ from simulator.cli.given_release import release_option
 from simulator.cli.given_source import ServerURL, Source, named, read_source, sources_argument
 from simulator.cli.json_files import read_object
 from simulator.cli.lint_formats import FORMATS, Linted, explained
-from simulator.cli.lint_rules_table import is_rules_table, lint_tables
+from simulator.cli.lint_others import is_of_another_system, lint_others
 from simulator.definitions import DefinitionsError
 from simulator.nearest_names import suggestion
 from simulator.questions.findings import SEVERITIES, Finding
@@ -48,6 +48,7 @@ def _explain(context: click.Context, _parameter: click.Parameter, value: str | N
         "dlx lint http://guest:guest@localhost:15672/ --format sarif",
         "dlx lint */definitions.json --fail-on lost",
         "dlx lint rules.tab",
+        "dlx lint activemq.xml",
     )
 )
 @sources_argument
@@ -94,11 +95,13 @@ def lint(
     is printed with it. Exit code 0: no findings; 1: findings; of several sources, the worst.
 
     A SOURCE that is a rules table of IBM MQ's dead-letter queue handler is linted as such: rules that are never
-    reached, no rule for the rest, tries that cannot happen, messages that come back without end.
+    reached, no rule for the rest, tries that cannot happen, messages that come back without end. So is an activemq.xml:
+    which messages its strategies and plugins lose.
     """
-    tables = [source for source in sources if is_rules_table(source)]
-    if tables:
-        return _lint_tables(tables, sources, form, fail_on)
+    if any(is_of_another_system(source) for source in sources):
+        if baseline is not None:
+            raise click.UsageError("--baseline: only for definitions")
+        return lint_others(sources, form, FAIL_ON.get(fail_on or "", SEVERITIES))
     known = _known(baseline)
     reports, statuses = [], [0]
     for source in sources:
@@ -114,12 +117,6 @@ def lint(
     counted = FAIL_ON.get(fail_on or "", SEVERITIES)
     found = any(each.severity in counted for linted in reports for each in linted.report.findings)
     return max(*statuses, int(found))
-
-
-def _lint_tables(tables: list[Source], sources: tuple[Source, ...], form: str, fail_on: str | None) -> int:
-    if len(tables) < len(sources):
-        raise click.UsageError("rules tables and definitions have reports of different forms: lint them one by one")
-    return lint_tables([source for source in tables if isinstance(source, Path)], form, fail_on)
 
 
 def _linted(source: Source, over: ServerURL | None, rules: str, known: Known) -> Linted:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -12,23 +12,28 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 import msgspec
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS
 from simulator.cli.command_parts import DataError, FiniteRange, example, print_json
 from simulator.cli.given_queue import exit_codes, look_into, server_given
 from simulator.cli.progress import progress
 from simulator.cli.stopping import until_interrupted
 
 if TYPE_CHECKING:
+    from simulator.cli.given_queue import Looked
     from simulator.redrive.address import Address, Origin
     from simulator.redrive.bring_back import Pace
     from simulator.redrive.carried import Headers
-    from simulator.redrive.execute import Done
+    from simulator.redrive.journal import Journal
     from simulator.redrive.plan import Planned, Wanted
     from simulator.redrive.server import QueueOnServer, Server
 
 EXIT_STAYS = 1
+_OF_X_DEATH = frozenset({*FIRST_DEATH_HEADERS, *LAST_DEATH_HEADERS})
+"""They repeat what x-death has."""
+VALUE_LENGTH_MAX = 20
+"""Longer values of headers are not shown to people; ``--json`` has all."""
 _ASSUMED = (
     "consumers of other queues take nothing meanwhile, and nobody else publishes there",
     "the definitions stay as they are",
@@ -112,12 +117,12 @@ def redrive(
     if server.amqp_url is None:
         raise click.UsageError("bringing messages back needs the server's AMQP URL: amqp://USER:PASSWORD@HOST/VHOST")
     wanted = _wanted(to, key, expressions, headers, allowed)
-    with exit_codes():
-        from simulator.redrive.server import queue_on
+    from simulator.redrive.server import queue_on
 
+    with exit_codes():
         on_server = queue_on(server, queue)
     if not execute:
-        return _dry_run(server, on_server, wanted, limit, as_json)
+        return _dry_run(server, on_server, wanted, pace, as_json)
     return _execute(server, on_server, wanted, pace, journal_path or _new_journal(queue), as_json)
 
 
@@ -154,24 +159,29 @@ def _address(to: str, key: str | None) -> Origin | Address:
     return cast("Origin", to)
 
 
-def _dry_run(server: Server, on_server: QueueOnServer, wanted: Wanted, limit: int | None, as_json: bool) -> int:
+def _dry_run(server: Server, on_server: QueueOnServer, wanted: Wanted, pace: Pace, as_json: bool) -> int:
+    from simulator.redrive.delivery_limit import would_die
     from simulator.redrive.plan import Planner
+    from simulator.redrive.server import held_now
 
-    found = look_into(server, on_server, "consume", limit)
-    planner = Planner(on_server.flow, _ready(server), wanted)
-    planned = [planner.planned(message) for message in found.messages]
-    fates = Counter(each.fate.kind.value for each in planned)
+    found = look_into(server, on_server, "consume", pace.limit)
+    with exit_codes():
+        planner = Planner(on_server.flow, held_now(server, on_server), wanted)
+    planned = [
+        planner.planned(message, exceeds_limit=would_die(on_server, message, pace)) for message in found.messages
+    ]
     stays = sum(not each.goes for each in planned)
     if as_json:
         document = {
-            "planned": len(planned), "fates": fates, "moved": 0, "refused": {}, "left": len(planned),
-            "possible_duplicates": [], "would_stay": stays, "messages": [_told(each) for each in planned],
-            "notes": found.notes, "unchecked": found.unchecked, "assumed": _ASSUMED,
+            "planned": len(planned), "fates": Counter(each.fate.kind.value for each in planned), "moved": 0,
+            "refused": {}, "left": len(planned) - found.killed, "possible_duplicates": [], "would_stay": stays,
+            "messages": [_told(each) for each in planned], "killed": found.killed, "notes": found.notes,
+            "unchecked": found.unchecked, "assumed": _ASSUMED,
         }  # fmt: skip
         print_json(document)
     else:
-        _show_plan(planned, found.notes, found.unchecked)
-    return EXIT_STAYS if stays else 0
+        _show_plan(planned, found)
+    return EXIT_STAYS if stays or found.killed else 0
 
 
 def _told(planned: Planned) -> dict[str, Any]:
@@ -179,7 +189,8 @@ def _told(planned: Planned) -> dict[str, Any]:
     return {
         "id": planned.message.id,
         "to": None if address is None else msgspec.to_builtins(address),
-        "headers": sorted(planned.headers),
+        "carries": planned.headers,
+        "leaves_behind": planned.leaves_behind,
         "fate": planned.fate.kind.value,
         "queues": planned.fate.queues,
         "why": planned.fate.why,
@@ -187,34 +198,52 @@ def _told(planned: Planned) -> dict[str, Any]:
     }
 
 
-def _ready(server: Server) -> dict[str, int]:
-    from simulator.redrive.server import ready_by_queue
-
-    with exit_codes():
-        return ready_by_queue(server)
-
-
-def _show_plan(planned: Sequence[Planned], notes: Sequence[str], unchecked: Sequence[str]) -> None:
-    console = Console()
-    console.print(Text(f"{len(planned):,} messages; nothing was moved (--execute moves them)", style="bold"))
-    table = Table(box=None, pad_edge=False)
-    table.add_column("messages", justify="right")
-    for column in ("", "fate", "to", "why", "example"):
-        table.add_column(column, overflow="fold")
+def _show_plan(planned: Sequence[Planned], found: Looked) -> None:
+    """Show what was planned, alike messages together, those that stay first."""
+    say(f"{len(planned):,} messages; nothing was moved (--execute moves them)", "bold")
+    if found.killed:
+        say(found.killed_sentence, "bold red")
     groups: dict[tuple[str, str, str, bool], list[Planned]] = {}
     for each in planned:
-        to = "" if each.address is None else str(each.address)
+        to = "no address" if each.address is None else str(each.address)
         groups.setdefault((each.fate.kind.value, to, each.fate.why, each.goes), []).append(each)
     for (kind, to, why, goes), alike in sorted(groups.items(), key=lambda item: (item[0][3], -len(item[1]))):
-        cells = ("moves" if goes else "stays", kind, to, why, alike[0].message.id)
-        table.add_row(f"{len(alike):,}", *map(Text, cells), style="" if goes else "bold red")
-    console.print(table)
-    for note in notes:
-        console.print(Text(f"Looking: {note}.", style="dim"), soft_wrap=True)
+        verb = "would move" if goes else "would stay"
+        say(f"{len(alike):>8,} {verb}  {kind}", "" if goes else "bold red")
+        details = [f"to {to}", *filter(None, [why]), f"carrying {_names(each.headers for each in alike)}"]
+        details += [f"without {_names(left)}"] if any(left := [each.leaves_behind for each in alike]) else []
+        for detail in (*details, f"such as {alike[0].message.id}"):
+            say(f"{'':>8} {detail}")
+    for note in found.notes:
+        say(f"Looking: {note}.", "dim")
     for each_assumed in _ASSUMED:
-        console.print(Text(f"Assumed: {each_assumed}.", style="dim"), soft_wrap=True)
-    for missing in unchecked:
-        console.print(Text(f"Not seen: {missing}.", style="dim"), soft_wrap=True)
+        say(f"Assumed: {each_assumed}.", "dim")
+    for missing in found.unchecked:
+        say(f"Not seen: {missing}.", "dim")
+
+
+def _names(carried: Iterable[Mapping[str, Any]]) -> str:
+    """Return the names of headers and properties; with the value where it is short, and the same everywhere."""
+    values: dict[str, list[Any]] = {}
+    messages = 0
+    for each in carried:
+        messages += 1
+        for name, value in each.items():
+            if name in _OF_X_DEATH:
+                continue
+            values.setdefault(name, []).append(value)
+    return ", ".join(_shown(name, seen, messages) for name, seen in sorted(values.items())) or "no headers"
+
+
+def _shown(name: str, seen: Sequence[Any], messages: int) -> str:
+    same = all(value == seen[0] for value in seen) and isinstance(seen[0], str | int) and seen[0] != ""
+    shown = f"{name} {seen[0]}" if same and len(str(seen[0])) <= VALUE_LENGTH_MAX else name
+    return shown if len(seen) == messages else f"{shown} ({len(seen):,} of them)"
+
+
+def say(text: str, style: str = "") -> None:
+    """Print a line whole, however long it is: people copy ids."""
+    Console(highlight=False).print(Text(text, style), soft_wrap=True)
 
 
 def _new_journal(queue: str) -> Path:
@@ -223,28 +252,43 @@ def _new_journal(queue: str) -> Path:
 
 
 def _execute(server: Server, on_server: QueueOnServer, wanted: Wanted, pace: Pace, path: Path, as_json: bool) -> int:
+    from simulator.redrive.audit import write_audit
     from simulator.redrive.bring_back import bring_back
+    from simulator.redrive.delivery_limit import WouldDieError
     from simulator.redrive.journal import Journal, JournalError
 
+    queue = on_server.settings.queue.name
     try:
-        with Journal(path, wanted.asked(str(server), server.vhost, on_server.settings.queue.name)) as journal:
-            doubtful = journal.before.uncertain()
-            for message_id in doubtful:
-                click.echo(f"possible duplicate: {message_id} (sent before, and not confirmed)", err=True)
-            with progress("moving") as show, until_interrupted() as interrupted, exit_codes():
-                done = bring_back(
-                    server,
-                    on_server,
-                    wanted,
-                    journal,
-                    pace,
-                    asked=_ask if sys.stdin.isatty() else None,
-                    on_row=lambda rows, of: show(on_server.settings.queue.name, rows, of),
-                    stop=interrupted.is_set,
-                )
-    except JournalError as error:
+        with Journal(path, wanted.asked(str(server), server.vhost, queue)) as journal:
+            for message_id in journal.ledger.doubtful():
+                click.echo(f"possible duplicate: {message_id} (an earlier run may have moved it)", err=True)
+            with exit_codes():
+                _check_limit(server, on_server, wanted, pace)
+                with progress("moving") as show, until_interrupted() as interrupted:
+                    stopped = bring_back(
+                        server,
+                        on_server,
+                        wanted,
+                        journal,
+                        pace,
+                        asked=_ask if sys.stdin.isatty() else None,
+                        on_row=lambda rows, of: show(queue, rows, of),
+                        stop=interrupted.is_set,
+                    )
+            return _report(journal, stopped, write_audit(path), as_json)
+    except (JournalError, WouldDieError) as error:
         raise DataError(str(error)) from error
-    return _report(done, journal.before.confirmed.total(), doubtful, path, as_json)
+
+
+def _check_limit(server: Server, on_server: QueueOnServer, wanted: Wanted, pace: Pace) -> None:
+    from simulator.redrive.delivery_limit import check_delivery_limit
+    from simulator.redrive.fate import Kind
+
+    if Kind.EXCEEDS_LIMIT in wanted.allowed:
+        return
+    with progress("reading delivery counts") as show:
+        queue = on_server.settings.queue.name
+        check_delivery_limit(server, on_server, pace, on_row=lambda rows, of: show(queue, rows, of))
 
 
 def _ask(moved: int, arrived: int) -> bool:
@@ -252,29 +296,24 @@ def _ask(moved: int, arrived: int) -> bool:
     return click.confirm(said, default=not arrived, err=True)
 
 
-def _report(done: Done, before: int, doubtful: Sequence[str], path: Path, as_json: bool) -> int:
-    refused = dict(done.refused)
-    document = {
-        "planned": before + done.looked_at - done.finished,
-        "fates": done.fates,
-        "moved": before + done.moved - done.finished,
-        "refused": refused,
-        "left": done.left,
-        "possible_duplicates": doubtful,
-        "stopped": done.stopped,
-        "journal": str(path),
-        "assumed": _ASSUMED,
-    }
+def _report(journal: Journal, stopped: str, audit: Path, as_json: bool) -> int:
+    """Report on the whole redrive: what this run and those before it have done."""
+    ledger = journal.ledger
+    refused, moved = ledger.refused, ledger.moved.total()
     if as_json:
+        document = {
+            "planned": ledger.fates.total(), "fates": ledger.fates, "moved": moved, "refused": refused,
+            "left": ledger.left, "possible_duplicates": ledger.possible_duplicates, "stopped": stopped,
+            "journal": str(journal.path), "audit": str(audit), "assumed": _ASSUMED,
+        }  # fmt: skip
         print_json(document)
     else:
-        console = Console()
-        console.print(Text(f"{document['moved']:,} messages moved, {done.left:,} left in the queue", style="bold"))
-        for why, count in sorted(refused.items(), key=lambda item: -item[1]):
-            console.print(Text(f"{count:,} stay: {why}"), soft_wrap=True)
-        if done.stopped:
-            console.print(Text(f"Stopped: {done.stopped}. The same command with --journal {path} goes on.", "bold red"))
-        for message_id in doubtful:
-            console.print(Text(f"Possible duplicate: {message_id}"), soft_wrap=True)
-        console.print(Text(f"Journal: {path}", style="dim"), soft_wrap=True)
-    return EXIT_STAYS if refused or done.stopped or done.left else 0
+        say(f"{moved:,} messages moved, {ledger.left:,} left in the queue", "bold")
+        for why, count in refused.most_common():
+            say(f"{count:,} stay: {why}")
+        if stopped:
+            say(f"Stopped: {stopped}. The same command with --journal {journal.path} goes on.", "bold red")
+        for message_id in ledger.possible_duplicates:
+            say(f"Possible duplicate: {message_id}")
+        say(f"Journal: {journal.path}; what became of each message: {audit}", "dim")
+    return EXIT_STAYS if refused or stopped or ledger.left else 0

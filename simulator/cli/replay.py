@@ -36,6 +36,7 @@ FORMS: dict[str, tuple[str, ...]] = {
     "rabbitmq": (),
     "histories": ("tolerance_ms", "master", "as_json"),
     "zaqar": ("as_json",),
+    "activemq": ("definitions_path", "as_json"),
 }
 STYLES = {"good": "bold green", "open": "bold yellow", "bad": "bold red"}
 SHORT = 90
@@ -52,7 +53,8 @@ LOCAL_ROWS_MAX = 2_000_000
     default="rabbitmq",
     show_default=True,
     help="What LOG is: rabbitmq, traces; histories, a scenario and its events a line, of any system;"
-    " zaqar, requests to Zaqar and its answers. The others take no other options but --tolerance-ms, --master, --json.",
+    " zaqar, requests to Zaqar and its answers; activemq, a broker's log, for which --definitions is its activemq.xml."
+    " The others take no other options but --tolerance-ms, --master, --json.",
 )
 @release_option("RabbitMQ release whose rules make the predictions.")
 @click.option(
@@ -149,6 +151,10 @@ def _of_another_form(context: click.Context, form: str, logs: tuple[Path, ...]) 
         from simulator.cli.replay_histories import replay_histories
 
         status = replay_histories(logs, **options)
+    elif form == "activemq":
+        from simulator.cli.replay_activemq import replay_activemq
+
+        status = replay_activemq(logs, **options)
     else:
         from simulator.cli.replay_zaqar import replay_zaqar
 

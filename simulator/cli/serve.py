@@ -138,7 +138,8 @@ def serve(
     """Run a simulated RabbitMQ for AMQP 0-9-1 clients, with its management API.
 
     The server prints one line with its URLs when it is ready, and runs until you interrupt
-    it. It keeps nothing on disk. Name ironmq or zaqar to simulate that system instead, which
+    it. The URL of the management API has a page for browsers, which shows what was lost and
+    why. It keeps nothing on disk. Name ironmq or zaqar to simulate that system instead, which
     has one URL, for its HTTP API.
     """
     time = WallClock() if clock == "wall" else VirtualClock()

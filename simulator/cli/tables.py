@@ -1,7 +1,11 @@
-"""Tables on a terminal that break lines between words only: the last columns give way first."""
+"""Tables on a terminal that break lines between words only: the last columns give way first.
+
+``together`` makes one word of several, such as a number and its unit.
+"""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len
@@ -11,6 +15,12 @@ from rich.text import Text
 
 Cell = str | Text
 _GAPS = (2, 1)
+_GLUE = "\u00a0"
+
+
+def together(text: str) -> str:
+    """Return a text that no line of a table is broken in."""
+    return text.replace(" ", _GLUE)
 
 
 def show(console: Console, titles: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
@@ -26,7 +36,8 @@ def show(console: Console, titles: Sequence[str], rows: Iterable[Sequence[Cell]]
         built.add_column(title, width=width)
     before = ""
     for first, *others in shown:
-        built.add_row(Text("") if first.plain == before else first, *others)
+        cells = (Text("") if first.plain == before else first, *others)
+        built.add_row(*(_broken(cell, width) for cell, width in zip(cells, widths, strict=True)))
         before = first.plain
     console.print(built, width=max(console.width, sum(widths) + gap * len(widths)), crop=False)
 
@@ -46,7 +57,7 @@ def _widths(columns: Sequence[Sequence[Text]], room: int, broken: int) -> list[i
     """Return the width of each column: that of its longest line; of the last ones down to that of its longest word."""
     widths = [max(cell_len(line) for cell in cells for line in cell.plain.split("\n")) for cells in columns]
     for number in reversed(range(len(columns) - broken, len(columns))):
-        least = max((cell_len(word) for cell in columns[number] for word in cell.plain.split()), default=0)
+        least = max((cell_len(word) for cell in columns[number] for word in _words(cell.plain)), default=0)
         widths[number] = max(least, widths[number] - max(0, sum(widths) - room))
     return widths
 
@@ -54,3 +65,17 @@ def _widths(columns: Sequence[Sequence[Text]], room: int, broken: int) -> list[i
 def _text(cell: Cell) -> Text:
     # As a text: rich takes brackets in a string for markup.
     return Text(cell) if isinstance(cell, str) else cell
+
+
+def _words(text: str) -> list[str]:
+    return [word for line in text.split("\n") for word in line.split(" ")]
+
+
+def _broken(cell: Text, width: int) -> Text:
+    """Return the cell with its lines broken where words are kept together; the others are left to rich."""
+    if _GLUE not in cell.plain:
+        return cell
+    lines = (
+        textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) for line in cell.plain.split("\n")
+    )
+    return Text("\n".join(each for line in lines for each in line).replace(_GLUE, " "), cell.style)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from simulator.scenario.right_names import hint
 from simulator.scenario.scenario_errors import ScenarioError
 
 POLLS_MAX = 2_000
@@ -113,7 +114,7 @@ def read(document: Mapping[str, Any]) -> NeutralScenario:
     try:
         neutral = msgspec.convert(document, NeutralScenario)
     except msgspec.ValidationError as error:
-        raise _told(str(error)) from None
+        raise _told(str(error), document) from None
     names: set[str] = set()
     for index, message in enumerate(neutral.messages):
         if message.name in names:
@@ -131,12 +132,11 @@ def read(document: Mapping[str, Any]) -> NeutralScenario:
     return neutral
 
 
-def _told(text: str) -> ScenarioError:
+def _told(text: str, document: Mapping[str, Any]) -> ScenarioError:
     placed = _PLACE.fullmatch(text)
     problem, where = placed.groups() if placed else (text, "")
-    if "unknown field" in problem:
-        kind = Message if where.startswith("messages") else NeutralScenario
-        problem += f"; expected {', '.join(kind.__struct_fields__)}"
-    elif (field := where.rpartition(".")[2]) in _EXPECTED:
+    if (field := where.rpartition(".")[2]) in _EXPECTED:
         problem += f"; {_EXPECTED[field]}"
+    else:
+        problem += hint(problem, f".{where}", document, NeutralScenario)
     return ScenarioError(where, problem)

@@ -16,6 +16,7 @@ from dlx.ibm_mq.message import DeadMessage
 from dlx.ibm_mq.mqdlh import FORMAT_DEAD, LITTLE_ENDIAN, Mqdlh, MqdlhError, write_mqdlh
 from dlx.ibm_mq.parser import ParsedTable, parse
 from dlx.ibm_mq.rules_table_errors import RulesTableError
+from simulator.scenario.right_names import hint
 from simulator.scenario.scenario_errors import ScenarioError
 
 Number = Annotated[int, Meta(ge=0, le=999_999_999)] | str
@@ -95,15 +96,7 @@ def read_scenario(scenario: Mapping[str, Any]) -> Scenario:
     except msgspec.ValidationError as error:
         found = _PLACE.fullmatch(str(error))
         problem, where = found.groups() if found else (str(error), "")
-        if "unknown field" in problem:
-            problem += f"; allowed are {', '.join(_fields(where))}"
-        raise ScenarioError(where, problem) from None
-
-
-def _fields(where: str) -> list[str]:
-    """Return the fields that an object in that place has."""
-    kinds: dict[str, type[Struct]] = {"messages": MessageSpec, "outages": Outage, "removals": Removal}
-    return [field.encode_name for field in msgspec.structs.fields(kinds.get(where.partition("[")[0], Scenario))]
+        raise ScenarioError(where, problem + hint(problem, f".{where}", scenario, Scenario)) from None
 
 
 def read_table(scenario: Scenario) -> ParsedTable:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from dlx.ironmq.settings import FIELDS
+from simulator.scenario.right_names import hint
 from simulator.scenario.scenario_errors import ScenarioError
 
 _SECONDS_MAX = 10 * 365 * 86_400
@@ -151,9 +152,7 @@ class Scenario(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     end_s: Seconds = 0
 
 
-_DOINGS = ", ".join(sorted(step.__struct_config__.tag for step in AnyStep.__args__))
 _PLACED = re.compile(r"(.*) - at (?:`key` in )?`\$\.?(.*)`", re.DOTALL)
-_EXPECTED = {".do": f"expected one of {_DOINGS}", ".reservation": "expected 'last', 'none' or a number from 1"}
 
 
 def read(document: Mapping[str, Any]) -> Scenario:
@@ -161,7 +160,7 @@ def read(document: Mapping[str, Any]) -> Scenario:
     try:
         scenario = msgspec.convert(document, type=Scenario)
     except msgspec.ValidationError as error:
-        raise _told(str(error)) from error
+        raise _told(str(error), document) from error
     for name, settings in scenario.queues.items():
         if not isinstance(settings, Mapping):
             raise ScenarioError(f"queues.{name}", "expected an object with the queue's settings; {} for the defaults")
@@ -172,11 +171,13 @@ def read(document: Mapping[str, Any]) -> Scenario:
     return scenario
 
 
-def _told(text: str) -> ScenarioError:
+def _told(text: str, document: Mapping[str, Any]) -> ScenarioError:
     placed = _PLACED.fullmatch(text)
     problem, where = placed.groups() if placed else (text, "")
-    if problem.startswith("Invalid "):
-        problem += "".join(f"; {right}" for ending, right in _EXPECTED.items() if where.endswith(ending))
+    if where.endswith(".reservation"):
+        problem += "; expected 'last', 'none' or a number from 1"
+    else:
+        problem += hint(problem, f".{where}", document, Scenario)
     return ScenarioError(where, problem)
 
 

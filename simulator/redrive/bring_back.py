@@ -7,12 +7,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from simulator.capture.connected import connected
 from simulator.redrive.execute import Done, Execution
 from simulator.redrive.how_to_peek import how_to_peek
 from simulator.redrive.journal import Journal
 from simulator.redrive.plan import Planner, Wanted
-from simulator.redrive.server import QueueOnServer, Server, ready_by_queue
+from simulator.redrive.server import QueueOnServer, Server, held_now, ready_in
 
 CANARY_S = 5.0
 """How long canaries have to come back."""
@@ -26,7 +25,7 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         limit: messages that are looked at, at most.
         rate: messages a second, at most.
-        canary: how many go first.
+        canary: how many are moved first.
     """
 
     limit: int | None = None
@@ -44,8 +43,8 @@ def bring_back(
     asked: Callable[[int, int], bool] | None = None,
     on_row: Callable[[int, int], None] = lambda rows, of: None,
     stop: Callable[[], bool] = bool,
-) -> Done:
-    """Move what is wanted, and return what came of it.
+) -> str:
+    """Move what is wanted. What came of it is in the journal's ledger; return why it ended before its time, or nothing.
 
     Args:
         server, on_server: the queue.
@@ -62,7 +61,7 @@ def bring_back(
     """
     assert server.amqp_url is not None
     url, queue = server.amqp_url, on_server.settings.queue.name
-    planner = Planner(on_server.flow, ready_by_queue(server), wanted)
+    planner = Planner(on_server.flow, held_now(server, on_server), wanted)
     gives_back = how_to_peek(on_server.settings, "consume").gives_back
 
     def may(done: Done) -> str:
@@ -73,32 +72,20 @@ def bring_back(
             return f"{done.arrived:,} messages came into the queue meanwhile; those that were moved may be among them"
         return ""
 
-    def run(limit: int | None) -> Done:
+    def run(looks_max: int | None, moves_max: int | None = None) -> Done:
         return Execution(
             url, server.vhost, queue, journal, planner.planned,
-            gives_back=gives_back, limit=limit, rate=pace.rate, may=may,
+            gives_back=gives_back, looks_max=looks_max, moves_max=moves_max, rate=pace.rate, may=may,
         ).run()  # fmt: skip
 
     if pace.canary is None:
-        return run(pace.limit)
-    first = run(pace.canary)
-    if first.stopped or not first.left or (pace.limit is not None and pace.limit <= pace.canary):
-        return first
+        return run(pace.limit).stopped
+    first = run(pace.limit, pace.canary)
+    if first.stopped or first.looked_at >= first.of:
+        return first.stopped
     time.sleep(CANARY_S)
-    arrived = _ready_in(url, server.vhost, queue) - first.left
+    arrived = ready_in(server, queue) - (first.initially - first.moved)
     if not (asked(first.moved, arrived) if asked is not None else arrived <= 0):
-        first.stopped = f"{arrived:,} messages came into the queue after the canaries"
-        return first
-    # What stayed of the canaries is met again, in front of the rest.
-    rest = run(None if pace.limit is None else pace.limit - first.moved)
-    rest.moved += first.moved
-    rest.looked_at += first.moved
-    rest.finished += first.finished
-    rest.fates["arrives"] += first.fates["arrives"]
-    return rest
-
-
-def _ready_in(url: str, vhost: str, queue: str) -> int:
-    with connected(url, vhost) as (connection, _):
-        ready: int = connection.channel().queue_declare(queue, passive=True).method.message_count
-        return ready
+        return f"{arrived:,} messages came into the queue after the canaries"
+    # What stayed of the first ones is met again, in front of the rest.
+    return run(None if pace.limit is None else pace.limit - first.moved).stopped

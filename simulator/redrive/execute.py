@@ -17,34 +17,47 @@ deliveries as it had messages then.
 
 from __future__ import annotations
 
+import math
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pika
-from pika.adapters.select_connection import SelectConnection
 from pika.channel import Channel
 from pika.spec import Basic, BasicProperties
 
 from dlx.delivery_counts import Return
-from simulator.capture import CaptureUnavailable
+from simulator.capture import CaptureUnavailable, Observation
 from simulator.capture.amqp_values import exact_values
 from simulator.capture.client_rows import delivered_row
-from simulator.redrive.journal import Journal, Line, fingerprint
+from simulator.capture.connected import why_lost
+from simulator.redrive.carried import properties_carried
+from simulator.redrive.gathered_writes import GatheringConnection
+from simulator.redrive.journal import Journal, fingerprint
 from simulator.redrive.plan import Planned
 from simulator.redrive.waiting import Waiting, waiting
 
 WINDOW = 1_000
 """How many deliveries a consumer has at most; those that stay in the queue are given to the next consumer's account."""
+WINDOW_MIN = 50
+"""How many it has where few are to be moved."""
 BATCH = 200
 """How many messages are sent between two looks at what came back."""
 TICK_S = 0.005
 IDLE_S = 5.0
 """After so long without a delivery, what is left belongs to others."""
 
-PERSISTENT = 2
+Entry = tuple[str, str, str, str]
+"""What the journal gets of a message: fingerprint, id, fate and note."""
+
+
+class _Delivery(NamedTuple):
+    tag: int
+    fingerprint: str
+    row: Observation
+    properties: BasicProperties
 
 
 class Moving(msgspec.Struct):
@@ -67,28 +80,22 @@ class Moving(msgspec.Struct):
 
 
 class Done(msgspec.Struct):
-    """What came of a redrive, so far.
+    """What a run has done so far; what has become of the messages is in the journal.
 
     Attributes:
         moved: messages that the broker has where they go, and that left the queue.
-        looked_at: messages of the queue that were delivered here.
-        of: how many there were at the start, or are looked at.
-        left: how many of those at the start are still in the queue.
-        fates: what was predicted for those that were looked at.
-        refused: messages that stay in the queue, by the reason.
-        finished: of those that were moved, those that an earlier run had published already.
-        arrived: messages that came to the queue since it began: some of those that were moved, or others.
+        looked_at: messages of the queue that were decided on.
+        of: how many there are to be looked at.
+        arrived: messages that came to the queue since the run began: some of those that were moved, or others.
+        initially: how many messages were ready in the queue when the run began.
         stopped: why it ended before its time; empty if it did not.
     """
 
     moved: int = 0
     looked_at: int = 0
     of: int = 0
-    left: int = 0
-    finished: int = 0
     arrived: int = 0
-    fates: Counter[str] = msgspec.field(default_factory=Counter)
-    refused: Counter[str] = msgspec.field(default_factory=Counter)
+    initially: int = 0
     stopped: str = ""
 
 
@@ -101,7 +108,8 @@ class Execution:
         journal: what earlier runs have done, and where this one writes.
         planned: returns what is planned for a message.
         gives_back: how what stays in the queue goes back to it.
-        limit: messages that are looked at, at most.
+        looks_max: messages that are looked at, at most.
+        moves_max: messages that are moved, at most.
         rate: messages that are sent in a second, at most.
         may: asked before each batch with what was done; a text that is not empty stops the run, and says why.
     """
@@ -115,21 +123,23 @@ class Execution:
         planned: Callable[[Waiting], Planned],
         *,
         gives_back: Return = "nack",
-        limit: int | None = None,
+        looks_max: int | None = None,
+        moves_max: int | None = None,
         rate: float | None = None,
         may: Callable[[Done], str] = lambda done: "",
     ) -> None:
         self._parameters = pika.URLParameters(url)
         self._parameters.virtual_host = vhost
         self._queue, self._journal, self._plan = queue, journal, planned
-        self._gives_back, self._limit, self._rate, self._may = gives_back, limit, rate, may
+        self._gives_back, self._looks_max, self._rate, self._may = gives_back, looks_max, rate, may
+        self._moves_max: float = math.inf if moves_max is None else moves_max
+        self._window = WINDOW if moves_max is None else min(WINDOW, max(WINDOW_MIN, moves_max))
         self.done = Done()
-        self._initially = self._delivered = 0
+        self._inbox: deque[_Delivery] = deque()
         self._ready: deque[Moving] = deque()
         self._sent: dict[int, Moving] = {}
-        self._acknowledged: list[Line] = []
-        self._wanted = self._got = self._number = self._held = self._of_consumer = 0
-        self._tag = self._last_tag = 0
+        self._acknowledged: list[Entry] = []
+        self._number = self._going = self._delivered = self._of_consumer = 0
         self._consumer = ""
         self._last = self._began = 0.0
         self._error: BaseException | None = None
@@ -141,8 +151,8 @@ class Execution:
         Raises:
             CaptureUnavailable: no connection, it was lost, or the broker refuses. The journal can go on.
         """
-        name = f"{self._parameters.host}:{self._parameters.port}"
-        self._connection = SelectConnection(
+        name = f"{self._parameters.host}:{self._parameters.port}/{self._parameters.virtual_host.removeprefix('/')}"
+        self._connection = GatheringConnection(
             self._parameters, self._on_open, self._on_failed, self._on_closed, internal_connection_workflow=True
         )
         try:
@@ -151,8 +161,7 @@ class Execution:
         finally:
             self._connection.ioloop.close()
         if isinstance(self._error, Exception) and not self._ended:
-            raise CaptureUnavailable(name, f"no connection to the broker, or it was lost: {self._error}")
-        self.done.left = max(0, self._initially - self.done.moved)
+            raise CaptureUnavailable(name, why_lost(self._error)) from self._error
         return self.done
 
     # -- beginning
@@ -175,11 +184,13 @@ class Execution:
         self._in.queue_declare(self._queue, passive=True, callback=self._on_counted)
 
     def _on_counted(self, frame: Any) -> None:
-        ready = self._initially = frame.method.message_count
-        self._wanted = self.done.of = ready if self._limit is None else min(ready, self._limit)
+        ready = self.done.initially = frame.method.message_count
+        self._journal.begin(ready)
+        old = self._journal.ledger.to_look_at(ready)
+        self.done.of = old if self._looks_max is None else min(old, self._looks_max)
         self._began = self._last = time.monotonic()
-        if self._wanted:
-            self._in.basic_qos(prefetch_count=WINDOW, callback=lambda _: self._consume())
+        if self.done.of:
+            self._in.basic_qos(prefetch_count=self._window, callback=lambda _: self._consume())
         self._connection.ioloop.call_later(TICK_S, self._tick)
 
     def _consume(self) -> None:
@@ -189,31 +200,38 @@ class Execution:
     # -- what waits
 
     def _on_message(self, _: Channel, method: Basic.Deliver, properties: BasicProperties, body: bytes) -> None:
-        self._last_tag, self._last = method.delivery_tag or 0, time.monotonic()
+        self._last = time.monotonic()
         self._delivered += 1
-        if self._got >= self._wanted:
-            return  # it came later, and goes back at the end
-        self._got += 1
-        self.done.looked_at += 1
         row = delivered_row(self._queue, method, properties, body)
         mark = fingerprint(row)
-        if self._journal.take_confirmed(mark):
-            self.done.finished += 1
-            self._acknowledge(self._last_tag, mark, row.message)
-            return
-        planned = self._plan(waiting(row))
-        self.done.fates[planned.fate.kind] += 1
-        moving = Moving(self._last_tag, mark, planned, properties, body)
-        if not planned.goes:
-            self._stays(moving, planned.fate.kind)
-        else:
-            self._ready.append(moving)
+        self._journal.seen(mark, row.message)
+        self._inbox.append(_Delivery(method.delivery_tag or 0, mark, row, properties))  # some came later, and go back
 
-    def _stays(self, moving: Moving, why: str) -> None:
-        self.done.refused[why] += 1
-        self._held += 1
-        self._of_consumer += 1
-        if self._of_consumer >= WINDOW // 2 and self._got < self._wanted:
+    def _decide(self) -> None:
+        """Look at the next messages: those that go are ready then, and the others stay."""
+        stay = []
+        for _ in range(min(BATCH, len(self._inbox))):
+            if self.done.looked_at >= self.done.of or self._going >= self._moves_max:
+                break
+            given = self._inbox.popleft()
+            self.done.looked_at += 1
+            if self._journal.ledger.take_confirmed(given.fingerprint):
+                self._acknowledge(given.tag, (given.fingerprint, given.row.message, "", ""))
+                continue
+            planned = self._plan(waiting(given.row))
+            moving = Moving(given.tag, given.fingerprint, planned, given.properties, given.row.payload)
+            if planned.goes:
+                self._going += 1
+                self._ready.append(moving)
+            else:
+                stay.append(_entry(moving, planned.fate.why))
+        if stay:
+            self._journal.write("stays", stay)
+            self._stay(len(stay))
+
+    def _stay(self, count: int) -> None:
+        self._of_consumer += count
+        if self._of_consumer >= self._window // 2 and self.done.looked_at < self.done.of:
             # What stays takes up the consumer's prefetch: the next consumer has one of its own.
             self._in.basic_cancel(self._consumer, callback=lambda _: self._consume())
             self._of_consumer = 0
@@ -226,6 +244,7 @@ class Execution:
         if not self.done.stopped:
             self.done.stopped = self._may(self.done)
         if not self.done.stopped:
+            self._decide()
             self._send()
         self._settle()
         if self._is_over():
@@ -234,13 +253,14 @@ class Execution:
             self._connection.ioloop.call_later(TICK_S, self._tick)
 
     def _send(self) -> None:
-        room = min(BATCH, self._allowed(), len(self._ready))
-        batch = [self._ready.popleft() for _ in range(room)]
+        batch: list[Moving] = []
+        while self._ready and len(batch) < min(BATCH, self._allowed()):
+            if self._ready[0].planned.fate.stops_publishers and (batch or self._sent):
+                break  # this channel hears with its confirms that it should stop
+            batch.append(self._ready.popleft())
         if not batch:
             return
-        self._journal.write(
-            Line("sent", each.fingerprint, each.planned.message.id, str(each.planned.address)) for each in batch
-        )
+        self._journal.write("sent", [_entry(each, str(each.planned.address)) for each in batch])
         for moving in batch:
             self._publish(moving)
 
@@ -255,7 +275,8 @@ class Execution:
         self._sent[self._number] = moving
         address = moving.planned.address
         assert address is not None
-        self._out.basic_publish(address.exchange, address.routing_key, moving.body, _carried(moving), mandatory=True)
+        properties = properties_carried(moving.properties, moving.planned.headers)
+        self._out.basic_publish(address.exchange, address.routing_key, moving.body, properties, mandatory=True)
 
     def _on_returned(
         self, _: Channel, method: Basic.Return, properties: BasicProperties, body: bytes
@@ -270,35 +291,36 @@ class Execution:
         tags = [method.delivery_tag]
         if method.multiple:
             tags = [tag for tag in self._sent if tag <= method.delivery_tag]
-        taken = [(tag, self._sent.pop(tag)) for tag in tags if tag in self._sent]
         refused = isinstance(method, Basic.Nack)
-        lines, moved = [], []
-        for _, moving in taken:
-            stays = refused or moving.returned
-            step = "refused" if stays else "confirmed"
-            lines.append(Line(step, moving.fingerprint, moving.planned.message.id))  # type: ignore[arg-type]
-            if stays:
-                self._stays(moving, "refused by the broker" if refused else "routed nowhere")
+        moved, stay = [], []
+        for moving in [self._sent.pop(tag) for tag in tags if tag in self._sent]:
+            if refused or moving.returned:
+                stay.append(_entry(moving, "refused by the broker" if refused else "routed nowhere"))
             else:
                 moved.append(moving)
-        self._journal.write(lines)
+        if stay:
+            self._journal.write("refused", stay)
+            self._going -= len(stay)
+            self._stay(len(stay))
+        if moved:
+            self._journal.write("confirmed", [_entry(each) for each in moved])
         for moving in moved:
-            self._acknowledge(moving.tag, moving.fingerprint, moving.planned.message.id)
+            self._acknowledge(moving.tag, _entry(moving))
 
-    def _acknowledge(self, tag: int, mark: str, message_id: str) -> None:
+    def _acknowledge(self, tag: int, entry: Entry) -> None:
         self._in.basic_ack(tag)
         self.done.moved += 1
-        self._acknowledged.append(Line("settled", mark, message_id))
+        self._acknowledged.append(entry)
 
     def _settle(self) -> None:
         """Have the broker hear what was acknowledged: it answers one thing after the other."""
         if self._acknowledged:
-            lines, self._acknowledged = self._acknowledged, []
-            self._in.queue_declare(self._queue, passive=True, callback=lambda frame: self._settled(lines, frame))
+            entries, self._acknowledged = self._acknowledged, []
+            self._in.queue_declare(self._queue, passive=True, callback=lambda frame: self._settled(entries, frame))
 
-    def _settled(self, lines: list[Line], frame: Any) -> None:
-        self._journal.write(lines)
-        self.done.arrived = max(0, frame.method.message_count + self._delivered - self._initially)
+    def _settled(self, entries: list[Entry], frame: Any) -> None:
+        self._journal.write("settled", entries)
+        self.done.arrived = max(0, frame.method.message_count + self._delivered - self.done.initially)
 
     # -- the end
 
@@ -307,8 +329,11 @@ class Execution:
             return False
         if self.done.stopped:
             return True
+        if self._ready:
+            return False
         idle = time.monotonic() - self._last > IDLE_S
-        return not self._ready and (self._got >= self._wanted or idle)
+        enough = self.done.looked_at >= self.done.of or self._going >= self._moves_max
+        return enough or (idle and not self._inbox)
 
     def _finish(self) -> None:
         self._ended = True
@@ -337,15 +362,9 @@ class Execution:
         self._connection.ioloop.stop()
 
 
-def _carried(moving: Moving) -> BasicProperties:
-    """Return the properties that a message takes along: its headers with the types that they came with.
-
-    Without the expiration, and without the user: a broker refuses a publish in the name of another one.
-    """
-    properties, came = moving.properties, moving.properties.headers or {}
-    properties.headers = {name: came.get(name, value) for name, value in moving.planned.headers.items()} or None
-    properties.expiration = properties.user_id = None
-    return properties
+def _entry(moving: Moving, note: str = "") -> Entry:
+    planned = moving.planned
+    return moving.fingerprint, planned.message.id, str(planned.fate.kind), note
 
 
 def _is_same(moving: Moving, method: Basic.Return, properties: BasicProperties, body: bytes) -> bool:

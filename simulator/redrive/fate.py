@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ from dlx.deaths import EXPIRED, MAXLEN
 from dlx.message import Message
 from dlx.message_flow import MessageFlow, State
 from dlx.settings import Settings, expires_messages
-from dlx.topology import CLASSIC, QUORUM
+from dlx.topology import CLASSIC, QUORUM, STREAM
 
 
 class Kind(StrEnum):
@@ -21,9 +20,11 @@ class Kind(StrEnum):
 
     NOT_ASKED_FOR = "not asked for"
     UNKNOWN_ORIGIN = "no header tells its origin"
+    EXCEEDS_LIMIT = "exceeds the delivery limit if it is given back"
     REFUSED_PUBLISH = "the broker refuses the publish"
     UNROUTABLE = "routed nowhere"
     REFUSED_WHEN_FULL = "refused by a full queue"
+    ENDLESS = "dies again and again without end"
     LOST_AT_ONCE = "dies again at once, and is lost"
     CYCLE = "dropped as a cycle when it dies by itself again"
     DIES_AT_ONCE = "dies again at once"
@@ -32,9 +33,17 @@ class Kind(StrEnum):
 
 
 LOSING = frozenset({
-    Kind.REFUSED_PUBLISH, Kind.UNROUTABLE, Kind.REFUSED_WHEN_FULL, Kind.LOST_AT_ONCE, Kind.CYCLE, Kind.PUSHES_OUT,
+    Kind.EXCEEDS_LIMIT, Kind.REFUSED_PUBLISH, Kind.UNROUTABLE, Kind.REFUSED_WHEN_FULL, Kind.LOST_AT_ONCE, Kind.CYCLE,
+    Kind.PUSHES_OUT,
 })  # fmt: skip
 """What loses a message, this one or another."""
+
+AT_ONCE_MS = 1_000
+"""So short a time to live ends before anybody looks again."""
+ROUNDS_MAX = 3
+"""Whoever has died in one queue so often, and by itself, goes on dying there."""
+BURST_MS = 20
+"""With so long a one, messages that come right behind each other meet, and may fill the queue."""
 
 _LOST = frozenset(
     {"unroutable", "no dead-letter exchange", "dead-letter exchange missing", "lost in a stream", "cycle"}
@@ -47,13 +56,15 @@ class Fate(msgspec.Struct, frozen=True):
 
     Attributes:
         kind: the worst that happens to any of its copies.
-        queues: the queues that take it.
-        why: by which rule, in words; empty where it arrives.
+        queues: the queues in which its copies wait in the end.
+        why: by which rule, in words; what may follow later where it arrives, or empty.
+        stops_publishers: whether it is refused since the queue has told its publishers to stop.
     """
 
     kind: Kind
     queues: tuple[str, ...] = ()
     why: str = ""
+    stops_publishers: bool = False
 
     @property
     def loses(self) -> bool:
@@ -61,9 +72,20 @@ class Fate(msgspec.Struct, frozen=True):
         return self.kind in LOSING
 
 
-class _Verdict(NamedTuple):
-    kind: Kind
-    why: str = ""
+class Held(msgspec.Struct):
+    """What a queue holds: how many messages are ready, and of how many bytes."""
+
+    messages: int = 0
+    bytes: int = 0
+
+
+class _Sized(NamedTuple):
+    """A message in a queue, how many bytes its body and its properties have, and the queues in which it died before."""
+
+    state: State
+    body_bytes: int
+    property_bytes: int
+    died_in: tuple[str, ...] = ()
 
 
 class Fates:
@@ -71,76 +93,129 @@ class Fates:
 
     Args:
         flow: what can become of messages in the virtual host.
-        ready: how many messages are ready in each queue now.
+        held: what each queue holds now.
     """
 
-    def __init__(self, flow: MessageFlow, ready: Mapping[str, int]) -> None:
+    def __init__(self, flow: MessageFlow, held: Mapping[str, Held]) -> None:
         self._flow = flow
-        self._ready = Counter(ready)
+        self._held = {name: Held(each.messages, each.bytes) for name, each in held.items()}
 
-    def of(self, message: Message) -> Fate:
-        """Return the fate of a message that is published now, and count it in the queues that take it."""
+    def of(self, message: Message, body_bytes: int = 0, property_bytes: int = 0) -> Fate:
+        """Return the fate of a message that is published now, and count it in the queues that keep it."""
         queues = self._flow.entries(message)
         if not queues:
             where = f"the exchange '{message.exchange}'" if message.exchange else "the default exchange"
             return Fate(Kind.UNROUTABLE, why=f"{where} has no queue for {message.routing_key!r}")
-        verdicts = [min(self._in(self._flow.state(queue, message)), key=_badness) for queue in queues]
-        worst = min(verdicts, key=_badness)
-        takers = [
-            queue for queue, verdict in zip(queues, verdicts, strict=True) if verdict.kind != Kind.REFUSED_WHEN_FULL
-        ]
-        self._ready.update(takers)
-        return Fate(worst.kind, tuple(takers), worst.why)
+        states = [self._flow.state(queue, message) for queue in queues]
+        return _worst(self._in(_Sized(state, body_bytes, property_bytes)) for state in states)
 
-    def _in(self, state: State) -> Iterator[_Verdict]:
-        """Yield what may become of the copy in one queue."""
-        settings = self._flow.settings(state.queue)
-        yield _Verdict(Kind.ARRIVES)
-        yield from self._beyond_limits(state, settings)
-        if _expires_at_once(state, settings):
-            yield self._at_once(state, EXPIRED, "its time to live is 0, unless a consumer waits for it")
+    def _in(self, sized: _Sized, *, letter: bool = False) -> Fate:
+        """Return what becomes of the copy in one queue, which it enters as a publish, or as a dead ``letter``."""
+        state, settings = sized.state, self._flow.settings(sized.state.queue)
+        full = self._full(sized, settings)
+        if full and settings.refuses_when_full and (settings.refuses_dead_letters or not letter):
+            return self._refused(sized, settings, full, letter=letter)
+        if full and settings.max_length == 0:
+            return self._dies(sized, MAXLEN, full)
+        ttl_ms = _time_to_live_ms(state, settings)
+        if ttl_ms is not None and ttl_ms <= AT_ONCE_MS:
+            if ttl_ms >= BURST_MS and not full:
+                self._keep(sized, settings)
+            return self._dies(sized, EXPIRED, f"its time to live is {ttl_ms:,} ms, unless a consumer takes it before")
+        pushes = bool(full) and not settings.refuses_when_full
+        if not pushes:
+            self._keep(sized, settings)
+        if (cycle := self._cycle(state)) is not None:
+            return cycle
+        if pushes:
+            return Fate(Kind.PUSHES_OUT, (state.queue,), full)
+        return Fate(Kind.ARRIVES, (state.queue,), "" if ttl_ms is None else self._later(state, ttl_ms))
+
+    def _keep(self, sized: _Sized, settings: Settings) -> None:
+        held = self._held.setdefault(sized.state.queue, Held())
+        held.messages += 1
+        held.bytes += _size(sized, settings)
+
+    def _full(self, sized: _Sized, settings: Settings) -> str:
+        """Return by which limit the queue has no room for it; empty where it has."""
+        held = self._held.get(sized.state.queue, Held())
+        # A quorum queue stops its publishers once it is over its limit; otherwise it counts what is about to come.
+        stops = settings.queue.type == QUORUM and settings.refuses_when_full
+        more, more_bytes = (0, 0) if stops else (1, _size(sized, settings))
+        count, size = settings.max_length, settings.max_length_bytes
+        if settings.queue.type == STREAM:
+            return ""
+        if count is not None and held.messages + more > count:
+            return f"'{sized.state.queue}' has {held.messages:,} messages, and its max-length is {count:,}"
+        if size is not None and held.bytes + more_bytes > size:
+            return f"'{sized.state.queue}' has {held.bytes:,} bytes, and its max-length-bytes is {size:,}"
+        return ""
+
+    def _refused(self, sized: _Sized, settings: Settings, why: str, *, letter: bool) -> Fate:
+        """Return the fate of what a full queue turns away; some queues dead-letter that."""
+        after = self._dies(sized, MAXLEN, why) if settings.dead_letters_refused else None
+        if letter or (after is not None and after.kind == Kind.ENDLESS):
+            return after or Fate(Kind.LOST_AT_ONCE, why=f"{why}: it refuses dead letters, too")
+        if after is None:
+            return Fate(Kind.REFUSED_WHEN_FULL, why=why, stops_publishers=settings.queue.type == QUORUM)
+        return Fate(Kind.REFUSED_WHEN_FULL, after.queues, f"{why}; a copy dies there: {after.why}")
+
+    def _dies(self, sized: _Sized, reason: str, why: str) -> Fate:
+        """Return the fate of a message that dies at once, and of its dead letters after that."""
+        state = sized.state
+        if sized.died_in.count(state.queue) == ROUNDS_MAX:  # older releases do not see some cycles: dlx/cycles.py
+            return Fate(Kind.ENDLESS, why=f"{why}; it comes to '{state.queue}' again and again")
+        copies = self._flow.copies(state, reason)
+        where = f"in '{state.queue}' {why}" if reason == EXPIRED else why
+        died_in = (*sized.died_in, state.queue)
+        hops = self._flow.hops(state, reason)
+        ahead = [self._in(sized._replace(state=after, died_in=died_in), letter=True) for _, after in hops]
+        queues = tuple(dict.fromkeys(queue for fate in ahead for queue in fate.queues))
+        if endless := [fate for fate in ahead if fate.kind == Kind.ENDLESS]:
+            return endless[0]
+        lost = [copy.rule.text for copy in copies if copy.outcome in _LOST]
+        lost += [fate.why for fate in ahead if fate.kind == Kind.LOST_AT_ONCE]
+        if lost:
+            return Fate(Kind.LOST_AT_ONCE, queues, f"{where}; then {lost[0]}")
+        if not ahead:  # at-least-once dead-lettering keeps what it cannot deliver
+            return Fate(Kind.DIES_AT_ONCE, (), f"{where}; then {copies[0].rule.text}")
+        again = [fate.why for fate in ahead if fate.kind == Kind.DIES_AT_ONCE]
+        to = ", ".join(f"'{queue}'" for queue in queues)
+        return Fate(Kind.DIES_AT_ONCE, queues, f"{where}; then {again[0] if again else f'it comes to {to}'}")
+
+    def _cycle(self, state: State) -> Fate | None:
         for reason in (EXPIRED, MAXLEN):
             if self._flow.why_not(state, reason) is None:
-                yield from self._cycles(state, reason)
+                for copy in self._flow.copies(state, reason):
+                    if copy.outcome == "cycle":
+                        why = f"if it dies in '{state.queue}' ({reason}): {copy.rule}"
+                        return Fate(Kind.CYCLE, (state.queue,), why)
+        return None
 
-    def _beyond_limits(self, state: State, settings: Settings) -> Iterator[_Verdict]:
-        limit = settings.max_length
-        if limit is None:
-            return
-        held = self._ready[state.queue]
-        refuses = settings.refuses_when_full
-        # A quorum queue stops its publishers when it is over its limit, a classic one when it is full.
-        full = held > limit if settings.queue.type == QUORUM and refuses else held >= limit
-        if not full:
-            return
-        why = f"'{state.queue}' has {held:,} messages, and its max-length is {limit:,}"
-        if refuses:
-            yield _Verdict(Kind.REFUSED_WHEN_FULL, why)
-        elif limit == 0:
-            yield self._at_once(state, MAXLEN, why)
-        else:
-            yield _Verdict(Kind.PUSHES_OUT, why)
-
-    def _at_once(self, state: State, reason: str, why: str) -> _Verdict:
-        copies = self._flow.copies(state, reason)
-        lost = [copy for copy in copies if copy.outcome in _LOST]
-        if lost:
-            return _Verdict(Kind.LOST_AT_ONCE, f"in '{state.queue}' {why}; then {lost[0].rule}")
+    def _later(self, state: State, ttl_ms: int) -> str:
+        """Say what comes when its time to live there has run out."""
+        copies = self._flow.copies(state, EXPIRED)
         to = ", ".join(f"'{copy.queue}'" for copy in copies if copy.queue)
-        return _Verdict(Kind.DIES_AT_ONCE, f"in '{state.queue}' {why}; then it comes to {to}")
-
-    def _cycles(self, state: State, reason: str) -> Iterator[_Verdict]:
-        for copy in self._flow.copies(state, reason):
-            if copy.outcome == "cycle":
-                yield _Verdict(Kind.CYCLE, f"if it dies in '{state.queue}' ({reason}): {copy.rule}")
+        return f"after {ttl_ms:,} ms in '{state.queue}' {f'it comes to {to}' if to else copies[0].rule.text}"
 
 
-def _badness(verdict: _Verdict) -> int:
-    return _WORST_FIRST.index(verdict.kind)
+def _worst(fates: Iterable[Fate]) -> Fate:
+    """Return the fate of a message whose copies have these."""
+    known = list(fates)
+    worst = min(known, key=lambda fate: _WORST_FIRST.index(fate.kind))
+    queues = tuple(dict.fromkeys(queue for fate in known for queue in fate.queues))
+    return Fate(worst.kind, queues, worst.why, any(fate.stops_publishers for fate in known))
 
 
-def _expires_at_once(state: State, settings: Settings) -> bool:
-    if settings.queue.type not in (CLASSIC, QUORUM):
-        return False
-    own = state.message.expiration == "0" and expires_messages(settings.queue.type, settings.release)
-    return settings.message_ttl_ms == 0 or own
+def _size(sized: _Sized, settings: Settings) -> int:
+    """Return the bytes that count towards a limit; a quorum queue may count properties, too."""
+    own = settings.queue.type == QUORUM and settings.release.quorum_message_size == "body and properties"
+    return sized.body_bytes + (sized.property_bytes if own else 0)
+
+
+def _time_to_live_ms(state: State, settings: Settings) -> int | None:
+    if settings.queue.type not in (CLASSIC, QUORUM) or not expires_messages(settings.queue.type, settings.release):
+        return None
+    own = state.message.expiration
+    times = [settings.message_ttl_ms, int(own) if own is not None and own.isdecimal() else None]
+    return min((each for each in times if each is not None), default=None)

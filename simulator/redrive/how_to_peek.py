@@ -8,19 +8,24 @@ type, and on how they come back; where a delivery limit counts it, looking can k
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from shlex import quote
 from typing import Literal
 
 import msgspec
+import regex
 
 from dlx.consumer import DeathHistory
 from dlx.delivery_counts import Counts, Return, limit_exceeded, returned
 from dlx.releases import Release
-from dlx.settings import DELIVERY_LIMIT, Settings
+from dlx.settings import ARGUMENT, DELIVERY_LIMIT, Settings
 from dlx.topology import QUORUM, STREAM
 from simulator.server.management.management_releases import api_of
 
 Way = Literal["consume", "management"]
 """``consume``: an AMQP consumer of our own. ``management``: the management API's ``get``."""
+
+RAISED = 1_000
+"""A delivery limit that is out of the way."""
 
 
 class Peek(msgspec.Struct, frozen=True):
@@ -42,13 +47,18 @@ class Peek(msgspec.Struct, frozen=True):
         """The release of the server."""
         return self.settings.release
 
-    def kills(self, history: DeathHistory, times: int = 1) -> bool:
-        """Return whether a message with these counts exceeds the delivery limit once it was given back so often."""
+    def kills(self, history: DeathHistory, *later: Return) -> bool:
+        """Return whether a message with these counts exceeds the delivery limit once it was given back.
+
+        Args:
+            history: as its delivery shows it.
+            later: how it comes back after that.
+        """
         if self.settings.queue.type != QUORUM:
             return False
         counts = _counts(history, self.release)
-        for _ in range(times):
-            counts = returned(counts, self.gives_back, self.release)
+        for how in (self.gives_back, *later):
+            counts = returned(counts, how, self.release)
         return limit_exceeded(counts, self.settings.delivery_limit, self.release)
 
     @property
@@ -84,7 +94,27 @@ def how_to_peek(settings: Settings, way: Way, *, consumers: int = 0) -> Peek:
 
 def doomed(peek: Peek, histories: Iterable[DeathHistory]) -> int:
     """Return how many of the messages die when they are looked at once more."""
-    return sum(peek.kills(history, times=2) for history in histories)
+    return sum(peek.kills(history, peek.gives_back) for history in histories)
+
+
+def how_to_raise(settings: Settings, vhost: str, policy: str | None) -> str:
+    """Return what to do about the delivery limit of a queue, as an order.
+
+    Args:
+        settings: of the queue.
+        vhost: its virtual host.
+        policy: the name of the policy that applies to it now.
+    """
+    limit, queue = settings.values[DELIVERY_LIMIT], settings.queue.name
+    if limit.origin == ARGUMENT:
+        return "the queue was declared with that limit, which a policy can lower and not raise: consume these messages"
+    if limit.origin.name:
+        return f"raise it in the {limit.origin.kind} '{limit.origin.name}'"
+    if policy is not None:
+        return f"set a higher delivery-limit in the policy '{policy}', which applies to the queue"
+    pattern, wanted = f"^{regex.escape(queue, special_only=True)}$", f'{{"delivery-limit": {RAISED}}}'
+    named = (vhost, "--apply-to", "queues", "redrive", pattern, wanted)
+    return f"set a higher one: rabbitmqctl set_policy -p {' '.join(map(quote, named))}"
 
 
 def _returned_by(settings: Settings, way: Way) -> Return:

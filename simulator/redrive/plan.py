@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 
-from dlx.message import PublishRefusedError, published
+from dlx.message import Message, PublishRefusedError, published
 from dlx.message_flow import MessageFlow
+from dlx.property_size import properties_size
 from simulator.redrive.address import Address, Origin, address_of
 from simulator.redrive.carried import Headers, carried
-from simulator.redrive.fate import Fate, Fates, Kind
+from simulator.redrive.fate import Fate, Fates, Held, Kind
 from simulator.redrive.journal import Asked
 from simulator.redrive.waiting import Waiting
 
@@ -23,6 +24,7 @@ class Planned(msgspec.Struct, frozen=True):
         message: as it waits.
         address: where it is published to; ``None`` where no header tells.
         headers: what it carries.
+        leaves_behind: headers and properties that it does not carry: its names, and what they hold.
         fate: what becomes of it.
         goes: whether it is brought back: it arrives, or whatever else becomes of it is allowed.
     """
@@ -30,6 +32,7 @@ class Planned(msgspec.Struct, frozen=True):
     message: Waiting
     address: Address | None
     headers: Mapping[str, Any]
+    leaves_behind: Mapping[str, Any]
     fate: Fate
     goes: bool
 
@@ -59,32 +62,64 @@ class Planner:
 
     Args:
         flow: what can become of messages in the virtual host.
-        ready: how many messages are ready in each queue now.
+        held: what each queue holds now.
         wanted: what is asked for.
     """
 
-    def __init__(self, flow: MessageFlow, ready: Mapping[str, int], wanted: Wanted) -> None:
+    def __init__(self, flow: MessageFlow, held: Mapping[str, Held], wanted: Wanted) -> None:
         self._flow, self._wanted = flow, wanted
-        self._fates = Fates(flow, ready)
+        self._fates = Fates(flow, held)
+        self._counts_bytes = any(flow.settings(queue).max_length_bytes is not None for queue in flow.topology.queues)
         self._counts_carried = flow.release.delivery_count_carried != "never"
 
-    def planned(self, message: Waiting) -> Planned:
-        """Return what is planned for the next message."""
-        headers = carried(message.headers, self._wanted.headers, counts_carried=self._counts_carried)
+    def planned(self, message: Waiting, *, exceeds_limit: bool = False) -> Planned:
+        """Return what is planned for the next message.
+
+        ``exceeds_limit``: it would die if it were given back to its queue, and it should be asked about that.
+        """
+        headers = carried(message.headers, self._wanted.headers, message.deaths, counts_carried=self._counts_carried)
         address = address_of(message, self._wanted.to)
         fate = self._fate(message, address, headers)
+        if exceeds_limit and fate.kind != Kind.NOT_ASKED_FOR and Kind.EXCEEDS_LIMIT not in self._wanted.allowed:
+            fate = Fate(Kind.EXCEEDS_LIMIT, fate.queues, "its delivery count is near the delivery limit")
         goes = address is not None and (fate.kind == Kind.ARRIVES or fate.kind in self._wanted.allowed)
-        return Planned(message, address, headers, fate, goes)
+        return Planned(message, address, headers, left_behind(message, headers), fate, goes)
 
     def _fate(self, message: Waiting, address: Address | None, headers: Mapping[str, Any]) -> Fate:
         if not self._wanted.only(message):
             return Fate(Kind.NOT_ASKED_FOR)
         if address is None:
             return Fate(Kind.UNKNOWN_ORIGIN, why="it has no x-death of its first death")
-        if address.exchange not in self._flow.topology.exchanges:
+        exchange = self._flow.topology.exchanges.get(address.exchange)
+        if exchange is None:
             return Fate(Kind.UNROUTABLE, why=f"there is no exchange '{address.exchange}'")
+        if exchange.internal:
+            return Fate(
+                Kind.REFUSED_PUBLISH, why=f"the exchange '{address.exchange}' is internal: nobody publishes to it"
+            )
         try:
             copy = published(address.exchange, address.routing_key, headers=headers or None, release=self._flow.release)
         except PublishRefusedError as error:
             return Fate(Kind.REFUSED_PUBLISH, why=str(error))
-        return self._fates.of(copy)
+        return self._fates.of(
+            copy, len(message.row.payload), _properties_size(copy, message) if self._counts_bytes else 0
+        )
+
+
+_NOT_CARRIED = ("user_id",)
+
+
+def _properties_size(copy: Message, message: Waiting) -> int:
+    """Return how many bytes the properties take. They are no part of the copy: most have some of their own."""
+    own = msgspec.json.decode(message.row.properties) | {"message_id": message.row.message_id}
+    kept = {name: value for name, value in own.items() if name not in _NOT_CARRIED}
+    return properties_size(msgspec.structs.replace(copy, properties=kept))
+
+
+def left_behind(message: Waiting, headers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a message does not carry that keeps these headers: its name, and what it holds."""
+    kept = {name: value for name, value in message.headers.items() if name not in headers}
+    properties = msgspec.json.decode(message.row.properties)
+    if message.row.expiration is not None:
+        kept["expiration"] = message.row.expiration
+    return kept | {name: properties[name] for name in _NOT_CARRIED if name in properties}

@@ -8,14 +8,18 @@ from urllib.parse import quote, unquote, urlsplit
 import msgspec
 
 from dlx.message_flow import MessageFlow
+from dlx.policies import choose_policy
 from dlx.releases import Release, release_and_remark
 from dlx.settings import Settings
+from dlx.topology import STOCK_EXCHANGES
 from simulator.capture import CaptureUnavailable
+from simulator.capture.connected import connected
 from simulator.capture.management_api import ManagementError, credentials, fetched, server_of
 from simulator.definitions import Definitions, DefinitionsError, parse_definitions
 from simulator.json_reading import read_json
 from simulator.nearest_names import suggestion
 from simulator.questions.snapshot import Snapshot
+from simulator.redrive.fate import Held
 
 _API = {"amqp": ("http", 15672), "amqps": ("https", 15671)}
 _AMQP_PORT = {"amqp": 5672, "amqps": 5671}
@@ -61,6 +65,13 @@ class QueueOnServer(msgspec.Struct, frozen=True):
     remarks: tuple[str, ...]
 
     @property
+    def policy(self) -> str | None:
+        """The name of the policy that applies to the queue."""
+        topology = self.flow.topology
+        chosen = choose_policy(self.settings.queue, topology.policies, self.release).policy
+        return None if chosen is None else chosen.name
+
+    @property
     def release(self) -> Release:
         """The release whose rules apply."""
         return self.settings.release
@@ -102,7 +113,7 @@ def queue_on(server: Server, name: str) -> QueueOnServer:
     release, remark = release_and_remark(version)
     vhost = quote(server.vhost, safe="")
     _check_vhost(server)
-    snapshot = Snapshot(_definitions(server), release)
+    snapshot = Snapshot(_completed(server, _definitions(server)), release)
     flow = snapshot.flows.get(server.vhost) or snapshot.flows["/"]  # before 4.0 the export does not name it
     if name not in flow.topology.queues:
         problem = f"no queue {name!r} in the virtual host {server.vhost!r}; {suggestion(name, flow.topology.queues)}"
@@ -112,14 +123,61 @@ def queue_on(server: Server, name: str) -> QueueOnServer:
     return QueueOnServer(snapshot, flow, flow.settings(name), asked.get("consumers", 0), remarks)
 
 
-def ready_by_queue(server: Server) -> dict[str, int]:
-    """Return how many messages are ready in each queue of the virtual host, as the server knew some seconds ago.
+def held_by_queue(server: Server) -> dict[str, Held]:
+    """Return what is ready in each queue of the virtual host, as the server knew some seconds ago.
 
     Raises:
         CaptureUnavailable: the management API does not answer, or refuses.
     """
-    listed = read_json(_fetched(server, f"queues/{quote(server.vhost, safe='')}"))
-    return {each["name"]: each.get("messages_ready", 0) for each in listed}
+    listed = _listed(server, "queues")
+    return {each["name"]: Held(each.get("messages_ready", 0), each.get("message_bytes_ready", 0)) for each in listed}
+
+
+def held_now(server: Server, on_server: QueueOnServer) -> dict[str, Held]:
+    """Return what the queues hold: those that can be full as they say themselves, the others some seconds ago.
+
+    Raises:
+        CaptureUnavailable: the server does not answer, or refuses.
+    """
+    held = held_by_queue(server)
+    flow = on_server.flow
+    limited = [name for name in flow.topology.queues if flow.settings(name).has_length_limit]
+    for name in limited:
+        if not flow.topology.queues[name].exclusive:
+            held.setdefault(name, Held()).messages = ready_in(server, name)
+    return held
+
+
+def ready_in(server: Server, queue: str) -> int:
+    """Return how many messages are ready in a queue just now. Raises ``CaptureUnavailable``."""
+    assert server.amqp_url is not None
+    with connected(server.amqp_url, server.vhost) as (connection, _):
+        ready: int = connection.channel().queue_declare(queue, passive=True).method.message_count
+        return ready
+
+
+def _listed(server: Server, what: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = read_json(_fetched(server, f"{what}/{quote(server.vhost, safe='')}"))
+    return found
+
+
+def _completed(server: Server, definitions: Definitions) -> Definitions:
+    """Return definitions with what exports leave out: internal exchanges and exclusive queues."""
+    document = dict(definitions.document)
+    for section, fields in _LISTED.items():
+        known = {each["name"] for each in document.get(section, ())}
+        missing = [each for each in _listed(server, section) if each["name"] not in known | _STOCK]
+        added = [{name: each[name] for name in fields if name in each} for each in missing]
+        of_vhost = {} if definitions.single_vhost else {"vhost": server.vhost}
+        document[section] = [*document.get(section, ()), *({**each, **of_vhost} for each in added)]
+    return Definitions(document, definitions.source, server.vhost)
+
+
+_STOCK = {exchange.name for exchange in STOCK_EXCHANGES}
+_LISTED = {
+    "exchanges": ("name", "type", "durable", "auto_delete", "internal", "arguments"),
+    "queues": ("name", "durable", "auto_delete", "exclusive", "arguments"),
+}
 
 
 def _definitions(server: Server) -> Definitions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.replay.report.markup import element, join, table
+from simulator.markup import element, join, table
 from simulator.replay.summary import Summary
 from simulator.replay.verdicts import VERDICTS
 

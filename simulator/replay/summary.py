@@ -34,13 +34,18 @@ _LOST = f"""
         WHERE last
     )"""
 _LOST_MESSAGES = f"""
-    SELECT vhost, queue, why, lost, may_be_lost, first.file, first.line
+    SELECT vhost, queue, why, lost, may_be_lost, first.file, first.line, first.message, delivered_there
     FROM (
         SELECT vhost, ending.queue, ending.why, count_if(is_over) AS lost, count_if(NOT is_over) AS may_be_lost,
-            min(struct(time_us, file, line)) AS first
+            min(struct(time_us, file, line, message)) AS first,
+            count_if(NOT is_over AND event = '{Event.DELIVERED.value}' AND seen_in = ending.queue) AS delivered_there
         FROM (
             SELECT *, {_IS_OVER} AS is_over
-            FROM (SELECT vhost, file, line, time_us, explode(dead_ends) AS ending FROM {{replayed}} WHERE last)
+            FROM (
+                SELECT vhost, file, line, time_us, message, event, queue AS seen_in, explode(dead_ends) AS ending
+                FROM {{replayed}}
+                WHERE last
+            )
         )
         WHERE is_over OR NOT ending.certain
         GROUP BY 1, 2, 3
@@ -175,6 +180,8 @@ class LostMessages(msgspec.Struct, frozen=True, kw_only=True):
         why: the rule by which their dead letters reach no queue.
         lost, may_be_lost: as in ``Summary``.
         file, line: where the first of them was last seen.
+        message: the first of them.
+        delivered_there: how many of those that may be lost were last seen when that queue delivered them.
     """
 
     vhost: str
@@ -184,6 +191,8 @@ class LostMessages(msgspec.Struct, frozen=True, kw_only=True):
     may_be_lost: int
     file: str
     line: int
+    message: str = ""
+    delivered_there: int = 0
 
 
 class MatchesNothingError(ValueError):
@@ -213,7 +222,7 @@ def summarize(
     lost, may_be_lost = 0, 0
     if any(part["ended"] for part in parts):
         until_us = max(part["until_us"] for part in parts)
-        lost, may_be_lost = _lost(replayed, until_us - _tolerance_us(assumptions))
+        lost, may_be_lost = _lost(replayed, until_us - tolerance_us(assumptions))
     return Summary(
         messages=sum(part["messages"] or 0 for part in parts),
         deliveries=sum(verdicts.values()),
@@ -228,7 +237,8 @@ def summarize(
     )
 
 
-def _tolerance_us(assumptions: Assumptions) -> int:
+def tolerance_us(assumptions: Assumptions) -> int:
+    """Return the tolerance of times in microseconds: what is over by less before a log ends may not be over."""
     return round(assumptions.tolerance_ms * 1000)
 
 
@@ -245,7 +255,7 @@ def lost_messages(
     (ends,) = rows("SELECT max(time_us) AS until_us FROM {replayed}", replayed=replayed)
     if ends["until_us"] is None:
         return []
-    until_us = ends["until_us"] - _tolerance_us(assumptions)
+    until_us = ends["until_us"] - tolerance_us(assumptions)
     return [LostMessages(**row) for row in rows(_LOST_MESSAGES % (until_us, most), replayed=replayed)]
 
 

@@ -23,6 +23,7 @@ from dlx.zaqar import patching
 from dlx.zaqar.limits import Invalid
 from dlx.zaqar.metadata import DEAD_LETTER_QUEUE, dead_lettering
 from dlx.zaqar.profiles import REDIS
+from simulator.replay.checked_log import Checked, Found
 
 _AGE_TOLERANCE_S = 5  # both ends of an age are whole seconds, and an answer takes its time
 _CREATED, _OK = 201, range(200, 300)
@@ -46,24 +47,13 @@ class Asked(msgspec.Struct, frozen=True):
     t_s: float | None = None
 
 
-class Found(msgspec.Struct, frozen=True):
-    """What cannot be: the line of the log, from 1, the message, and the rule that forbids it."""
-
-    line: int
-    message: str
-    problem: str
-
-
-class Checked(msgspec.Struct, kw_only=True):
-    """What the check of a log found, how often it looked, and how often it could not."""
+class CheckedRequests(Checked, kw_only=True):
+    """The same of a log of requests; ``requests`` is how many there were."""
 
     requests: int = 0
-    found: list[Found] = []
-    looked_at: Counter[str] = Counter()
-    not_checked: Counter[str] = Counter()
 
 
-def check_log(log: Iterable[Asked]) -> Checked:
+def check_log(log: Iterable[Asked]) -> CheckedRequests:
     """Check the requests of one project, in the order in which the server answered them."""
     reading = _Reading()
     for line, asked in enumerate(log, 1):
@@ -75,7 +65,7 @@ class _Reading:
     """What is known of queues and messages so far."""
 
     def __init__(self) -> None:
-        self.checked = Checked(looked_at=Counter(), not_checked=Counter(), found=[])
+        self.checked = CheckedRequests(looked_at=Counter(), not_checked=Counter(), found=[])
         self._metadata: dict[str, Mapping[str, Any]] = {}
         self._targets: dict[str, set[str]] = {}
         self._posted: dict[str, tuple[str, float | None]] = {}

@@ -9,6 +9,7 @@ import msgspec
 
 from dlx.delivery_headers import delivered_headers
 from dlx.field_values import plain
+from dlx.nearest_names import nearest
 from dlx.releases import DEFAULT, RELEASES, UnknownReleaseError
 from dlx.releases import release as release_named
 from simulator.broker import OperatorError
@@ -16,6 +17,7 @@ from simulator.definitions import DefinitionsError
 from simulator.events import Happened
 from simulator.scenario import steps
 from simulator.scenario.player import START_US, Player
+from simulator.scenario.right_names import hint
 from simulator.scenario.scenario_errors import ScenarioError
 from simulator.scenario.unknown_names import located_unknown_names
 
@@ -47,7 +49,9 @@ def simulate(scenario: Mapping[str, Any]) -> dict[str, Any]:
     """
     for field in scenario:
         if field not in _FIELDS:
-            raise ScenarioError(str(field), f"unknown; expected {', '.join(_FIELDS)}")
+            near = " or ".join(nearest(str(field), _FIELDS))
+            question = f"did you mean {near}? " if near else ""
+            raise ScenarioError(str(field), f"unknown; {question}expected {', '.join(_FIELDS)}")
     release = _release(scenario.get("release", DEFAULT))
     player = _player(scenario.get("definitions"), release)
     history = _steps(scenario.get("steps"))
@@ -90,7 +94,9 @@ def _steps(values: Any) -> steps.History:
     try:
         return steps.from_builtins(values)
     except msgspec.ValidationError as error:
-        raise ScenarioError("steps", str(error)) from error
+        problem, _, place = str(error).partition(" - at `$")
+        place = place.removesuffix("`")
+        raise ScenarioError(f"steps{place}", problem + hint(problem, place, values, steps.History)) from error
 
 
 def _event(happened: Happened) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from simulator.broker.replies import Reply
 from simulator.clock import Clock, VirtualClock
 from simulator.events import Happened
 from simulator.server.alarm import Alarm
+from simulator.server.changes import Changes
 from simulator.server.faults.fault import Fault
 from simulator.server.faults.striking import Faults, SetFault
 
@@ -123,6 +124,7 @@ class Node:
         amqp_port, metrics_port: the ports of these listeners; 0 without one.
         alarm: whether publishers must wait.
         faults: what goes wrong on request.
+        changes: tells when something may have changed.
         loopback_users: the users who may log in from this machine only.
         send_timeout_s: how long, in seconds of wall time, a client may take none of the bytes sent to it.
         slice_s: how long, in seconds of wall time, work goes on before others have their turn.
@@ -151,6 +153,7 @@ class Node:
         self.metrics_port = 0
         self.alarm = Alarm(broker, memory_limit_bytes)
         self.faults = Faults(broker, self.alarm)
+        self.changes = Changes()
         self.loopback_users: frozenset[str] = frozenset({"guest"})
         self.send_timeout_s = send_timeout_s
         self.slice_s = SLICE_S
@@ -286,6 +289,7 @@ class Node:
         if self.alarm.check():
             for client in list(self.connections.values()):
                 client.alarm_changed(self.alarm.active)
+        self.changes.note()
         self._arm()
 
     def close_connection(self, connection: Hashable, reason: str) -> bool:
@@ -382,6 +386,7 @@ class Node:
 
     def stop(self) -> None:
         """Close the connections of all clients; nothing happens by itself any more."""
+        self.changes.end()
         self._loop = None
         self._disarm()
         for client in list(self.connections.values()):

@@ -179,6 +179,7 @@ class DocumentStore(Store):
         claim, now_s = self._existing(project, queue, claim_id), now_us // SECOND_US
         for stored in self._of_claim(project, queue, claim_id):
             self._keep(stored, claims.renewed(stored.message, claim_id, terms, now_s, self.profile))
+            self._extended(stored, now_us)
         claim.since_s, claim.ttl_s, claim.expires_s = now_s, terms.ttl_s, now_s + terms.ttl_s
         self._endings.add(Ending(claim.expires_s * SECOND_US, Ends.CLAIM, claim_id))
 

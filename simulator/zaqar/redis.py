@@ -196,6 +196,7 @@ class RedisStore(Store):
         claim, now_s = self._existing(project, queue, claim_id, now_us), now_us // SECOND_US
         for stored in self._of_claim(claim):
             stored.message = claims.renewed(stored.message, claim_id, terms, now_s, self.profile)
+            self._extended(stored, now_us)
             self._live(stored, now_us)
             self._hold(stored)
         claim.ttl_s, claim.expires_s = terms.ttl_s, now_s + terms.ttl_s

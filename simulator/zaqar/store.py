@@ -227,6 +227,12 @@ class Store(ABC):
             claim = claim_id or stored.message.claim_id
             self._tell(Event.REQUEUED, now_us, stored.project, stored.message.id, stored.queue, claim, why)
 
+    def _extended(self, stored: Stored, now_us: int) -> None:
+        """Tell that a claim holds the message for longer, or holds it again if its hold was ended by hand."""
+        if stored.queue is not None:
+            message = stored.message
+            self._tell(Event.EXTENDED, now_us, stored.project, message.id, stored.queue, message.claim_id)
+
     def _posted(self, draft: Draft, client: str, now_us: int) -> Message:
         return messages.posted(
             self._ids.message(),

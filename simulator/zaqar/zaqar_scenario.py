@@ -16,6 +16,7 @@ from msgspec import Meta
 
 from dlx.zaqar import PROFILES
 from simulator.events import Happened
+from simulator.scenario.right_names import hint
 from simulator.scenario.scenario_errors import ScenarioError
 from simulator.zaqar.requests import Answer, Request
 from simulator.zaqar.service import Zaqar
@@ -60,7 +61,8 @@ def read(document: Mapping[str, Any]) -> Scenario:
         scenario = msgspec.convert(dict(document), Scenario)
     except msgspec.ValidationError as error:
         match = _AT.fullmatch(str(error))
-        raise ScenarioError(match["where"] if match else "", match["problem"] if match else str(error)) from error
+        where, problem = (match["where"], match["problem"]) if match else ("", str(error))
+        raise ScenarioError(where, problem + hint(problem, f".{where}", document, Scenario)) from error
     if scenario.system != SYSTEM:
         raise ScenarioError("system", f"{scenario.system!r}; expected {SYSTEM!r}")
     if scenario.profile not in PROFILES:

@@ -93,3 +93,32 @@ def test_the_policies_that_do_not_apply_are_told_as_they_are_now() -> None:
     assert [(skipped.policy, skipped.why) for skipped in told] == [
         (other, "pattern '^other' is not found in the name"),
     ]
+
+
+UNSUPPORTED = Policy(name="p", pattern="^n", definition={"expires": 60_000, "max-length": 1})
+QUORUM = {"x-queue-type": "quorum"}
+
+
+def has_policy(broker: Broker) -> bool:
+    return broker.vhosts["/"].queues["n"].settings.policy.policy is not None
+
+
+@pytest.mark.parametrize("release", ["3.8", "3.9"])
+def test_in_3_8_a_new_quorum_queue_has_a_policy_that_it_does_not_support_until_another_changes(release: str) -> None:
+    broker = opened(release)
+    broker.handle(SetPolicy("/", UNSUPPORTED), START_US)
+    broker.handle(DeclareQueue(channel=CHANNEL, queue="n", durable=True, arguments=QUORUM), START_US)
+    assert has_policy(broker)  # in 3.9 because expires is supported there
+    restored = Broker.restore(broker.snapshot())
+    assert has_policy(restored)
+    restored.handle(SetPolicy("/", Policy(name="other", pattern="^other", definition={"max-length": 7})), START_US)
+    assert has_policy(restored) == (release != "3.8")
+    assert has_policy(Broker.restore(restored.snapshot())) == (release != "3.8")
+
+
+def test_a_queue_that_a_broker_is_started_with_is_no_new_one() -> None:
+    broker = opened("3.8")
+    policy = {"name": "p", "pattern": "^n", "definition": dict(UNSUPPORTED.definition)}
+    queue = {"name": "n", "durable": True, "auto_delete": False, "arguments": QUORUM}
+    broker.handle(ImportDefinitions({"policies": [policy], "queues": [queue]}, "/"), START_US)
+    assert not has_policy(broker)

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from tests.clients import results
-from tests.clients.broker import Broker, Named, given_broker, simulator
+from tests.clients.broker import Broker, Named, Service, given_broker, service, simulator
 from tests.clients.cache import UnobtainableError
-from tests.clients.suites import OUT, SUITES, Run
+from tests.clients.suites import OUT, SUITES, SYSTEMS, Run
 from tests.live.servers import NoSuchServerError
 
 EXIT_FAILURES, EXIT_UNAVAILABLE = 1, 69
@@ -37,14 +37,14 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
 def run_suite(suite: str, given: argparse.Namespace, known: Sequence[results.Expected]) -> Counter[str]:
     """Run one; print its counts and every failure that is not expected; the counts."""
     start = time.monotonic()
-    with _broker(suite, given) as broker:
-        before = broker.named()
+    with _what_it_is_for(suite, given) as broker:
+        before = broker.named() if isinstance(broker, Broker) else set()
         outcomes = SUITES[suite](Run(suite, broker, given.only))
-        if given.url:
+        if given.url and isinstance(broker, Broker):
             _leave(broker, sorted(broker.named() - before), given.clean)
-    outcomes = results.judged(suite, broker.server.release, outcomes, known)
+    outcomes = results.judged(suite, broker.release, outcomes, known)
     counts = Counter(outcome.status for outcome in outcomes)
-    print(f"{suite} on {broker.server.version}: {_counted(counts)}  ({time.monotonic() - start:.0f} s)", flush=True)
+    print(f"{suite} on {broker}: {_counted(counts)}  ({time.monotonic() - start:.0f} s)", flush=True)
     for outcome in outcomes:
         if outcome.status == "failed":
             lines = outcome.why.strip().splitlines()
@@ -62,7 +62,9 @@ def _leave(broker: Broker, appeared: Sequence[Named], clean: bool) -> None:
         print(f"  new in the virtual host / since then: {shown}{more}; --clean deletes them", file=sys.stderr)
 
 
-def _broker(suite: str, given: argparse.Namespace) -> AbstractContextManager[Broker]:
+def _what_it_is_for(suite: str, given: argparse.Namespace) -> AbstractContextManager[Broker | Service]:
+    if suite in SYSTEMS:
+        return service(SYSTEMS[suite], OUT / f"{suite}.service.log")
     if given.url:
         return nullcontext(given_broker(given.url, given.management_url))
     return simulator(given.release, OUT / f"{suite}.broker.log")

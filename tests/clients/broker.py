@@ -1,4 +1,4 @@
-"""The broker that a suite runs against: one that is given by its URLs, or a simulator started for the run."""
+"""What a suite runs against: a broker that is given by its URLs, or a simulator started for the run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +46,26 @@ class Broker:
     def _login(self) -> str:
         return f"{self.amqp.username or 'guest'}:{self.amqp.password or 'guest'}"
 
+    @property
+    def env(self) -> dict[str, str]:
+        """What tells a suite where it is; each reads some of it."""
+        host, port = self.amqp.hostname or "127.0.0.1", str(self.amqp.port or 5672)
+        return {
+            "AMQP_URL": self.url, "URL": self.url, "AMQP_PORT": port,
+            "RABBITMQ_HOST": host, "RABBITMQ_5672_TCP": port, "RABBITMQ_5671_TCP": "1",
+            "DLX_MANAGEMENT_URL": self.management, "DLX_CLIENTS_URL": self.url,
+            "DLX_MANAGEMENT_PORT": str(urlsplit(self.management).port),
+            "DLX_CLIENTS_RELEASE": self.release,
+        }  # fmt: skip
+
+    @property
+    def release(self) -> str:
+        """As ``expected.toml`` names it."""
+        return self.server.release
+
+    def __str__(self) -> str:
+        return self.server.version
+
     def named(self) -> set[Named]:
         """The queues and exchanges of the virtual host ``/``."""
         kinds = ("queues", "exchanges")
@@ -57,6 +77,27 @@ class Broker:
                 self.server.api("DELETE", f"{kind}/%2F/{quote(name, safe='')}")
 
 
+@dataclass(frozen=True)
+class Service:
+    """Another system than RabbitMQ, simulated, and the URL of its HTTP API."""
+
+    system: str
+    url: str
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What tells a suite where it is."""
+        return {"DLX_CLIENTS_URL": self.url}
+
+    @property
+    def release(self) -> str:
+        """As ``expected.toml`` would name it."""
+        return self.system
+
+    def __str__(self) -> str:
+        return f"simulated {self.system}"
+
+
 def given_broker(amqp_url: str, management_url: str = "") -> Broker:
     """The broker at ``amqp_url``. Raises ``NoSuchServerError`` where no management API answers."""
     return Broker(given([f"{amqp_url}|{management_url}" if management_url else amqp_url])[0])
@@ -65,13 +106,31 @@ def given_broker(amqp_url: str, management_url: str = "") -> Broker:
 @contextmanager
 def simulator(release: str, log: Path, *options: str) -> Iterator[Broker]:
     """`dlx serve` on free ports; what it says goes to ``log``. Raises ``NoSuchServerError`` if it does not start."""
-    command = [str(Path(sys.executable).with_name("dlx")), "serve", "--release", release]
-    command += ["--port", "0", "--management-port", "0", *options]
+    with _serving(["--release", release, "--management-port", "0", *options], log) as line:
+        urls = [re.search(scheme + r"://[^\s\"',]+", line) for scheme in ("amqp", "http")]
+        if None in urls:
+            raise _without_urls(line, log)
+        yield given_broker(*(found[0] for found in urls if found))
+
+
+@contextmanager
+def service(system: str, log: Path) -> Iterator[Service]:
+    """`dlx serve SYSTEM` on a free port, its time standing still. Raises ``NoSuchServerError`` if it does not start."""
+    with _serving([system, "--clock", "virtual"], log) as line:
+        if not line.startswith("http"):
+            raise _without_urls(line, log)
+        yield Service(system, line.strip())
+
+
+@contextmanager
+def _serving(options: Sequence[str], log: Path) -> Iterator[str]:
+    """The first line that `dlx serve` prints, which says that it listens; it is stopped afterwards."""
+    command = [str(Path(sys.executable).with_name("dlx")), "serve", *options, "--port", "0"]
     with log.open("w") as errors:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True)
     with process:
         try:
-            yield _ready(process, log)
+            yield _first_line(process)
         finally:
             process.terminate()
             try:
@@ -81,14 +140,14 @@ def simulator(release: str, log: Path, *options: str) -> Iterator[Broker]:
                 raise AssertionError(f"dlx serve did not stop within {STOP_SECONDS} s of SIGTERM") from None
 
 
-def _ready(process: subprocess.Popen[str], log: Path) -> Broker:
-    """The broker whose URLs stand in the first line it prints, which says that it listens."""
+def _first_line(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     timer = threading.Timer(READY_SECONDS, process.kill)
     timer.start()
     line = process.stdout.readline()
     timer.cancel()
-    urls = [re.search(scheme + r"://[^\s\"',]+", line) for scheme in ("amqp", "http")]
-    if None in urls:
-        raise NoSuchServerError(f"dlx serve printed '{line.strip()}' and no URLs; {log}:\n{log.read_text()[-2000:]}")
-    return given_broker(*(found[0] for found in urls if found))
+    return line
+
+
+def _without_urls(line: str, log: Path) -> NoSuchServerError:
+    return NoSuchServerError(f"dlx serve printed '{line.strip()}' and no URLs; {log}:\n{log.read_text()[-2000:]}")

@@ -107,6 +107,17 @@ def npm_source(source: Source, packages: Sequence[str]) -> Path:
     return _unpacked(source, download, dependencies)
 
 
+def npm_packages(name: str, packages: Sequence[str]) -> Path:
+    """A folder with packages of the npm registry (each ``name@version``) and what they need in ``node_modules``."""
+
+    def make(folder: Path) -> None:
+        command(
+            ["npm", "install", "--silent", "--no-save", "--ignore-scripts", "--prefix", folder, *packages], cwd=folder
+        )
+
+    return made_once(f"npm-{name}", packages, make)
+
+
 def debian_source(source: Source) -> Path:
     """The upstream archive of a Debian source package, unpacked; its version is Debian's, such as ``1.3.2-1``."""
 

@@ -1,4 +1,4 @@
-"""The suites: where each comes from, and how it is run against a broker.
+"""The suites: where each comes from, and how it is run against a broker or another system.
 
 What is edited in a suite is the port it looks for its broker at (and one wait, of the Java client, that is long).
 """
@@ -14,10 +14,9 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from tests.clients import cache, results
-from tests.clients.broker import Broker
+from tests.clients.broker import Broker, Service
 from tests.clients.cache import Source
 from tests.clients.results import Outcome
 
@@ -33,14 +32,16 @@ PYTHON = (
     "pyrabbit2==1.0.7", "requests==2.34.2",
     "msgspec==0.22.0", "regex==2026.11.15",   # what lies in this tree (celery, pyrabbit2): Hypothesis loads dlx there
 )  # fmt: skip
+IN_THIS_TREE = ("pytest==8.4.2", "pytest-timeout==2.4.0", "hypothesis==6.170.15", "msgspec==0.22.0",
+                "regex==2026.11.15")  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a suite: against which broker, which tests (all, or those the suite's own filter takes)."""
+    """One run of a suite: against what, which tests (all, or those the suite's own filter takes)."""
 
     suite: str
-    broker: Broker
+    broker: Broker | Service
     only: str = ""
     seconds: int = 600
 
@@ -52,23 +53,11 @@ class Run:
     def log(self) -> Path:
         return OUT / f"{self.suite}.log"
 
-    @property
-    def env(self) -> dict[str, str]:
-        """What tells a suite where its broker is; each reads some of it."""
-        host, port = self.broker.amqp.hostname or "127.0.0.1", str(self.broker.amqp.port or 5672)
-        return {
-            "AMQP_URL": self.broker.url, "URL": self.broker.url, "AMQP_PORT": port,
-            "RABBITMQ_HOST": host, "RABBITMQ_5672_TCP": port, "RABBITMQ_5671_TCP": "1",
-            "DLX_MANAGEMENT_URL": self.broker.management, "DLX_CLIENTS_URL": self.broker.url,
-            "DLX_MANAGEMENT_PORT": str(urlsplit(self.broker.management).port),
-            "DLX_CLIENTS_RELEASE": self.broker.server.release,
-        }  # fmt: skip
-
     def __call__(self, command: Sequence[str | Path], cwd: Path, env: Mapping[str, str] | None = None) -> str:
         """Run a command in a process group of its own until it ends or its time is over; "" or why it was ended."""
         with self.log.open("w") as log:
             process = subprocess.Popen(
-                command, cwd=cwd, env={**os.environ, **self.env, **(env or {})}, stdin=subprocess.DEVNULL,
+                command, cwd=cwd, env={**os.environ, **self.broker.env, **(env or {})}, stdin=subprocess.DEVNULL,
                 stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
             try:
@@ -243,7 +232,7 @@ def java(run: Run) -> list[Outcome]:
         _compile(run.log, source, jars / "eclipse-jdt-core.jar", path, tests)
     rabbitmqctl = f"{sys.executable} -IS {HERE / 'rabbitmqctl'}"  # as a shell takes it; starts in a tenth of the time
     settings = {
-        "amqp.port": run.env["AMQP_PORT"], "rabbitmqctl.bin": rabbitmqctl, "make.bin": rabbitmqctl,
+        "amqp.port": run.broker.env["AMQP_PORT"], "rabbitmqctl.bin": rabbitmqctl, "make.bin": rabbitmqctl,
         "test-broker.A.nodename": "-", "rabbitmq.dir": "-",
     }  # fmt: skip
     command = ["java", *(f"-D{key}={value}" for key, value in settings.items()), "-cp", path, "Suite"]
@@ -275,7 +264,31 @@ def _java_tests(sources: Path) -> list[str]:
     return found
 
 
+ZAQARCLIENT = ("python-zaqarclient==4.7.0", *IN_THIS_TREE)
+IRON_MQ = ("iron-mq==0.9", *IN_THIS_TREE)
+NPM_IRON_MQ = ("iron_mq@0.9.3",)
+
+
+def zaqarclient(run: Run) -> list[Outcome]:
+    return _pytest(run, ROOT, ["tests/clients/test_zaqarclient.py"], ["-m", "clients"], python=ZAQARCLIENT)
+
+
+def iron_mq(run: Run) -> list[Outcome]:
+    return _pytest(run, ROOT, ["tests/clients/test_iron_mq.py"], ["-m", "clients"], python=IRON_MQ)
+
+
+def npm_iron_mq(run: Run) -> list[Outcome]:
+    packages = cache.npm_packages("iron_mq", NPM_IRON_MQ)
+    command = ["node", "--test", "--test-timeout=10000", "--test-reporter=junit"]
+    command += [f"--test-reporter-destination={run.report}", *([f"--test-name-pattern={run.only}"] if run.only else [])]
+    ended = run([*command, HERE / "iron_mq.test.js"], packages, {"NODE_PATH": str(packages / "node_modules")})
+    return run.outcomes(ended, results.junit_xml)
+
+
 SUITES: dict[str, Callable[[Run], list[Outcome]]] = {
     "py-amqp": py_amqp, "kombu": kombu, "pika": pika, "aio-pika": aio_pika, "aiormq": aiormq, "celery": celery,
     "pyrabbit2": pyrabbit2, "amqplib": amqplib, "go": go, "java": java,
+    "python-zaqarclient": zaqarclient, "iron-mq": iron_mq, "npm-iron_mq": npm_iron_mq,
 }  # fmt: skip
+SYSTEMS = {"python-zaqarclient": "zaqar", "iron-mq": "ironmq", "npm-iron_mq": "ironmq"}
+"""The suites that are not for RabbitMQ, and what they are for."""

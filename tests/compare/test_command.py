@@ -82,6 +82,17 @@ def test_at_80_columns_no_word_is_broken(tmp_path: Path, capsys: Capture, monkey
     assert max(map(len, out.splitlines())) <= 81
 
 
+def test_at_80_columns_a_number_stays_with_its_unit(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    document = {**POISON, "queue": "orders-of-the-shop", "retry_delay_ms": 1_500}
+    assert main(["compare", str(written(tmp_path, document))]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("2 × 1.5 s" in line for line in lines) >= 2
+    assert not any(re.search(r"^ +s\b", line) for line in lines)
+
+
 def test_names_with_dashes_are_as_each_system_allows(tmp_path: Path, capsys: Capture) -> None:
     path = written(tmp_path, {**POISON, "queue": "a-b", "dead_letter_queue": "a_b"})
     assert main(["compare", str(path), "--json"]) == 0

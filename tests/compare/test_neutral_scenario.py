@@ -36,7 +36,11 @@ def test_always_never_succeeds() -> None:
         ({}, "", "`messages`"),
         (scenario(retries=3), "", "unknown field `retries`; expected messages, until_ms, queue"),
         (scenario(messages=[]), "messages", "length >= 1"),
-        (scenario(messages=[{"name": "a", "fail": 1}]), "messages[0]", "`fail`; expected name, at_ms"),
+        (
+            scenario(messages=[{"name": "a", "fail": 1}]),
+            "messages[0]",
+            "`fail`; did you mean fails? expected name, at_ms",
+        ),
         (scenario(messages=[{"name": "a", "fails": "often"}]), "messages[0].fails", "from 0, or 'always'"),
         (scenario(messages=[{"name": "a", "fails": -1}]), "messages[0].fails", "a number from 0"),
         (scenario(messages=[{"name": "a", "how": "die"}]), "messages[0].how", "expected 'reject', 'crash' or 'hold'"),

@@ -139,7 +139,7 @@ def test_a_client_that_takes_nothing_is_reset(target: Target, vhost: str) -> Non
         other.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_slow_client_that_takes_something_is_not(target: Target, vhost: str) -> None:
     with send_timeout_s(target, 2) as most_s, owed(target, vhost) as reader:
         assert reset_after_s(reader, 1.5 * most_s, read_each_s=most_s / 10) is None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from simulator import message_history
 from simulator.broker import Broker
 from simulator.broker.commands import (
     DeclareQueue,
@@ -149,3 +152,49 @@ def test_a_restored_broker_remembers(broker: RecordingBroker) -> None:
     restored = RecordingBroker.restore(broker.snapshot())
     assert isinstance(restored, RecordingBroker)
     assert restored.histories.explain(uid(broker, "m")) == broker.histories.explain(uid(broker, "m"))
+
+
+def test_what_is_lost_is_found_as_it_happens(broker: RecordingBroker) -> None:
+    histories = broker.histories
+    assert histories.lost() == []
+    for number in range(3):
+        publish(broker, "plain", f"m{number}")
+        assert [each.message_id for each in histories.lost()] == [f"m{lost}" for lost in reversed(range(number))]
+    publish(broker, "work", "alive")
+    broker.handle(Get(CHANNEL, "plain"), START_US)
+    broker.handle(Reject(CHANNEL, 1, requeue=False), START_US)
+    found = histories.lost()
+    assert [each.message_id for each in found] == ["m2", "m1", "m0"]
+    assert [[event.event for event in each.events] for each in found] == [[Event.DROPPED]] * 3
+    assert {each.uid for each in found} == {each.uid for each in histories.find(lost=True)}
+
+
+def test_losses_are_not_looked_for_where_nothing_is_new(
+    broker: RecordingBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page asks twice a second, of up to 10,000 messages with 500 events each."""
+    for number in range(20):
+        publish(broker, "plain", f"m{number}")
+    found = broker.histories.lost()
+    publish(broker, "work", "new")
+    looked_at: list[str] = []
+    losses = message_history.losses
+
+    def counting(events: Sequence[Happened]) -> list[Happened]:
+        looked_at.append(events[0].event)
+        return losses(events)
+
+    monkeypatch.setattr(message_history, "losses", counting)
+    assert broker.histories.lost() == found
+    assert looked_at == []
+
+
+def test_a_forgotten_message_is_not_among_the_lost() -> None:
+    histories = MessageHistories(limit=2)
+    broker = RecordingBroker("4.3", histories=histories)
+    for command in (OpenConnection("c"), OpenChannel(CHANNEL)):
+        broker.handle(command, START_US)
+    for number in range(5):
+        broker.handle(Publish(CHANNEL, "amq.fanout", "", {"message_id": f"m{number}"}, b""), START_US)
+        assert histories.lost()[0].message_id == f"m{number}"
+    assert [each.message_id for each in histories.lost()] == ["m4", "m3"]

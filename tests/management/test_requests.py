@@ -1,4 +1,4 @@
-"""What the scenarios do not show: limits, logins, forms, the page, the clock."""
+"""What the scenarios do not show: limits, logins, forms, the clock."""
 
 from __future__ import annotations
 
@@ -349,49 +349,6 @@ def test_definitions_come_as_a_form_too(server: Simulated) -> None:
 def test_a_download_has_a_name(server: Simulated) -> None:
     answer = server("GET", "/api/definitions?download=d.json")
     assert answer.headers["content-disposition"] == "attachment; filename=d.json"
-
-
-# The page
-
-
-def test_the_page_shows_where_dead_letters_go(server: Simulated) -> None:
-    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "parking"}
-    server("PUT", "/api/queues/%2F/%3Cwork%3E", {"arguments": arguments})
-    server("PUT", "/api/queues/%2F/parking", {})
-    server("PUT", "/api/queues/%2F/lost", {"arguments": {"x-dead-letter-exchange": "<missing>"}})
-    page = server("GET", "/").body.decode()
-    assert "&lt;work&gt;" in page
-    arrow = "→ exchange <code>(default)</code>, key <code>parking</code> → "
-    assert f'{arrow}<a href="#%252F.parking">parking</a>' in page
-    assert 'id="%2F.parking"' in page
-    assert "exchange <code>&lt;missing&gt;</code>, which does not exist" in page
-    assert "<script" not in page
-    assert "//" not in page
-
-
-def test_the_page_shows_what_was_lost_and_why(server: Simulated) -> None:
-    server("PUT", "/api/queues/%2F/q", {"arguments": {"x-max-length": 1}})
-    for message_id in ("<m>", "kept"):
-        body = {
-            "properties": {"message_id": message_id},
-            "routing_key": "q",
-            "payload": "",
-            "payload_encoding": "string",
-        }
-        server("POST", "/api/exchanges/%2F/amq.default/publish", body)
-    page = server("GET", "/").body.decode()
-    assert '<a href="api/histories/1">1 (&lt;m&gt;)</a>' in page
-    assert "It was dropped: it died in the queue &#x27;q&#x27; (maxlen) and went nowhere" in page
-    assert "kept" not in page
-
-
-def test_the_page_is_for_users(server: Simulated) -> None:
-    server("PUT", "/api/queues/%2F/hidden", {})
-    assert server("GET", "/", auth=None).headers["www-authenticate"].startswith("Basic")
-    server("PUT", "/api/users/u", {"password": "p", "tags": "management"})
-    answer = server("GET", "/", auth="u:p")
-    assert (answer.status, b"hidden" in answer.body) == (200, False)
-    assert server("DELETE", "/").status == 405
 
 
 # The clock

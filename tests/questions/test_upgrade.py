@@ -430,6 +430,20 @@ def test_a_policy_that_is_skipped_takes_its_dead_letter_exchange_along() -> None
     assert "classic_unsupported_policy_keys" not in names
 
 
+def test_a_new_queue_of_3_8_has_a_policy_that_it_does_not_support() -> None:
+    document = topology(
+        queue("orders", "quorum"),
+        queue("dead"),
+        policies=[policy("p", "^orders$", expires=60_000), policy("o", "^dead$", expires=60_000)],
+    )
+    found = changes(document, "3.8", "3.10")
+    assert (
+        "'orders' has policy 'p' if it is declared after it"
+        in found["policy_keys_checked_at_declaration", "orders"].message
+    )
+    assert ("policy_keys_checked_at_declaration", "dead") not in found
+
+
 def test_quorum_queues_begin_to_expire_messages() -> None:
     document = topology(queue("orders", "quorum"))
     found = changes(document, "3.9", "3.10")["quorum_message_ttl", "orders"]

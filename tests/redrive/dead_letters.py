@@ -82,15 +82,17 @@ def let_die(place: Place, count: int, *, expire: bool = True) -> None:
                 method, _, _ = channel.basic_get(WORK)
                 assert method is not None
                 channel.basic_reject(method.delivery_tag, requeue=False)
-            _until(lambda number=number: _count(channel) == number + 1)  # type: ignore[misc]  # or they overtake
+            until(lambda number=number: ready(channel, DEAD) == number + 1)  # type: ignore[misc]  # or they overtake
 
 
-def _count(channel: BlockingChannel) -> int:
-    count: int = channel.queue_declare(DEAD, passive=True).method.message_count
+def ready(channel: BlockingChannel, queue: str) -> int:
+    """Return how many messages are ready in a queue."""
+    count: int = channel.queue_declare(queue, passive=True).method.message_count
     return count
 
 
-def _until(come: Any) -> None:
+def until(come: Any) -> None:
+    """Wait until something has come."""
     end = time.monotonic() + PATIENCE_S
     while not come():
         assert time.monotonic() < end

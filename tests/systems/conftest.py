@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+
+from tests.systems.activemq.live.side_by_side import Checks, asked_for, begun, why_not
 
 HERE = Path(__file__).parent
 TRACE = "a_trace"
@@ -54,12 +57,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With --vectors, its traces alone."""
+    """With --vectors, its traces alone; else those last that wait for ActiveMQ, which is asked from the start on."""
     if config.getoption("--vectors") is None:
+        items.sort(key=lambda item: bool(asked_for([item])))
         return
     others = [item for item in items if TRACE not in getattr(item, "fixturenames", ())]
     config.hook.pytest_deselected(items=others)
     items[:] = [item for item in items if item not in others]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def activemq_checks(request: pytest.FixtureRequest) -> Iterator[Checks]:
+    """What becomes of the tests that wait for ActiveMQ, by their ids; empty where none asks or no broker starts."""
+    tests = asked_for(request.session.items)
+    if not tests or why_not():
+        yield {}
+        return
+    with begun(tests) as checks:
+        yield checks
 
 
 def reader_of(path: Path) -> tuple[ModuleType, Any]:

@@ -72,7 +72,7 @@ def test_a_version_is_taken_and_a_note_tells_which_stands_in_for_it(
     [
         ("{", "scenario.json: "),
         ("[]", "expected an object, got an array"),
-        ({"step": []}, "step: unknown; expected definitions, steps, release"),
+        ({"step": []}, "step: unknown; did you mean steps? expected definitions, steps, release"),
         (
             {**SCENARIO, "release": "5"},
             f"release: no release '5': known are {', '.join(RELEASES)}; the nearest is 4.3\n",
@@ -82,9 +82,10 @@ def test_a_version_is_taken_and_a_note_tells_which_stands_in_for_it(
         ({**SCENARIO, "definitions": {"queues": [{"name": 1}]}}, "definitions.queues[0]"),
         (
             {**SCENARIO, "steps": [{"do": "jump"}]},
-            "steps: 'jump' is none of the values that are allowed",
+            "steps[0].do: 'jump' is none of the values that are allowed here; expected one of publish, ack",
         ),
         ({**SCENARIO, "steps": [{"do": "clear-policy", "name": "p"}]}, "steps: "),
+        ({**SCENARIO, "steps": 1}, "steps: expected a list, got a whole number"),
         (
             {**SCENARIO, "steps": [*SCENARIO["steps"], {"do": "reject", "queue": "oders"}]},
             "steps[2].queue: no queue 'oders'; did you mean 'orders'?",

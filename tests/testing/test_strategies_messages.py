@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -28,9 +29,12 @@ from simulator.testing.strategies import (
     topologies,
     x_deaths,
 )
+from simulator.testing.strategies import message as strategies_of_messages
 from tests.testing.reaching import reached
 
 CHANNEL = ("c", 1)
+ENTRY = {"count": Long(1), "reason": "rejected", "queue": "q", "exchange": "", "routing-keys": ["q"]}
+UNREADABLE = ENTRY | {"time": datetime(2026, 1, 1, tzinfo=UTC), "original-expiration": "soon"}
 
 
 def published(name: str, found: dict[str, Any]) -> list[Any]:
@@ -145,3 +149,16 @@ REACHED = {
 def test_what_matters_is_reached(what: str) -> None:
     strategy, wanted = REACHED[what]
     assert wanted(reached(strategy, wanted))
+
+
+def test_no_message_is_drawn_that_its_release_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(PublishRefusedError):
+        dlx.published("", "q", headers={"x-death": [UNREADABLE]}, release=dlx.release("3.13"))
+    claims = st.sampled_from([{"x-death": [UNREADABLE]}, {"kind": "a"}])
+    monkeypatch.setattr(strategies_of_messages, "_brokers_headers", lambda _: claims)
+
+    @given(messages(hostile=True, release="3.13"))
+    def kept(message: dlx.Message) -> None:
+        assert "x-death" not in (message.headers or {})
+
+    kept()

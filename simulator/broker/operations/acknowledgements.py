@@ -15,7 +15,7 @@ from operator import itemgetter
 from dlx import amqp_errors
 from dlx.delivery_counts import Return
 from dlx.releases import Release
-from dlx.topology import QUORUM, STREAM
+from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.broker.commands import Ack, Nack, Recover, Reject
 from simulator.broker.copies import Copy
 from simulator.broker.operations import (
@@ -136,13 +136,21 @@ def _apply(node: NodeState, channel: Channel, settling: Settling) -> None:
         groups = by_queue(settled, node.release)
     else:
         groups = _by_queue_and_consumer(settled)
+    if channel.global_unacked:  # the limiter hears of all before the queues ask it
+        counted = sum(item.consumer is not None and item.queue.definition.type == CLASSIC for _, item in settled)
+        channel.global_unacked -= min(counted, channel.global_unacked)
     for place, group in enumerate(groups):
         queue = group[0].queue
+        held_back = channel.global_prefetch > 0 and consumer_selection.held_back(queue, channel)
+        consumer = group[0].consumer
+        was_spent = consumer is not None and not consumer_selection.has_credit(consumer)
         deliveries.settle(node, queue, group)
         if queue.deleted:
             continue
+        if held_back and was_spent:
+            consumer_selection.try_in_vain(queue, channel)
         try:
-            _tell_queue(node, channel, queue, group, settling)
+            _tell_queue(node, channel, queue, group, settling, held_back=held_back)
         except amqp_errors.Refusal:  # the channel is lost, and with it what the other queues have not been told
             untold = {id(unacked) for group in groups[place + 1 :] for unacked in group}
             channel.unacked.update(item for item in settled if id(item[1]) in untold)
@@ -207,22 +215,30 @@ def _octets(name: str) -> bytes:
     return name.encode(errors="surrogatepass")  # some releases take names that encode surrogates
 
 
-def _tell_queue(node: NodeState, channel: Channel, queue: QueueState, group: list[Unacked], settling: Settling) -> None:
+def _tell_queue(
+    node: NodeState, channel: Channel, queue: QueueState, group: list[Unacked], settling: Settling, *, held_back: bool
+) -> None:
+    """Settle deliveries of one queue; ``held_back``: it waits until the global prefetch of the channel has room."""
     copies = [unacked.copy for unacked in group]
     how = settling.how
     if queue.definition.type == STREAM:
         stream_consumers.settled(node, queue, group, how)
         return
     freed = False
-    if not channel.global_prefetch:  # else all its queues are told below, in turns
-        freed = consumer_selection.unblock(queue, channel) or _is_single_active(queue, group)
+    if not held_back:  # else it is told when everything is settled, in turns with others
+        freed = consumer_selection.unblock_settled(queue, channel) or _is_single_active(queue, group)
+    if how == "lost channel" and consumer_selection.waits_for_cancelled(queue, node.release):
+        consumer_selection.choose_single_active(queue, node.release)
+    chooses = not _leaves_single_active(queue, settling, node.release)
+    if not chooses:
+        consumer_selection.retire_single_active(queue)
     if how == "ack":
         _acknowledged(node, queue, group)
     elif settling.requeue:
         queues.requeue(node, queue, copies, _as_return(how), group[0].consumer)
     else:
         queues.reject(node, queue, _in_order_of_death(queue, copies, node.release), _as_return(how))
-    if freed or queue.definition.type == QUORUM:
+    if chooses and (freed or queue.definition.type == QUORUM):
         queues.settled(node, queue)
 
 
@@ -238,6 +254,13 @@ def _in_order_of_death(queue: QueueState, rejected: list[Copy], release: Release
 
 def _is_single_active(queue: QueueState, group: list[Unacked]) -> bool:
     return queue.single_active and any(unacked.consumer is queue.active_single for unacked in group)
+
+
+def _leaves_single_active(queue: QueueState, settling: Settling, release: Release) -> bool:
+    """Return whether a queue that takes deliveries back does not look who its single active consumer should be."""
+    if queue.definition.type != QUORUM or not queue.single_active or release.quorum_single_active_after_return:
+        return False
+    return settling.requeue and settling.how != "lost channel"
 
 
 def _as_return(how: str) -> Return:

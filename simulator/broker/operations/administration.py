@@ -157,7 +157,7 @@ def reconfigure(node: NodeState, effect: PoliciesChanged) -> None:
     queue = node.queue(effect.vhost, effect.queue)
     if queue is None:
         return
-    old = queue.settings
+    old, queue.policies_as_declared = queue.settings, False
     new = queue.settings = queue.store.settings = effective_settings(
         queue.definition, queue.vhost.topology, node.release
     )

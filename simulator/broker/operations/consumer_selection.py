@@ -25,6 +25,11 @@ def may_take(consumer: Consumer) -> bool:
     limit = channel.global_prefetch
     if limit and channel.global_unacked >= limit and consumer.queue.definition.type == CLASSIC:
         return False  # holds back those that do not acknowledge, too
+    return has_credit(consumer)
+
+
+def has_credit(consumer: Consumer) -> bool:
+    """Return whether the prefetch of the consumer itself lets it take one more message."""
     if consumer.no_ack:
         return True
     if consumer.timed_out:
@@ -95,21 +100,61 @@ def set_aside(queue: QueueState, consumer: Consumer) -> None:
 
 def unblock(queue: QueueState, channel: Channel) -> bool:
     """Bring back the channel's consumers that may take messages again, and return whether there were any."""
-    if not queue.blocked:
-        return False
-    free = [c for c in queue.blocked if c.channel is channel and may_take(c)]
+    return _bring_back(queue, [c for c in queue.blocked if c.channel is channel and may_take(c)])
+
+
+def unblock_settled(queue: QueueState, channel: Channel) -> bool:
+    """The same for those whose own prefetch has room: the global one is asked when it is their turn."""
+    return _bring_back(queue, [c for c in _with_credit(queue, channel) if not channel.connection.paused])
+
+
+def _bring_back(queue: QueueState, free: list[Consumer]) -> bool:
     for consumer in free:
         queue.blocked.remove(consumer)
         _insert(queue, consumer)
     return bool(free)
 
 
+def held_back(queue: QueueState, channel: Channel) -> bool:
+    """Return whether the queue has met the channel's global prefetch: it tries none of its consumers until told.
+
+    Source: rabbit_limiter.erl can_send, notify_queues.
+    """
+    return any(_with_credit(queue, channel))
+
+
+def try_in_vain(queue: QueueState, channel: Channel) -> None:
+    """Ask the channel's consumers again while it is held back: they go behind those whose prefetch is used up."""
+    for consumer in _with_credit(queue, channel):
+        queue.blocked.remove(consumer)
+        queue.blocked.append(consumer)
+
+
+def _with_credit(queue: QueueState, channel: Channel) -> list[Consumer]:
+    return [consumer for consumer in queue.blocked if consumer.channel is channel and has_credit(consumer)]
+
+
+def join(queue: QueueState, consumer: Consumer, release: Release) -> None:
+    """Make a new consumer the single active one, if it is its turn."""
+    if not waits_for_cancelled(queue, release):
+        choose_single_active(queue, release)
+    elif queue.active_single is None and not queue.cancelled:
+        queue.active_single = consumer  # although others may wait
+
+
+def waits_for_cancelled(queue: QueueState, release: Release) -> bool:
+    """Return whether deliveries of cancelled consumers keep the queue from choosing a single active one."""
+    return queue.single_active and queue.definition.type == QUORUM and not release.quorum_single_active_beside_cancelled
+
+
 def choose_single_active(queue: QueueState, release: Release) -> None:
     """Choose the queue's single active consumer.
 
     The first to subscribe stays until it leaves. Quorum queues of later releases go by
-    priority: the higher one takes over when the active one has nothing unacknowledged;
-    until then that gets nothing more.
+    priority, and then by room in the prefetch: the higher one takes over when the active
+    one has nothing unacknowledged; until then that gets nothing more.
+
+    Source: rabbit_fifo.erl activate_next_consumer, sort_waiting.
     """
     if not queue.single_active:
         return
@@ -119,7 +164,7 @@ def choose_single_active(queue: QueueState, release: Release) -> None:
         if queue.active_single is None:
             queue.active_single = next(iter(line), None)
         return
-    best = next(iter(queue.active), None)
+    best = min(queue.active, key=_precedence, default=None)
     current = queue.active_single
     if current is not None and current.quiescing and not current.unacked:  # even if nobody is left to take over
         current.quiescing = False
@@ -130,6 +175,19 @@ def choose_single_active(queue: QueueState, release: Release) -> None:
         current.quiescing = True
     else:
         queue.active_single = best
+
+
+def _precedence(consumer: Consumer) -> tuple[int, bool, int]:
+    room = consumer.prefetch + consumer.extra_prefetch - consumer.unacked
+    return -consumer.priority, consumer.timed_out > 0, -room
+
+
+def retire_single_active(queue: QueueState) -> None:
+    """Have a single active consumer that made way and holds nothing any more wait again, with nobody in its place."""
+    current = queue.active_single
+    if current is not None and current.quiescing and not current.unacked:
+        current.quiescing = False
+        queue.active_single = None
 
 
 def step_down(queue: QueueState, consumer: Consumer, release: Release) -> None:

@@ -53,7 +53,7 @@ def start(node: NodeState, queue: QueueState, consumer: Consumer) -> None:
     consumer_selection.subscribe(queue, consumer)
     if consumer.exclusive and queue.definition.type == CLASSIC:
         queue.exclusive_consumer = consumer
-    consumer_selection.choose_single_active(queue, node.release)
+    consumer_selection.join(queue, consumer, node.release)
     if queue.definition.type == STREAM:
         stream_consumers.run(node, queue)
     else:

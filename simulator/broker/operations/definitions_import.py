@@ -227,7 +227,8 @@ def _add_queue(node: NodeState, at: At, item: Item) -> None:
         limit_reached=limits.queue_limit_reached(vhost),
     )
     if queue is not None and not exists:
-        queue_lifecycle.add(node, vhost, queue, None)
+        over_http = at.user is not None  # other documents tell what a broker has, and not which came first
+        queue_lifecycle.add(node, vhost, queue, None, policies_as_declared=over_http)
 
 
 def _add_exchange(node: NodeState, at: At, item: Item) -> None:

@@ -93,10 +93,7 @@ def settle(node: NodeState, queue: QueueState, deliveries: list[Unacked]) -> Non
 
 def _credit(queue: QueueState, consumer: Consumer) -> None:
     """Make room by tag in a classic queue: what a cancelled consumer acknowledges counts for the next of its tag."""
-    channel = consumer.channel
-    if channel.global_unacked:
-        channel.global_unacked -= 1
     if consumer in queue.cancelled:
-        successor = channel.consumers.get(consumer.tag)
+        successor = consumer.channel.consumers.get(consumer.tag)
         if successor is not None and successor.queue is queue:
             successor.extra_prefetch += 1

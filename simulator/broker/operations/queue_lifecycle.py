@@ -17,11 +17,22 @@ from simulator.broker.stores.store import Store
 from simulator.broker.stores.stream import StreamStore
 
 
-def add(node: NodeState, vhost: VirtualHost, definition: Queue, owner: Connection | None) -> QueueState:
-    """Create a queue; its settings follow from arguments and policies."""
+def add(
+    node: NodeState,
+    vhost: VirtualHost,
+    definition: Queue,
+    owner: Connection | None,
+    *,
+    policies_as_declared: bool = True,
+) -> QueueState:
+    """Create a queue; its settings follow from arguments and policies.
+
+    ``policies_as_declared``: no policy has changed since it was declared.
+    """
     vhost.definitions[definition.name] = definition
-    settings = effective_settings(definition, vhost.topology, node.release)
+    settings = effective_settings(definition, vhost.topology, node.release, at_declaration=policies_as_declared)
     queue = QueueState(definition, vhost, settings, _store(settings), owner)
+    queue.policies_as_declared = policies_as_declared
     queue.created_us = node.now_us
     queue.single_active = definition.arguments.get("x-single-active-consumer") is True
     vhost.queues[definition.name] = queue
@@ -68,7 +79,8 @@ def restart(node: NodeState, effect: Crashed) -> None:
     copies = [*effect.copies, *crashed.store.purge(), *(unacked.copy for unacked in queues.waiting(node, crashed))]
     crashed.deleted = True
     _notify_consumers(node, crashed)
-    queue = add(node, crashed.vhost, crashed.definition, crashed.owner)
+    as_declared = crashed.policies_as_declared
+    queue = add(node, crashed.vhost, crashed.definition, crashed.owner, policies_as_declared=as_declared)
     queue.counters = crashed.counters
     copies.sort(key=lambda copy: copy.position)
     queues.removed(node, queue, [copy for copy in copies if not crashed.keeps_over_crash(copy)], "the queue crashed")

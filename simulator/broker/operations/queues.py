@@ -206,7 +206,7 @@ def settled(node: NodeState, queue: QueueState) -> None:
     """Hand out more: acknowledgements made room. The consumers of a stream read on by themselves."""
     if queue.definition.type == STREAM:
         return
-    if queue.single_active:
+    if queue.single_active and not consumer_selection.waits_for_cancelled(queue, node.release):
         consumer_selection.choose_single_active(queue, node.release)
     if queue.store.ready and queue.consumers:
         if queue.definition.type == QUORUM:

@@ -51,7 +51,8 @@ class QueueState:
     dead messages that at-least-once dead-lettering holds, ``in_hand`` those that its
     worker has taken. ``due_us`` is when the store is looked after next,
     ``unused_due_us`` when it is looked whether the queue has been unused too long, ``created_us`` when it was declared;
-    ``crashed``: another is about to take its place; ``letters`` remembers the dead letters of messages that look alike.
+    ``crashed``: another is about to take its place; ``policies_as_declared``: no policy has changed since;
+    ``letters`` remembers the dead letters of messages that look alike.
     """
 
     definition: Queue
@@ -79,6 +80,7 @@ class QueueState:
     due_us: int | None = None
     deleted: bool = False
     crashed: bool = False
+    policies_as_declared: bool = True
     letters: dict[Any, tuple[Message, DeadLetter]] = field(default_factory=dict)
     counters: Counters = field(default_factory=Counters)
 

@@ -19,11 +19,11 @@ from math import inf
 
 from dlx.delivery_counts import Counts, Return, limit_exceeded, returned
 from dlx.message import Message
+from dlx.property_size import properties_size
 from dlx.settings import Settings, expires_messages
 from dlx.topology import QUORUM
 from simulator.broker.copies import Copy
 from simulator.broker.stores.priority_queues import NOTHING, Lanes, Levels, take_expired, time_to_live_us
-from simulator.broker.stores.property_size import properties_size
 
 _DEFAULT_PRIORITY, _MAX_PRIORITY = 4, 31
 _MOST_NORMAL = 4  # the highest priority of the normal lane

@@ -166,7 +166,8 @@ def orders(upgrade: Upgrade, row: Row) -> Iterator[Change]:
 
 
 @asks(
-    "quorum_single_active_by_priority", "classic_single_active_served_after_cancel", "stream_takes_rejections"
+    "quorum_single_active_by_priority", "quorum_single_active_beside_cancelled", "quorum_single_active_after_return",
+    "classic_single_active_served_after_cancel", "stream_takes_rejections"
 )  # fmt: skip
 def consumers(upgrade: Upgrade, row: Row) -> Iterator[Change]:
     """Consumers are served in another way."""

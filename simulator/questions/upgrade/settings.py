@@ -16,10 +16,11 @@ from dlx.settings import (
     MESSAGE_TTL,
     OVERFLOW,
     Settings,
+    effective_settings,
 )
 from dlx.topology import QUORUM, Policy
 from simulator.questions.findings import Fix, Severity
-from simulator.questions.upgrade.change import NOTHING_TO_DO, Change, Kind, Traffic, asks
+from simulator.questions.upgrade.change import NOTHING_TO_DO, Change, Kind, Traffic, asks, named
 from simulator.questions.upgrade.upgrade import SettingChange, Upgrade, by_policy, change_of, setting_changes
 
 OWN_LIMIT = 50
@@ -132,6 +133,30 @@ def other_settings(upgrade: Upgrade, row: Row) -> Iterator[Change]:
     for each in setting_changes(upgrade, row):
         if each.key != DELIVERY_LIMIT or row.name.endswith("policy_keys"):
             yield _changed(upgrade, each)
+
+
+@asks("policy_keys_checked_at_declaration")
+def policies_of_new_queues(upgrade: Upgrade, row: Row) -> Iterator[Change]:
+    """A queue that is declared after a policy which its type does not support has it for a while, or no longer."""
+    first, other = upgrade.before, upgrade.after
+    if first.policy_keys_checked_at_declaration:
+        first, other = other, first
+    for queue, _, _ in upgrade.queues():
+        topology = upgrade.topologies[queue.vhost]
+        definition = topology.queues[queue.name]
+        new = effective_settings(definition, topology, first, at_declaration=True).in_force
+        later = effective_settings(definition, topology, first).in_force
+        extra = [one.name for one, then in zip(new, later, strict=True) if one is not None and one != then]
+        if extra:
+            yield Change(
+                severity="warning",
+                about=queue.about,
+                message=f"Under {first.name} '{queue.name}' has policy {named(extra)} if it is declared after it, until"
+                f" a policy changes, though {definition.type} queues do not support all its keys; under"
+                f" {other.name} that is skipped at once.",
+                fix=Fix(True, "set what the queue shall have in a policy with only keys that its type supports"),
+                traffic=Traffic("any message", queue.vhost, (queue.name,)),
+            )
 
 
 def _changed(upgrade: Upgrade, each: SettingChange) -> Change:

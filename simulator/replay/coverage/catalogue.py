@@ -97,6 +97,7 @@ NEVER_SHOWN: Mapping[str, str] = {
     "quorum_expires": "it decides when a queue is deleted; a trace has no queues",
     "quorum_delivery_limit_counts": "a trace does not tell how a message was returned",
     "returns_counted_as_failures": "a trace does not tell how a message was returned",
+    "policy_keys_checked_at_declaration": "a trace does not tell whether a policy or a queue was there first",
     "stream_unsupported_policy_keys": "no message dies in a stream, so that no policy of one shows",
 }
 """Release rows that no trace can show, with the reason."""

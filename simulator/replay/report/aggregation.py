@@ -26,12 +26,15 @@ from simulator.replay.report.data import (
     Delivered,
     Example,
     FieldDiffers,
+    MessageLife,
     Path,
     Published,
     ReportData,
     Unexplained,
 )
-from simulator.replay.summary import Summary, hops, lost_messages, unchecked_findings
+from simulator.replay.report.message_lives import message_lives
+from simulator.replay.report.republished import paths_of_deliveries
+from simulator.replay.summary import Summary, hops, lost_messages, tolerance_us, unchecked_findings
 from simulator.replay.tables import Table, rows, text
 
 FLOWS_MAX = 5_000
@@ -71,13 +74,9 @@ _DELIVERIES = f"""
     FROM {{replayed}}
     WHERE event = '{Event.DELIVERED.value}'
     GROUP BY 1, 2"""
-_PATHS = f"""
+_PATHS = """
     SELECT vhost, deaths, queue, count(*) AS count, count(DISTINCT message) AS messages
-    FROM (
-        SELECT *, transform(hops, hop -> struct(hop.queue AS queue, hop.reason AS reason)) AS deaths
-        FROM {{replayed}}
-        WHERE event = '{Event.DELIVERED.value}' AND size(hops) > 0
-    )
+    FROM {paths}
     GROUP BY 1, 2, 3"""
 _DIFFERENCES = f"""
     SELECT vhost, queue, field, behaviours, count(*) AS count, {_EXAMPLE % ", expected, seen"}
@@ -161,8 +160,17 @@ def aggregate(
         losses=find_losses(topologies(definitions), release(rules)),
         unchecked=tuple(unchecked_findings(replayed) if summary.unchecked else ()),
         lost=tuple(lost_messages(replayed, assumptions) if summary.lost or summary.may_be_lost else ()),
+        messages=_lives(replayed, captured, span_us, assumptions),
         cut=frozenset(tables.cut),
     )
+
+
+def _lives(
+    replayed: Table, captured: Table | None, span_us: tuple[int, int] | None, assumptions: Assumptions
+) -> tuple[MessageLife, ...]:
+    if span_us is None:
+        return ()
+    return message_lives(replayed, captured, span_us[1] - tolerance_us(assumptions))
 
 
 def bucket(span_us: tuple[int, int] | None) -> int:
@@ -206,7 +214,7 @@ class _Tables:
 
     def paths(self, replayed: Table) -> tuple[Path, ...]:
         """Return the deaths that led to deliveries, with the numbers of deliveries and messages."""
-        found = self._top("paths", GROUPS_MAX, _PATHS, "vhost, deaths, queue", replayed=replayed)
+        found = self._top("paths", GROUPS_MAX, _PATHS, "vhost, deaths, queue", paths=paths_of_deliveries(replayed))
         return tuple(
             Path(
                 vhost=row["vhost"],

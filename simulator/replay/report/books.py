@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from simulator.markup import Html, details, element, join, plural, section, table
 from simulator.replay.balance import Balance, Entry
 from simulator.replay.balance_texts import sentences, unchecked
-from simulator.replay.report.markup import Html, details, element, join, plural, section, table
 
 
 def books_section(balance: Balance | None) -> Html:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from simulator.markup import Html, details, element, section, table
 from simulator.replay.coverage.catalogue import MEANINGS
 from simulator.replay.coverage.totals import Coverage
 from simulator.replay.coverage.words import headline, queue_line, unchecked
-from simulator.replay.report.markup import Html, details, element, section, table
 
 
 def coverage_section(coverage: Coverage | None) -> Html:

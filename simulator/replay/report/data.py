@@ -56,7 +56,10 @@ class Deaths(msgspec.Struct, frozen=True):
 
 
 class Path(msgspec.Struct, frozen=True):
-    """Deliveries to which the same deaths led, each as (queue, reason), and of how many messages."""
+    """Deliveries to which the same deaths led, each as (queue, reason), and of how many messages.
+
+    The first reason is ``republished`` where a client published the message again after that queue had delivered it.
+    """
 
     vhost: str
     deaths: tuple[tuple[str, str], ...]
@@ -110,6 +113,30 @@ class Ambiguous(msgspec.Struct, frozen=True):
     example: Example
 
 
+class MessageStep(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One step of a message's life, in words. ``kind`` is how it is marked; ``time_us`` ``None``: it has no time."""
+
+    time_us: int | None
+    kind: str
+    text: str
+    line: str = ""
+
+
+class MessageLife(msgspec.Struct, frozen=True):
+    """What the log and the rules tell of one message.
+
+    ``ending`` says whether it is ``lost`` or ``may be lost``, in ``queue``; ``unlike``: one of its deliveries is not
+    as predicted.
+    """
+
+    vhost: str
+    message: str
+    steps: tuple[MessageStep, ...]
+    ending: str = ""
+    queue: str = ""
+    unlike: bool = False
+
+
 class ReportData(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a report shows.
 
@@ -137,6 +164,7 @@ class ReportData(msgspec.Struct, frozen=True, kw_only=True):
     losses: tuple[Loss, ...]
     unchecked: tuple[UncheckedFinding, ...] = ()
     lost: tuple[LostMessages, ...] = ()
+    messages: tuple[MessageLife, ...] = ()
     cut: frozenset[str] = frozenset()
     balance: Balance | None = None
     repairs: Repairs = NO_REPAIRS

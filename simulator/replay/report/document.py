@@ -1,21 +1,25 @@
-"""Writes the report as one HTML page that needs no network. Without scripts it shows everything except the pictures."""
+"""Writes the report as one HTML page that needs no network. Without scripts it lacks pictures and messages alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
 import msgspec
 from plotly.offline import get_plotlyjs
 
+from simulator.markup import Html, details, element, join, number, plural, section, table, text
+from simulator.pictures.timeline import timeline_css
 from simulator.replay.headline import headline
 from simulator.replay.report.books import books_section
 from simulator.replay.report.coverage import coverage_section
 from simulator.replay.report.data import ReportData
 from simulator.replay.report.findings import findings_section, table_section
 from simulator.replay.report.grouping import ARROWS_MAX, MIXED, Group, arrows, groups, totals_by_queue
-from simulator.replay.report.markup import Html, details, element, join, number, plural, section, table
+from simulator.replay.report.lost import losses_section
+from simulator.replay.report.message_lives import as_json
+from simulator.replay.report.messages import messages_section
 from simulator.replay.report.pictures import (
     COLOURS,
     colour,
@@ -46,15 +50,17 @@ def page(data: ReportData) -> str:
     body = element(
         "main",
         _headline(data),
+        losses_section(data),
         books_section(data.balance),
+        messages_section(data),
+        _paths(data),
         _flows(data, shown),
-        findings_section(data),
+        _times(data),
+        findings_section(data, _shares(data)),
         repairs_section(data.repairs),
         unchecked_section(data),
         coverage_section(data.coverage),
-        _vanished(data),
-        _times(data),
-        _paths(data),
+        _vanishing(data),
         table_section(data),
         _reading(),
     )
@@ -69,7 +75,7 @@ def document(title: str, body: Html, figures: Mapping[str, Any]) -> str:
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"{element('title', title)}<style>{_file('page.css')}</style></head>\n<body>{body}\n"
+        f"{element('title', title)}<style>{_file('page.css')}{timeline_css()}</style></head>\n<body>{body}\n"
         f'<script type="application/json" id="figures">{encoded}</script>\n'
         f"<script>{get_plotlyjs()}</script>\n<script>{_file('page.js')}</script></body></html>\n"
     )
@@ -82,7 +88,7 @@ def _file(name: str) -> str:
 def _figures(data: ReportData, shown: tuple[Group, ...]) -> dict[str, Any]:
     """Return the figures, by the place where each is drawn."""
     flows = [{"caption": _caption(group), "figure": plain_figure(flow_picture(group))} for group in shown]
-    found: dict[str, Any] = {"flows": flows}
+    found: dict[str, Any] = {"flows": flows, "messages": as_json(data.messages)}
     if data.deaths:
         found["deaths"] = plain_figure(deaths_picture(data))
     return found
@@ -95,10 +101,6 @@ def plain_figure(figure: Any) -> Any:
 
 def _headline(data: ReportData) -> Html:
     summary, found = data.summary, headline(data.summary, data.rules, data.balance)
-    counts = {name: getattr(summary, name) for name in VERDICTS}
-    seen: list[Name] = [name for name in VERDICTS if counts[name]] or ["agree"]
-    bar = join(element("i", style=f"flex:{counts[name]};background:var(--{name})") for name in seen)
-    legend = join(_key(f"var(--{name})", f"{number(counts[name])} {MEANINGS[name]}") for name in seen)
     tiles = {
         "messages": summary.messages,
         "deliveries observed": summary.deliveries,
@@ -109,41 +111,49 @@ def _headline(data: ReportData) -> Html:
         tiles["broken lines left out"] = summary.broken_lines
     return element(
         "section",
-        element(
-            "header",
-            element(
-                "div",
-                element("h1", found.text),
-                element("p", _about(data), class_="muted"),
-                element("ul", *(element("li", each) for each in found.more)) if found.more else "",
-                "" if summary.explained else element("p", _cause(data)),
-            ),
-            element("div", _share(data), element("small", "of deliveries agree"), class_="share"),
-        ),
-        element("div", bar, class_="bar"),
-        element("div", legend, class_="legend"),
+        element("h1", found.text),
+        element("p", _about(data), class_="muted"),
+        element("ul", *(element("li", each) for each in found.more)) if found.more else "",
         element(
             "div",
             *(element("div", element("b", number(n)), element("span", name)) for name, n in tiles.items()),
             class_="tiles",
         ),
+        _contents(data),
         id="verdict",
         class_=found.tone,
     )
 
 
+def _contents(data: ReportData) -> Html:
+    """Return links to the parts of the page."""
+    parts = {"losses": "Losses", "messages": "Find a message", "paths": "Paths", "flows": "Pictures", "times": "Times"}
+    parts |= {"findings": "Agreement", "vanished": "Settings that lose messages"}
+    if not data.messages:
+        del parts["messages"]
+    return element("nav", *(element("a", title, href=f"#{name}") for name, title in parts.items()))
+
+
+def _shares(data: ReportData) -> Html:
+    """Return how many deliveries have which verdict: the share that agrees, a bar, and in words."""
+    counts = {name: getattr(data.summary, name) for name in VERDICTS}
+    seen: list[Name] = [name for name in VERDICTS if counts[name]] or ["agree"]
+    bar = join(element("i", style=f"flex:{counts[name]};background:var(--{name})") for name in seen)
+    legend = join(_key(f"var(--{name})", f"{number(counts[name])} {MEANINGS[name]}") for name in seen)
+    told = element("p", element("b", _share(data), class_="share"), " of deliveries agree. ", _cause(data))
+    return join([told, element("div", bar, class_="bar"), element("div", legend, class_="legend")])
+
+
 def _cause(data: ReportData) -> Html:
-    """Tell whether the release table explains the deliveries that are not as predicted."""
-    captured = data.captured_on
-    other = captured is not None and not captured.startswith(f"{data.rules}.")
-    log = f"RabbitMQ {captured} wrote the log, not {data.rules}. " if other else ""
+    """Tell whether the release table explains the deliveries that are not as predicted; empty if there are none."""
+    if data.summary.explained:
+        return Html("")
     known = sum(each.count for each in data.unexplained if each.behaviours)
     unknown = data.summary.unexplained - known
     unknown += sum(cause.count for cause in data.causes if not cause.behaviours)
-    found = f"The release table does not explain {number(unknown)} of them."
     if unknown == 0:
-        found = "The release table explains all of them."
-    return join([log, found, " ", element("a", "See the disagreements", href="#findings")])
+        return text("The release table explains all that are not as predicted.")
+    return text(f"The release table does not explain {number(unknown)} that are not as predicted.")
 
 
 def _share(data: ReportData) -> str:
@@ -215,7 +225,8 @@ def _button(index: int, group: Group, several: bool) -> Html:
     if group.unlike_count:
         lines.append(element("span", f"{number(group.unlike_count)} not as predicted", class_="bad"))
     if group.unseen_count:
-        lines.append(element("span", f"{number(group.unseen_count)} not seen again", class_="gone"))
+        gone = "gone" if group.losing & group.queues.keys() else None
+        lines.append(element("span", f"{number(group.unseen_count)} not seen again", class_=gone))
     return element("button", *lines, type="button", data_flow=index, aria_pressed=str(index == 0).lower())
 
 
@@ -255,53 +266,20 @@ def _note_cut(kept: int, what: str) -> Html:
     return element("p", f"These are the {number(kept)} most frequent {what}; there are more.", class_="note")
 
 
-def _vanished(data: ReportData) -> Html:
-    """Return the losses that counts in the log suggest, and those that the settings allow."""
+def _vanishing(data: ReportData) -> Html:
+    """Return the queues whose settings lose messages, whether or not any was seen there."""
     several = several_vhosts(data)
-    rows = [*_lost(data, several), *_seen_vanishing(data, several)]
-    rows += [
+    rows = [
         (
-            _queue_name(loss.vhost, loss.queue, several and bool(loss.vhost)),
+            f"{loss.vhost}: {loss.queue}" if several and loss.vhost else loss.queue,
             join(map(chip, loss.reasons), " "),
             loss.why,
         )
         for loss in data.losses
     ]
-    intro = (
-        "A trace records publishes and deliveries. A dropped message leaves no line, so the log shows none of these"
-        " losses. Its counts and the definitions reveal them: where a message was seen last, and what must have become"
-        " of it there."
-    )
-    found = table(["where", "what", "why"], rows) if rows else element("p", "Nothing points to a loss.")
-    return section("Where messages can vanish", element("p", intro, class_="note"), found, id_="vanished")
-
-
-def _lost(data: ReportData, several: bool) -> Iterator[tuple[object, ...]]:
-    """Yield where messages were lost by the rules, though the log shows no more of it than that they were gone."""
-    for each in data.lost:
-        counts = [f"{number(each.lost)} lost"] if each.lost else []
-        counts += [f"{number(each.may_be_lost)} lost if they were rejected"] if each.may_be_lost else []
-        yield _queue_name(each.vhost, each.queue, several), ", ".join(counts), each.why
-
-
-def _seen_vanishing(data: ReportData, several: bool) -> Iterator[tuple[object, ...]]:
-    for published in data.publishes or ():
-        if published.queue is None:
-            name = f"exchange {_queue_name(published.vhost, published.exchange or '(default)', several)}"
-            yield name, f"{number(published.count)} published", "the broker routed them to no queue"
-    totals = totals_by_queue(data)
-    for vhost, queue in sorted(totals, key=lambda key: (-totals[key].unseen, key)):
-        unseen = totals[vhost, queue].unseen
-        if unseen:
-            yield (
-                _queue_name(vhost, queue, several),
-                f"at least {number(unseen)} not seen again",
-                "they came in, and neither they nor their dead letters were delivered: dropped, or still in the queue",
-            )
-
-
-def _queue_name(vhost: str, queue: str, several: bool) -> str:
-    return f"{vhost}: {queue}" if several else queue
+    intro = "What the definitions say: in these queues a message that dies so is gone, whether or not the log has one."
+    found = table(["queue", "reasons", "why"], rows) if rows else element("p", "None loses every message that dies.")
+    return section("Settings that lose messages", element("p", intro, class_="note"), found, id_="vanished")
 
 
 def _times(data: ReportData) -> Html:
@@ -327,7 +305,10 @@ def _paths(data: ReportData) -> Html:
         host = [element("span", path.vhost, ": ", class_="muted")] if several else []
         share = Html(f'<td class="share-bar"><i style="width:{max(1, 100 * path.deliveries // most)}%"></i></td>')
         rows.append((join([*host, join([*steps, path.queue], " → ")]), share, path.deliveries, path.messages))
-    note = "A path lists the deaths between two deliveries of a message, or between its publish and its first delivery."
+    note = (
+        "A path lists the deaths between two deliveries of a message, or between its publish and its first delivery."
+        " It begins with “republished” where a client published the message again after that queue had delivered it."
+    )
     heads = ["path", "", "deliveries", "messages"]
     body = table(heads, rows) if rows else element("p", "No dead letters in this log.")
     more = _note_cut(len(shown), "paths") if len(data.paths) > len(shown) or "paths" in data.cut else ""

@@ -6,32 +6,41 @@ from collections import defaultdict
 from typing import Any
 
 from dlx.releases import RELEASES, TABLE, VERSIONS, Row, known_release, stand_in_remark
+from simulator.markup import Html, details, element, join, number, plural, section, table
 from simulator.replay.report.data import Example, FieldDiffers, ReportData
-from simulator.replay.report.markup import Html, details, element, join, number, plural, section, table
+from simulator.replay.report.messages import message_link
 from simulator.replay.report.pictures import several_vhosts
+from simulator.replay.report.seriousness import ELSEWHERE, TITLES, seriousness, seriousness_of_cause
 
 FIELDS_SHOWN = 8
 """How many fields of a cause are visible at once, each with an example; a click shows the others."""
 _ROWS = {row.name: row for row in TABLE}
 
 
-def findings_section(data: ReportData) -> Html:
-    """Return the section on deliveries that differ, are unexplained or are ambiguous; one sentence if none are."""
-    parts = [*_differences(data), *_unexplained(data), *_ambiguous(data)]
+def findings_section(data: ReportData, shares: Html) -> Html:
+    """Return the section on how far log and rules agree, the most serious differences first.
+
+    ``shares`` shows how many deliveries have which verdict.
+    """
+    parts = [*_elsewhere_and_other(data), *_ambiguous(data)]
     if not parts:
         parts = [element("p", "Every delivery agrees with the prediction.")]
-    return section("Disagreements", *parts, id_="findings")
+    return section("Agreement", shares, *parts, id_="findings")
 
 
-def _differences(data: ReportData) -> list[Html]:
-    if not data.causes:
-        return []
+def _elsewhere_and_other(data: ReportData) -> list[Html]:
+    """Return what is unexplained and what differs, by how serious it is; what is unexplained is elsewhere."""
     by_cause: defaultdict[tuple[str, ...], list[FieldDiffers]] = defaultdict(list)
     for each in data.differences:
         by_cause[each.behaviours].append(each)
-    parts = [element("p", _upgrade(data))]
+    by_rank: defaultdict[int, list[Html]] = defaultdict(list)
+    by_rank[ELSEWHERE] += _unexplained(data)
     for cause in data.causes:
-        parts.append(_cause(data, cause.behaviours, cause.count, by_cause[cause.behaviours]))
+        fields = by_cause[cause.behaviours]
+        by_rank[seriousness_of_cause(fields)].append(_cause(data, cause.behaviours, cause.count, fields))
+    parts = [element("p", _upgrade(data))] if data.causes or data.unexplained else []
+    for rank in sorted(rank for rank, found in by_rank.items() if found):
+        parts += [element("h3", TITLES[rank], class_="rank"), *by_rank[rank]]
     if data.cut & {"differences", "causes"}:
         parts.append(element("p", "The report lists only the most frequent ones.", class_="note"))
     return parts
@@ -62,7 +71,10 @@ def _cause(data: ReportData, behaviours: tuple[str, ...], count: int, fields: li
     by_field: defaultdict[str, list[FieldDiffers]] = defaultdict(list)
     for each in fields:
         by_field[each.field].append(each)
-    ranked = sorted(by_field.values(), key=lambda same: (-sum(each.count for each in same), same[0].field))
+    counts = {field: -sum(each.count for each in same) for field, same in by_field.items()}
+    ranked = sorted(
+        by_field.values(), key=lambda same: (min(map(seriousness, same)), counts[same[0].field], same[0].field)
+    )
     examples = [_field(data, same) for same in ranked]
     return element(
         "div",
@@ -110,10 +122,13 @@ def versus(expected: str, seen: str) -> Html:
 
 def _example(data: ReportData, example: Example) -> Html:
     host = f" of {example.vhost}" if several_vhosts(data) else ""
+    held = any(each.message == example.message for each in data.messages)
     return join(
         [
             element("code", _line(example)),
-            f", message {example.message}, queue {example.queue}{host}",
+            ", message ",
+            message_link(example.message) if held else example.message,
+            f", queue {example.queue}{host}",
         ]
     )
 

@@ -48,7 +48,7 @@ class Group(msgspec.Struct, frozen=True):
     """The queues of one picture and what flowed into, between and out of them.
 
     ``beyond`` are queues of other groups that ``dead_letters`` go to, ``arriving``
-    the dead letters from other groups; ``losing`` are queues whose settings lose messages.
+    the dead letters from other groups; ``losing`` are queues that lose messages.
     """
 
     vhost: str
@@ -128,6 +128,12 @@ def totals_by_queue(data: ReportData) -> dict[tuple[str, str], QueueTotals]:
     return dict(totals)
 
 
+def losing_queues(data: ReportData, vhost: str) -> frozenset[str]:
+    """Return the queues of a virtual host where messages were lost, or may be, or whose settings lose them."""
+    by_settings = {loss.queue for loss in data.losses if loss.vhost in ("", vhost)}
+    return frozenset(by_settings | {loss.queue for loss in data.lost if loss.vhost == vhost})
+
+
 def groups(data: ReportData) -> tuple[Group, ...]:
     """Return the pictures that show everything, those with the most dead letters first."""
     totals = totals_by_queue(data)
@@ -136,7 +142,7 @@ def groups(data: ReportData) -> tuple[Group, ...]:
         queues = {name: each for (host, name), each in sorted(totals.items()) if host == vhost}
         kinds = [kind for kind in data.dead_letters if kind.vhost == vhost]
         publishes = [each for each in data.publishes or () if each.vhost == vhost]
-        losing = frozenset(loss.queue for loss in data.losses if loss.vhost in ("", vhost))
+        losing = losing_queues(data, vhost)
         for name, members in _named(_merged(_connected(queues, kinds))):
             group = _group(vhost, name, members, queues, publishes, kinds)
             found.append(msgspec.structs.replace(group, losing=losing))

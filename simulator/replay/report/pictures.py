@@ -31,6 +31,7 @@ from simulator.replay.report.grouping import (
     arrows,
     most_used,
 )
+from simulator.replay.report.republished import REPUBLISHED
 
 COLOURS = {
     PUBLISHED: "#7c8aa0",
@@ -51,7 +52,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def colour(reason: str) -> str:
     """Return the colour of a reason; forged ones have none of their own."""
-    return COLOURS.get(reason, COLOURS[MIXED])
+    return COLOURS.get(PUBLISHED if reason == REPUBLISHED else reason, COLOURS[MIXED])
 
 
 def utc(time_us: int) -> datetime:
@@ -139,7 +140,7 @@ class _Drawing:
         own = self._group.queues.get(node.name) if node.kind == "queue" else None
         queue = self._group.beyond.get(node.name) if node.kind == "queue" and own is None else own
         edge = node.kind in ("nowhere", "others") or (node.kind == "queue" and own is None)
-        loses = queue is not None and (queue.unseen > 0 or node.name in self._group.losing)
+        loses = queue is not None and node.name in self._group.losing
         alarm = node.kind == "nowhere" or loses
         line = ALARM if alarm else QUEUE if node.kind == "queue" else EXCHANGE
         self._shapes.append(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from simulator.markup import Html, details, element, join, plural, section, table
 from simulator.replay.repair.told import Repair, Repairs, ShownRow
-from simulator.replay.report.markup import Html, details, element, join, plural, section, table
 
 REPAIRS_SHOWN = 40
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from simulator.markup import Html, element, section, table
 from simulator.replay.report.data import ReportData
-from simulator.replay.report.markup import Html, element, section, table
 from simulator.replay.unchecked import MEANINGS
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import plotly.graph_objects as go
 
 from simulator.files import write_whole
+from simulator.markup import Html, element, join, plural, section, table, text
 from simulator.replay.report.document import document, plain_figure
-from simulator.replay.report.markup import Html, element, join, plural, section, table, text
 from simulator.replay.whatif.answer import SHOWN_MAX, Answer
 from simulator.replay.whatif.fates import told
 from simulator.replay.whatif.lives import Life

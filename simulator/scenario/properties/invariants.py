@@ -109,7 +109,9 @@ class SettingsFixpoint(Property):
                 continue
             self._checked[vhost.name] = vhost.generation
             for queue in vhost.queues.values():
-                resolved = effective_settings(queue.definition, vhost.topology, trial.broker.release)
+                resolved = effective_settings(
+                    queue.definition, vhost.topology, trial.broker.release, at_declaration=queue.policies_as_declared
+                )
                 if resolved.values != queue.settings.values:
                     raise self.broken(f"'{queue.name}' has other settings than its arguments and policies give")
 

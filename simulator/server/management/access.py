@@ -9,6 +9,8 @@ import base64
 import binascii
 from collections.abc import Callable
 
+from dlx import permissions
+from dlx.amqp_errors import Refusal
 from simulator.broker import User, VirtualHost
 from simulator.server.amqp.login import is_loopback
 from simulator.server.management.http_errors import ApiError, NoCredentials, not_authorised, not_found
@@ -141,3 +143,15 @@ def visible_vhosts(request: Request) -> list[VirtualHost]:
     if request.vhost is not None:
         return [request.vhost]
     return [vhost for vhost in request.broker.vhosts.values() if sees_vhost(request, vhost.name)]
+
+
+def may_read(request: Request, vhost: str, queue: str) -> bool:
+    """Return whether the user may get messages from a queue, and so see what is in them."""
+    user, release = request.user, request.broker.release
+    try:
+        permissions.check(
+            user.permissions.get(vhost), "read", "queue", queue, vhost=vhost, user=user.name, release=release
+        )
+    except Refusal:
+        return False
+    return True

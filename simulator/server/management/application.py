@@ -31,7 +31,7 @@ from simulator.server.management.http_errors import (
     told,
 )
 from simulator.server.management.management_state import ManagementState
-from simulator.server.management.page import PAGE
+from simulator.server.management.page import PAGE, PARTS
 from simulator.server.management.request import Request
 from simulator.server.management.resources import MalformedPathError, Resource, Router, segments_of
 from simulator.server.management.responses import json_response
@@ -54,6 +54,7 @@ class Application:
     def __init__(self, node: Node) -> None:
         self._state = ManagementState(node)
         self._router = Router([resource for resource in RESOURCES if resource.offered(self._state.api)])
+        self._page = Router(PARTS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request (ASGI)."""
@@ -87,7 +88,8 @@ class Application:
     def _found(self, segments: list[str]) -> tuple[Resource, Mapping[str, str]] | None:
         if not segments:
             return PAGE, {}
-        return self._router.find(segments[1:]) if segments[0] == _PREFIX else None
+        routers = {_PREFIX: self._router, "page": self._page}
+        return routers[segments[0]].find(segments[1:]) if segments[0] in routers else None
 
     async def _answer(self, resource: Resource, request: Request) -> Response:
         if request.method == "OPTIONS":

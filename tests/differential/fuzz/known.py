@@ -12,7 +12,19 @@ from typing import Any, NamedTuple
 from dlx.releases import Release
 from tests.differential.differences import same
 from tests.differential.fuzz.values import plain
-from tests.differential.operations import Consume, DeclareQueue, Get, Http, Operation, Publish, SetPolicy, flattened
+from tests.differential.operations import (
+    CloseChannel,
+    CloseConnection,
+    Consume,
+    DeclareQueue,
+    Get,
+    Http,
+    KillConnection,
+    Operation,
+    Publish,
+    SetPolicy,
+    flattened,
+)
 from tests.differential.transcript import Transcript
 from tests.differential.wire import AGAIN
 
@@ -117,6 +129,28 @@ OF_ANOTHER_TYPE = Known(
     "declares a name with two types, and gets from it, counts as known if the server answers 541.",
     lambda transcript: transcript,
 )
+
+
+LOST_ON_ITS_WAY_OUT = Known(
+    "a single active consumer lost while it makes way",
+    "When the single active consumer of a 4.3 quorum queue makes way for one of higher priority, and its channel is "
+    "lost before it has settled its deliveries, the queue has it wait for its next turn. When that comes, messages go "
+    "to it and do not come back (rabbit_fifo.erl return_one, maybe_return_all, 4.3.5). The simulator forgets it. This "
+    "hides nothing: a case with such consumers of different priorities, and with an end of a channel or connection, "
+    "counts as known if it differs at all.",
+    lambda transcript: transcript,
+)
+
+
+def loses_one_that_makes_way(script: Sequence[Operation], release: Release) -> bool:
+    """Whether a single active consumer of a script may be lost while another waits to take over."""
+    if release.name != "4.3":
+        return False
+    every = list(flattened(tuple(script)))
+    single = {name for name, arguments in _declared(script) if "x-single-active-consumer" in arguments}
+    consumers = [each for each in every if isinstance(each, Consume) and each.queue in single]
+    prioritised = any("x-priority" in each.arguments for each in consumers)
+    return prioritised and any(isinstance(each, CloseChannel | CloseConnection | KillConnection) for each in every)
 
 
 INTO_ITSELF = Known(

@@ -2,14 +2,16 @@
 
 What a real server leaves to chance is not drawn. All deliveries of a channel are those of one queue, so that their
 order, and that of the dead letters of those rejected together, is the queue's. A publish to a queue in which it may
-die at once does not also go to a quorum queue, where its dead letter may overtake it, and nobody publishes without
-waiting where dead letters may die at once, too. Policies, killed connections and deleted queues are given time to take
+die at once does not also go to a quorum queue, where its dead letter may overtake it, nor to another such queue whose
+dead letter may come to the same third one; and nobody publishes without waiting where dead letters may die at once,
+too. Policies, killed connections and deleted queues are given time to take
 effect. On releases whose servers let a rejected message circle for ever (until 3.12), a script has either rejections or
 deaths by TTL and length.
 """
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 from hypothesis import strategies as st
@@ -74,12 +76,6 @@ class Drawing:
         """The queues that basic.get works on, or all if there are streams only."""
         return [name for name in self.queues if name not in self.topology.streams] or self.queues
 
-    def is_single_active(self, channel: str) -> bool:
-        """Whether the queue of a consumer's channel has a single active consumer."""
-        name = channel.partition("/")[2]
-        queue = next(queue for queue in self.topology.queues if queue.queue == name)
-        return "x-single-active-consumer" in queue.arguments
-
     def reached(self, exchange: str) -> set[str]:
         """The queues that an exchange may route to, whatever the key."""
         seen, ahead, found = set[str](), [exchange], set[str]()
@@ -105,12 +101,14 @@ class Drawing:
         return st.sampled_from(matching * 3) | keys(self.queues) if matching else keys(self.queues)
 
     def overtakes_itself(self, exchange: str, key: str, headers: dict[str, Any] | None, expires: bool) -> bool:
-        """Whether a message may reach a quorum queue both directly and as a dead letter of another queue."""
+        """Whether a message may reach a quorum queue both directly and as a dead letter, or any as two dead letters."""
         copies = [each for name in ("CC", "BCC") for each in _texts((headers or {}).get(name))]
         reached = {key, *copies} if not exchange else self.reached(exchange)
         queues = [queue for queue in self.topology.queues if queue.queue in reached]
-        deadly = any(_kills_at_once(queue, expires, self.policies) for queue in queues)
-        return deadly and len(queues) > 1 and "quorum" in map(_kind, queues)
+        deadly = [queue for queue in queues if _kills_at_once(queue, expires, self.policies)]
+        behind = [{each.queue for each in self.behind(queue)} for queue in deadly]
+        meet = any(one & other for one, other in combinations(behind, 2))
+        return meet or (bool(deadly) and len(queues) > 1 and "quorum" in map(_kind, queues))
 
     @property
     def repeats(self) -> bool:
@@ -303,7 +301,7 @@ def endings(draw: st.DrawFn, drawing: Drawing) -> Steps:
         [ops.KillConnection(connection), EFFECT],
     ]
     at, tag = draw(st.sampled_from(drawing.consumers or [("", "")]))
-    if at and (drawing.modern or not drawing.is_single_active(at)):  # 3.8 may leave the next consumers waiting
+    if at:
         kinds += [[ops.Cancel(tag, channel=at)]] * 2
     return draw(st.sampled_from(kinds))
 
@@ -408,8 +406,9 @@ def limited(draw: st.DrawFn, drawing: Drawing) -> Steps:
     if not drawing.users:
         drawing.users = True
         return draw(users.arrives())
-    tries = users.tries(drawing.queues, keys(drawing.queues), drawing.stores)
-    return draw(st.one_of(tries, tries, tries, tries, users.changes()))
+    tries = users.tries(drawing.queues, keys(drawing.queues), drawing.topology.streams)
+    tried = draw(st.one_of(tries, tries, tries, tries, users.changes()))
+    return [each for each in tried if not _overtakes(drawing, each)]
 
 
 @st.composite

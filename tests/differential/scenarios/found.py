@@ -33,6 +33,8 @@ WIDE = "q" + 120 * "é"
 NOT_UTF8 = Field("S", BYTES)
 MESSAGE = {"properties": {}, "routing_key": "q", "payload": "m", "payload_encoding": "string"}
 NEGATIVE = Http("POST", ("exchanges", VHOST, "amq.default", "publish"), MESSAGE | {"properties": {"priority": -1}})
+EXPIRING = {"name": "p", "pattern": "^n", "definition": {"expires": 60000, "max-length": 1}, "apply-to": "all"}
+NEW = {"name": "n", "durable": True, "auto_delete": False, "arguments": {"x-queue-type": "quorum"}}
 STREAMING = tuple(release for release in LIVE if release != "3.8")
 
 
@@ -316,5 +318,110 @@ SCENARIOS = [
         publish("nowhere", "returned", on="p", mandatory=True), publish("nowhere", "dropped", on="p"),
         CONFIRMED, publish("nowhere", "1", "2", on="p"), publish("nowhere", "3", on="p", mandatory=True),
         releases=LIVE,
+    ),
+    *[
+        scenario(
+            f"deliveries of two consumers come back at once, {kind}, {at_most} of the channel",
+            CONFIRMED, queue("q", max_priority=priorities), Qos(1), Consume("q", "c"), Qos(at_most, global_=True),
+            Consume("q", "b", arguments={"x-priority": 10}), publish("q", "1", on="p"),
+            publish("q", "2", on="p", priority=9), publish("q", "3", on="p"), publish("q", "4", on="p", priority=8),
+            Nack(multiple=True, tag=0), Ack(multiple=True, tag=0), releases=LIVE,
+        )
+        for kind, priorities in (("no priorities", None), ("priorities", 10))
+        for at_most in (2, 3)
+    ],
+    *[
+        scenario(
+            f"a single active consumer makes way for one of higher priority by {how}",
+            CONFIRMED, quorum("q", single_active_consumer=True, limit=limit), Qos(1), Consume("q", "c"),
+            publish("q", "1", on="p"), Qos(3), Consume("q", "b", arguments={"x-priority": 10}), answer,
+            publish("q", "2", on="p"), Count("q"), after, publish("q", "3", on="p"), releases=LIVE,
+        )
+        for how, limit, answer, after in (
+            ("basic.reject", None, Reject(), Cancel("c")),
+            ("basic.nack without a delivery limit", -1, Nack(), Consume("q", "d")),
+            ("basic.recover", None, Recover(), Cancel("b")),
+            ("basic.reject over its delivery limit", 0, Reject(),
+             [Consume("q", "d", channel="e"), CloseChannel(channel="e")]),
+            ("basic.nack for good", None, Nack(requeue=False), Cancel("c")),
+            ("basic.ack", None, Ack(), Cancel("c")),
+        )
+    ],
+    *[
+        scenario(
+            f"a quorum queue after a policy that it does not support, {then}",
+            CONFIRMED, queue("d"), policies, quorum("q"), more, publish("q", "1", "2", on="p"), Wait(600),
+            Get("q"), Reject(), Get("q"), Reject(), Get("q"), Reject(requeue=False), Count("q"), Count("d"),
+            releases=LIVE,
+        )
+        for then, policies, more in (
+            ("delivery-limit and overflow", policy("p", "^q", overflow="reject-publish-dlx", delivery_limit=1), []),
+            ("lengths", policy("p", "^q", overflow="reject-publish", max_length=1, dlx="", dlrk="d"), []),
+            ("message-ttl", policy("p", "^q", message_ttl=300, dlx="", dlrk="d"), []),
+            ("expires", policy("p", "^q", expires=60_000, dlx="", dlrk="d"), []),
+            ("priorities", [policy("p", "^q", priority=1, expires=60_000, dlx="", dlrk="d"),
+                            policy("r", "^q", max_length=1)], []),
+            ("an operator policy", policy("p", "^q", operator=True, expires=60_000, max_length=1), []),
+            ("which is set again", policy("p", "^q", expires=60_000, dlx="", dlrk="d"),
+             policy("p", "^q", expires=60_000, dlx="", dlrk="d")),
+            ("and before another", policy("p", "^q", expires=60_000, dlx="", dlrk="d"),
+             policy("r", "^r", max_length=1)),
+            ("and before another is cleared", [policy("p", "^q", expires=60_000, dlx="", dlrk="d"),
+                                               policy("r", "^r", max_length=1)], ClearPolicy("r")),
+        )
+    ],
+    scenario(
+        "a quorum queue and a policy that it does not support in one document",
+        CONFIRMED, Http("POST", ("definitions", VHOST), {"policies": [EXPIRING], "queues": [NEW]}),
+        publish("n", "1", "2", on="p"), Count("n"), policy("r", "^r", max_length=1), publish("n", "3", on="p"),
+        Count("n"), releases=LIVE,
+    ),
+    scenario(
+        "a death of more than 32 bits of expiration in a stream",
+        CONFIRMED, stream("s"), queue("q", dlx="", dlrk="s", length=0), quorum("r", dlx="", dlrk="s", length=0),
+        queue("t", dlx="", dlrk="q"),
+        [publish(to, on="p", expiration=ms) for to in "qr" for ms in ("4294967296", "4294967297", "0", "8589934594")],
+        publish("t", "dies twice", on="p", expiration="4294967299"), Get("t"), Reject(requeue=False),
+        ReadStream("s"), releases=("4.0", "4.3"),
+    ),
+    scenario(
+        "deliveries of two consumers come back at once to a channel whose prefetch was lowered",
+        CONFIRMED, queue("q"), Qos(1), Qos(4, global_=True), Consume("q", "c"), Consume("q", "b"),
+        publish("q", "1", "2", on="p"), Qos(1, global_=True), Nack(multiple=True, tag=0), Ack(), releases=LIVE,
+    ),
+    *[
+        scenario(
+            f"the next single active consumer, {how}",
+            CONFIRMED, quorum("q", single_active_consumer=True), Qos(2), Consume("q", "c"),
+            [part for n, prefetch in enumerate(prefetches)
+             for part in (Qos(prefetch, channel="n"), Consume("q", f"n{n}", arguments=arguments, channel="n"))],
+            publish("q", "1", "2", "3", on="p"), Ack(multiple=True, tag=0), Cancel("c"), publish("q", "4", on="p"),
+            releases=LIVE,
+        )
+        for how, prefetches, arguments in (
+            ("no priorities", (1, 3, 2), {}),
+            ("one priority", (1, 3, 2), {"x-priority": 5}),
+            ("one priority, no limit", (1, 0, 3), {"x-priority": 5}),
+            ("one priority and prefetch", (2, 2), {"x-priority": 5}),
+        )
+    ],
+    *[
+        scenario(
+            f"a single active consumer beside a cancelled one with deliveries, {how}",
+            CONFIRMED, quorum("q", single_active_consumer=True), Qos(2), Consume("q", "c"),
+            publish("q", "1", "2", "3", on="p"), Cancel("c"), Consume("q", "d", channel="n"), publish("q", "4", on="p"),
+            Ack(delivery=0), Reject(), parts, publish("q", "5", on="p"), releases=LIVE,
+        )
+        for how, parts in (
+            ("settled", []),
+            ("settled, and another subscribes", [Consume("q", "e", channel="m"), Cancel("e", channel="m")]),
+            ("settled, and it cancels", [Consume("q", "e", channel="m"), Cancel("d", channel="n")]),
+        )
+    ],
+    scenario(
+        "a single active consumer beside a cancelled one with deliveries, whose channel is lost",
+        CONFIRMED, quorum("q", single_active_consumer=True), Qos(2), Consume("q", "c"),
+        publish("q", "1", "2", "3", on="p"), Cancel("c"), Consume("q", "d", channel="n"), CloseChannel(),
+        publish("q", "4", on="p"), releases=LIVE,
     ),
 ]  # fmt: skip

@@ -7,7 +7,7 @@ import io
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -16,10 +16,13 @@ from dlx.activemq.dead_letter_strategies import Discarding, Individual, Shared
 from dlx.activemq.profiles import PROFILES
 from dlx.activemq.redelivery_policy import RedeliveryPolicy
 from simulator.activemq import activemq_scenario, simulate
+from simulator.cli.main import main
 
 ROOT = Path(__file__).parent.parent.parent.parent
 TEXT = (ROOT / "docs" / "activemq.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
+
+STEPS = {kind.__struct_config__.tag: kind for kind in get_args(activemq_scenario.Step)}
 
 
 def test_the_examples_print_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,10 +43,17 @@ def test_the_scenarios_run() -> None:
         assert simulate(json.loads(text))["queues"]
 
 
+def test_lint_says_what_is_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(ROOT)
+    command, _, shown = re.findall(r"^```text\n\$ dlx ([^\n]*)(\n)(.*?)^```\n", TEXT, re.DOTALL | re.MULTILINE)[0]
+    assert main(command.split()) == 1
+    assert capsys.readouterr().out == shown
+
+
 @pytest.mark.parametrize(
     "struct",
     [
-        *activemq_scenario._STEPS.values(),
+        *STEPS.values(),
         activemq_scenario.Scenario,
         activemq_scenario.BrokerPart,
         activemq_scenario.PolicyEntry,
@@ -62,4 +72,4 @@ def test_every_field_is_described(struct: Any) -> None:
 
 
 def test_every_step_and_profile_is_described() -> None:
-    assert [name for name in (*activemq_scenario._STEPS, *PROFILES) if f"`{name}`" not in TEXT] == []
+    assert [name for name in (*STEPS, *PROFILES) if f"`{name}`" not in TEXT] == []

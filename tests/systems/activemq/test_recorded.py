@@ -7,12 +7,22 @@ from typing import Any
 
 import pytest
 
+from dlx.activemq.destinations import Destination
+from dlx.activemq.messages import Message
+from dlx.activemq.selectors import SelectorError, parse_selector
 from simulator.activemq import simulate
 from simulator.activemq.activemq_xml import ConfigurationError, broker_settings
 from tests.systems.activemq.live.agreement import LATE_MS, SCHEDULER_LATE_MS, assert_agreement
 from tests.systems.activemq.live.cases import CASES, Case, configuration
 from tests.systems.activemq.live.configurations import CONFIGURATIONS, NOT_SIMULATED
-from tests.systems.activemq.live.record import RECORDED, RECORDED_CONFIGURATIONS, file_of, kept
+from tests.systems.activemq.live.record import (
+    RECORDED,
+    RECORDED_CONFIGURATIONS,
+    RECORDED_SELECTORS,
+    file_of,
+    kept,
+)
+from tests.systems.activemq.live.selectors import PROPERTIES, SELECTORS
 
 
 def simulated(case: Case) -> dict[str, Any]:
@@ -55,3 +65,22 @@ def takes(name: str) -> bool:
 def test_the_simulator_takes_the_configurations_that_a_broker_takes(name: str) -> None:
     refused = json.loads(RECORDED_CONFIGURATIONS.read_text())[name]
     assert takes(name) == (not refused and name not in NOT_SIMULATED)
+
+
+VERDICTS: dict[str, str] = json.loads(RECORDED_SELECTORS.read_text())
+
+
+def test_every_selector_is_recorded() -> None:
+    assert tuple(VERDICTS) == SELECTORS
+
+
+@pytest.mark.parametrize("selector", SELECTORS)
+def test_a_selector_selects_as_recorded(selector: str) -> None:
+    message = Message(message_id="ID:a-1:1:1:1:1", destination=Destination("queue", "Q"), properties=PROPERTIES)
+    try:
+        read = parse_selector(selector)
+        assert read is not None
+        verdict = str(read.selects(message)).lower()
+    except SelectorError:
+        verdict = "refused"
+    assert verdict == VERDICTS[selector].replace("fails", "false")

@@ -337,11 +337,11 @@ C = consumer("c", "Q")
 @pytest.mark.parametrize(
     ("scenario", "where", "said"),
     [
-        ({"step": []}, "", "unknown field `step`; expected system, title, profile, seed"),
+        ({"step": []}, "", "unknown field `step`; did you mean steps or system? expected system, title, profile, seed"),
         ({"profile": "6"}, "profile", "expected one of 5.17.2, 5.18, document, document-3.x, got '6'"),
         ({"steps": [{"do": "jump"}]}, "steps[0].do", "expected one of connect, session, consumer, send"),
         ({"steps": [{}]}, "steps[0]", "expected one of connect"),
-        ({"steps": [{"do": "wait", "s": 1}]}, "steps[0]", "unknown field `s`; expected at_ms, ms"),
+        ({"steps": [{"do": "wait", "s": 1}]}, "steps[0]", "unknown field `s`; did you mean ms? expected do, at_ms, ms"),
         ({"steps": [{"do": "wait", "ms": -1}]}, "steps[0].ms", "Expected `int` >= 0"),
         ({"steps": send("stack://x", "m")}, "steps[0].to", "expected queue://NAME"),
         ({"steps": [do("receive")]}, "steps[0].consumer", "expected a consumer that an earlier step made, got 'c'"),

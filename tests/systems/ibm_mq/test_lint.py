@@ -101,7 +101,7 @@ def test_dlx_lint_of_a_table_for_machines(table: Path, capsys: pytest.CaptureFix
     report = json.loads(capsys.readouterr().out)
     assert [(each["line"], each["message"][:8]) for each in report["findings"]] == [(2, "no rule "), (2, "RETRY(3)")]
     assert main(["lint", str(table), "--format", "github"]) == 1
-    assert f"::warning file={table},line=2,col=1,title=rules table::RETRY(3)" in capsys.readouterr().out
+    assert f"::warning file={table},line=2,col=1,title=ibm_mq::RETRY(3)" in capsys.readouterr().out
     assert main(["lint", str(table), "--format", "sarif"]) == 64
 
 
@@ -119,4 +119,4 @@ def test_tables_and_definitions_are_linted_apart(
     definitions = tmp_path / "definitions.json"
     definitions.write_text("{}")
     assert main(["lint", str(table), str(definitions)]) == 64
-    assert "lint them one by one" in capsys.readouterr().err
+    assert "lint them apart" in capsys.readouterr().err

@@ -177,7 +177,7 @@ WRONG: list[tuple[Any, str, str]] = [
     ({"steps": [{"at_s": 0, "queue": "q"}]}, "steps[0]", "missing required field `do`"),
     ({"steps": [{"do": "peek", "queue": "q"}]}, "steps[0]", "missing required field `at_s`"),
     ({"steps": [{"do": "peek", "at_s": 0}]}, "steps[0]", "missing required field `queue`"),
-    ({"steps": [post("m"), step("dance")]}, "steps[1].do", "expected one of clear, create, delete"),
+    ({"steps": [post("m"), step("dance")]}, "steps[1].do", "expected one of create, update, remove"),
     ({"steps": [step("peek", wait=5)]}, "steps[0]", "unknown field `wait`"),
     ({"steps": [step("peek", n="5")]}, "steps[0].n", "Expected `int | null`"),
     ({"steps": [step("peek", -1)]}, "steps[0].at_s", ">= 0"),

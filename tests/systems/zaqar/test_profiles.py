@@ -61,6 +61,18 @@ def test_a_message_that_is_done_with_is_gone(profile: str) -> None:
     assert trace["queues"] == {}
 
 
+@profiles
+def test_a_renewal_is_told(profile: str) -> None:
+    trace = run(profile, post("jobs", "a"), claim("jobs", "1"), do("renew", "jobs", claim="1", ttl=90, grace=60))
+    assert events(trace)[1:] == [("delivered", "jobs", 0), ("extended", "jobs", 0)]
+
+
+def test_a_claim_that_was_ended_by_hand_and_is_renewed_holds_its_messages_again() -> None:
+    end, renew = do("end_claims"), do("renew", "jobs", claim="1", ttl=90, grace=60)
+    trace = run("swift", post("jobs", "a"), claim("jobs", "1"), end, renew, end)
+    assert [event["event"] for event in trace["events"]][2:] == ["requeued", "extended", "requeued"]
+
+
 def test_a_release_counts_or_does_not() -> None:
     steps = [step for n in "1234" for step in (claim("jobs", n), do("release", "jobs", claim=n))]
     handed = {

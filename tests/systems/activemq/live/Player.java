@@ -23,21 +23,23 @@ import org.apache.activemq.broker.region.policy.AbstractDeadLetterStrategy;
 import org.apache.activemq.broker.region.policy.RedeliveryPolicyMap;
 import org.apache.activemq.command.ActiveMQDestination;
 import org.apache.activemq.command.ActiveMQMessage;
+import org.apache.activemq.command.ActiveMQTextMessage;
+import org.apache.activemq.filter.BooleanExpression;
+import org.apache.activemq.filter.NonCachedMessageEvaluationContext;
+import org.apache.activemq.selector.SelectorParser;
 import org.apache.activemq.util.IntrospectionSupport;
 
 /**
- * Plays the steps of scenarios to a real broker, in real time.
- *
- * With an address it plays one scenario to the broker there. Without, it plays any number, each to
- * a broker that it starts for it, new and empty, from the activemq.xml of the step "broker" that
- * the scenario begins with; the step "end" ends it.
+ * Plays the steps of scenarios to real brokers, in real time: each to a broker that it starts for
+ * it, new and empty, from the activemq.xml of the step "broker" that the scenario begins with; the
+ * step "end" ends it. Where that first step has "late_max_ms", a step that begins later than so
+ * long after its "at_ms" is not played, and neither is what follows.
  *
  * A step is a line of fields "name=value" with tabs between them, percent-encoded; an inner field is
  * "outer.name", one of a list "outer.0.name". What came of it is a line of JSON on standard output:
  * one for each delivery, and one for each step that looks at something.
  */
 public class Player {
-  private final boolean ownBrokers;
   private String url;
   private BrokerService broker;
   private File configuration;
@@ -48,16 +50,13 @@ public class Player {
   private final Map<String, Session> sessionOf = new HashMap<>();
   private final Map<String, Message> last = new HashMap<>();
   private int step = -1;
-
-  private Player(String url) {
-    this.url = url;
-    ownBrokers = url == null;
-  }
+  private long lateMaxMs;
+  private boolean late;
 
   public static void main(String[] arguments) {
     int status = 0;
     try {
-      new Player(arguments.length > 0 ? arguments[0] : null).playAll();
+      new Player().playAll();
     } catch (Exception error) {
       error.printStackTrace();
       status = 1;
@@ -73,30 +72,31 @@ public class Player {
         int mark = field.indexOf('=');
         fields.put(decoded(field.substring(0, mark)), decoded(field.substring(mark + 1)));
       }
-      if (ownBrokers) playToOwnBroker(fields);
-      else play(fields);
+      playOn(fields);
     }
     for (ActiveMQConnection connection : connections.values()) connection.close();
   }
 
   /** Goes on after a step that fails, and tells how it did. */
-  private void playToOwnBroker(Map<String, String> step) throws Exception {
+  private void playOn(Map<String, String> step) throws Exception {
     try {
       switch (step.get("do")) {
-        case "broker": begin(step.get("xml")); break;
+        case "broker": begin(step); break;
         case "end": end(); break;
-        default: play(step);
+        default: if (inTime(step)) play(step);
       }
     } catch (Exception error) {
       tell("refused", error.toString());
     }
   }
 
-  private void begin(String xml) throws Exception {
+  private void begin(Map<String, String> fields) throws Exception {
     configuration = File.createTempFile("activemq", ".xml");
     configuration.deleteOnExit();
-    Files.writeString(configuration.toPath(), xml);
+    Files.writeString(configuration.toPath(), fields.get("xml"));
     step = -1;
+    late = false;
+    lateMaxMs = Long.parseLong(fields.getOrDefault("late_max_ms", String.valueOf(Long.MAX_VALUE)));
     startBroker(true);
     began = System.currentTimeMillis();
     tell("started", true);
@@ -140,9 +140,20 @@ public class Player {
     return URLDecoder.decode(text, StandardCharsets.UTF_8);
   }
 
-  private void play(Map<String, String> step) throws Exception {
+  /** Waits until it is time for a step, and returns whether this was in time, as with all steps before. */
+  private boolean inTime(Map<String, String> step) throws Exception {
     this.step++;
-    if (step.containsKey("at_ms")) pause(Long.parseLong(step.get("at_ms")) - (System.currentTimeMillis() - began));
+    if (late) return false;
+    if (!step.containsKey("at_ms")) return true;
+    long atMs = Long.parseLong(step.get("at_ms"));
+    pause(atMs - (System.currentTimeMillis() - began));
+    long lateMs = System.currentTimeMillis() - began - atMs;
+    late = lateMs > lateMaxMs;
+    if (late) tell("late_ms", lateMs);
+    return !late;
+  }
+
+  private void play(Map<String, String> step) throws Exception {
     String session = step.get("session"), consumer = step.get("consumer"), connection = step.get("connection");
     switch (step.get("do")) {
       case "connect": connect(step); break;
@@ -156,6 +167,7 @@ public class Player {
       case "recover": sessions.get(session).recover(); break;
       case "acknowledge": last.get(consumer).acknowledge(); break;
       case "restart": stopBroker(); startBroker(false); break;
+      case "select": tell("selects", selects(step)); break;
       case "retry": tell("retried", retry(step.get("queue"))); break;
       case "wait": pause(Long.parseLong(step.get("ms"))); break;
       case "browse": tell("count", browse(step.get("queue"))); break;
@@ -257,10 +269,7 @@ public class Player {
 
   private static void send(Map<String, String> step, Session session) throws JMSException {
     TextMessage message = session.createTextMessage(step.getOrDefault("body", ""));
-    for (Map.Entry<String, String> property : inner(step, "properties.").entrySet())
-      message.setStringProperty(property.getKey(), property.getValue());
-    for (Map.Entry<String, String> property : inner(step, "numbers.").entrySet())
-      message.setLongProperty(property.getKey(), Long.parseLong(property.getValue()));
+    setProperties(message, step);
     if (step.containsKey("delay_ms"))
       message.setLongProperty(ScheduledMessage.AMQ_SCHEDULED_DELAY, Long.parseLong(step.get("delay_ms")));
     int mode = "false".equals(step.get("persistent")) ? DeliveryMode.NON_PERSISTENT : DeliveryMode.PERSISTENT;
@@ -269,6 +278,40 @@ public class Player {
     MessageProducer producer = session.createProducer(destination(step.get("to")));
     producer.send(message, mode, priority, ttl);
     producer.close();
+  }
+
+  private static void setProperties(Message message, Map<String, String> step) throws JMSException {
+    for (Map.Entry<String, String> property : inner(step, "properties.").entrySet())
+      message.setStringProperty(property.getKey(), property.getValue());
+    for (Map.Entry<String, String> property : inner(step, "numbers.").entrySet())
+      message.setLongProperty(property.getKey(), Long.parseLong(property.getValue()));
+    for (Map.Entry<String, String> property : inner(step, "decimals.").entrySet())
+      message.setDoubleProperty(property.getKey(), Double.parseDouble(property.getValue()));
+    for (Map.Entry<String, String> property : inner(step, "switches.").entrySet())
+      message.setBooleanProperty(property.getKey(), Boolean.parseBoolean(property.getValue()));
+  }
+
+  /** What the broker's reader of selectors makes of one: whether it selects a message, is refused, or fails at it. */
+  private static String selects(Map<String, String> step) throws Exception {
+    ActiveMQTextMessage message = new ActiveMQTextMessage();
+    message.setJMSMessageID("ID:a-1:1:1:1:1");
+    message.setJMSDestination(destination("Q"));
+    message.setJMSPriority(4);
+    message.setPersistent(true);
+    setProperties(message, step);
+    NonCachedMessageEvaluationContext context = new NonCachedMessageEvaluationContext();
+    context.setMessageReference(message);
+    BooleanExpression read;
+    try {
+      read = SelectorParser.parse(step.get("selector"));
+    } catch (InvalidSelectorException error) {
+      return "refused";
+    }
+    try {
+      return String.valueOf(read.matches(context));
+    } catch (RuntimeException error) {
+      return "fails";
+    }
   }
 
   private int retry(String queue) throws Exception {

@@ -283,6 +283,35 @@ CASES: dict[str, Case] = {
         [*consumer("c", "Q", 0), *send("Q", "m1", ttl_ms=60000), fails("c"), *drain(DLQ)],
         policies(strategy('<sharedDeadLetterStrategy expiration="-5"/>')),
     ),
+    "an entry for queue://Q is for a queue of that very name": Case(
+        [*consumer("c", "Q", 0), *consumer("d", "queue://queue://Q", 0), *send("Q", "m1"),
+         *send("queue://queue://Q", "m2"), *BOTH_FAIL, *drain("D", DLQ)],
+        policies(strategy(shared("D"), 'queue="queue://Q"')),
+    ),
+    "an entry for a queue and a topic in one name": Case(
+        [*consumer("c", "A", 0), *subscriber("d", "B"), *consumer("e", "B", 0), *send("A", "m1"),
+         *send("topic://B", "m2"), *send("B", "m3"), *BOTH_FAIL, fails("e"), *drain("D", DLQ)],
+        policies(strategy(shared("D"), 'queue="A,topic://B, ,"')),
+    ),
+    "a copy to a queue and a topic in one name": Case(
+        [*consumer("c", "A", 0), *subscriber("d", "B"), *send("IN", "m1"), *BOTH_FAIL, *drain(DLQ)],
+        virtual('<compositeQueue name="IN"><forwardTo><queue physicalName="A,topic://B"/></forwardTo></compositeQueue>'),
+    ),
+    "a dead letter queue with options": Case(
+        [*consumer("c", "Q", 0), *send("Q", "m1"), fails("c"), *drain("D", DLQ)],
+        policies(strategy(shared("D?consumer.prefetchSize=1"), 'queue="Q"')),
+    ),
+    "a send to one queue twice": Case([*send("A,B,A", "m1"), *drain("A", "B")]),
+    "NOT belongs to the name behind it": Case(
+        [*selecting(consumer("c", "Q", 0), "NOT n = 1"), *send("Q", "m1", properties={"n": 1}),
+         *send("Q", "m2", properties={"n": 2}), *few("c", 2),
+         *selecting(consumer("d", "Q", 0), "NOT (n = 1)"), *few("d", 2)],
+    ),
+    "a dead letter is selected by where it came from": Case(
+        [*consumer("c", "Q", 0), *send("Q", "m1"), fails("c"),
+         *selecting(consumer("d", DLQ, 0), f"JMSDestination = 'queue://{DLQ}'"), *few("d"),
+         *selecting(consumer("e", DLQ, 0), "JMSDestination = 'queue://Q'"), *few("e")],
+    ),
     # -- what a consumer is given ahead ----------------------------------------------------------------------------
     "what is read again is not told again": Case(
         [*given_ahead(consumer("c", "Q", 5), 1), *send("Q", "m0", "m1", "m2"), *few("c"), rollback("c"), *few("c", 3),

@@ -20,6 +20,11 @@ def _plugin(attributes: str = "", policy: str = 'maximumRedeliveries="1"') -> st
     )
 
 
+def _composite(name: str, kind: str = "Queue") -> str:
+    forward = '<forwardTo><queue physicalName="Z"/></forwardTo>'
+    return f'<composite{kind} name="{name}">{forward}</composite{kind}>'
+
+
 _GIVEN: dict[str, str | tuple[str, str]] = {
     "unknown attribute of policyEntry": policies('<policyEntry queue=">" expireMessagePeriod="1"/>'),
     "element in the wrong case": policies(
@@ -160,6 +165,58 @@ _GIVEN: dict[str, str | tuple[str, str]] = {
     "policyEntry tempQueue false": policies('<policyEntry tempQueue="false"/>'),
     "policyEntry queue and tempQueue": policies('<policyEntry queue="A" tempQueue="true"/>'),
     "expireMessagesPeriod negative": policies('<policyEntry queue="A" expireMessagesPeriod="-1"/>'),
+    **{
+        f"empty {name}": policies(f'<policyEntry queue=">"><{name}/></policyEntry>')
+        for name in ("pendingQueuePolicy", "dispatchPolicy", "slowConsumerStrategy", "destination")
+    },
+    **{
+        f"empty {name}": f"<{name}/>"
+        for name in ("destinationPolicy", "persistenceAdapter", "systemUsage", "taskRunnerFactory", "brokerContext")
+    },
+    "empty defaultEntry": "<destinationPolicy><policyMap><defaultEntry/></policyMap></destinationPolicy>",
+    "empty redeliveryPolicyMap": (
+        "<plugins><redeliveryPlugin><redeliveryPolicyMap/></redeliveryPlugin></plugins>",
+        SCHEDULER,
+    ),
+    "blanks around schedulerSupport": ("", 'schedulerSupport=" true "'),
+    "blanks around useVirtualTopics": ("", 'useVirtualTopics=" true "'),
+    "blanks around persistent": ("", 'persistent=" false"'),
+    "PERSISTENT in capitals": ("", 'persistent="FALSE"'),
+    "name: two composite destinations": virtual(_composite("A") + _composite("A", "Topic")),
+    "name: a composite and a virtual topic": virtual('<virtualTopic name="A"/>' + _composite("A")),
+    "name: two virtual topics": virtual('<virtualTopic name=">"/><virtualTopic name=">" prefix="B.*."/>'),
+    "name: virtual topics without": virtual('<virtualTopic/><virtualTopic prefix="B.*."/>'),
+    "name: one of two": virtual(_composite("A,B") + _composite("B", "Topic")),
+    "name: one of two with a blank": virtual(_composite("A B") + _composite("B", "Topic")),
+    "name: of a connector": '<transportConnectors><transportConnector name="A" uri="tcp://127.0.0.1:0"/>'
+    "</transportConnectors>" + virtual(_composite("A")),
+    "name: the broker's": virtual(_composite("dlx")),
+    "id: twice": policies('<policyEntry queue="A" id="x"/>', '<policyEntry queue="B" id="x"/>'),
+    "id: the name of another": policies('<policyEntry queue="A" id="x"/>') + virtual(_composite("x")),
+    "name: empty, of a composite queue": virtual(_composite("")),
+    "name: blank, of a composite topic": virtual(_composite(" ", "Topic")),
+    "name: empty, of a virtual topic": virtual('<virtualTopic name=""/>'),
+    "reference as queue": policies('<policyEntry queue="#x"/>'),
+    "reference as prefix": _strategy('<individualDeadLetterStrategy queuePrefix="#x"/>'),
+    "two hashes as queue": policies('<policyEntry queue="##x"/>'),
+    **{
+        f"queue={name}": policies(f'<policyEntry queue="{name}"/>')
+        for name in ("queue://Q", "queue://", "A,topic://B", "A,", ",", "?", "Q?x=1", " Q ", " ")
+    },
+    **{
+        f"filtered queue={name}": virtual(
+            f'<compositeQueue name="A"><forwardTo><filteredDestination selector="a = 1" queue="{name}"/></forwardTo>'
+            "</compositeQueue>"
+        )
+        for name in ("queue://Q", "topic://", "A,topic://B", "other://B")
+    },
+    **{
+        f"selector: {selector}": virtual(
+            f'<compositeQueue name="A"><forwardTo><filteredDestination selector="{selector}" queue="B"/></forwardTo>'
+            "</compositeQueue>"
+        )
+        for selector in ("a != 1", "a == 1", "a = 1 b", "NOT a = 1", "'x' &lt; a", "a")
+    },
     "memoryLimit 1mb": policies('<policyEntry queue="A" memoryLimit="1mb"/>'),
 }
 CONFIGURATIONS = {name: given if isinstance(given, tuple) else (given, "") for name, given in _GIVEN.items()}

@@ -1,7 +1,8 @@
 """Random histories with several consumers. The seed says which; the same seed is the same history.
 
-Everything happens in slots of 100 ms, a redelivery and an expiration in the middle of
-one, so that a machine that is a little late sees the same order of things.
+Everything happens in slots, a redelivery and an expiration in the middle of one, so
+that a machine that is a little late sees the same order of things. Where it is late by
+more, the same history has longer slots.
 """
 
 from __future__ import annotations
@@ -13,28 +14,31 @@ from typing import Any
 from tests.systems.activemq.live.cases import AUDIT_OFF, SCHEDULER, Case, policies, shared, strategy
 from tests.systems.activemq.live.scenarios import DLQ, Steps
 
-DELAY_MS = 250
-LATE_MAX_MS = 35
-"""How late everything may be, so that it happens in the order of the simulator."""
-TRIES = 3
+SLOTS_MS = (100, 100, 200, 400, 800, 1600)
+LATE_MAX = 0.35
+"""By how much of a slot everything may be late, so that it happens in the order of the simulator."""
+_DELAY_SLOTS = 2.5
+_RECEIVE_SLOTS = 4
+_DRAIN_MS = 500
+"""How long the player waits for another message before it has drained a queue."""
 QUEUES = ("Q", "R")
 TOPIC = "topic://T"
 _MODES = ("transacted", "transacted", "transacted", "client", "individual", "auto")
 _PREFETCHES = (0, 1, 1, 2, 3, 5, 1000, 1000)
 _CONFIGURATIONS = (
-    ("", ""),
-    ("", SCHEDULER),
-    (policies(strategy('<individualDeadLetterStrategy queuePrefix="DLQ."/>')), ""),
-    (policies(strategy(AUDIT_OFF), strategy(AUDIT_OFF, 'topic=">"')), ""),
-    (policies(strategy('<sharedDeadLetterStrategy processNonPersistent="true"/>')), ""),
-    (policies(strategy(shared("DEAD"), 'queue="Q"')), ""),
+    ("", "", (DLQ,)),
+    ("", SCHEDULER, (DLQ,)),
+    (policies(strategy('<individualDeadLetterStrategy queuePrefix="DLQ."/>')), "", ("DLQ.Q", "DLQ.R", DLQ)),
+    (policies(strategy(AUDIT_OFF), strategy(AUDIT_OFF, 'topic=">"')), "", (DLQ,)),
+    (policies(strategy('<sharedDeadLetterStrategy processNonPersistent="true"/>')), "", (DLQ,)),
+    (policies(strategy(shared("DEAD"), 'queue="Q"')), "", ("DEAD", DLQ)),
 )
-_LAST_DRAINED = (*QUEUES, DLQ, "DLQ.Q", "DLQ.R", "DEAD")
+"""What is in the element broker, its attributes, and where dead letters may be."""
 
 
 class _History:
-    def __init__(self, seed: int) -> None:
-        self.random = Random(seed)
+    def __init__(self, seed: int, slot_ms: int) -> None:
+        self.random, self.slot_ms = Random(seed), slot_ms
         self.steps: Steps = []
         self.at_ms = 0
         self.sent = self.opened = 0
@@ -43,7 +47,7 @@ class _History:
     def add(self, slots: int, **step: Any) -> None:
         """Do something, and leave it so many slots."""
         self.steps.append({**step, "at_ms": self.at_ms})
-        self.at_ms += slots * 100
+        self.at_ms += slots * self.slot_ms
 
     def open(self) -> None:
         """Open a connection, a session and a consumer."""
@@ -52,8 +56,8 @@ class _History:
         mode, prefetch = random.choice(_MODES), random.choice(_PREFETCHES)
         policy = {
             "maximumRedeliveries": random.choice((0, 1, 1, 2, 3, -1)),
-            "initialRedeliveryDelay": DELAY_MS,
-            "redeliveryDelay": DELAY_MS,
+            "initialRedeliveryDelay": int(_DELAY_SLOTS * self.slot_ms),
+            "redeliveryDelay": int(_DELAY_SLOTS * self.slot_ms),
         }
         durable = random.random() < 0.2
         taken = {each["client_id"] for each in self.consumers.values()}
@@ -79,7 +83,7 @@ class _History:
             fields: dict[str, Any] = {"to": random.choice(("Q", "Q", "Q", "R", TOPIC, "Q,R")), "body": f"m{self.sent}"}
             fields["properties"] = {"n": random.randint(1, 2)}
             if random.random() < 0.2:
-                fields["ttl_ms"] = random.randint(3, 12) * 100 + 60
+                fields["ttl_ms"] = int((random.randint(3, 12) + 0.6) * self.slot_ms)
             if random.random() < 0.1 and fields["to"] != TOPIC:
                 fields["persistent"] = False
             transacted = [name for name, each in self.consumers.items() if each["mode"] == "transacted"]
@@ -95,7 +99,7 @@ class _History:
         choice = random.random()
         if choice < 0.6:
             for _ in range(random.randint(1, 3)):
-                self.add(5, do="receive", consumer=name, timeout_ms=400)
+                self.add(_RECEIVE_SLOTS + 1, do="receive", consumer=name, timeout_ms=_RECEIVE_SLOTS * self.slot_ms)
             consumer["read"] = True
         elif choice < 0.75 and consumer["mode"] == "transacted":
             self.add(1, do="rollback", session=name)
@@ -118,10 +122,10 @@ class _History:
             self.add(1, do="close", connection=name)
 
 
-def history(seed: int) -> Case:
-    """Return the history of a seed."""
-    made = _History(seed)
-    inner, attributes = made.random.choice(_CONFIGURATIONS)
+def history(seed: int, slot_ms: int = SLOTS_MS[0]) -> Case:
+    """Return the history of a seed, in slots of that length."""
+    made = _History(seed, slot_ms)
+    inner, attributes, dead_letter_queues = made.random.choice(_CONFIGURATIONS)
     for _ in range(made.random.randint(1, 3)):
         made.open()
     for _ in range(made.random.randint(8, 14)):
@@ -139,21 +143,20 @@ def history(seed: int) -> Case:
             made.open()
     for name in list(made.consumers):
         made.close(name)
-    for queue in _LAST_DRAINED:
+    for queue in (*QUEUES, *dead_letter_queues):
         made.add(8, do="drain", queue=queue)
     return Case(made.steps, inner, attributes)
 
 
 def late_ms(case: Case, lines: Sequence[Mapping[str, Any]]) -> int:
     """Return by how many milliseconds the broker's machine was late at most; half a slot changes what happens."""
-    took = {"receive": 400, "drain": 500}
     late = [0]
     for line in lines:
-        if line["step"] < 0:
-            continue
-        step = case.steps[line["step"]]
-        waited = "delivered" not in line and not line.get("received")
-        late.append(line["time_ms"] - step["at_ms"] - (took.get(step["do"], 0) if waited else 0))
-        if step["do"] == "receive" and line.get("received"):
-            late.pop()  # it may have waited any time
+        if "late_ms" in line:
+            return int(line["late_ms"])
+        step = case.steps[line["step"]] if line["step"] >= 0 else {}
+        if "at_ms" not in step or (step["do"] == "receive" and ("delivered" in line or line["received"])):
+            continue  # what a receive got may have come at any time
+        waited = {"receive": step.get("timeout_ms", 0), "drain": _DRAIN_MS}.get(step["do"], 0)
+        late.append(line["time_ms"] - step["at_ms"] - waited)
     return max(late)

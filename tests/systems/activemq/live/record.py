@@ -1,6 +1,7 @@
 """Ask a real broker what it makes of the cases, and keep its answers: ``python -m tests.systems.activemq.live.record``.
 
-With names of cases, only of those; with ``configurations``, which configurations a broker starts with.
+With names of cases, only of those; with ``configurations``, which configurations a broker starts with; with
+``selectors``, what it makes of selectors.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from typing import Any
 from tests.systems.activemq.live.cases import CASES, configuration
 from tests.systems.activemq.live.configurations import CONFIGURATIONS
 from tests.systems.activemq.live.player import Line, Player
+from tests.systems.activemq.live.selectors import PROPERTIES, SELECTORS
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 RECORDED_CONFIGURATIONS = Path(__file__).parents[1] / "recorded_configurations.json"
-BROKER = Path(__file__).parent / "broker"
+RECORDED_SELECTORS = Path(__file__).parents[1] / "recorded_selectors.json"
+BROKER = Path(__file__).with_name("broker")
 
 
 def file_of(name: str) -> Path:
@@ -52,6 +55,13 @@ def keep_configurations(player: Player) -> None:
     RECORDED_CONFIGURATIONS.write_text(json.dumps(said, indent=2) + "\n")
 
 
+def verdicts(player: Player) -> dict[str, str]:
+    """Return what the broker makes of each selector: ``true``, ``false``, ``refused`` or ``fails``."""
+    asked = [{"do": "select", "selector": each, "properties": PROPERTIES} for each in SELECTORS]
+    told = [line["selects"] for line in player.play(configuration(), asked) if "selects" in line]
+    return dict(zip(SELECTORS, told, strict=True))
+
+
 def main(names: list[str]) -> None:
     """Record the cases, or some of them."""
     RECORDED.mkdir(exist_ok=True)
@@ -59,6 +69,9 @@ def main(names: list[str]) -> None:
     player = Player(BROKER)
     if names == ["configurations"]:
         keep_configurations(player)
+        return player.close()
+    if names == ["selectors"]:
+        RECORDED_SELECTORS.write_text(json.dumps(verdicts(player), indent=2) + "\n")
         return player.close()
     for name in names or CASES:
         keep(name, player.play(CASES[name].xml, CASES[name].steps))

@@ -22,7 +22,7 @@ def join(parts: Iterable[object], between: str = "") -> Html:
     return Html(between.join(text(part) for part in parts))
 
 
-def element(name: str, *content: object, **attributes: object) -> Html:
+def element(name: str, /, *content: object, **attributes: object) -> Html:
     """Return an element; ``class_`` is its class, ``None`` leaves an attribute out."""
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'

@@ -1,0 +1,69 @@
+"""Which consumer gets which message, and when.
+
+Source: activemq-broker, Queue.doActualDispatch, PrefetchSubscription.dispatchPending.
+"""
+
+from __future__ import annotations
+
+from dlx.activemq.messages import Message
+from simulator.activemq.broker_state import BrokerState
+from simulator.activemq.dead_letters import DeadLetters
+from simulator.activemq.stores import Attached, Receiver, Store
+
+
+class Dispatching:
+    """Gives the messages of a broker to consumers; those that have expired become dead letters."""
+
+    def __init__(self, state: BrokerState, dead_letters: DeadLetters) -> None:
+        self._state, self._dead_letters = state, dead_letters
+
+    def room(self, receiver: Receiver) -> None:
+        """Give a consumer more messages, if it may have more."""
+        for store, _ in self._state.attachments(receiver):
+            self.dispatch(store)
+
+    def dispatch(self, store: Store) -> None:
+        """Give waiting messages to consumers with room. A consumer that acts at once comes back here to no effect."""
+        if store.dispatching:
+            return
+        store.dispatching = True
+        try:
+            while self._dispatch_one(store):
+                pass
+        finally:
+            store.dispatching = False
+
+    def _dispatch_one(self, store: Store) -> bool:
+        """Give out the first message for which a consumer has room. Return whether there was one."""
+        if store.attached:
+            store.read()
+        for waiting in (store.returned, store.waiting):
+            for held in waiting:
+                attached = _next_with_room(store, held.message)
+                if attached is None:
+                    if all(each.window.full for each in store.attached):
+                        return False
+                    continue
+                waiting.remove(held)
+                if held.message.expired(self._state.trace.now_ms):
+                    self._dead_letters.expire(held, store)
+                    return True
+                attached.dispatched.append(held)
+                attached.window.given()
+                attached.receiver.dispatched(held, store)
+                return True
+        return False
+
+
+def takes(receiver: Receiver, message: Message) -> bool:
+    """Return whether a consumer's selector selects the message."""
+    return receiver.selector is None or receiver.selector.selects(message)
+
+
+def _next_with_room(store: Store, message: Message) -> Attached | None:
+    for attached in store.attached:
+        if not attached.window.full and takes(attached.receiver, message):
+            store.attached.remove(attached)
+            store.attached.append(attached)
+            return attached
+    return None

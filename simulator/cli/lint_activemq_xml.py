@@ -1,0 +1,34 @@
+"""``dlx lint`` of an ``activemq.xml``."""
+
+from __future__ import annotations
+
+from simulator.activemq.activemq_xml import ConfigurationError
+from simulator.activemq.xml_lint import lint
+from simulator.cli.command_parts import DataError
+from simulator.cli.lint_places import LintedFile, Placed
+
+_ASSUMED = ("the broker is ActiveMQ Classic 5.17, and the file is its whole configuration",)
+_UNCHECKED = (
+    "what clients ask for: redelivery policies, time to live, persistence",
+    "whether anybody reads the dead-letter queues: `dlx simulate activemq` plays histories",
+)
+
+
+def is_activemq_xml(data: bytes) -> bool:
+    """Return whether a file has XML."""
+    return data.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<")
+
+
+def lint_activemq_xml(name: str, data: bytes) -> LintedFile:
+    """Lint one configuration. Raises ``DataError`` for one that no broker starts with."""
+    try:
+        linted = lint(data)
+    except ConfigurationError as error:
+        raise DataError(f"{name}: {error}") from error
+    findings = tuple(
+        Placed(each.line, each.column, each.severity, f"{each.text}; {each.fix}") for each in linted.findings
+    )
+    unchecked = (*linted.not_simulated, *_UNCHECKED)
+    return LintedFile(
+        name, "activemq", ("policies", linted.policies), "ActiveMQ's broker", findings, _ASSUMED, unchecked
+    )

@@ -1,0 +1,37 @@
+"""The names and types that an ``activemq.xml`` is checked against are those of the schema in Debian's package."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from simulator.activemq.xml_names import ELEMENTS, FORMS
+from tests.systems.activemq.live.player import Player
+
+JAR = Path("/usr/share/java/activemq-spring.jar")
+XS = "{http://www.w3.org/2001/XMLSchema}"
+TYPES = {"xs:ID": "text", "xs:string": "text", "xs:double": "decimal"}
+
+pytestmark = pytest.mark.live
+
+
+def check(player: Player) -> None:
+    """Compare with the schema; where a broker plays, its package is there."""
+    with zipfile.ZipFile(JAR) as jar:
+        schema = ElementTree.fromstring(jar.read("activemq.xsd"))
+    elements = {str(element.get("name")): element for element in schema.findall(f"{XS}element")}
+    assert set(elements) == ELEMENTS
+    for name, form in FORMS.items():
+        types = {each.get("name"): str(each.get("type")) for each in elements[name].iter(f"{XS}attribute")}
+        attributes = {each: TYPES.get(kind, kind.removeprefix("xs:")) for each, kind in types.items()}
+        assert attributes == form.attributes, name
+        properties = {each.get("name") for each in elements[name].iter(f"{XS}element") if each is not elements[name]}
+        assert properties - {None} == set(form.properties), name
+
+
+def test_the_names_are_those_of_the_schema(checked: Callable[[], None]) -> None:
+    checked()
