@@ -103,7 +103,7 @@ test-compose: install  ## docker/compose.yaml on images that are made here: Rabb
 .PHONY: test-long
 test-long: install  ## what CI leaves out: more releases, more examples, larger limits
 	$(PYTEST) -n auto --dist worksteal -m 'long and not live'
-	tests/live/broker run tests/live/broker each $(PYTEST) -m 'long and live' --ignore tests/systems
+	tests/live/broker each $(PYTEST) -m 'long and live' --ignore tests/systems
 
 .PHONY: fuzz
 fuzz: install  ## random scripts on real servers and the simulator (CASES=100 on each, SEED, MINUTES=60)
