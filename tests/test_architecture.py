@@ -22,6 +22,7 @@ TOOLS = {
     "clock",
     "deadlines",
     "definitions",
+    "definitions_checks",
     "definitions_overlay",
     "events",
     "extras",
@@ -77,7 +78,7 @@ WITHOUT_IO = {
     "events",
     "json_values",
 }
-WITHOUT_IO |= {"definitions", "definitions_overlay"}
+WITHOUT_IO |= {"definitions", "definitions_checks", "definitions_overlay"}
 IO = {"asyncio", "http", "pika", "select", "socket", "ssl", "starlette", "subprocess", "threading", "time", "uvicorn"}
 
 # Rooms that have no circle even when imports for type hints count.
