@@ -222,7 +222,7 @@ def _with(definitions: Definitions, settings: tuple[str, ...], rules: str) -> De
     """Return the definitions with the settings. Raises ``DataError`` for those that the broker refuses."""
     from simulator.definitions import DefinitionsError
     from simulator.questions.snapshot import Snapshot
-    from simulator.replay.whatif.settings_given import SettingError, read_setting, with_settings
+    from simulator.replay.whatif.settings_given import SettingError, read_setting, remarks, with_settings
 
     if not settings:
         return definitions
@@ -239,6 +239,8 @@ def _with(definitions: Definitions, settings: tuple[str, ...], rules: str) -> De
     for refused in snapshot.refused:
         if refused.about.name in names:
             raise DataError(f"--set: RabbitMQ {rules} refuses {refused.about}: {refused.why}")
+    for remark in remarks(given, snapshot):
+        click.echo(f"note: --set {remark}", err=True)
     return found
 
 

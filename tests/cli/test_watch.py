@@ -30,10 +30,10 @@ def log(tmp_path: Path) -> Path:
 def test_once_prints_a_summary_with_the_ways_of_dead_letters(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["watch", os.fspath(log), "--definitions", DEFINITIONS, "--once"]) == 0
     said = capsys.readouterr().out.splitlines()
-    assert said[0] == (
-        "0 lost, 0 unexplained, 0 differ, 0 stuck, 162 dead letters, 389 agree; 629 rows, 240 messages open"
-    )
-    assert all(re.match(r" +\d+  \S+ \w+ -> \S+ -> \S+$", line) for line in said[1:])
+    summary = "0 lost, 0 unexplained, 0 differ, 0 stuck, 162 dead letters, 389 agree; 629 rows, 240 messages open"
+    ways = said[said.index(summary) + 1 :]  # a slow machine shows lines of status before
+    assert ways
+    assert all(re.match(r" +\d+  \S+ \w+ -> \S+ -> \S+$", line) for line in ways)
 
 
 def test_json_has_the_verdicts_and_a_summary(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
