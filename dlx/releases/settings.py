@@ -49,5 +49,5 @@ class Settings:
             "How a delivery limit that is not an integer is read; no release refuses it for a quorum queue. As"
             " unlimited, but a number with a fraction holds as the integer below it; or as not set."
         ),
-        evidence="live (2.5, 2.0, \"two\", true); rabbit_quorum_queue.erl get_delivery_limit",
+        evidence='live (2.5, 2.0, "two", true); rabbit_quorum_queue.erl get_delivery_limit',
     )

@@ -97,10 +97,9 @@ def with_settings(definitions: Definitions, settings: Sequence[GivenSetting]) ->
 def remarks(given: Iterable[GivenSetting], snapshot: Snapshot) -> Iterator[str]:
     """Yield, in sentences, what RabbitMQ takes and does not go by; ``snapshot`` is of definitions with the settings."""
     for setting in given:
-        for _, settings in snapshot.queues():
-            if setting.kind == "queue" and setting.value is not None and settings.queue.name == setting.name:
-                if why := _why_not_heeded(setting, settings):
-                    yield f"{setting}: {why}"
+        if setting.kind == "queue" and setting.value is not None:
+            about = (settings for _, settings in snapshot.queues() if settings.queue.name == setting.name)
+            yield from (f"{setting}: {why}" for each in about if (why := _why_not_heeded(setting, each)))
 
 
 def _why_not_heeded(setting: GivenSetting, settings: Settings) -> str | None:
