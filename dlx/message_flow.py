@@ -37,6 +37,9 @@ from dlx.routing import Visit, headers_looked_at, route, visits
 from dlx.settings import Settings, alternate_exchange, effective_settings
 from dlx.topology import CLASSIC, STREAM, Topology
 
+_BY_KEY = ("direct", "fanout", "topic")
+"""Types of exchanges that route a message by its keys alone."""
+
 
 class State:
     """A message in a queue.
@@ -192,6 +195,8 @@ class MessageFlow:
 
     def _entered(self, exchange: str, key: str | None) -> frozenset[str]:
         passed = self.passed({exchange})
+        if key is not None and all(self.topology.exchanges[name].type in _BY_KEY for name in passed):
+            return frozenset(self.entries(Message(exchange=exchange, routing_keys=(key,))))
         if "" in passed:
             return frozenset(self.topology.queues if key is None else {key} & self.topology.queues.keys())
         bindings = [each for name in passed for each in self.topology.bindings.get(name, ())]

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
-from dlx.global_counters import Series
+from dlx.global_counters import Series, account_of
 from simulator.capture.capture_errors import CaptureError
 from simulator.files import write_whole
 from simulator.json_reading import read_json
@@ -22,6 +23,18 @@ VERSION = 1
 SUFFIX = ".counters.json"
 _EXPECTED = "expected the file that `dlx capture --metrics-url` writes beside a capture"
 
+_AT = re.compile(r"(.*) - at `\$\.?([^`]*)`")
+_MISSING = re.compile(r"Object missing required field `(.*)`")
+_PLAIN = {
+    "int": "a whole number",
+    "float": "a number with a fraction",
+    "str": "text",
+    "bool": "true or false",
+    "null": "null",
+    "array": "a list",
+    "object": "an object",
+}
+"""Words for what msgspec calls the types of JSON."""
 _Number = Annotated[int, msgspec.Meta(ge=0)]
 
 
@@ -133,11 +146,24 @@ def read_counters(path: str | os.PathLike[str]) -> CounterReadings:
     _check_kind(name, document)
     try:
         readings = msgspec.convert(document, CounterReadings)
+        _check_nodes(name, readings)
         readings.counted()
-    except (msgspec.ValidationError, ValueError) as error:
+    except msgspec.ValidationError as error:
+        raise CaptureError(name, _told(str(error))) from error
+    except ValueError as error:
         raise CaptureError(name, str(error)) from error
-    _check_nodes(name, readings)
     return readings
+
+
+def _told(text: str) -> str:
+    """Return an error of msgspec in plain words, the field first."""
+    found = _AT.fullmatch(text)
+    problem, field = (found[1], found[2]) if found else (text, "")
+    if missing := _MISSING.fullmatch(problem):
+        return f"{'.'.join(part for part in (field, missing[1]) if part)}: is missing; {_EXPECTED}"
+    for word, plain in _PLAIN.items():
+        problem = problem.replace(f"`{word}`", plain)
+    return f"{field}: {problem[0].lower()}{problem[1:]}" if field else problem
 
 
 def _check_kind(name: str, document: object) -> None:
@@ -153,3 +179,7 @@ def _check_nodes(name: str, readings: CounterReadings) -> None:
             raise CaptureError(name, f"nodes[{index}].node: {node.node!r} is there twice, and would count twice")
         if node.after.time_us < node.before.time_us:
             raise CaptureError(name, f"nodes[{index}].after.time_us: expected a time after before.time_us")
+        for which, read in (("before", node.before), ("after", node.after)):
+            if not any(account_of(count.series) for count in read.counters):
+                where = f"nodes[{index}].{which}.counters"
+                raise CaptureError(name, f"{where}: has no counters of dead letters; RabbitMQ 3.10 and later have them")

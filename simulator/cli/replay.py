@@ -116,8 +116,9 @@ def replay(
     LOG is a JSON or text log of RabbitMQ's tracing plugin, plain or gzip-compressed, or a
     capture in Parquet. The command exits with 1 if a delivery differs from the prediction
     or cannot be explained, if a publish was routed to other queues, or if a queue held more
-    messages than it may. With --counters, also if the broker counted dead letters that nothing
-    in the log explains. What it could not check, it names; that is no reason to exit with 1.
+    messages than it may. With --complete, also if more messages died of a length limit than it
+    allows. With --counters, also if the broker counted dead letters that nothing in the log
+    explains, or counted at another time. What it could not check, it names; that is no reason to exit with 1.
     """
     if form != "rabbitmq":
         _of_another_form(context, form, logs)
@@ -266,7 +267,7 @@ def _show_findings(console: Console, result: Result) -> None:
 
 
 def _show_lost(console: Console, result: Result) -> None:
-    console.print("Lost, or lost if they were rejected:")
+    console.print("Lost, or lost if they died:")
     for each in result.lost:
         counts = f"{each.lost:>8,} lost, {each.may_be_lost:,} may be"
         text = f"{counts}  in queue {each.queue}: {each.why}; first at {each.file}:{each.line}"

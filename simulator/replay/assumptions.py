@@ -14,10 +14,21 @@ class Assumptions(msgspec.Struct, frozen=True):
         tolerance_ms: how far two times of the log may be apart that stand for the same moment:
             the delay with which traces are written, and the differences between clocks.
         complete: whether the log has every publish since the queues were empty, with its whole payload.
+        until_us: until when the trace went on, where something tells that besides its last row.
     """
 
     tolerance_ms: float = TOLERANCE_MS
     complete: bool = False
+    until_us: int = 0
+
+    @property
+    def tolerance_us(self) -> int:
+        """The tolerance in microseconds."""
+        return round(self.tolerance_ms * 1_000)
+
+    def traced_until_us(self, last_row_us: int) -> int:
+        """Return until when the log would certainly show what became of a message."""
+        return max(last_row_us, self.until_us) - self.tolerance_us
 
 
 DEFAULT_ASSUMPTIONS = Assumptions()

@@ -8,7 +8,7 @@ messages of the log can have done is unexplained.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -20,6 +20,7 @@ from dlx.global_counters import (
     DISABLED,
     Account,
     account_of,
+    accounts,
     counted_strategy,
 )
 from dlx.message_flow import MessageFlow
@@ -29,6 +30,7 @@ from simulator.capture.counters import CounterReadings
 from simulator.replay.graph import with_stand_ins
 from simulator.replay.log_counts import LogCounts, Place
 from simulator.replay.losses import NO_EXCHANGE, find_losses, never_routed
+from simulator.replay.readings_fit import UNCHECKED_FIT, ReadingsFit
 
 UNKNOWN = "?"
 """The type of a queue that the log names and the definitions lack."""
@@ -84,23 +86,31 @@ class Balance(msgspec.Struct, frozen=True, kw_only=True):
         vhost: the virtual host that was captured.
         entries: the accounts in which there is anything, losses first.
         held: at-least-once dead letters that were counted, and not confirmed by the queues that they are for.
+        overconfirmed: how many more of them were confirmed than counted.
+        unconfirmed: how many more of them the replay found delivered than were confirmed.
         received, published: messages that the nodes received, and publishes that the log has.
         cut: why the log lacks some of what was counted.
         vhosts: other virtual hosts of the definitions, which the nodes count as well and the log does not show.
         unexplained_deliveries: deliveries without explanation, whose deaths are not among the reconstructed.
         ambiguous: deliveries with several explanations, of which the first one is counted.
+        other_time: as in ``ReadingsFit``.
+        doubts: those of ``ReadingsFit``, and counters that the readings lack.
     """
 
     nodes: tuple[str, ...]
     vhost: str
     entries: tuple[Entry, ...]
     held: int = 0
+    overconfirmed: int = 0
+    unconfirmed: int = 0
     received: int = 0
     published: int = 0
     cut: tuple[str, ...] = ()
     vhosts: tuple[str, ...] = ()
     unexplained_deliveries: int = 0
     ambiguous: int = 0
+    other_time: str = ""
+    doubts: tuple[str, ...] = ()
 
     @property
     def lost(self) -> int:
@@ -112,11 +122,42 @@ class Balance(msgspec.Struct, frozen=True, kw_only=True):
         """How many dead letters nothing explains."""
         return sum(entry.unexplained for entry in self.entries)
 
+    @property
+    def unseen(self) -> int:
+        """How many dead letters were sent that no later delivery shows, though nothing speaks against them."""
+        sent = (entry for entry in self.entries if not entry.lost and entry.residual > 0)
+        return sum(entry.residual - entry.unexplained for entry in sent)
+
+    @property
+    def explained(self) -> bool:
+        """Whether the counters are of the log, and the log explains what they count."""
+        return not self.unexplained and not self.other_time
+
+    @property
+    def misfits(self) -> tuple[str, ...]:
+        """What in the counters does not fit the log or each other, in words; not what the log cannot explain."""
+        found = [*self.doubts]
+        if self.overconfirmed:
+            found.append(
+                f"{self.overconfirmed:,} more at-least-once dead letters were confirmed than counted: their messages"
+                " died before the counters were first read, or these are not the counters of this log"
+            )
+        if self.unconfirmed:
+            found.append(
+                f"{self.unconfirmed:,} more at-least-once dead letters were delivered than confirmed: other queues that"
+                " they are for have not taken them, or these are not the counters of this log"
+            )
+        return tuple(found)
+
 
 def balance(
-    readings: CounterReadings, log: LogCounts, topologies: Mapping[str | None, Topology], release: Release
+    readings: CounterReadings,
+    log: LogCounts,
+    topologies: Mapping[str | None, Topology],
+    release: Release,
+    fit: ReadingsFit = UNCHECKED_FIT,
 ) -> Balance:
-    """Return the books of a replay under the rules of ``release``.
+    """Return the books of a replay under the rules of ``release``; ``fit`` is that of ``readings_fit``.
 
     Raises ``ValueError`` if a node was restarted between its readings.
     """
@@ -125,20 +166,26 @@ def balance(
     received = sum(count for series, count in risen.items() if series.name == "messages_received")
     confirmed = sum(counted.pop(account) for account in list(counted) if account.reason == CONFIRMED)
     queues = _Queues(topologies, release, log)
-    entries = _entries(counted, queues, cut=bool(readings.cut))
-    at_least_once = sum(count for account, count in counted.items() if account.strategy == COUNTED_AT_LEAST_ONCE)
+    lacking = queues.reconstructed().keys() & {*accounts(release)} - counted.keys()
+    entries = tuple(_entries(counted, queues, lacking, cut=bool(readings.cut)))
+    reliable = [entry for entry in entries if entry.strategy == COUNTED_AT_LEAST_ONCE]
+    at_least_once = sum(entry.counted for entry in reliable)
     known = {vhost for vhost in topologies if vhost is not None}
     return Balance(
         nodes=readings.names,
         vhost=readings.vhost,
         entries=tuple(sorted(entries, key=_rank)),
         held=max(0, at_least_once - confirmed),
+        overconfirmed=max(0, confirmed - at_least_once),
+        unconfirmed=max(0, sum(entry.reconstructed for entry in reliable) - confirmed),
         received=received,
         published=log.published,
         cut=readings.cut,
         vhosts=tuple(sorted(known - log.vhosts)),
         unexplained_deliveries=sum(log.unexplained.values()),
         ambiguous=log.ambiguous,
+        other_time=fit.other_time,
+        doubts=(*fit.doubts, *(f"The counters lack {account.series}" for account in sorted(lacking))),
     )
 
 
@@ -149,9 +196,11 @@ def _rank(entry: Entry) -> tuple[bool, int, int, str, str, str]:
     return entry.residual == 0, strategy, -abs(entry.residual), entry.queue_type, entry.reason, entry.strategy
 
 
-def _entries(counted: Mapping[Account, int], queues: _Queues, *, cut: bool) -> Iterator[Entry]:
-    """Yield an entry for each account in which anything was counted or reconstructed."""
-    found = queues.reconstructed()
+def _entries(
+    counted: Mapping[Account, int], queues: _Queues, lacking: Collection[Account], *, cut: bool
+) -> Iterator[Entry]:
+    """Yield an entry for each account in which anything was counted or reconstructed, but those without a counter."""
+    found = {account: count for account, count in queues.reconstructed().items() if account not in lacking}
     residual = {account: count - found.get(account, 0) for account, count in counted.items()}
     residual |= {account: -count for account, count in found.items() if account not in counted}
     unseen = {account: count for account, count in residual.items() if count > 0 and account.strategy != DISABLED}

@@ -74,6 +74,7 @@ def _unexplained(entry: Entry, balance: Balance) -> str:
 
 def unchecked(balance: Balance) -> Iterator[str]:
     """Yield what the balance takes for granted, or cannot know."""
+    yield from (f"{doubt}." for doubt in (balance.other_time, *balance.misfits) if doubt)
     nodes = ", ".join(balance.nodes)
     yield (
         f"The counters are of {'node' if len(balance.nodes) == 1 else 'nodes'} {nodes} and of all virtual hosts there;"

@@ -93,6 +93,11 @@ class Explainer:
             return None
         return f"queue '{queue}' of '{vhost}' is not in the definitions (exports omit exclusive queues)"
 
+    def why_unknown_death(self, vhost: str, target: Target, explained: Mapping[tuple[str, str], int]) -> str | None:
+        """Tell which queue the message died in that the definitions lack, besides the deaths ``explained``."""
+        died = (queue for queue, _ in target.death_counts().keys() - explained.keys())
+        return next((why for queue in sorted(died) if (why := self.why_unknown(vhost, queue))), None)
+
     def entries(self, row: Row, headers: Mapping[str, Any]) -> tuple[State, ...]:
         """Return the states into which the publish in ``row`` is routed. Raises ``PublishRefusedError``."""
         key = (row.signature, str(sorted(headers.items(), key=repr)) if headers else "")
@@ -128,6 +133,10 @@ class Explainer:
     def visible(self, state: State) -> Visible:
         """Return what a row would show of the state's message."""
         return self._graph.visible(state)
+
+    def shown(self, state: State) -> Target:
+        """Return the state as a delivery shows it."""
+        return Target(state.queue, self._graph.shown(state))
 
     def same_content(self, published: str, delivered: str, queue: str) -> bool:
         """Return whether properties and user headers are the same, as far as the queue keeps them."""

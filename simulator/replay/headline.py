@@ -37,8 +37,10 @@ def headline(summary: Summary, rules: str, balance: Balance | None = None) -> He
         text = f"{_number(wrong, 'delivery', 'deliveries')} of {summary.deliveries:,} {are} not what"
         return Headline("bad", f"{text} the rules of {rules} predict", tuple(_open(summary, balance)))
     remarks = _open(summary, balance)
-    if summary.overfull:
+    if summary.overfull or any(each.certain for each in summary.unfilled):
         return Headline("bad", remarks[0], tuple(remarks[1:]))
+    if balance is not None and balance.other_time:
+        return Headline("bad", balance.other_time, tuple(remarks))
     if balance is not None and balance.unexplained:
         text = f"The broker counted {_number(balance.unexplained, 'dead letter', 'dead letters')}"
         return Headline("bad", f"{text} that nothing in the log explains", tuple(remarks))
@@ -59,6 +61,11 @@ def _open(summary: Summary, balance: Balance | None) -> list[str]:
         f" which {each.limit} rules out"
         for each in summary.overfull
     ]
+    found += [
+        f"{_number(each.deaths, 'message', 'messages')} died of {each.limit} in queue '{each.queue}',"
+        f" where the messages of the log allow {each.most:,}"
+        for each in sorted(summary.unfilled, key=lambda each: not each.certain)
+    ]
     if summary.misrouted and summary.differ + summary.unexplained:
         went = _number(summary.misrouted, "publish", "publishes")
         found.append(f"{went} went to other queues than rules and definitions predict")
@@ -75,8 +82,13 @@ def _open(summary: Summary, balance: Balance | None) -> list[str]:
     if summary.may_be_lost:
         found.append(
             f"{_number(summary.may_be_lost, 'message', 'messages')} may be lost:"
-            " if they were rejected, their dead letters reached no queue"
+            " if they were rejected or expired, their dead letters reached no queue"
         )
+    if balance is not None:
+        found += balance.misfits
+        if balance.unseen:
+            dead = _number(balance.unseen, "dead letter", "dead letters")
+            found.append(f"No delivery shows what became of {dead} that the broker counted")
     for what, count in summary.unchecked.items():
         found.append(f"{what} was not checked in {_number(count, 'delivery', 'deliveries')}")
     if summary.broken_lines:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from simulator.events import Event
 from simulator.replay.summary import hops
@@ -29,6 +30,7 @@ class LogCounts(msgspec.Struct, frozen=True, kw_only=True):
         unexplained: deliveries from a queue that the replay does not explain.
         ambiguous: deliveries with several explanations; ``deaths`` are those of the first.
         vhosts: the virtual hosts that the log names.
+        first_us, last_us: the times of its first and last rows, ``None`` without rows.
     """
 
     published: int = 0
@@ -39,6 +41,8 @@ class LogCounts(msgspec.Struct, frozen=True, kw_only=True):
     unexplained: Mapping[Place, int] = {}
     ambiguous: int = 0
     vhosts: frozenset[str] = frozenset()
+    first_us: int | None = None
+    last_us: int | None = None
 
 
 _BY_QUEUE = f"""
@@ -48,7 +52,9 @@ _BY_QUEUE = f"""
         FROM {{captured}} WHERE event = '{Event.PUBLISHED.value}'
     )
     GROUP BY 1, 2"""
-_BY_VERDICT = "SELECT vhost, queue, event, verdict, count(*) AS count FROM {replayed} GROUP BY 1, 2, 3, 4"
+_BY_VERDICT = """
+    SELECT vhost, queue, event, verdict, count(*) AS count, min(time_us) AS first_us, max(time_us) AS last_us
+    FROM {replayed} GROUP BY 1, 2, 3, 4"""
 _BY_DEATH = """
     SELECT vhost, queue, reason, to_queue, count(*) AS count, count_if(first_copy) AS deaths
     FROM {hops} GROUP BY 1, 2, 3, 4"""
@@ -70,6 +76,7 @@ def log_counts_of_tables(replayed: pa.Table, captured: Iterable[pa.RecordBatch])
                 routed[row["vhost"], queue] += 1
                 expiring[row["vhost"], queue] += row["expiration"] is not None
     verdicts: Counter[tuple[Any, ...]] = Counter()
+    times = pc.min_max(replayed.column("time_us")).as_py()
     copies: Counter[tuple[Any, ...]] = Counter()
     deaths: Counter[tuple[Any, ...]] = Counter()
     for row in replayed.select(["vhost", "queue", "event", "verdict", "hops", "new_hops", "new_deaths"]).to_pylist():
@@ -78,9 +85,10 @@ def log_counts_of_tables(replayed: pa.Table, captured: Iterable[pa.RecordBatch])
             death = row["vhost"], hop["queue"], hop["reason"], hop["to_queue"]
             copies[death] += 1
             deaths[death] += step > 0 or row["new_deaths"] == row["new_hops"]
+    ends = {"first_us": times["min"], "last_us": times["max"]}
     return _added_up(
         _rows(("vhost", "queue"), routed, expiring=expiring),
-        _rows(("vhost", "queue", "event", "verdict"), verdicts),
+        [row | ends for row in _rows(("vhost", "queue", "event", "verdict"), verdicts)],
         _rows(("vhost", "queue", "reason", "to_queue"), copies, deaths=deaths),
     )
 
@@ -118,4 +126,6 @@ def _added_up(
         unexplained=+unexplained,
         ambiguous=sum(row["count"] for row in deliveries if row["verdict"] == "ambiguous"),
         vhosts=frozenset(row["vhost"] for row in by_verdict),
+        first_us=min((row["first_us"] for row in by_verdict), default=None),
+        last_us=max((row["last_us"] for row in by_verdict), default=None),
     )

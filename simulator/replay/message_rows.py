@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from dlx.deaths import REJECTED
 from dlx.message import PublishRefusedError
 from dlx.message_flow import State
 from simulator.events import Event
@@ -31,6 +32,7 @@ from simulator.replay.states import Row
 from simulator.replay.unchecked import Unchecked
 from simulator.replay.verdicts import Difference, Verdict, path_text
 
+UNSEEN = "the log lacks the delivery that was rejected"
 SLIGHT = 2
 """Differing fields up to which a delivery counts as altered, not as unexplained."""
 SOURCES_MAX = 64
@@ -233,7 +235,8 @@ class Lineage:
         counts = self._miscounted(row, chosen)
         if counts:
             return Verdict("differ", "", best.hops, *new, differences=tuple(counts))
-        unchecked = self._explainer.unchecked(chosen.source, best.hops)
+        rejected = tuple(Unchecked("rejection", queue, UNSEEN) for queue in self._unseen(chosen.source, best))
+        unchecked = (*self._explainer.unchecked(chosen.source, best.hops), *rejected)
         sequences = list(dict.fromkeys(path_text(path.hops) for path in chosen.paths))
         if len(sequences) > 1:
             return Verdict("ambiguous", "", best.hops, *new, alternatives=tuple(sequences), unchecked=unchecked)
@@ -261,9 +264,11 @@ class Lineage:
     ) -> Iterator[_Candidate]:
         """Yield the paths that lead exactly to the target, the best first: from the latest source, one not used up.
 
-        Those whose counts do not fit come in the end, and only if there are no others.
+        Those with a rejection that no delivery shows come behind all others. Those whose counts do not fit come in
+        the end, and only if there are no others.
         """
         again: list[_Candidate] = []
+        unseen: list[_Candidate] = []
         used_up: list[Source] = []
         miscounted: list[_Candidate] = []
         claims, showing = self._claims.of(target), self._showing.get(target, ())
@@ -273,7 +278,7 @@ class Lineage:
             if claims[source] >= source.instances and not shows:
                 used_up.append(source)
                 continue
-            ways = self._ways(source, target, constraints)
+            ways = self._ways(source, target, constraints, unseen)
             if ways and self._miscounted(row, ways[0]):
                 miscounted.append(ways[0]._replace(counts_fit=False))
             elif shows:
@@ -284,18 +289,34 @@ class Lineage:
         found |= bool(again)
         yield from again
         for source in used_up:
-            ways = self._ways(source, target, constraints)
+            ways = self._ways(source, target, constraints, unseen)
             if ways and self._miscounted(row, ways[0]):
                 miscounted.append(ways[0]._replace(counts_fit=False))
             else:
                 found |= bool(ways)
                 yield from ways
+        fitting = [each for each in unseen if not self._miscounted(row, each)]
+        miscounted += [each._replace(counts_fit=False) for each in unseen if self._miscounted(row, each)]
+        found |= bool(fitting)
+        yield from fitting
         if not found:
             yield from miscounted
 
-    def _ways(self, source: Source, target: Target, constraints: ConsumerConstraints) -> list[_Candidate]:
+    def _ways(
+        self, source: Source, target: Target, constraints: ConsumerConstraints, unseen: list[_Candidate]
+    ) -> list[_Candidate]:
+        """Return the ways from a source; those with a rejection that no delivery shows are put into ``unseen``."""
         paths = self._explainer.paths(source.roots, target, constraints)
-        return [_Candidate(source, paths[place:]) for place in range(len(paths))]
+        others = [path for path in paths if self._unseen(source, path)]
+        unseen += [_Candidate(source, others[place:]) for place in range(len(others))]
+        seen = [path for path in paths if path not in others] if others else paths
+        return [_Candidate(source, seen[place:]) for place in range(len(seen))]
+
+    def _unseen(self, source: Source, path: Found) -> tuple[str, ...]:
+        """Return the queues in which the message was rejected as no delivery so far has shown it."""
+        died = zip(path.hops, path.died, strict=True)
+        rejected = [state for hop, state in islice(died, 0 if source.is_publish else 1, None) if hop.reason == REJECTED]
+        return tuple(dict.fromkeys(each.queue for each in rejected if self._explainer.shown(each) not in self._open))
 
     def _inexact(
         self, target: Target, row: Row, content: str, headers: Mapping[str, Any], constraints: ConsumerConstraints
@@ -309,8 +330,9 @@ class Lineage:
         ruled_out = explainer.ruled_out(latest, target, content, constraints)
         parent = nearest.found.state.message if nearest else None
         observed = explainer.observed(row, parent, headers)
-        if nearest is None or self._is_far(nearest, ruled_out):
-            return Explained(Verdict("unexplained", ruled_out or self._no_path(target)), observed)
+        unknown = explainer.why_unknown_death(row.vhost, target, nearest.found.state.counts if nearest else {})
+        if nearest is None or unknown or self._is_far(nearest, ruled_out):
+            return Explained(Verdict("unexplained", unknown or ruled_out or self._no_path(target)), observed)
         chosen = _Candidate(nearest.source, [nearest.found])
         reached = Target(target.queue, explainer.visible(nearest.found.state))
         new = self._claims.claim(nearest.source, reached, nearest.found.hops)

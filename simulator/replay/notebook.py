@@ -20,7 +20,7 @@ def summary_html(summary: Summary) -> str:
         "dead letters reconstructed": summary.dead_letters,
         **{verdict: getattr(summary, verdict) for verdict in VERDICTS},
         "lost": summary.lost,
-        "lost if they were rejected": summary.may_be_lost,
+        "lost if they died": summary.may_be_lost,
         "publishes routed elsewhere": summary.misrouted,
         "broken lines": summary.broken_lines,
     }

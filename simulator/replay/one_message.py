@@ -132,8 +132,7 @@ def _with_verdicts(captured: LocalTable, message: str, replayed: Sequence[Mappin
 
 def _until_us(captured: LocalTable, assumptions: Assumptions) -> int:
     (ends,) = rows("SELECT max(time_us) AS until_us FROM {captured}", captured=captured)
-    until_us: int = ends["until_us"] - round(assumptions.tolerance_ms * 1_000)
-    return until_us
+    return assumptions.traced_until_us(ends["until_us"])
 
 
 class _At(NamedTuple):

@@ -109,10 +109,9 @@ def overfull_queues(
         "delaying": _texts(name for topology in topologies.values() for name in delaying(topology, release)),
         "keeping": _texts(name for topology in topologies.values() for name in _keeping(topology, release)),
     }
-    tolerance_us = round(assumptions.tolerance_ms * 1000)
     return tuple(
         OverfullQueue(**row, limit=limit_text(settings))
-        for row in rows(_MOST % {**named, "tolerance_us": tolerance_us}, replayed=replayed)
+        for row in rows(_MOST % {**named, "tolerance_us": assumptions.tolerance_us}, replayed=replayed)
         if (settings := limited.get((row["vhost"], row["queue"]), limited.get((None, row["queue"]))))
         and settings.max_length is not None
         and row["messages"] > settings.max_length

@@ -25,6 +25,7 @@ from simulator.replay.coverage.totals import Coverage, coverage
 from simulator.replay.definitions import topologies
 from simulator.replay.log_counts import log_counts
 from simulator.replay.overfull import overfull_queues
+from simulator.replay.readings_fit import readings_fit
 from simulator.replay.repair.told import NO_REPAIRS, Repairs
 from simulator.replay.summary import (
     Finding,
@@ -38,6 +39,7 @@ from simulator.replay.summary import (
     unchecked_findings,
 )
 from simulator.replay.tables import Table
+from simulator.replay.unfilled import unfilled_queues
 
 Progress = Callable[[str, int, int | None], None]
 """Is told what is done now, how many rows are done or at hand, and of how many, where that is known."""
@@ -77,7 +79,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def explained(self) -> bool:
         """Whether the rules explain every delivery, and the log every dead letter that was counted."""
-        return self.summary.explained and (self.balance is None or not self.balance.unexplained)
+        return self.summary.explained and (self.balance is None or self.balance.explained)
 
     def as_json(self) -> bytes:
         """Return the totals as JSON."""
@@ -180,12 +182,16 @@ def run_replay(
     replayed = engine.replay(captured, definitions, rules, assumptions, work / "verdicts.parquet", done)
     progress("adding up", prepared.rows, None)
     hosts, judge = topologies(definitions), release(rules)
-    overfull = overfull_queues(replayed, hosts, judge, assumptions)
-    summary = summarize(replayed, definitions, prepared.broken, assumptions, overfull)
-    found = tuple(() if summary.explained else findings(replayed))
     books = None
     if counters is not None:
-        books = balance(counters, log_counts(replayed, captured), hosts, judge)
+        counts = log_counts(replayed, captured)
+        fit = readings_fit(counters, counts, judge, assumptions.tolerance_us)
+        books = balance(counters, counts, hosts, judge, fit)
+        assumptions = msgspec.structs.replace(assumptions, until_us=fit.until_us)
+    overfull = overfull_queues(replayed, hosts, judge, assumptions)
+    unfilled = unfilled_queues(hops(replayed), captured, hosts, judge, assumptions)
+    summary = summarize(replayed, definitions, prepared.broken, assumptions, overfull, unfilled)
+    found = tuple(() if summary.explained else findings(replayed))
     repairs = NO_REPAIRS
     if not summary.explained:
         progress("looking for what is behind them", summary.differ + summary.unexplained, None)

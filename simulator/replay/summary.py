@@ -15,6 +15,7 @@ from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
 from simulator.replay.overfull import OverfullQueue
 from simulator.replay.tables import Table, rows, select
 from simulator.replay.unchecked import MEANINGS, What
+from simulator.replay.unfilled import UnfilledQueue
 from simulator.replay.verdicts import VERDICTS
 
 FINDINGS_MAX = 20
@@ -29,7 +30,7 @@ _LOST = f"""
     SELECT count_if(lost) AS lost, count_if(NOT lost AND may_be_lost) AS may_be_lost
     FROM (
         SELECT size(filter(dead_ends, ending -> {_IS_OVER})) > 0 AS lost,
-            size(filter(dead_ends, ending -> NOT ending.certain)) > 0 AS may_be_lost
+            size(dead_ends) > 0 AS may_be_lost
         FROM {{replayed}}
         WHERE last
     )"""
@@ -47,7 +48,6 @@ _LOST_MESSAGES = f"""
                 WHERE last
             )
         )
-        WHERE is_over OR NOT ending.certain
         GROUP BY 1, 2, 3
     )
     ORDER BY lost DESC, may_be_lost DESC, vhost, queue, why
@@ -96,9 +96,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         broken_lines: how many lines of the log could not be read.
         unchecked: how many deliveries leave something unchecked, by the words of ``simulator.replay.unchecked``.
         lost: how many messages died, by the rules, where no dead letter reaches a queue, and were not seen again.
-        may_be_lost: how many were delivered last where they are lost like that if they were rejected.
+        may_be_lost: how many were seen last where they are lost like that if they were rejected, or have expired since.
         misrouted: how many publishes the broker routed to other queues than the rules and definitions do.
         overfull: the queues that held more messages at once than the definitions allow.
+        unfilled: the queues in which more messages died of a length limit than can have been too many.
     """
 
     messages: int
@@ -114,11 +115,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     may_be_lost: int = 0
     misrouted: int = 0
     overfull: tuple[OverfullQueue, ...] = ()
+    unfilled: tuple[UnfilledQueue, ...] = ()
 
     @property
     def explained(self) -> bool:
         """Whether the rules explain every delivery, where every publish went, and what the queues held."""
-        return self.differ + self.unexplained + self.misrouted == 0 and not self.overfull
+        wrong = self.differ + self.unexplained + self.misrouted or self.overfull
+        return not wrong and not any(each.certain for each in self.unfilled)
 
     @property
     def agreement_percent(self) -> float:
@@ -205,8 +208,9 @@ def summarize(
     broken_lines: int = 0,
     assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
     overfull: tuple[OverfullQueue, ...] = (),
+    unfilled: tuple[UnfilledQueue, ...] = (),
 ) -> Summary:
-    """Return the totals of ``replay``'s result; ``overfull`` are those of ``overfull_queues``.
+    """Return the totals of ``replay``'s result, and what ``overfull_queues`` and ``unfilled_queues`` say of it.
 
     Raises:
         MatchesNothingError: the definitions are those of other virtual hosts or queues.
@@ -222,7 +226,7 @@ def summarize(
     lost, may_be_lost = 0, 0
     if any(part["ended"] for part in parts):
         until_us = max(part["until_us"] for part in parts)
-        lost, may_be_lost = _lost(replayed, until_us - tolerance_us(assumptions))
+        lost, may_be_lost = _lost(replayed, assumptions.traced_until_us(until_us))
     return Summary(
         messages=sum(part["messages"] or 0 for part in parts),
         deliveries=sum(verdicts.values()),
@@ -231,15 +235,11 @@ def summarize(
         lost=lost,
         may_be_lost=may_be_lost,
         overfull=overfull,
+        unfilled=unfilled,
         misrouted=sum(part["rows"] for part in parts if part["event"] == Event.PUBLISHED and part["verdict"]),
         unchecked={what: unchecked[what] for what in MEANINGS if unchecked[what]},
         **{name: verdicts[name] for name in VERDICTS},
     )
-
-
-def tolerance_us(assumptions: Assumptions) -> int:
-    """Return the tolerance of times in microseconds: what is over by less before a log ends may not be over."""
-    return round(assumptions.tolerance_ms * 1000)
 
 
 def _lost(replayed: Table, until_us: int) -> tuple[int, int]:
@@ -255,7 +255,7 @@ def lost_messages(
     (ends,) = rows("SELECT max(time_us) AS until_us FROM {replayed}", replayed=replayed)
     if ends["until_us"] is None:
         return []
-    until_us = ends["until_us"] - tolerance_us(assumptions)
+    until_us = assumptions.traced_until_us(ends["until_us"])
     return [LostMessages(**row) for row in rows(_LOST_MESSAGES % (until_us, most), replayed=replayed)]
 
 

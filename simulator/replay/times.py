@@ -193,7 +193,7 @@ class Clock:
     """
 
     def __init__(self, assumptions: Assumptions, arrivals: Arrivals) -> None:
-        self._terms = _Terms(round(assumptions.tolerance_ms * _MS_US), assumptions.complete, arrivals)
+        self._terms = _Terms(assumptions.tolerance_us, assumptions.complete, arrivals)
         self._numbers: dict[PathTimes, int] = {}
         self._paths: list[PathTimes] = []
         self._known: _Columns | None = None

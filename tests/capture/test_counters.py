@@ -130,10 +130,10 @@ def test_several_nodes_count_together() -> None:
     [
         ({"format": "something"}, "its format is not 'dlx global counters'; expected the file that `dlx capture"),
         ({"version": 2}, "version: expected 1, got 2"),
-        ({"nodes": []}, r"length >= 1 - at `\$.nodes`"),
-        ({"nodes": None}, "missing required field `nodes`"),
-        ({"vhost": 3}, r"Expected `str`, got `int` - at `\$.vhost`"),
-        ({"nodes": [{"node": "a"}]}, r"missing required field `release` - at `\$.nodes\[0\]`"),
+        ({"nodes": []}, r"nodes: expected a list of length >= 1"),
+        ({"nodes": None}, "nodes: is missing; expected the file that `dlx capture"),
+        ({"vhost": 3}, r"vhost: expected text, got a whole number"),
+        ({"nodes": [{"node": "a"}]}, r"nodes\[0\].release: is missing"),
     ],
 )
 def test_a_wrong_field_is_named(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
@@ -153,6 +153,21 @@ def test_times_that_run_backwards_are_refused(tmp_path: Path) -> None:
     (node,) = json.loads(document(tmp_path).read_text())["nodes"]
     node["after"]["time_us"] = 1
     with pytest.raises(CaptureError, match=r"nodes\[0\].after.time_us: expected a time after"):
+        read_counters(document(tmp_path, nodes=[node]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"value": "x"}, r"nodes\[0\].after.counters\[0\].value: expected a whole number, got text"),
+        ({"value": -1}, r"nodes\[0\].after.counters\[0\].value: expected a whole number >= 0"),
+        ({"name": "messages_received"}, r"nodes\[0\].after.counters: has no counters of dead letters"),
+    ],
+)
+def test_a_wrong_counter_is_named(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
+    (node,) = json.loads(document(tmp_path).read_text())["nodes"]
+    node["after"]["counters"][0] |= changes
+    with pytest.raises(CaptureError, match=says):
         read_counters(document(tmp_path, nodes=[node]))
 
 

@@ -41,6 +41,7 @@ def test_the_example_agrees(capsys, tmp_path):
         "may_be_lost",
         "misrouted",
         "overfull",
+        "unfilled",
         "coverage",
     ]
     assert summary["coverage"]["exercised"] == sum(summary["coverage"]["by_rule"].values()) > 60

@@ -20,13 +20,18 @@ from simulator.cli.books import show_balance
 from simulator.cli.main import main
 from simulator.replay.balance import Balance, Entry, balance
 from simulator.replay.balance_texts import as_json, sentences, unchecked
+from simulator.replay.headline import headline
 from simulator.replay.log_counts import LogCounts
 from simulator.replay.report import page
+from simulator.replay.summary import Summary
 from tests.books.playing import HOUR_MS, play
 from tests.books.simulators import simulated
 from tests.books.workloads import QueuePlan, Step, Workload
 from tests.replay.test_report import report_data, visible_text
 
+AGREEING = Summary(
+    messages=9, deliveries=9, dead_letters=4, agree=9, differ=0, ambiguous=0, unexplained=0, broken_lines=0,
+)  # fmt: skip
 EXPIRED = Account("expired", "classic", "disabled")
 SENT = Account("expired", "classic", "at_most_once")
 HELD = Account("rejected", "quorum", "at_least_once")
@@ -166,6 +171,63 @@ def test_what_is_held_is_known_from_the_confirmations() -> None:
     assert (found.held, found.lost, found.unexplained) == (3, 0, 0)
     assert said(found).startswith("3 messages were rejected in quorum queues with a dead letter sent at least once")
     assert "3 at-least-once dead letters were not confirmed" in " ".join(unchecked(found))
+
+
+CONFIRMATIONS = Account(CONFIRMED, "quorum", "at_least_once")
+
+
+@pytest.mark.parametrize(
+    ("confirmed", "told"),
+    [
+        (2, ""),
+        (7, "5 more at-least-once dead letters were confirmed than counted"),
+        (1, "1 more at-least-once dead letters were delivered than confirmed"),
+    ],
+)
+def test_confirmations_have_to_fit(confirmed: int, told: str) -> None:
+    settings = {"dead_letter_exchange": "x", "dead_letter_strategy": "at-least-once", "overflow": "reject-publish"}
+    log = LogCounts(arrived={("/", "a"): 2}, delivered={("/", "a"): 2}, deaths={("/", "a", "rejected"): 2})
+    found = books({HELD: 2, CONFIRMATIONS: confirmed}, log, queue("a", "quorum", **settings), bound={"x": "a"})
+    assert [text.startswith(told) for text in found.misfits] == [True] * bool(told)
+    assert headline(AGREEING, "4.3", found).tone == ("open" if told else "good")
+
+
+def test_a_queue_whose_messages_are_all_found_is_not_suspected() -> None:
+    """``w`` sends its dead letters to ``a`` by their key, and not to ``b``: there all two have died already."""
+    exchanges = {"": Exchange(name=""), "shop": Exchange(name="shop", type="topic")}
+    bindings = [Binding(source="shop", destination=name, routing_key=f"{name}.*") for name in ("a", "b")]
+    sends = {"message_ttl": 100, "dead_letter_exchange": "shop", "dead_letter_routing_key": "a.again"}
+    queues = [queue("w", **sends), queue("a"), queue("b", **sends)]
+    shop = Topology(
+        exchanges=exchanges, queues={each.name: each for each in queues}, bindings={"shop": tuple(bindings)}
+    )
+    log = LogCounts(
+        arrived={("/", "w"): 2, ("/", "a"): 2, ("/", "b"): 2},
+        deaths={("/", "w", "expired"): 2, ("/", "b", "expired"): 2},
+        vhosts=frozenset({"/"}),
+    )
+    found = balance(readings({SENT: 7}), log, {"/": shop}, release("4.3"))
+    assert (only(found).suspects, found.unexplained) == ((), 3)
+
+
+def test_a_dead_letter_routing_key_without_a_binding_leads_nowhere() -> None:
+    exchanges = {"": Exchange(name=""), "dlx": Exchange(name="dlx", type="direct")}
+    bound = Binding(source="dlx", destination="dl", routing_key="good")
+    sends = queue("nokey", message_ttl=100, dead_letter_exchange="dlx", dead_letter_routing_key="nokey")
+    queues = {"nokey": sends, "dl": queue("dl")}
+    log = LogCounts(arrived={("/", "nokey"): 2}, vhosts=frozenset({"/"}))
+    shop = Topology(exchanges=exchanges, queues=queues, bindings={"dlx": (bound,)})
+    found = balance(readings({SENT: 2}), log, {"/": shop}, release("4.3"))
+    assert "'nokey' (its dead letters reach no queue; at most 2)" in said(found)
+
+
+def test_a_counter_that_is_not_there_accuses_nobody() -> None:
+    sends = queue("a", message_ttl=100, dead_letter_exchange="x")
+    log = LogCounts(arrived={("/", "a"): 3}, deaths={("/", "a", "expired"): 3})
+    found = books({EXPIRED: 0}, log, sends, queue("b"), bound={"x": "b"})
+    assert (found.entries, found.unexplained) == ((), 0)
+    assert found.misfits == (f"The counters lack {SENT.series}",)
+    assert headline(AGREEING, "4.3", found).tone == "open"
 
 
 def test_a_queue_that_the_definitions_lack_is_suspected_of_everything() -> None:

@@ -42,7 +42,7 @@ def test_three_messages_that_a_misspelt_exchange_may_have_lost(tmp_path: Path, c
     arguments = run(tmp_path, and_one_that_is_seen_again(log), shop("ordres.dlx"), "--out", str(tmp_path / "out"))
     assert main(arguments) == 0
     out = capsys.readouterr().out
-    assert out.startswith("3 messages may be lost: if they were rejected, their dead letters reached no queue.")
+    assert out.startswith("3 messages may be lost: if they were rejected or expired, their dead letters reached no q")
     assert "dead-letter exchange 'ordres.dlx' of queue 'orders' does not exist" in out
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert re.search(r'<section[^>]*class="open"', page)

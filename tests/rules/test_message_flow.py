@@ -273,3 +273,38 @@ def test_the_shorter_time_to_live_decides_when_a_message_expires(expiration: str
     (expired,) = [death for death in flow.deaths(state) if death.reason == "expired"]
     assert expired.rule.text == f"expired in 'work': {decides}"
     assert (expired.rule.setting is None) == ("expiration" in decides)
+
+
+# Where dead letters may go
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "targets"),
+    [
+        ("direct", "a.b", {"exact"}),
+        ("topic", "a.b", {"exact", "pattern"}),
+        ("topic", "x", set()),
+        ("fanout", "x", {"exact", "pattern"}),
+        ("headers", "x", {"exact", "pattern"}),
+        ("topic", None, {"exact", "pattern"}),
+    ],
+)
+def test_a_dead_letter_routing_key_leads_where_its_bindings_do(kind: str, key: str | None, targets: set[str]) -> None:
+    arguments: dict[str, object] = {"x-dead-letter-exchange": "dlx"}
+    arguments |= {} if key is None else {"x-dead-letter-routing-key": key}
+    bound = [Binding(source="dlx", destination=name, routing_key=at) for name, at in _BOUND.items()]
+    queues = [work(arguments), Queue(name="exact"), Queue(name="pattern")]
+    of = flow(*queues, exchanges=[Exchange(name="dlx", type=kind)], bindings=bound)
+    assert of.possible_targets("work") == targets
+
+
+_BOUND = {"exact": "a.b", "pattern": "a.*"}
+
+
+@given(CASES)
+def test_no_dead_letter_goes_where_none_may(case: tuple[dlx.Release, Topology, dlx.Message]) -> None:
+    rules, topology, message = case
+    of = MessageFlow(topology, rules)
+    for queue in topology.queues:
+        led = [hop.to_queue for reason in REASONS for hop, _ in of.hops(of.state(queue, message), reason)]
+        assert {*led} <= of.possible_targets(queue)

@@ -147,8 +147,8 @@ class Case:
     def _roots(self, explainer: Explainer, at: int, content: str, publish: Seen | None) -> dict[State, bool]:
         """Return the states that the delivery may descend from: those of rows before it with its content.
 
-        Each with whether it may have come with a delivery count. With one more publish it
-        must be that: nothing else was found to explain the delivery.
+        Each with whether it may have come with a delivery count. With one more publish it must be that: nothing
+        else was found to explain the delivery. From a queue that the definitions lack nobody knows a way.
         """
         queue = self._seen[at].row.queue or ""
         before = zip(self._seen[:at], self._rows, strict=False) if publish is None else [(publish, None)]
@@ -160,7 +160,7 @@ class Case:
                 with suppress(PublishRefusedError):
                     for state in explainer.entries(each.row, each.headers):
                         found.setdefault(state, False)
-            elif known is not None:
+            elif known is not None and each.row.queue in explainer.topology.queues:
                 state = known.state or explainer.observed(each.row, None, each.headers)
                 found[state] = known.may_carry or found.get(state, False)
         return found

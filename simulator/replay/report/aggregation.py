@@ -34,7 +34,7 @@ from simulator.replay.report.data import (
 )
 from simulator.replay.report.message_lives import message_lives
 from simulator.replay.report.republished import paths_of_deliveries
-from simulator.replay.summary import Summary, hops, lost_messages, tolerance_us, unchecked_findings
+from simulator.replay.summary import Summary, hops, lost_messages, unchecked_findings
 from simulator.replay.tables import Table, rows, text
 
 FLOWS_MAX = 5_000
@@ -170,7 +170,7 @@ def _lives(
 ) -> tuple[MessageLife, ...]:
     if span_us is None:
         return ()
-    return message_lives(replayed, captured, span_us[1] - tolerance_us(assumptions))
+    return message_lives(replayed, captured, assumptions.traced_until_us(span_us[1]))
 
 
 def bucket(span_us: tuple[int, int] | None) -> int:

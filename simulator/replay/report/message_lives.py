@@ -151,14 +151,15 @@ def _verdict(row: dict[str, Any]) -> tuple[str, str]:
 
 def _end(row: dict[str, Any], until_us: int) -> tuple[Ending, str, str]:
     """Tell whether the message is lost if nothing follows its last row, in which queue, and why."""
-    for end in row["dead_ends"] or ():
+    ends = row["dead_ends"] or ()
+    for end in ends:
         if end["certain"] and row["time_us"] + end["after_ms"] * 1_000 < until_us:
             return "lost", end["queue"], f"Lost in '{_short(end['queue'])}': {end['why']}."
-    for end in row["dead_ends"] or ():
-        if not end["certain"]:
-            told = f"Not seen again. Lost in '{_short(end['queue'])}' if it was rejected or has expired: {end['why']}."
-            return "may be lost", end["queue"], told
-    return "", "", ""
+    if not ends:
+        return "", "", ""
+    end = ends[0]
+    told = f"Not seen again. Lost in '{_short(end['queue'])}' if it was rejected or has expired: {end['why']}."
+    return "may be lost", end["queue"], told
 
 
 def _short(name: str) -> str:

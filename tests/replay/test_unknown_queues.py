@@ -1,0 +1,39 @@
+"""Queues that the definitions lack, such as a consumer's exclusive one: what comes out of them is unexplained."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simulator.cli.main import main
+from tests.replay.logs import Log, death, definitions_of, died, write_log
+
+LACKING = "queue 'mine' of '/' is not in the definitions (exports omit exclusive queues)"
+DEFINITIONS = definitions_of({"work": {}, "dead": {}}, {"in": "topic", "dlx": "fanout"}, [("dlx", "dead", "")])
+
+
+def log(reason: str) -> Log:
+    """Three messages that a consumer got from its exclusive queue, where they died, and their dead letters."""
+    found = Log()
+    for name in ("a", "b", "c"):
+        found.publish("in", "key", message_id=name, routed=["mine"])
+        if reason == "rejected":
+            found.deliver("mine", "in", ["key"], message_id=name)
+        headers = died(death("mine", reason, exchange="in", keys=["key"]))
+        found.deliver("dead", "dlx", ["key"], message_id=name, headers=headers)
+    return found
+
+
+@pytest.mark.parametrize("reason", ["rejected", "expired"])
+def test_what_died_in_a_queue_that_is_not_exported_is_unexplained(tmp_path: Path, capsys: Any, reason: str) -> None:
+    path = tmp_path / "definitions.json"
+    path.write_bytes(DEFINITIONS.to_json())
+    command = ["replay", str(write_log(tmp_path / "trace.log", log(reason).records)), "--definitions", str(path)]
+    assert main([*command, "--json"]) == 1
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["unexplained"] == summary["deliveries"] == len(log(reason).records) - 3
+    assert main(command) == 1
+    assert LACKING in capsys.readouterr().out
