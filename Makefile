@@ -101,7 +101,7 @@ test-compose: install  ## docker/compose.yaml on images that are made here: Rabb
 	tests/live/broker image 4.3 tests/containers/with-image $(PYTEST) tests/containers
 
 .PHONY: test-long
-test-long: install  ## what CI leaves out: more releases, more examples, larger limits
+test-long: install java  ## what CI leaves out: more releases, more examples, larger limits
 	$(PYTEST) -n auto --dist worksteal -m 'long and not live'
 	tests/live/broker each $(PYTEST) -m 'long and live' --ignore tests/systems
 

@@ -19,7 +19,7 @@ import msgspec
 
 from dlx.topology import CLASSIC, QUORUM, STREAM, Binding, Exchange, Policy, Queue, Topology
 from simulator.files import write_whole
-from simulator.json_reading import NestedTooDeeplyError, read_json
+from simulator.json_reading import UTF8_MARK, NestedTooDeeplyError, read_json, why_not_utf8
 from simulator.nearest_names import suggestion
 
 # Sections whose items belong to one virtual host.
@@ -32,6 +32,8 @@ _NOT_AN_EXPORT = (
     "not a definitions export: it has none of queues, exchanges, bindings, policies, vhosts; "
     "write one with `rabbitmqctl export_definitions FILE` or GET /api/definitions"
 )
+_GZIP_MAGIC = b"\x1f\x8b"
+_GZIPPED = "compressed with gzip; expected JSON: `gunzip` unpacks it"
 _DEPTH_MAX = 100
 _TOO_DEEP = "not a definitions export: lists and objects are nested too deeply to be read"
 _NO_VHOST = (
@@ -39,6 +41,8 @@ _NO_VHOST = (
     "(only an export of one virtual host goes without, and it has no `vhosts`)"
 )
 _TYPES = {"rabbit_classic_queue": CLASSIC, "rabbit_quorum_queue": QUORUM, "rabbit_stream_queue": STREAM}
+_MEANS_DEFAULT = ("", "undefined")
+"""Values of the argument x-queue-type that stand for the default of the virtual host."""
 _EXPECTED = {str: "a string", bool: "true or false", int: "an integer", dict: "an object", list: "a list"}
 _REQUIRED = object()
 
@@ -198,7 +202,10 @@ def parse_definitions(data: bytes, source: str, vhost: str | None = None) -> Def
     Raises:
         DefinitionsError: not JSON, not an export, or a wrong field.
     """
-    data = data.removeprefix(b"\xef\xbb\xbf")
+    data = data.removeprefix(UTF8_MARK)
+    why = _GZIPPED if data.startswith(_GZIP_MAGIC) else why_not_utf8(data)
+    if why is not None:
+        raise DefinitionsError(source, "", why)
     try:
         document = read_json(data, _DEPTH_MAX)
     except NestedTooDeeplyError as error:
@@ -277,9 +284,10 @@ class _Reader:
 
     def _queue(self, item: dict[str, Any], where: str, default_type: str) -> Queue:
         arguments = self._get(item, where, "arguments", dict, {})
-        queue_type = self._get(item, where, "type", str, None)
-        if queue_type is None:
-            queue_type = self._get(arguments, f"{where}.arguments", "x-queue-type", str, default_type)
+        shown = self._get(item, where, "type", str, default_type)
+        queue_type = self._get(arguments, f"{where}.arguments", "x-queue-type", str, shown)
+        if queue_type in _MEANS_DEFAULT:
+            queue_type = shown
         return Queue(
             name=self._get(item, where, "name", str),
             type=_TYPES.get(queue_type, queue_type),

@@ -11,6 +11,9 @@ from typing import Any
 import msgspec
 
 DEPTH_MAX = 400
+UTF8_MARK = b"\xef\xbb\xbf"
+"""What editors may write before a text in UTF-8."""
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
@@ -20,6 +23,13 @@ class NestedTooDeeplyError(msgspec.DecodeError):
 
     def __init__(self, depth_max: int) -> None:
         super().__init__(f"nested more than {depth_max} deep")
+
+
+def why_not_utf8(data: bytes) -> str | None:
+    """Return what is wrong with the encoding of a text, as its first bytes tell, and how to mend it; or ``None``."""
+    if data.startswith(_UTF16_MARKS):
+        return "text in UTF-16; expected UTF-8: `iconv -f UTF-16 -t UTF-8 FILE` makes it that"
+    return None
 
 
 def read_json(data: bytes, depth_max: int = DEPTH_MAX) -> Any:

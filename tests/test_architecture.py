@@ -22,6 +22,7 @@ TOOLS = {
     "clock",
     "deadlines",
     "definitions",
+    "definitions_checks",
     "definitions_overlay",
     "events",
     "extras",
@@ -58,7 +59,7 @@ BELOW: dict[str, set[str]] = {
 }
 # The harness and the command line stand above all others, and the command line above the harness.
 BELOW["testing"] = {*BELOW} - {"compare", "replay", "spark_sources"}
-BELOW["queue_tests"] = {"bootstrap", "broker", "message_history", "message_location", "scenario", "testing"}
+BELOW["queue_tests"] = {"bootstrap", "broker", "message_history", "message_location", "scenario", "server", "testing"}
 BELOW["cli"] = {*BELOW}
 BELOW = {room: below | TOOLS | {"dlx"} for room, below in BELOW.items()}
 # The tools know the rules, and each other.
@@ -77,7 +78,7 @@ WITHOUT_IO = {
     "events",
     "json_values",
 }
-WITHOUT_IO |= {"definitions", "definitions_overlay"}
+WITHOUT_IO |= {"definitions", "definitions_checks", "definitions_overlay"}
 IO = {"asyncio", "http", "pika", "select", "socket", "ssl", "starlette", "subprocess", "threading", "time", "uvicorn"}
 
 # Rooms that have no circle even when imports for type hints count.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from simulator.capture.schema import to_batches
 from simulator.capture.sources import UNREADABLE, open_source
 from simulator.capture.trace_json import read_trace_json
 from simulator.capture.trace_text import HEADER, read_trace_text
+from simulator.json_reading import UTF8_MARK, why_not_utf8
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,6 +24,8 @@ _NOT_A_LOG = (
     "not a trace log: expected JSON or text of RabbitMQ's tracing plugin (.gz too), "
     "or Parquet or JSON lines written by `dlx capture` or `dlx convert`"
 )
+_JSON_LIST = re.compile(rb"\s*\[\s*\{")
+_ONE_LIST = "a JSON list; expected one object a line, as the tracing plugin writes: `jq -c '.[]' FILE` makes it that"
 
 
 def open_log(
@@ -61,11 +65,17 @@ def _batches(path: str | os.PathLike[str], file: str, on_broken: OnBroken) -> It
     with open_source(path) as stream:
         try:
             head = stream.read(_HEAD_BYTES)
-            stream.seek(0)
+            start = len(UTF8_MARK) if head.startswith(UTF8_MARK) else 0
+            stream.seek(start)
         except UNREADABLE as error:
             raise CaptureError(os.fspath(path), f"the gzip stream is damaged: {error}") from error
+        head = head[start:]
         if head.startswith(MAGIC):
             yield from read_capture(path)
+        elif why := why_not_utf8(head):
+            raise CaptureError(os.fspath(path), why)
+        elif _JSON_LIST.match(head):
+            raise CaptureError(os.fspath(path), _ONE_LIST)
         elif head.startswith(ROW_START):
             yield from to_batches(read_row_lines(stream, file, on_broken))
         elif HEADER.search(head):

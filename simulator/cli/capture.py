@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from simulator import capture as captures
-from simulator.cli.command_parts import DataError, Unavailable, example
+from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example
 from simulator.cli.given_files import LOG
 from simulator.cli.progress import progress
 from simulator.cli.stopping import until_interrupted
@@ -46,10 +46,10 @@ _HINT_AFTER_SECONDS = 5
     help="Topic pattern of the traces to record: publish.EXCHANGE, deliver.QUEUE, or # for all.",
 )
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N traces. [default: no limit]")
-@click.option("--seconds", type=click.FloatRange(min=0), metavar="S", help="Stop after S seconds. [default: no limit]")
+@click.option("--seconds", type=FiniteRange(min=0), metavar="S", help="Stop after S seconds. [default: no limit]")
 @click.option(
     "--idle",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     metavar="S",
     help="Stop when no trace has arrived for S seconds. [default: never]",
 )

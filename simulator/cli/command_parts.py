@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import click
@@ -16,6 +17,17 @@ def example(*commands: str) -> str:
 def print_json(document: Any) -> None:
     """Print a document as JSON, indented."""
     click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
+
+
+class FiniteRange(click.FloatRange):
+    """A number with bounds that is neither infinite nor NaN, which ``float`` reads, too."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number. Fails with a usage error."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
 
 
 class DataError(click.ClickException):

@@ -31,15 +31,18 @@ def definitions_option(  # as click calls it
 
 
 def read_noted(path: Path, rules: str) -> Definitions:
-    """Read definitions; a note on standard error tells if another release has exported them.
+    """Read definitions; notes on standard error tell if another release has exported them, and what servers ignore.
 
-    Raises ``DefinitionsError`` if they cannot be used.
+    Raises ``DefinitionsError`` if they cannot be used, or no server takes them.
     """
     from simulator.definitions import read_definitions
+    from simulator.definitions_checks import check_taken
     from simulator.replay.definitions import version_note
 
     definitions = read_definitions(path)
     if note := version_note(definitions, release(rules)):
+        click.echo(f"note: {note}", err=True)
+    for note in check_taken(definitions, release(rules)):
         click.echo(f"note: {note}", err=True)
     return definitions
 

@@ -19,7 +19,7 @@ class Show(Protocol):
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Show]:
+def progress(what: str, counted: str = "rows") -> Iterator[Show]:
     """Show progress, at first ``what``, until the block ends. Shows nothing if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield _silent
@@ -33,7 +33,7 @@ def progress(what: str) -> Iterator[Show]:
 
         def show(what: str, rows: int, of: int | None = None) -> None:
             share = f" of {of:,} ({100 * rows // of} %)" if of else ""
-            bar.update(task, description=f"{what}: {rows:,} rows{share}", completed=rows, total=of or None)
+            bar.update(task, description=f"{what}: {rows:,} {counted}{share}", completed=rows, total=of or None)
 
         yield show
 

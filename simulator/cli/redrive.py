@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS
-from simulator.cli.command_parts import DataError, example, print_json
+from simulator.cli.command_parts import DataError, FiniteRange, example, print_json
 from simulator.cli.given_queue import exit_codes, look_into, server_given
 from simulator.cli.progress import progress
 from simulator.cli.stopping import until_interrupted
@@ -67,7 +67,7 @@ _ASSUMED = (
     help="Leave the broker's headers behind; or count the failed attempts in x-failed-attempts; or keep all.",
 )
 @click.option("--allow", "allowed", multiple=True, metavar="FATE", help="Move messages of that fate, too; repeatable.")
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Messages a second, at most.")
+@click.option("--rate", type=FiniteRange(min=0, min_open=True), metavar="N", help="Messages a second, at most.")
 @click.option("--max", "limit", type=click.IntRange(min=1), metavar="N", help="Look at no more than N messages.")
 @click.option("--canary", type=click.IntRange(min=1), metavar="N", help="Move N first, and see whether they come back.")
 @click.option("--execute", is_flag=True, help="Do it. Without this, only say what would become of the messages.")

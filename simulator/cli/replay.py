@@ -12,7 +12,7 @@ from rich.table import Table
 
 from dlx.releases import TABLE
 from simulator.cli.books import show_balance
-from simulator.cli.command_parts import DataError, example
+from simulator.cli.command_parts import DataError, FiniteRange, example
 from simulator.cli.given_engine import GivenEngine, engine_options, given_engine
 from simulator.cli.given_files import COUNTERS, LOG
 from simulator.cli.given_logs import definitions_option, must_exist, prepared_logs, read_noted
@@ -66,7 +66,7 @@ LOCAL_ROWS_MAX = 2_000_000
 )
 @click.option(
     "--tolerance-ms",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=TOLERANCE_MS,
     show_default=True,
     help="Largest difference in milliseconds between two times of the log that stand for the same moment:"

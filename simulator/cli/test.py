@@ -16,6 +16,7 @@ from dlx.releases import DEFAULT
 from simulator.cli.command_parts import DataError, Unavailable, example, print_json
 from simulator.cli.given_files import GivenFile
 from simulator.cli.given_release import RELEASE
+from simulator.cli.progress import progress
 from simulator.files import beside
 from simulator.queue_tests.file_format import CaseFile
 from simulator.scenario.scenario_schema import scenario_schema
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from simulator.queue_tests.given_case import GivenCase
     from simulator.queue_tests.running import CaseResult, Target
 
-AT_A_TIME = 16  # cases on a server mostly wait
 _STYLES = {"passed": "green", "failed": "bold red", "not run": "yellow"}
 
 
@@ -49,16 +49,29 @@ _STYLES = {"passed": "green", "failed": "bold red", "not run": "yellow"}
     metavar="AMQP_URL[|MANAGEMENT_URL]",
     help="Run on this server, in virtual hosts that are deleted afterwards; repeatable.",
 )
+@click.option(
+    "--as-release",
+    type=RELEASE,
+    help="Hold the servers to this release of RabbitMQ, whatever broker they are, and simulate it beside them.",
+)
 @click.option("--only", metavar="TEXT", help="Run the cases whose name has this text.")
 @click.option("--junit", "junit_path", type=click.Path(dir_okay=False, path_type=Path), help="Write JUnit's XML here.")
+@click.option(
+    "--report",
+    "report_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write what holds, differs and was not run here, as Markdown; with --as-release.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of a file of cases, and end.")
 def test(
     paths: tuple[Path, ...],
     releases: tuple[str, ...],
     brokers: tuple[str, ...],
+    as_release: str | None,
     only: str | None,
     junit_path: Path | None,
+    report_path: Path | None,
     as_json: bool,
     schema: bool,
 ) -> int:
@@ -79,11 +92,21 @@ def test(
         return 0
     if not paths:
         raise click.MissingParameter(param_hint="'FILE...'", param_type="argument")
+    if report_path is not None and as_release is None:
+        raise click.BadParameter("give --as-release: the release that brokers are held to", param_hint="--report")
+    if as_release is not None and not brokers:
+        raise click.BadParameter("give the --broker that is held to it", param_hint="--as-release")
     cases = _cases(paths, only)
-    targets = _targets(releases, brokers)
-    results = [result for target in targets for result in _run(cases, target)]
+    targets = _targets(releases, brokers, as_release)
+    results = [result for target in targets for result in _run(cases, target, other=as_release is not None)]
     if junit_path is not None:
-        _write_junit(junit_path, results)
+        from simulator.queue_tests.junit import junit
+
+        _write(junit_path, junit(results))
+    if report_path is not None and as_release is not None:
+        from simulator.queue_tests.conformance_report import conformance_report
+
+        _write(report_path, conformance_report(results, as_release))
     if as_json:
         print_json(results)
     else:
@@ -105,11 +128,14 @@ def _cases(paths: Sequence[Path], only: str | None) -> list[GivenCase]:
     return chosen
 
 
-def _targets(releases: Sequence[str], brokers: Sequence[str]) -> list[Target]:
+def _targets(releases: Sequence[str], brokers: Sequence[str], as_release: str | None) -> list[Target]:
     from simulator.queue_tests.on_simulator import OnSimulator
 
     named = list(dict.fromkeys(releases)) or [DEFAULT] * (not brokers)
-    return [*map(OnSimulator, named), *map(_server, brokers)]
+    if as_release is None:
+        return [*map(OnSimulator, named), *map(_server, brokers)]
+    simulated = dict.fromkeys([*named, as_release])  # a case that does not hold there says nothing of a broker
+    return [*map(OnSimulator, simulated), *(_other(urls, as_release) for urls in brokers)]
 
 
 def _server(urls: str) -> Target:
@@ -129,26 +155,44 @@ def _server(urls: str) -> Target:
     return OnServer(found.server)
 
 
-def _run(cases: Sequence[GivenCase], target: Target) -> list[CaseResult]:
+def _other(urls: str, release: str) -> Target:
+    from simulator.queue_tests.on_other_broker import other_broker
+    from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
+
+    if not urls.startswith(("amqp://", "amqps://")):
+        raise click.BadParameter(f"expected the URL of a server, got {urls!r}", param_hint="--broker")
+    try:
+        return other_broker(urls, release)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--broker") from error
+    except BrokerUnavailableError as error:
+        raise Unavailable(str(error)) from error
+
+
+def _run(cases: Sequence[GivenCase], target: Target, *, other: bool) -> list[CaseResult]:
     from simulator.queue_tests.running import run_case
 
     if target.longest_ms is None:
         return [run_case(case, target) for case in cases]
+    from simulator.queue_tests.on_other_broker import run_on_other
     from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
 
+    run = run_on_other if other else run_case
+    results: list[CaseResult] = []
     try:
-        with ThreadPoolExecutor(AT_A_TIME) as pool:
-            return list(pool.map(lambda case: run_case(case, target), cases))
+        with progress(target.name, "cases") as show, ThreadPoolExecutor(target.at_a_time) as pool:
+            for result in pool.map(lambda case: run(case, target), cases):
+                results.append(result)
+                show(target.name, len(results), len(cases))
     except (BrokerUnavailableError, OSError) as error:
         raise Unavailable(str(error)) from error
+    return results
 
 
-def _write_junit(path: Path, results: Sequence[CaseResult]) -> None:
-    from simulator.queue_tests.junit import junit
-
+def _write(path: Path, text: str) -> None:
     try:
         with beside(path) as part:
-            part.write_text(junit(results), encoding="utf-8")
+            part.write_text(text, encoding="utf-8")
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}") from error
 

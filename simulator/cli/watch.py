@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from simulator.cli.command_parts import DataError, Unavailable, example
+from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example
 from simulator.cli.given_files import LOG
 from simulator.cli.given_logs import definitions_option, read_noted
 from simulator.cli.given_release import release_option
@@ -48,7 +48,7 @@ PATHS_SHOWN = 20
 @click.option(
     "--settle",
     "settle_s",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=2,
     show_default=True,
     metavar="S",
@@ -57,7 +57,7 @@ PATHS_SHOWN = 20
 @click.option(
     "--stuck-after",
     "stuck_after_s",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=60,
     show_default=True,
     metavar="S",
@@ -66,7 +66,7 @@ PATHS_SHOWN = 20
 @click.option(
     "--forget-after",
     "forget_after_s",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=3600,
     show_default=True,
     metavar="S",
@@ -83,7 +83,7 @@ PATHS_SHOWN = 20
 )
 @click.option(
     "--tolerance-ms",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=TOLERANCE_MS,
     show_default=True,
     help="As for dlx replay.",
@@ -92,7 +92,7 @@ PATHS_SHOWN = 20
 @click.option(
     "--until-idle",
     "idle_s",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     metavar="S",
     help="Stop when nothing was added for S seconds; all verdicts are final then. [default: never]",
 )

@@ -11,13 +11,12 @@ from typing import Any
 import msgspec
 
 from dlx.amqp_errors import Refusal
-from dlx.declarations import imported_queue
-from dlx.exchange_declarations import check_type
 from dlx.releases import Release
 from dlx.settings import Settings
 from dlx.topology import STOCK_EXCHANGES, Topology
 from simulator.broker import Broker
 from simulator.definitions import Definitions, DefinitionsError, importable
+from simulator.definitions_checks import is_declared
 from simulator.questions.entries import Entries, entries
 from simulator.questions.findings import ObjectName
 from simulator.scenario.trial import Trial
@@ -110,23 +109,12 @@ class Snapshot:
             raise DefinitionsError(self.definitions.source, where, error.problem) from error
 
     def _refusals(self) -> Iterator[Refused]:
-        for item, vhost in self.items("exchanges"):
-            try:
-                check_type(item.get("type", "direct"), self.release)
-            except Refusal as refusal:
-                yield Refused(ObjectName("exchange", vhost, item["name"]), refusal.text)
-        for item, vhost in self.items("queues"):
-            try:
-                imported_queue(
-                    item["name"],
-                    vhost=vhost,
-                    durable=item.get("durable", True),
-                    auto_delete=item.get("auto_delete", False),
-                    arguments=item.get("arguments") or {},
-                    release=self.release,
-                )
-            except Refusal as refusal:
-                yield Refused(ObjectName("queue", vhost, item["name"]), refusal.text)
+        for section, kind in (("exchanges", "exchange"), ("queues", "queue")):
+            for item, vhost in self.items(section):
+                try:
+                    is_declared(kind, vhost, item, self.release)
+                except Refusal as refusal:
+                    yield Refused(ObjectName(kind, vhost, item["name"]), refusal.text)
 
     def _unexported(self) -> Iterator[tuple[ObjectName, str]]:
         """Yield each exchange that only bindings name, with the type that they fit."""

@@ -16,13 +16,14 @@ from simulator.definitions import Definitions, DefinitionsError, importable, rea
 from simulator.nearest_names import suggestion
 from simulator.queue_tests.case_tables import filled, rows
 from simulator.queue_tests.file_error import CaseFileError
-from simulator.queue_tests.file_format import FIELDS_AT, Case, CaseFile, CaseStep, Expect, Until
+from simulator.queue_tests.file_format import FIELDS_AT, AnyFault, Case, CaseFile, CaseStep, Expect, SetFaults, Until
 from simulator.queue_tests.given_case import GivenCase, waited_ms
 from simulator.queue_tests.release_conditions import fits
 from simulator.queue_tests.times import milliseconds
 from simulator.queue_tests.yaml_with_lines import Lines, Place, parse_yaml
 from simulator.scenario.steps import Step, Wait
 from simulator.scenario.unknown_names import located_unknown_names
+from simulator.server.faults.fault import Fault, FaultError, read_fault
 
 VHOST = "/"
 """The virtual host that steps name, or leave out: each case has one, whatever its export calls it."""
@@ -31,6 +32,7 @@ _AT = re.compile(r"^(.*) - at `(?:key in )?\$(.*)`$", re.DOTALL)
 _PART = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
 _STEPS: dict[str, type[Step]] = {str(kind.__struct_config__.tag): kind for kind in get_args(CaseStep)}
+_FAULTS: dict[str, type[Fault]] = {str(kind.__struct_config__.tag): kind for kind in get_args(AnyFault)}
 _FILE_FIELDS = CaseFile.__struct_fields__
 
 
@@ -119,7 +121,7 @@ class _Reader:
     # What one field alone does not tell
 
     def _check(self, case: Case, topology: Topology, place: Place) -> None:
-        names = [Wait(0) if isinstance(step, (Expect, Until)) else step for step in case.steps]
+        names = [Wait(0) if isinstance(step, (Expect, Until, SetFaults)) else step for step in case.steps]
         for unknown in located_unknown_names(names, {VHOST: topology}):
             raise self._error((*place, *_parts(f".{unknown.where}")), unknown.problem)
         if not any(isinstance(step, Expect) for step in case.steps):
@@ -128,6 +130,8 @@ class _Reader:
         now = 0
         for index, step in enumerate(case.steps):
             here = (*place, "steps", index)
+            if isinstance(step, SetFaults):
+                self._check_faults(step, topology, (*here, "set"))
             if isinstance(step, Expect):
                 self._condition(step.releases, (*here, "releases"))
                 self._check_queues(step, topology, here)
@@ -135,6 +139,17 @@ class _Reader:
                 now = self._later(step.at, now, (*here, "at"))
             else:
                 now += waited_ms(step)
+
+    def _check_faults(self, step: SetFaults, topology: Topology, place: Place) -> None:
+        for index, fault in enumerate(step.set):
+            try:
+                read_fault(msgspec.to_builtins(fault))
+            except FaultError as error:
+                raise self._error((*place, index), str(error)) from error
+            for kind, known in (("queue", topology.queues), ("exchange", topology.exchanges)):
+                name = getattr(fault, kind, None)
+                if name is not None and name not in known:
+                    raise self._error((*place, index, kind), f"no {kind} {name!r}; {suggestion(name, known)}")
 
     def _check_queues(self, step: Expect, topology: Topology, place: Place) -> None:
         for name, expected in (step.queues or {}).items():
@@ -176,6 +191,9 @@ class _Reader:
             if given in _STEPS:
                 return self._error((*place, *at), f"do: {given!r} cannot be repeated")
             return self._error((*place, *at), f"do: no step {given!r}; {suggestion(given, _STEPS)}")
+        if at and at[-1] == "fault":
+            given = str(_at(raw, at))
+            return self._error((*place, *at), f"fault: no fault {given!r} in a case; {suggestion(given, _FAULTS)}")
         where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in at).lstrip(".")
         return self._error((*place, *at), f"{where}: {problem}" if where else problem)
 
@@ -220,6 +238,8 @@ def _fields(raw: Any, at: Place) -> list[str]:
     value = _at(raw, at)
     named = [part for part in reversed(at) if isinstance(part, str) and part in FIELDS_AT]
     kind: type[msgspec.Struct] = FIELDS_AT[named[0] if named else "cases"]
+    if isinstance(value, dict) and "fault" in value:
+        return [*_FAULTS[str(value["fault"])].__struct_fields__, "fault"]
     if isinstance(value, dict) and "do" in value:
         kind = _STEPS.get(str(value["do"]), kind)
     return [field.encode_name for field in msgspec.structs.fields(kind)] + ["do"] * issubclass(kind, Step)

@@ -9,6 +9,14 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from simulator.scenario.steps import AnyStep, Properties, Step
+from simulator.server.faults.fault import (
+    CloseChannel,
+    CloseConnection,
+    DelayConfirm,
+    DelayDelivery,
+    DropConfirm,
+    RaiseAlarm,
+)
 
 Time = int | str
 """A time since the start of a case: milliseconds, or text such as ``90s`` or ``1h 30min``."""
@@ -80,6 +88,7 @@ class Expect(Step, tag="expect", frozen=True):
         lost: the copies that were lost since the start, besides unroutable and refused publishes.
         unroutable: how many publishes reached no queue since the start.
         refused: how many publishes were refused (``basic.nack``) since the start.
+        unconfirmed: how many publishes had no answer so far, because of a fault.
         releases: the releases for which this is expected.
     """
 
@@ -88,6 +97,7 @@ class Expect(Step, tag="expect", frozen=True):
     lost: tuple[ExpectedLoss, ...] = ()
     unroutable: int = 0
     refused: int = 0
+    unconfirmed: int = 0
     releases: Releases | None = None
 
 
@@ -101,7 +111,23 @@ class Until(Step, tag="until", frozen=True):
     at: Time
 
 
-CaseStep = AnyStep | Expect | Until
+AnyFault = CloseChannel | CloseConnection | DelayDelivery | DropConfirm | DelayConfirm | RaiseAlarm
+"""The faults that can strike in a case: all but the one of declarations, which no step makes."""
+
+
+class SetFaults(Step, tag="faults", frozen=True):
+    """From now on something goes wrong for the clients, on request (docs/faults.md).
+
+    Attributes:
+        clear: whether the faults that were set before are forgotten.
+        set: the faults.
+    """
+
+    clear: bool = False
+    set: tuple[AnyFault, ...] = ()
+
+
+CaseStep = AnyStep | Expect | Until | SetFaults
 
 
 class Case(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

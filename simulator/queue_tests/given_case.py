@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlx.topology import Topology
-from simulator.queue_tests.file_format import CaseStep, Expect, Releases, Until
+from simulator.queue_tests.file_format import CaseStep, Expect, Releases, SetFaults, Until
 from simulator.queue_tests.times import milliseconds
 from simulator.scenario.steps import Repeat, Wait
 
@@ -45,6 +45,12 @@ class GivenCase:
             else:
                 now += waited_ms(step)
         return now
+
+    @property
+    def faults(self) -> list[str]:
+        """The names of the faults that it asks for, each once."""
+        asked = [fault.kind for step in self.steps if isinstance(step, SetFaults) for fault in step.set]
+        return list(dict.fromkeys(asked))
 
 
 def waited_ms(step: CaseStep) -> int:

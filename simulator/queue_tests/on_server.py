@@ -6,22 +6,24 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote
 
 import pika
 
+from simulator.queue_tests.file_format import SetFaults
 from simulator.queue_tests.given_case import GivenCase
 from simulator.queue_tests.stage import FoundLoss, FoundMessage, StepRefusedError
 from simulator.scenario import steps
 from simulator.scenario.clients import published_properties
 from simulator.scenario.steps import AnyStep
 from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
-from simulator.testing.brokers.running_server import RunningServer, ServerBroker
+from simulator.testing.brokers.running_server import RunningServer
 from simulator.testing.brokers.servers import ManagementError, Server, hidden
 from simulator.testing.search.topology_under_test import OneTopology
 
 LONGEST_MS = 10_000
+AT_A_TIME = 16  # cases on a server mostly wait
 DELIVERY_S = 2.0
 """How long a consumer waits for a message that is ready."""
 EMPTY_S = 0.3
@@ -55,12 +57,23 @@ class _Consumer:
         self.deliveries.append(method.delivery_tag)
 
 
+class VhostUnderTest(Protocol):
+    """A virtual host, and how to reach it."""
+
+    amqp_url: str
+    vhost: str
+
+    def api(self, method: str, path: str, body: object = None) -> Any:
+        """Call the management API; return its answer. Raises ``ManagementError``."""
+
+
 class ServerStage:
     """A virtual host with the definitions of a case. The clients are those of ``simulator.scenario.clients``."""
 
     real = True
+    unconfirmed = 0  # a publish waits for its answer
 
-    def __init__(self, broker: ServerBroker, queues: list[str]) -> None:
+    def __init__(self, broker: VhostUnderTest, queues: list[str]) -> None:
         self.unroutable = self.refused = 0
         self._broker, self._queues = broker, queues
         self._consumers: dict[str, _Consumer] = {}
@@ -92,6 +105,10 @@ class ServerStage:
             raise StepRefusedError(str(error)) from error
         if not isinstance(step, steps.Wait):
             self._rest()
+
+    def set_faults(self, step: SetFaults) -> None:
+        """Set none: only the simulator has faults on request, and such cases are not run here."""
+        assert not step.set, "a server has no faults on request"
 
     def pass_until(self, ms: int) -> None:
         """Let time pass."""
@@ -253,14 +270,20 @@ class OnServer:
         release: its release.
         name: what it is called in answers.
         longest_ms: how much time may pass in a case.
+        at_a_time: how many cases may run at once.
     """
 
     longest_ms: int | None = LONGEST_MS
+    at_a_time = AT_A_TIME
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, name: str = "") -> None:
         self.release = server.release
-        self.name = f"server {server.version}"
+        self.name = name or f"server {server.version}"
         self._server = server
+
+    def why_not(self, case: GivenCase) -> str:
+        """Return nothing: any case can be run here."""
+        return ""
 
     @contextlib.contextmanager
     def stage(self, case: GivenCase) -> Iterator[ServerStage]:

@@ -15,8 +15,10 @@ from simulator.broker.replies import Got, delivered_properties
 from simulator.events import Event, losses
 from simulator.message_history import MessageHistories, MessageHistory
 from simulator.message_location import locations
+from simulator.queue_tests.file_format import SetFaults
 from simulator.queue_tests.given_case import GivenCase
 from simulator.queue_tests.stage import FoundLoss, FoundMessage, StepRefusedError
+from simulator.queue_tests.under_faults import BrokerUnderFaults
 from simulator.scenario.clients import USER
 from simulator.scenario.player import START_US, Player, Seen
 from simulator.scenario.steps import AnyStep, Wait
@@ -32,9 +34,12 @@ class SimulatedStage(Player):
 
     real = False
 
-    def __init__(self, definitions: Mapping[str, Any], release: str) -> None:
+    def __init__(self, definitions: Mapping[str, Any], release: str, *, faults: bool = False) -> None:
         self.histories = MessageHistories(HISTORIES_MAX)
         super().__init__(definitions, release=release)
+        self._under_faults = BrokerUnderFaults(self.broker) if faults else None
+        if self._under_faults is not None:
+            self._clients.handle = self._under_faults.handle
 
     def acted(self, seen: Sequence[Seen]) -> None:
         """Keep what happened."""
@@ -49,6 +54,14 @@ class SimulatedStage(Player):
             raise StepRefusedError(error.text) from error
         if self.refusal:
             raise StepRefusedError(self.refusal)
+
+    def set_faults(self, step: SetFaults) -> None:
+        """Have faults strike, or none any more."""
+        assert self._under_faults is not None, "the case has faults"
+        if step.clear:
+            self._under_faults.clear()
+        for fault in step.set:
+            self._under_faults.set(fault)
 
     def pass_until(self, ms: int) -> None:
         """Let time pass."""
@@ -69,6 +82,11 @@ class SimulatedStage(Player):
             any(event.event == Event.NACKED and event.reason is None for event in history.events)
             for history in self.histories.find()
         )
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many publishes had no answer so far; it takes faults to have any."""
+        return 0 if self._under_faults is None else self._under_faults.unconfirmed
 
     def depths(self) -> dict[str, int]:
         """Return how many messages are ready in each queue."""
@@ -122,15 +140,21 @@ class OnSimulator:
         release: the release.
         name: what it is called in answers.
         longest_ms: how much time a case may take; ``None`` for any.
+        at_a_time: how many cases may run at once.
     """
 
     longest_ms: int | None = None
+    at_a_time = 1
 
     def __init__(self, release: str) -> None:
         self.release = release
         self.name = f"simulator {release}"
 
+    def why_not(self, case: GivenCase) -> str:
+        """Return nothing: any case can be run here."""
+        return ""
+
     @contextmanager
     def stage(self, case: GivenCase) -> Iterator[SimulatedStage]:
         """Yield a broker with the definitions of the case. Raises ``DefinitionsError`` if it refuses them."""
-        yield SimulatedStage(case.document, self.release)
+        yield SimulatedStage(case.document, self.release, faults=bool(case.faults))

@@ -16,7 +16,7 @@ from simulator.queue_tests.differences import (
     message_differences,
     number_difference,
 )
-from simulator.queue_tests.file_format import Expect, Until
+from simulator.queue_tests.file_format import Expect, SetFaults, Until
 from simulator.queue_tests.given_case import GivenCase
 from simulator.queue_tests.release_conditions import fits
 from simulator.queue_tests.stage import Stage, StepRefusedError
@@ -36,11 +36,16 @@ class Target(Protocol):
         release: its release.
         name: what it is called in answers.
         longest_ms: how much time may pass in a case; ``None`` for any.
+        at_a_time: how many cases may run at once.
     """
 
     release: str
     name: str
     longest_ms: int | None
+    at_a_time: int
+
+    def why_not(self, case: GivenCase) -> str:
+        """Return why a case cannot be run there, besides its releases and its time; empty if it can."""
 
     def stage(self, case: GivenCase) -> AbstractContextManager[Stage]:
         """Yield a broker with the definitions of the case. Raises ``DefinitionsError`` if it refuses them."""
@@ -95,8 +100,12 @@ def _why_not(case: GivenCase, target: Target) -> str:
     if not fits(target.release, case.releases):
         condition = case.releases if isinstance(case.releases, str) else " or ".join(case.releases or ())
         return f"the case is for releases {condition}"
+    if target.longest_ms is not None and case.faults:
+        return f"it asks for the fault {' and '.join(case.faults)}; a server has no faults on request"
     if target.longest_ms is not None and case.takes_ms > target.longest_ms:
         return f"{span(case.takes_ms * 1000)} pass in it; on a server at most {span(target.longest_ms * 1000)}"
+    if cannot := target.why_not(case):
+        return cannot
     if not any(isinstance(step, Expect) and fits(target.release, step.releases) for step in case.steps):
         return f"nothing is expected of {target.release}"
     return ""
@@ -118,6 +127,8 @@ def _play(case: GivenCase, stage: Stage, release: str, result: CaseResult) -> No
                 _failed(result, case.step_lines[index], [str(each) for each in differences])
                 result.stories = stage.stories([each.queue for each in differences if each.queue is not None])
                 return
+        elif isinstance(step, SetFaults):
+            stage.set_faults(step)
         elif not isinstance(step, Until):
             try:
                 stage.do(step)
@@ -162,6 +173,7 @@ def _settled(step: Expect, stage: Stage) -> list[Difference]:
 def _numbers(step: Expect, stage: Stage) -> list[Difference]:
     found = number_difference("unroutable publishes", step.unroutable, stage.unroutable)
     found += number_difference("refused publishes", step.refused, stage.refused)
+    found += number_difference("unconfirmed publishes", step.unconfirmed, stage.unconfirmed)
     if step.queues is None:
         return found
     depths = stage.depths()

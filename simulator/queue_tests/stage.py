@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
+from simulator.queue_tests.file_format import SetFaults
 from simulator.scenario.steps import AnyStep
 
 
@@ -40,6 +41,7 @@ class Stage(Protocol):
     Attributes:
         unroutable: how many publishes reached no queue so far.
         refused: how many publishes were refused so far.
+        unconfirmed: how many publishes had no answer so far.
         real: whether it is a server, which does not say what became of lost messages.
     """
 
@@ -51,8 +53,14 @@ class Stage(Protocol):
     @property
     def refused(self) -> int: ...
 
+    @property
+    def unconfirmed(self) -> int: ...
+
     def do(self, step: AnyStep) -> None:
         """Do one step. Raises ``StepRefusedError``."""
+
+    def set_faults(self, step: SetFaults) -> None:
+        """Have faults strike, or none any more."""
 
     def pass_until(self, ms: int) -> None:
         """Let time pass until so many milliseconds after the start."""

@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
+from dlx.delivery_counts import X_DELIVERY_COUNT
 from dlx.message_flow import Hop
 from dlx.settings import MESSAGE_TTL, Settings
+from simulator.replay.differences import ABSENT
 from simulator.replay.lengths import limit_text
-from simulator.replay.times import HOPS_MARKED_MAX, TOO_EARLY, TOO_FEW, WRONG_TIME, Fault, HopMarks
+from simulator.replay.times import (
+    HOPS_MARKED_MAX,
+    NOT_AGAIN,
+    NOT_NEW,
+    OTHER_TIME,
+    TOO_EARLY,
+    TOO_FEW,
+    WRONG_TIME,
+    Fault,
+    HopMarks,
+)
 from simulator.replay.unchecked import Unchecked
 from simulator.replay.verdicts import Difference
 
@@ -22,6 +34,14 @@ def difference(fault: Fault, hop: Hop | None, settings: Settings) -> Difference:
     ``hop`` is the death that does not fit, ``None`` for the delivery; ``settings`` are those of its queue.
     """
     queue = settings.queue.name
+    if fault.kind == OTHER_TIME:
+        expected = f"{moment(fault.asked)}, as in the delivery before"
+        return Difference(f"x-death[{fault.place}].time", expected, moment(fault.found))
+    if fault.kind == NOT_NEW:
+        expected = "true: every copy that came into the queue was delivered before"
+        return Difference("redelivered", expected, "false")
+    if fault.kind == NOT_AGAIN:
+        return Difference(X_DELIVERY_COUNT, f"1 or more: it is redelivered from the quorum queue '{queue}'", ABSENT)
     if fault.kind == WRONG_TIME:
         reason = "" if hop is None else f"{hop.reason} "
         field = f"x-death time of {reason}in '{queue}'"

@@ -23,7 +23,7 @@ from simulator.replay.row_codec import (
 from simulator.replay.tables import Table, select
 
 _ROWS = f"""
-    SELECT time_us, file, line, x_death_times, {LINEAGE_SQL} AS {LINEAGE},
+    SELECT time_us, file, line, x_death_times, redelivered, {LINEAGE_SQL} AS {LINEAGE},
         {SIGNATURE_CODE} AS {SIGNATURE}, {CONTENT_CODE} AS {CONTENT}
     FROM {{captured}}"""
 

@@ -45,6 +45,18 @@ class DeliveryCounts:
             return before and not hops
         return before or carried == "from all queues" or any(self._is_quorum(hop.queue) for hop in hops)
 
+    def is_uncounted(self, row: Row) -> bool:
+        """Tell whether a delivery lacks the counts that a quorum queue adds to every delivery but the first."""
+        return self._is_quorum(row.queue or "") and not any(name in row.of_delivery for name in COUNT_HEADERS)
+
+    def is_counted(self, row: Row, client: Mapping[str, Any], *, may_carry: bool) -> bool:
+        """Tell whether a delivery has a count that its queue adds only once the message was returned."""
+        name = X_ACQUIRED_COUNT if X_ACQUIRED_COUNT in row.of_delivery else X_DELIVERY_COUNT
+        count = row.of_delivery.get(name)
+        if not self._is_quorum(row.queue or "") or not isinstance(count, int) or count == client.get(name):
+            return False
+        return count > 0 and not may_carry
+
     def reached(self, row: Row, *, may_carry: bool) -> int:
         """Return the count that the delivery limit reads, as a delivery shows it; 0 before any return.
 

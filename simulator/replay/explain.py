@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from dlx.deaths import DELIVERY_LIMIT
+from dlx.deaths import DELIVERY_LIMIT, EXPIRED
 from dlx.field_values import plain
 from dlx.message import Message
 from dlx.message_flow import Hop, MessageFlow, State
 from dlx.releases import Release
 from dlx.routing import headers_looked_at
+from dlx.settings import EXPIRES
 from dlx.streams import headers_kept, properties_kept
 from dlx.topology import Topology
 from simulator.replay.counts import DeliveryCounts
@@ -33,7 +34,7 @@ from simulator.replay.graph import (
     unknown_routing,
     with_stand_ins,
 )
-from simulator.replay.path_times import PathTimes, hop_times, last_times
+from simulator.replay.path_times import PathTimes, hop_times, kept_deaths, last_times
 from simulator.replay.row_codec import read_content, write_content
 from simulator.replay.sources import Source
 from simulator.replay.states import Row, Visible, message_of, publish_of
@@ -180,7 +181,8 @@ class Explainer:
     def path_times(self, source: Source, found: Found, row: Row, back: int) -> PathTimes:
         """Return what a path from a source, seen ``back`` rows before ``row``, asks of the times."""
         hops = hop_times(self.flow, self._delaying, source, found.hops, row)
-        return PathTimes(source=back, hops=hops, last=last_times(self.flow, found))
+        kept = kept_deaths(source, row)
+        return PathTimes(source=back, hops=hops, last=last_times(self.flow, found), kept=kept)
 
     def may_delay(self, exchange: str) -> bool:
         """Tell whether the exchange may keep messages for a while, or lead to one that does."""
@@ -194,11 +196,22 @@ class Explainer:
                 seen = None if place or source.is_publish else source.reached
                 why = self.counts.why_unproved(hop.queue, seen)
                 found |= {} if why is None else {why: None}
+            elif hop.reason == EXPIRED:
+                why = self._why_not_deleted(hop.queue)
+                found |= {} if why is None else {why: None}
         published = [source.row.visible.exchange] if source.is_publish else []
         for exchange in (*published, *(hop.exchange for hop in hops)):
             if exchange in self.unknown_routing:
                 found[Unchecked("routing", exchange, UNKNOWN_ROUTING)] = None
         return tuple(found)
+
+    def _why_not_deleted(self, queue: str) -> Unchecked | None:
+        """Tell what is unchecked of a stay in a queue that may have been deleted meanwhile; ``None`` if it was not."""
+        settings = self.flow.settings(queue)
+        expires_ms, ttl_ms = settings.expires_ms, settings.message_ttl_ms
+        if expires_ms is None or (ttl_ms is not None and ttl_ms <= expires_ms):
+            return None
+        return Unchecked("expires", queue, f"{settings.values[EXPIRES]}; the log does not show who used the queue")
 
     def nearest(
         self, sources: Sequence[Source], target: Target, content: str, constraints: ConsumerConstraints

@@ -192,12 +192,13 @@ class Graph:
     def matches(self, state: State, target: Target) -> bool:
         """Return whether the state shows exactly what was delivered.
 
-        Whether a stream hands out the expiration of a dead letter is not judged.
+        Whether a stream hands out the expiration of a dead letter is not judged: it has that of the message, or none.
         """
         if state.queue != target.queue or state.message.exchange != target.visible.exchange:
             return False
         if self.flow.is_stream(state.queue):
-            return self.shown(state)._replace(expiration=None) == target.visible._replace(expiration=None)
+            shown, seen = self.shown(state), target.visible
+            return seen == shown._replace(expiration=seen.expiration) and seen.expiration in (None, shown.expiration)
         return self.visible(state) == target.visible
 
     def visible(self, state: State) -> Visible:

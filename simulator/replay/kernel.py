@@ -33,7 +33,7 @@ from simulator.replay.output import dead_end_column, shown_column, verdict_colum
 from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE, looked_at
 from simulator.replay.row_times import RowTimes
 from simulator.replay.schema import OUTPUT
-from simulator.replay.times import Facts
+from simulator.replay.times import FLAG_UNKNOWN, Facts
 
 REMEMBERED_ROWS_MAX = 256
 """Messages with more rows are stepped, not remembered."""
@@ -336,7 +336,8 @@ def _facts(batch: pa.RecordBatch, expirations_us: npt.NDArray[np.int64]) -> Fact
     times = batch.column("x_death_times")
     offsets = times.offsets.to_numpy().astype(np.int64)
     known = times.values.fill_null(-1).to_numpy(zero_copy_only=False)
-    return Facts(batch.column("time_us").to_numpy(), expirations_us, offsets[:-1], np.diff(offsets), known)
+    flags = batch.column("redelivered").cast(pa.int8()).fill_null(FLAG_UNKNOWN).to_numpy(zero_copy_only=False)
+    return Facts(batch.column("time_us").to_numpy(), expirations_us, offsets[:-1], np.diff(offsets), known, flags)
 
 
 def _starts(keys: Any) -> Ints:

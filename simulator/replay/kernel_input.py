@@ -25,7 +25,7 @@ from simulator.replay.tables import Table, rows, select, text
 ORDER = (LINEAGE, "time_us", "file", "line")
 """How the kernel takes its rows."""
 _WRITTEN = f"{LINEAGE_SQL} AS {LINEAGE}, {SIGNATURE_SQL} AS {SIGNATURE}, {CONTENT_SQL} AS {CONTENT}"
-_ROWS = f"SELECT time_us, file, line, x_death_times, {_WRITTEN} FROM {{captured}}"
+_ROWS = f"SELECT time_us, file, line, x_death_times, redelivered, {_WRITTEN} FROM {{captured}}"
 _IN_ORDER = f"SELECT * FROM {{rows}} ORDER BY {', '.join(ORDER)}"
 _DROPPED = f"SELECT 1 FROM {{captured}} WHERE x_death LIKE '%{MAXLEN}%' LIMIT 1"
 _PUBLISHES = f"""

@@ -142,7 +142,7 @@ def arranged_table(captured: Iterable[pa.RecordBatch]) -> pa.Table:
 
 
 def _arranged(batch: pa.RecordBatch) -> pa.RecordBatch:
-    columns = {name: batch.column(name) for name in ("time_us", "file", "line", "x_death_times")}
+    columns = {name: batch.column(name) for name in ("time_us", "file", "line", "x_death_times", "redelivered")}
     columns[LINEAGE] = _written(batch, write_lineage, "vhost", "message")
     columns[SIGNATURE] = write_signatures(batch)
     columns[CONTENT] = _written(batch, write_content, "properties", "headers")

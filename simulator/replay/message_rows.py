@@ -26,7 +26,7 @@ from simulator.replay.coverage.shown import Delivery
 from simulator.replay.dead_ends import DeadEnd
 from simulator.replay.explain import Explainer, Nearest
 from simulator.replay.graph import ConsumerConstraints, Found, Target
-from simulator.replay.path_times import UNKNOWN, PathTimes
+from simulator.replay.path_times import ANY_NUMBER, UNKNOWN, PathTimes
 from simulator.replay.sources import LOOKED_AT_MAX, Claims, Source
 from simulator.replay.states import Row
 from simulator.replay.unchecked import Unchecked
@@ -72,6 +72,7 @@ class Explained(NamedTuple):
     may_carry: bool = True
     times: PathTimes = UNKNOWN
     delivery: Delivery | None = None
+    new_copies: int = ANY_NUMBER
 
 
 class _Candidate(NamedTuple):
@@ -80,6 +81,8 @@ class _Candidate(NamedTuple):
     source: Source
     paths: list[Found]
     counts_fit: bool = True
+    is_only_way: bool = True
+    is_used_up: bool = False
 
     @property
     def best(self) -> Found:
@@ -98,6 +101,7 @@ class Lineage:
         self._rejectable: Counter[str] = Counter()  # of each queue, the states with an open delivery
         self._shown: dict[Target, State] = {}
         self._showing: defaultdict[Target, set[Source]] = defaultdict(set)
+        self._copies: Counter[Target] = Counter()
         self._publishes = 0
         self._at = 0
 
@@ -130,14 +134,15 @@ class Lineage:
     def _deliver(self, row: Row, content: str, headers: Mapping[str, Any], fits: Fits) -> Step:
         explained = self._explain(row, content, headers, fits)
         self._count(row, 1)
-        earlier, dead_ends = 0, tuple[DeadEnd, ...]()
+        earlier, dead_ends, target = 0, tuple[DeadEnd, ...](), Target(row.queue or "", row.visible)
         if explained.state is not None:
-            self._shown[Target(row.queue or "", row.visible)] = explained.state
+            self._shown[target] = explained.state
             dead_ends = self._explainer.dead_ends.delivered(explained.state)
             source, earlier = self._observe(row, content, headers, (explained.state,), explained.source)
-            self._showing[Target(row.queue or "", row.visible)].add(source)
+            self._showing[target].add(source)
             source.instances += not explained.is_redelivery
             source.may_carry |= explained.may_carry
+            self._copies[target] += explained.new_copies
             source.reached = max(source.reached, self._explainer.counts.reached(row, may_carry=explained.may_carry))
         return Step(explained.verdict, explained.times._replace(earlier=earlier), dead_ends, explained.delivery)
 
@@ -224,11 +229,32 @@ class Lineage:
         verdict = self._verdict(row, chosen, new)
         if verdict.name == "differ":
             times = times._replace(judged=False)
-        return Explained(verdict, best.state, source, redelivery, self._may_carry(source, best), times)
+        new_copies = self._new_copies(chosen, times)
+        may_carry = self._may_carry(source, best)
+        return Explained(verdict, best.state, source, redelivery, may_carry, times, new_copies=new_copies)
 
     def _path_times(self, chosen: _Candidate, row: Row) -> PathTimes:
-        source = chosen.source
-        return self._explainer.path_times(source, chosen.best, row, self._at - source.latest)
+        source, counts = chosen.source, self._explainer.counts
+        times = self._explainer.path_times(source, chosen.best, row, self._at - source.latest)
+        may_carry, client = self._may_carry(source, chosen.best), chosen.best.state.message.headers or {}
+        copies = self._copies[Target(row.queue or "", row.visible)] + self._new_copies(chosen, times)
+        return times._replace(
+            not_new=counts.is_counted(row, client, may_carry=may_carry),
+            not_again=counts.is_uncounted(row),
+            copies=min(copies, ANY_NUMBER),
+        )
+
+    def _new_copies(self, chosen: _Candidate, times: PathTimes) -> int:
+        """Return how many copies of the message have come to the delivery that no earlier one showed.
+
+        That is one, or none if they were all delivered before. At-least-once queues send dead letters again if in
+        doubt, streams deliver to whoever asks, and of publishes before the log nothing is known.
+        """
+        several = not chosen.is_only_way or any(hop.held for hop in times.hops) or not self._publishes
+        if several or self._explainer.is_stream(chosen.best.state.queue):
+            return ANY_NUMBER
+        redelivery = not chosen.source.is_publish and not chosen.best.hops
+        return 0 if redelivery or chosen.is_used_up else 1
 
     def _verdict(self, row: Row, chosen: _Candidate, new: tuple[int, int]) -> Verdict:
         best = chosen.best
@@ -289,7 +315,7 @@ class Lineage:
         found |= bool(again)
         yield from again
         for source in used_up:
-            ways = self._ways(source, target, constraints, unseen)
+            ways = [way._replace(is_used_up=True) for way in self._ways(source, target, constraints, unseen)]
             if ways and self._miscounted(row, ways[0]):
                 miscounted.append(ways[0]._replace(counts_fit=False))
             else:
@@ -307,10 +333,11 @@ class Lineage:
     ) -> list[_Candidate]:
         """Return the ways from a source; those with a rejection that no delivery shows are put into ``unseen``."""
         paths = self._explainer.paths(source.roots, target, constraints)
+        only = len(paths) == 1
         others = [path for path in paths if self._unseen(source, path)]
-        unseen += [_Candidate(source, others[place:]) for place in range(len(others))]
+        unseen += [_Candidate(source, others[place:], is_only_way=only) for place in range(len(others))]
         seen = [path for path in paths if path not in others] if others else paths
-        return [_Candidate(source, seen[place:]) for place in range(len(seen))]
+        return [_Candidate(source, seen[place:], is_only_way=only) for place in range(len(seen))]
 
     def _unseen(self, source: Source, path: Found) -> tuple[str, ...]:
         """Return the queues in which the message was rejected as no delivery so far has shown it."""

@@ -9,9 +9,9 @@ import numpy as np
 
 from simulator.replay.memory import Memory
 from simulator.replay.message_rows import Step
-from simulator.replay.path_times import NO_TTL, PathTimes
+from simulator.replay.path_times import PathTimes
 from simulator.replay.row_times import RowTimes
-from simulator.replay.times import NO_FAULT, Ints, Judged, Stays
+from simulator.replay.times import NO_FAULT, Facts, Judged, Stays
 
 
 class OpenMessage:
@@ -25,8 +25,8 @@ class OpenMessage:
         self.key = key
         self._memory = memory
         self._lineage = memory.lineage(vhost)
-        self._stays: list[tuple[int, int, int]] = []
-        self._expirations_us: list[int] = []
+        self._stays: list[tuple[int, ...]] = []
+        self._facts: list[tuple[int, tuple[int, ...]]] = []  # small: there may be very many
 
     def step(self, times: RowTimes, row: int, number: int, content: str, headers: Mapping[str, Any]) -> Step:
         """Take a row of a batch, and put what its times say into ``times``."""
@@ -39,20 +39,18 @@ class OpenMessage:
         judged = self._judged(times, row, step.times)
         times.put(np.array([row]), judged)
         times.numbers[row] = memory.clock.number(step.times)
-        self._stays.append((int(judged.stays.from_us[0]), int(judged.stays.by_us[0]), int(judged.stays.seen_us[0])))
-        self._expirations_us.append(int(times.facts.expiration_us[row]))
+        self._stays.append(tuple(int(each[0]) for each in judged.stays))
+        self._facts.append(times.facts.kept(row))
         return step
 
     def _judged(self, times: RowTimes, row: int, asked: PathTimes) -> Judged:
         rows, clock = np.array([row]), self._memory.clock
         numbers = np.array([clock.number(asked)])
         source, earlier = self._stay(asked.source), self._stay(asked.earlier)
-        return clock.judge(rows, numbers, times.facts.at(rows), source, self._expiration_us(asked.source), earlier)
+        of_source = Facts.of_kept(*(self._facts[-asked.source] if asked.source else times.facts.kept(row)))
+        return clock.judge(rows, numbers, times.facts.at(rows), source, of_source, earlier)
 
     def _stay(self, back: int) -> Stays:
         """Return the stay that a row showed, counted backwards from this one; any if ``back`` is 0."""
-        stay = self._stays[-back] if back else (0, 0, 0)
+        stay = self._stays[-back] if back else (0,) * len(Stays._fields)
         return Stays(*(np.array([moment]) for moment in stay))
-
-    def _expiration_us(self, back: int) -> Ints:
-        return np.array([self._expirations_us[-back] if back else NO_TTL])

@@ -25,6 +25,7 @@ from simulator.replay.states import Row
 
 NO_TTL = -1
 NO_TIME = -1
+ANY_NUMBER = 2**30
 
 
 class HopTimes(NamedTuple):
@@ -60,6 +61,9 @@ class PathTimes(NamedTuple):
         judged: whether times can refute the path. Where it is not sure of itself, they only bound its deaths.
         refuted: whether they have refuted this path and all others; the verdict is to say so.
         held: whether a publish may come into its queues long after it was traced.
+        not_new, not_again: whether it cannot be the first delivery of its copy, or none after that.
+        kept: the entries of ``x-death`` that the row it starts from has as well: their places here, and there.
+        copies: how many copies have come to the same delivery; ``ANY_NUMBER`` if they are not known.
     """
 
     source: int = 0
@@ -69,6 +73,10 @@ class PathTimes(NamedTuple):
     judged: bool = True
     refuted: bool = False
     held: bool = False
+    not_new: bool = False
+    not_again: bool = False
+    copies: int = ANY_NUMBER
+    kept: tuple[tuple[int, int], ...] = ()
 
 
 UNKNOWN = PathTimes(judged=False)
@@ -100,6 +108,18 @@ def hop_times(
         died[kind] = 1
         own = False  # a dead letter has no expiration
     return tuple(found)
+
+
+def kept_deaths(source: Source, row: Row) -> tuple[tuple[int, int], ...]:
+    """Return the places of the deaths that a delivery shows, and the delivery that its path starts from, too.
+
+    Later deaths of a kind do not change its time.
+    """
+    here, there = row.visible.x_death, source.row.visible.x_death
+    if source.is_publish or here is None or there is None:
+        return ()
+    before = _places(there)
+    return tuple((place, before[kind]) for kind, place in _places(here).items() if kind in before)
 
 
 def last_times(flow: MessageFlow, found: Found) -> HopTimes:

@@ -107,6 +107,7 @@ def scan(spark: SparkSession, paths: list[str], *, coded: bool = False) -> DataF
         "broker_headers",
         "x_death",
         "x_death_times",
+        "redelivered",
         "routed_queues",
         "payload",
     ]

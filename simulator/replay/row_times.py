@@ -49,9 +49,13 @@ class RowTimes:
             now = rows[order[start:end]]
             source, earlier = self._clock.sources(self.numbers[now])
             source, earlier = now - source, now - earlier
-            expiration_us = self.facts.expiration_us[source]
             judged = self._clock.judge(
-                now, self.numbers[now], self.facts.at(now), self.stays.at(source), expiration_us, self.stays.at(earlier)
+                now,
+                self.numbers[now],
+                self.facts.at(now),
+                self.stays.at(source),
+                self.facts.at(source),
+                self.stays.at(earlier),
             )
             self.put(now, judged)
             start = end

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -21,6 +21,7 @@ from simulator.definitions import Definitions
 from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
 from simulator.replay.balance import Balance, balance
 from simulator.replay.balance_texts import as_json
+from simulator.replay.copied_logs import check_no_copies
 from simulator.replay.coverage.totals import Coverage, coverage
 from simulator.replay.definitions import topologies
 from simulator.replay.log_counts import log_counts
@@ -113,7 +114,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 def prepare(logs: Sequence[Path], work: Path, progress: Progress = _silent) -> Prepared:
     """Prepare logs for a replay: take captures where they are, and convert other logs into ``work``.
 
-    Raises ``CaptureError`` for a log that cannot be used.
+    Raises ``CaptureError`` for a log that cannot be used, or is there twice.
     """
     captures = [log for log in logs if _is_parquet(log)]
     others = [log for log in logs if log not in captures]
@@ -131,6 +132,7 @@ def prepare(logs: Sequence[Path], work: Path, progress: Progress = _silent) -> P
             kept = Path(report.rejected_path).rename(work / REJECTED)
             with kept.open(encoding="utf-8") as lines:
                 rejected = tuple(_described(line) for line, _ in zip(lines, range(SHOWN), strict=False))
+    check_no_copies([*zip(paths, map(str, captures), strict=False), *((path, None) for path in paths[len(captures) :])])
     return Prepared(captures=tuple(paths), files=tuple(files), rejected=rejected)
 
 
@@ -233,7 +235,11 @@ def run_replay(
 
 @contextmanager
 def workplace(out: Path | None) -> Iterator[Path]:
-    """Yield a folder to write in: beside the results, so that they can be renamed into place."""
+    """Yield a folder to write in: beside the results, so that they can be renamed into place.
+
+    Folders that were made for ``out`` are removed again if no results came into them.
+    """
+    missing = [] if out is None else [each for each in (out, *out.parents) if not each.exists()]
     try:
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
@@ -246,6 +252,9 @@ def workplace(out: Path | None) -> Iterator[Path]:
         yield work
     finally:
         shutil.rmtree(work, ignore_errors=True)
+        with suppress(OSError):  # the first that holds results stays, and so do those above it
+            for each in missing:
+                each.rmdir()
 
 
 def _is_parquet(log: Path) -> bool:

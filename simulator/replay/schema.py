@@ -22,6 +22,7 @@ INPUT = pa.schema(
         pa.field(SIGNATURE, pa.string(), nullable=False),
         pa.field(CONTENT, pa.string(), nullable=False),
         pa.field("x_death_times", pa.list_(pa.field("element", pa.int64()))),
+        pa.field("redelivered", pa.bool_()),
     ]
 )
 """The columns that go through the kernel."""

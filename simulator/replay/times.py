@@ -31,17 +31,24 @@ NO_LIMIT = -1
 HOPS_MARKED_MAX = 62
 """Hops of one path of which each can be marked as unchecked; those behind share the last mark."""
 
-NO_FAULT, TOO_EARLY, WRONG_TIME, TOO_LATE, TOO_FEW = range(5)
-"""What refutes a path: a death before its TTL, one at a time that does not fit, a delivery after the TTL, or a death
-by a length limit that the queue was not over."""
+NO_FAULT, TOO_EARLY, WRONG_TIME, TOO_LATE, TOO_FEW, NOT_NEW, NOT_AGAIN, OTHER_TIME = range(8)
+"""What refutes a path: a death before its TTL, one at a time that does not fit, a delivery after the TTL, a death
+by a length limit that the queue was not over, a delivery that is said to be the first and cannot be, a redelivery
+without the count that its queue adds, or a death at another time than an earlier delivery shows."""
+FLAG_UNKNOWN = -1
+"""The flag ``redelivered`` of a row that has none; otherwise 0 or 1."""
 
 
 class Stays(NamedTuple):
-    """When messages came into their queues, between ``from_us`` and ``by_us``, and when each was seen there first."""
+    """When messages came into their queues, between ``from_us`` and ``by_us``, and when each was seen there first.
+
+    ``firsts`` is how many deliveries have shown the same so far, and were no redeliveries.
+    """
 
     from_us: Ints
     by_us: Ints
     seen_us: Ints
+    firsts: Ints
 
     def at(self, rows: Ints) -> Stays:
         """Return the stays of these rows."""
@@ -54,13 +61,17 @@ class Stays(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What rows tell of times: when they were written, the expirations (``NO_TTL`` without), the times of x-death."""
+    """What rows tell of times: when they were written, the expirations (``NO_TTL`` without), the times of x-death.
+
+    Also the flag ``redelivered``, which belongs to a delivery and not to the state that it shows.
+    """
 
     time_us: Ints
     expiration_us: Ints
     death_start: Ints
     death_count: Ints
     death_times: Ints
+    redelivered: npt.NDArray[np.int8]
 
     def at(self, rows: Ints) -> Facts:
         """Return the facts of these rows."""
@@ -69,7 +80,20 @@ class Facts(NamedTuple):
             expiration_us=self.expiration_us[rows],
             death_start=self.death_start[rows],
             death_count=self.death_count[rows],
+            redelivered=self.redelivered[rows],
         )
+
+    def kept(self, row: int) -> tuple[int, tuple[int, ...]]:
+        """Return what later rows ask of one row: its expiration, and the times of its x-death."""
+        start, count = int(self.death_start[row]), int(self.death_count[row])
+        return int(self.expiration_us[row]), tuple(self.death_times[start : start + count].tolist())
+
+    @classmethod
+    def of_kept(cls, expiration_us: int, death_times: tuple[int, ...]) -> Facts:
+        """Return the facts of one row from what was ``kept`` of it."""
+        one = np.zeros(1, np.int64)
+        times = np.array(death_times, np.int64)
+        return cls(one, np.array([expiration_us]), one, np.array([len(times)]), times, one.astype(np.int8))
 
     def died_us(self, index: Ints) -> Ints:
         """Return the times of deaths by their index in ``x-death``, ``NEVER_US`` where there is none."""
@@ -170,6 +194,13 @@ class _Columns(NamedTuple):
     judged: Flags
     refuted: Flags
     held: Flags
+    not_new: Flags
+    not_again: Flags
+    copies: Ints
+    kept: Ints
+    first_kept: Ints
+    kept_here: Ints
+    kept_there: Ints
     last_ttl_us: Ints
     last_own: Flags
     last_overtakes: Flags
@@ -230,12 +261,10 @@ class Clock:
             self._known = _columns(self._paths)
         return self._known
 
-    def judge(
-        self, rows: Ints, numbers: Ints, facts: Facts, source: Stays, expiration_us: Ints, earlier: Stays
-    ) -> Judged:
+    def judge(self, rows: Ints, numbers: Ints, facts: Facts, source: Stays, of_source: Facts, earlier: Stays) -> Judged:
         """Judge rows that do not depend on each other.
 
-        ``facts`` are those of the rows; ``source`` and ``expiration_us`` belong to the rows that
+        ``facts`` are those of the rows; ``source`` and ``of_source`` belong to the rows that
         their paths start from, ``earlier`` to those that showed the same before; where there is
         none, they are not looked at.
         """
@@ -247,11 +276,14 @@ class Clock:
             np.where(first, np.where(known, facts.time_us, NEVER_US), source.from_us),
             np.where(first, np.where(columns.held[numbers], FOREVER_US, facts.time_us), source.by_us),
             np.where(first, np.where(known, facts.time_us, NEVER_US), source.seen_us),
+            np.where(columns.earlier[numbers] > 0, earlier.firsts, 0) + (facts.redelivered == 0),
         )
         work = _Work(columns, self._terms, rows, numbers, facts, start)
         for place in range(int(columns.hops[numbers].max(initial=0))):
-            work.hop(place, expiration_us)
+            work.hop(place, of_source.expiration_us)
         work.delivery()
+        work.flag()
+        work.kept_deaths(of_source)
         stays = _joined(work.stays(), earlier, columns.earlier[numbers] > 0)
         return Judged(stays, work.hops, work.marks)
 
@@ -275,7 +307,7 @@ class _Work:
         self._numbers = numbers
         self._facts = facts
         self._judged = columns.judged[numbers]
-        self._came, self._until, self._seen = start
+        self._came, self._until, self._seen, self._firsts = start
         self.hops: list[Hop] = []
         self.marks = Marks.none(len(rows))
 
@@ -343,12 +375,30 @@ class _Work:
         if late.any():
             self._blame(late & ~excused, TOO_LATE, place, ttl, time_us - self._until)
 
+    def flag(self) -> None:
+        """Hold the flag of the delivery against whether it can be the first one, or another one."""
+        columns, numbers, flags = self._columns, self._numbers, self._facts.redelivered
+        place, copies = columns.hops[numbers], columns.copies[numbers]
+        too_many = columns.not_new[numbers] | (self._firsts > copies)
+        self._blame((flags == 0) & too_many, NOT_NEW, place, copies, self._firsts)
+        self._blame((flags == 1) & columns.not_again[numbers], NOT_AGAIN, place, copies, self._firsts)
+
+    def kept_deaths(self, source: Facts) -> None:
+        """Hold the deaths that the source shows, too, against the times that they have there."""
+        columns, numbers = self._columns, self._numbers
+        for nth in range(int(columns.kept[numbers].max(initial=0))):
+            at = np.where(columns.kept[numbers] > nth, columns.first_kept[numbers] + nth, 0)
+            place = columns.kept_here[at]
+            here, there = self._facts.died_us(place), source.died_us(columns.kept_there[at])
+            other = (here != there) & (here != NEVER_US) & (there != NEVER_US)
+            self._blame(other, OTHER_TIME, place, there, here)
+
     def stays(self) -> Stays:
         """Return when the messages came into the queues in which the rows show them."""
         columns, time_us = self._columns, self._facts.time_us
         sure = self._judged & ~columns.refuted[self._numbers]
         until = np.where(columns.held[self._numbers], self._until, np.minimum(self._until, time_us))
-        return Stays(np.where(sure, self._came, NEVER_US), np.where(sure, until, time_us), time_us)
+        return Stays(np.where(sure, self._came, NEVER_US), np.where(sure, until, time_us), time_us, self._firsts)
 
     def _mark(self, marks: Ints, rows: Flags, place: int | Ints) -> None:
         marks |= (rows & self._judged).astype(np.int64) << np.minimum(place, HOPS_MARKED_MAX)
@@ -377,11 +427,14 @@ def _joined(stays: Stays, earlier: Stays, both: Flags) -> Stays:
         np.where(both, np.minimum(stays.from_us, earlier.from_us), stays.from_us),
         np.where(both, np.maximum(stays.by_us, earlier.by_us), stays.by_us),
         np.where(both, np.minimum(stays.seen_us, earlier.seen_us), stays.seen_us),
+        stays.firsts,
     )
 
 
 def _columns(known: list[PathTimes]) -> _Columns:
     lasts = [times.last for times in known]
+    kept = np.array([len(times.kept) for times in known], np.int64)
+    places = np.array([(NO_TIME, NO_TIME), *(pair for times in known for pair in times.kept)], np.int64)
     hops = [HopTimes(), *(hop for times in known for hop in times.hops)]
     counts = np.array([len(times.hops) for times in known], np.int64)
     limits: dict[LengthLimit, int] = {}
@@ -394,6 +447,13 @@ def _columns(known: list[PathTimes]) -> _Columns:
         judged=np.array([times.judged for times in known], bool),
         refuted=np.array([times.refuted for times in known], bool),
         held=np.array([times.held for times in known], bool),
+        not_new=np.array([times.not_new for times in known], bool),
+        not_again=np.array([times.not_again for times in known], bool),
+        copies=np.array([times.copies for times in known], np.int64),
+        kept=kept,
+        first_kept=np.cumsum(kept) - kept + 1,
+        kept_here=places[:, 0],
+        kept_there=places[:, 1],
         last_ttl_us=_ttl_us(lasts),
         last_own=np.array([last.own_ttl for last in lasts], bool),
         last_overtakes=np.array([last.overtakes for last in lasts], bool),

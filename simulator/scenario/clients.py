@@ -48,11 +48,13 @@ class Clients:
     Attributes:
         now_us: the time, microseconds since 1970.
         refusal: why the broker refused a publish since this was emptied; empty if it refused no publish.
+        handle: carries their commands out, as ``Broker.handle`` does.
     """
 
     def __init__(self, broker: Broker, now_us: int) -> None:
         self.now_us = now_us
         self.refusal = ""
+        self.handle = broker.handle
         self._broker = broker
         self._consumers: dict[QueueKey, _Consumer] = {}
         self._by_connection: dict[Any, _Consumer] = {}
@@ -75,7 +77,7 @@ class Clients:
 
     def _tell(self, command: amqp.Command) -> None:
         """Give the broker a command, and note what its clients get."""
-        for reply in self._broker.handle(command, self.now_us):
+        for reply in self.handle(command, self.now_us):
             if isinstance(reply, (Delivered, Got)):
                 consumer = self._by_connection.get(reply.channel[0])
                 if consumer is not None:

@@ -13,7 +13,7 @@ from simulator.broker.commands import Command
 from simulator.broker.replies import Reply
 from simulator.clock import Clock, duration_us
 from simulator.events import Happened
-from simulator.server.faults.fault import read_fault
+from simulator.server.faults.fault import FaultError, read_fault
 from simulator.server.faults.striking import ShownFault
 from simulator.server.listeners import Listeners
 from simulator.server.node import Node
@@ -67,7 +67,11 @@ class ServerFaults:
 
         Raises ``FaultError`` (a ``ValueError``), which names the field that is wrong.
         """
-        asked = read_fault({"fault": fault, **fields})
+        __tracebackhide__ = True  # pytest shows the line of the test instead
+        try:
+            asked = read_fault({"fault": fault, **fields})
+        except FaultError as error:
+            raise error.with_traceback(None) from None
         return self._server.run(lambda node: node.faults.shown_one(node.set_fault(asked)))
 
     def all(self) -> list[ShownFault]:

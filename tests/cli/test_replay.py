@@ -194,7 +194,7 @@ def test_wrong_usage(capsys, args):
 def test_nothing_is_left_behind_by_bad_data(capsys, tmp_path):
     out = tmp_path / "out"
     run(capsys, _log(tmp_path, b"not JSON\n"), "--definitions", DEFINITIONS, "--out", out)
-    assert list(out.iterdir()) == []
+    assert not out.exists()
 
 
 def test_a_capture_without_rows_is_refused(capsys, tmp_path):
@@ -203,3 +203,65 @@ def test_a_capture_without_rows_is_refused(capsys, tmp_path):
     code, _, err = run(capsys, tmp_path / "empty.parquet", "--definitions", DEFINITIONS)
     assert code == 65
     assert "empty.parquet: no row in it" in err
+
+
+@pytest.mark.parametrize("second", ["log.parquet", "copy.parquet", "copy.log"])
+def test_a_log_that_is_there_twice_is_refused(capsys, tmp_path, second):
+    """Twice by the same name, as a copy, or as a capture and the log that it was made of."""
+    log = write_log(tmp_path / "copy.log", example_records("4.3")[:50])
+    convert([log], tmp_path / "log.parquet")
+    (tmp_path / "copy.parquet").write_bytes((tmp_path / "log.parquet").read_bytes())
+    out = tmp_path / "results" / "out"
+    code, _, err = run(
+        capsys, tmp_path / "log.parquet", tmp_path / second, "--definitions", DEFINITIONS, "--out", out
+    )  # fmt: skip
+    assert code == 65
+    assert "the same log as" in err
+    assert "log.parquet" in err
+    assert not out.parent.exists()
+
+
+def test_the_results_of_an_earlier_run_outlive_one_that_fails(capsys, tmp_path):
+    (tmp_path / "kept").write_text("")
+    code, _, _ = run(capsys, tmp_path / "none.log", "--definitions", DEFINITIONS, "--out", tmp_path)
+    assert code == 65
+    assert (tmp_path / "kept").exists()
+
+
+@pytest.mark.parametrize("tolerance", ["nan", "inf", "-inf"])
+def test_a_tolerance_is_a_number(capsys, tolerance):
+    code, _, err = run(capsys, LOG, "--definitions", DEFINITIONS, "--tolerance-ms", tolerance)
+    assert code == 64
+    assert "--tolerance-ms" in err
+
+
+def test_the_mark_of_an_editor_costs_no_record(tmp_path):
+    log = write_log(tmp_path / "trace.log", example_records("4.3")[:5])
+    log.write_bytes(b"\xef\xbb\xbf" + log.read_bytes())
+    assert convert([log], tmp_path / "log.parquet").rows == 5
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (lambda text: text.encode("utf-16"), "UTF-16; expected UTF-8"),
+        (lambda text: b"[" + b",\n".join(text.encode().splitlines()) + b"]", "a JSON list; expected one object a line"),
+    ],
+)
+def test_logs_of_another_form_are_named(capsys, tmp_path, written, said):
+    log = write_log(tmp_path / "trace.log", example_records("4.3")[:5])
+    log.write_bytes(written(log.read_text(encoding="utf-8")))
+    code, _, err = run(capsys, log, "--definitions", DEFINITIONS)
+    assert code == 65
+    assert said in err
+
+
+@pytest.mark.parametrize(
+    ("packed", "said"), [(gzip.compress, "gunzip"), (lambda data: data.decode().encode("utf-16"), "UTF-16")]
+)
+def test_definitions_of_another_form_are_named(capsys, tmp_path, packed, said):
+    path = tmp_path / "definitions.json"
+    path.write_bytes(packed(DEFINITIONS.read_bytes()))
+    code, _, err = run(capsys, LOG, "--definitions", path)
+    assert code == 65
+    assert said in err

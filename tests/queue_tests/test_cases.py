@@ -10,13 +10,14 @@ import pytest
 from dlx.releases import RELEASES
 from simulator.queue_tests.case_reading import read_cases
 from simulator.queue_tests.given_case import GivenCase
-from simulator.queue_tests.on_server import LONGEST_MS, OnServer
+from simulator.queue_tests.on_other_broker import OverAmqpAlone, run_on_other
+from simulator.queue_tests.on_server import AT_A_TIME, LONGEST_MS, OnServer
 from simulator.queue_tests.on_simulator import OnSimulator
 from simulator.queue_tests.running import CaseResult, Target, run_case
+from tests.books.playing import virtual_host
 from tests.live.servers import LiveServer
 
 FILES = sorted((Path(__file__).parent / "cases").glob("*.yml"))
-AT_A_TIME = 16  # cases mostly wait
 ATTEMPTS = 2  # more, alone, before a failure counts: a loaded machine can miss a deadline
 
 
@@ -52,10 +53,21 @@ def test_the_cases_hold_on_the_server(cases: list[GivenCase], live_server: LiveS
         results = list(pool.map(lambda case: run_case(case, target), cases))
     told = failures([_again(case, result, target) for case, result in zip(cases, results, strict=True)])
     assert not told, told
-    # Nothing else keeps a case from a server than its releases and its time.
+    # Nothing else keeps a case from a server than its releases, its time and its faults.
     run = {each.name for each in results if each.status != "not run"}
     simulated = {case.name for case in cases if run_case(case, OnSimulator(live_server.release)).status != "not run"}
-    assert run == simulated - {case.name for case in cases if case.takes_ms > LONGEST_MS}
+    assert run == simulated - {case.name for case in cases if case.takes_ms > LONGEST_MS or case.faults}
+
+
+def test_a_sample_holds_over_amqp_alone(cases: list[GivenCase], live_server: LiveServer) -> None:
+    """As on a broker without a management API: the definitions are declared, and deleted again."""
+    sample = [case for case in cases if Path(case.source).stem == "rejection"][:4]
+    with virtual_host(live_server) as vhost:
+        target = OverAmqpAlone(live_server.vhost_url(vhost), "a broker", live_server.release)
+        told = failures([_again(case, run_on_other(case, target), target) for case in sample])
+        left = live_server.api("GET", f"queues/{vhost}")
+    assert not told, told
+    assert left == []
 
 
 def _again(case: GivenCase, result: CaseResult, target: Target) -> CaseResult:

@@ -24,6 +24,11 @@ cases:
 """
 
 
+def faults(asked: str) -> tuple[str, str, int]:
+    """Return what has a step of faults go before the first one, and its line."""
+    return "- {do: publish", f"- {{do: faults, set: [{{{asked}}}]}}\n      - {{do: publish", 6
+
+
 def read(text: str, folder: Path) -> list[GivenCase]:
     path = folder / "cases.yml"
     path.write_text(text)
@@ -94,6 +99,13 @@ def test_a_release_that_looks_like_a_number_stays_text(tmp_path: Path) -> None:
         ("{name: dead}", "{nam: dead}", 2, "queues[1].name: missing; expected a string"),
         ("cases:", "cases: [", 4, "not YAML: "),
         ("name: one", "name: one\n    name: two", 4, "a key is there twice"),
+        (*faults("fault: close_chanel"), "fault: no fault 'close_chanel' in a case; did you mean 'close_channel'"),
+        (*faults("fault: refuse_declare, queue: dead"), "fault: no fault 'refuse_declare' in a case; there are"),
+        (*faults("fault: drop_confirm, nht: 2"), "unknown field 'nht'; did you mean 'nth'?"),
+        (*faults("fault: close_channel, queue: oders"), "no queue 'oders'; did you mean 'orders'?"),
+        (*faults("fault: drop_confirm, exchange: shop"), "no exchange 'shop'; "),
+        (*faults("fault: close_channel, code: 320"), "code: expected one that ends a channel ("),
+        (*faults("fault: delay_confirm"), "Object missing required field `delay_ms`"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(

@@ -9,7 +9,8 @@ import pytest
 
 from dlx.releases import release
 from simulator.capture import open_log
-from simulator.definitions import Definitions, parse_definitions
+from simulator.definitions import Definitions, DefinitionsError, parse_definitions
+from simulator.definitions_checks import check_taken
 from simulator.replay import replay_table
 from simulator.replay.definitions import exporting_release, version_note
 from tests.replay.logs import EXAMPLES
@@ -47,3 +48,79 @@ def test_the_patch_release_of_an_export_changes_nothing_in_a_replay() -> None:
     log = EXAMPLES / "captured-3.10" / "trace.log.gz"
     same, other = (replay_table(open_log(log), exported_by(version), "3.13") for version in ("3.10.8", "3.10.20"))
     assert other.equals(same)
+
+
+def with_queue(arguments: dict[str, Any], **fields: Any) -> Definitions:
+    queue = {"name": "q", "vhost": "/", "durable": True, "auto_delete": False, "arguments": arguments, **fields}
+    return parse_definitions(json.dumps({"vhosts": [{"name": "/"}], "queues": [queue]}).encode(), "definitions.json")
+
+
+def with_policy(definition: dict[str, Any], pattern: str = ".*", apply_to: str = "queues") -> Definitions:
+    policy = {"name": "p", "vhost": "/", "pattern": pattern, "definition": definition, "apply-to": apply_to}
+    return parse_definitions(json.dumps({"vhosts": [{"name": "/"}], "policies": [policy]}).encode(), "definitions.json")
+
+
+@pytest.mark.parametrize(
+    ("definitions", "where", "words"),
+    [
+        (with_queue({"x-overflow": "rejct-publish"}), "queues[0].arguments.x-overflow", "mean 'reject-publish'?"),
+        (with_queue({"x-message-ttl": "soon"}), "queues[0].arguments.x-message-ttl", "expected integer"),
+        (with_queue({"x-message-ttl": -5}), "queues[0].arguments.x-message-ttl", "value_negative"),
+        (with_queue({"x-max-length": -1}), "queues[0].arguments.x-max-length", "value_negative"),
+        (with_queue({"x-queue-type": "quorom"}), "queues[0].arguments.x-queue-type", "did you mean 'quorum'?"),
+        (with_policy({"max-length": 5}, pattern="("), "policies[0].pattern", "regular expression"),
+        (with_policy({"mesage-ttl": 5}), "policies[0].definition.mesage-ttl", "did you mean 'message-ttl'?"),
+        (with_policy({"expires": 9, "message-ttl": "5"}), "policies[0].definition.message-ttl", "not a valid"),
+        (with_policy({"max-length": 5}, apply_to="qeues"), "policies[0].apply-to", "did you mean 'queues'?"),
+    ],
+)  # fmt: skip
+def test_what_no_server_takes_is_refused_by_its_place(definitions: Definitions, where: str, words: str) -> None:
+    for rules in ("3.8", "4.3"):
+        with pytest.raises(DefinitionsError) as refused:
+            check_taken(definitions, release(rules))
+        assert refused.value.where == where
+    assert words in refused.value.problem
+
+
+@pytest.mark.parametrize(
+    ("definitions", "rules", "note"),
+    [
+        (with_queue({"x-queue-type": "quorum", "x-delivery-limit": "7"}), "4.3", "reads no limit from it"),
+        (with_queue({"x-mesage-ttl": 5}), "4.3", "did you mean 'x-message-ttl'?"),
+        (with_queue({"x-queue-type": "classic"}, type="quorum"), "4.3", "RabbitMQ ignores 'quorum'"),
+        (with_queue({"x-delivery-limit": 7}), "4.3", "RabbitMQ 4.3 refuses this"),  # 3.8 takes it
+        (with_policy({"ha-mode": "all"}), "4.3", "RabbitMQ 4.3 refuses this"),  # 3.8 takes it
+        (with_policy({"federation-upstream-set": "all"}), "3.8", "RabbitMQ 3.8 refuses this"),  # the plugin takes it
+    ],
+)
+def test_what_some_servers_take_or_ignore_is_told(definitions: Definitions, rules: str, note: str) -> None:
+    (told,) = check_taken(definitions, release(rules))
+    assert note in told
+
+
+@pytest.mark.parametrize("captured", ["captured-3.10", "captured-4.3"])
+def test_nothing_is_said_of_what_a_server_exported(captured: str) -> None:
+    definitions = parse_definitions((EXAMPLES / captured / "definitions.json").read_bytes(), captured)
+    assert check_taken(definitions, release(captured.removeprefix("captured-"))) == ()
+
+
+@pytest.mark.parametrize(
+    ("fields", "arguments", "kind"),
+    [
+        ({"type": "quorum"}, {"x-queue-type": "classic"}, "classic"),
+        ({"type": "classic"}, {"x-queue-type": "quorum"}, "quorum"),
+        ({"type": "quorum"}, {}, "quorum"),
+        ({}, {}, "classic"),
+    ],
+)
+def test_the_argument_decides_which_type_a_queue_has(
+    fields: dict[str, Any], arguments: dict[str, Any], kind: str
+) -> None:
+    assert with_queue(arguments, **fields).topology("/").queues["q"].type == kind
+
+
+def test_the_export_of_one_virtual_host_has_no_parts_of_another() -> None:
+    queue = {"name": "q", "vhost": "other", "arguments": {}}
+    document = {"original_vhost_name": "shop", "queues": [queue]}
+    with pytest.raises(DefinitionsError, match=r"queues\[0\]\.vhost: expected 'shop'.* got 'other'"):
+        check_taken(parse_definitions(json.dumps(document).encode(), "definitions.json"), release("4.3"))

@@ -25,6 +25,7 @@ from simulator.replay.row_codec import (
     write_lineage,
 )
 from simulator.replay.tables import Database, rows, text
+from tests.long import some_in_ci
 from tests.replay.logs import EXAMPLES, example_definitions
 from tests.replay.odd_rows import captured as captured_rows
 from tests.replay.odd_rows import odd_rows, signature_of
@@ -53,7 +54,7 @@ def results(capfd: pytest.CaptureFixture[str], engine: str, rules: str, out: Pat
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("rules", ["4.3", "3.10"])
+@pytest.mark.parametrize("rules", some_in_ci(["4.3", "3.10"], ["3.10"]))
 def test_both_engines_say_the_same(capfd: pytest.CaptureFixture[str], tmp_path: Path, rules: str) -> None:
     here, on_spark = (results(capfd, engine, rules, tmp_path / engine) for engine in ("local", "spark"))
     assert here["json"] == on_spark["json"]

@@ -194,3 +194,52 @@ def test_an_exchange_that_may_delay_leaves_the_entry_open(replay: Any) -> None:
     (row,) = replay(log, definitions)
     assert row["verdict"] == "agree"
     assert [each["what"] for each in row["unchecked"]] == ["routing", "message-ttl"]
+
+
+def retried(second_time_s: int) -> Log:
+    """A message that died in a queue and waited twice; the third delivery shows the time of the first death anew."""
+    log = Log().publish("", "work").deliver("work", "", ["work"])
+    for count, time_s in ((1, None), (2, second_time_s)):
+        rejected, expired = (
+            death(queue, reason, count=count, keys=[queue])
+            for queue, reason in (("work", "rejected"), ("wait", "expired"))
+        )
+        if time_s is not None:
+            rejected["time"] = int(START.timestamp()) + time_s
+        log.publish("", "other", message_id="clock").publish("", "other", message_id="clock")
+        log.deliver("work", "", ["work"], headers=died(expired, rejected, first=rejected))
+    return log
+
+
+@pytest.mark.parametrize(("time_s", "verdict"), [(3, "agree"), (6, "differ"), (3600, "differ")])
+def test_a_death_keeps_its_time(tmp_path: Path, time_s: int, verdict: str) -> None:
+    wait = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "work", "x-message-ttl": 500}
+    work = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "wait"}
+    rows = retried(time_s).replay(tmp_path, definitions_of({"work": work, "wait": wait, "other": {}}))
+    assert [row["verdict"] for row in rows] == ["agree", "agree", verdict]
+
+
+@pytest.mark.parametrize(("expires_ms", "words"), [(50, ["expires"]), (1000, [])])
+def test_a_queue_that_is_deleted_before_the_ttl_is_unchecked(tmp_path: Path, expires_ms: int, words: list[str]) -> None:
+    """Somebody may have used it: no trace shows that."""
+    wait = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "late", "x-message-ttl": 500}
+    log = Log().publish("", "wait").deliver("late", "", ["late"], headers=died(death("wait", "expired", keys=["wait"])))
+    (row,) = log.replay(tmp_path, definitions_of({"wait": wait | {"x-expires": expires_ms}, "late": {}}))
+    assert row["verdict"] == "agree"
+    assert [each["what"] for each in row["unchecked"]] == words
+
+
+@pytest.mark.parametrize(
+    ("published", "delivered", "verdict"),
+    [(None, None, "agree"), (None, "5", "differ"), ("5000", "5000", "agree"), ("5000", "5", "differ")],
+)
+def test_a_stream_hands_out_the_expiration_of_the_publish(
+    tmp_path: Path, published: str | None, delivered: str | None, verdict: str
+) -> None:
+    def own(expiration: str | None) -> dict[str, str]:
+        return {} if expiration is None else {"expiration": expiration}
+
+    log = Log().publish("", "log", **own(published))
+    log.deliver("log", "", ["log"], headers={"x-stream-offset": 0}, **own(delivered))
+    (row,) = log.replay(tmp_path, definitions_of({"log": {"x-queue-type": "stream"}}))
+    assert row["verdict"] == verdict

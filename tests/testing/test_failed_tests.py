@@ -98,6 +98,17 @@ def test_a_broker_that_is_gone_does_not_hide_the_failure(inner: pytest.Pytester)
     result.stdout.fnmatch_lines(["E * assert 'this' == 'that'", "The broker does not say: *"])
 
 
+FULL = """
+    import pika, pytest
+
+    @pytest.fixture
+    def full(dlx_broker):
+        with pika.BlockingConnection(pika.URLParameters(dlx_broker.amqp_url)) as connection:
+            arguments = {"x-max-length": 0, "x-overflow": "reject-publish"}
+            connection.channel().queue_declare("full", arguments=arguments)
+"""
+
+
 @pytest.mark.parametrize(
     ("call", "error"),
     [
@@ -105,14 +116,20 @@ def test_a_broker_that_is_gone_does_not_hide_the_failure(inner: pytest.Pytester)
         ("dlx_clock.advance(days=10_000_000)", "E *ValueError: time can be moved up to the end of the year 9999*"),
         ("dlx_broker.api('GET', 'queus')", "E *ManagementError: GET /api/queus: 404 Not Found"),
         ("assert_dead_lettered(dlx_broker, to='ordres')", "E *AssertionError: expected dead letters *"),
+        ("dlx_broker.publish('', 'ordres')", "E *UnroutableError: 1 unroutable message*"),
+        ("dlx_broker.publish('', 'full')", "E *NackError: *"),
+        ("dlx_broker.get('ordres')", "E *LookupError: *"),
+        ("dlx_broker.faults.add('close_chanel')", "E *FaultError: fault: no fault 'close_chanel'; *"),
         ("assert_settles(dlx_broker, within=-1)", "E *ValueError: expected within to be a time *"),
     ],
 )
 def test_the_traceback_ends_in_the_test(inner: pytest.Pytester, call: str, error: str) -> None:
     inner.makepyfile(
         "from simulator.testing import assert_dead_lettered, assert_settles\n\n"
-        f"def test_it(dlx_broker, dlx_clock):\n    {call}"
+        "def test_it(full, dlx_broker, dlx_clock):\n"
+        f"    {call}"
     )
-    result = inner.runpytest()
+    inner.makeconftest(FULL)
+    result = inner.runpytest("--show-capture=no")
     result.stdout.fnmatch_lines([f">       {call}".replace("[", "[[]"), error, "test_the_traceback_*py:4: *"])
     assert ".py:" not in re.sub(r"test_the_traceback\w*[.]py", "", result.stdout.str())

@@ -7,10 +7,9 @@ from typing import Any
 
 from dlx.amqp_errors import Refusal
 from dlx.bindings import check_binding
-from dlx.declarations import imported_queue
-from dlx.exchange_declarations import check_type
 from dlx.releases import Release, Row
 from dlx.topology import Policy
+from simulator.definitions_checks import is_declared
 from simulator.questions.findings import Fix, ObjectName
 from simulator.questions.upgrade.change import Change, Traffic, asks
 from simulator.questions.upgrade.upgrade import Upgrade
@@ -113,16 +112,7 @@ def _items(upgrade: Upgrade) -> Iterator[tuple[str, dict[str, Any], str]]:
 
 def _refusal(kind: str, vhost: str, item: dict[str, Any], release: Release) -> str | None:
     try:
-        if kind == "exchange":
-            check_type(item.get("type", "direct"), release)
-        elif imported_queue(
-            item["name"],
-            vhost=vhost,
-            durable=item.get("durable", True),
-            auto_delete=item.get("auto_delete", False),
-            arguments=item.get("arguments") or {},
-            release=release,
-        ) is None:  # fmt: skip
+        if not is_declared(kind, vhost, item, release):
             return "a queue of its type cannot be like that"
     except Refusal as refusal:
         return refusal.text

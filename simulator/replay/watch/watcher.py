@@ -235,6 +235,7 @@ class Watcher:
             SIGNATURE: [row.signature for row in kept],
             CONTENT: [row.content for row in kept],
             "x_death_times": [row.x_death_times and msgspec.json.decode(row.x_death_times) for row in kept],
+            "redelivered": [None] * len(kept),  # the logs of the tracing plugin do not tell it
         }
         table = pa.Table.from_pydict(columns, schema=INPUT)
         batches = table.to_batches(max_chunksize=KERNEL_ROWS)

@@ -93,10 +93,10 @@ class Client:
             channel.basic_publish(exchange, routing_key, body, properties, mandatory=mandatory)
         except UnroutableError as error:
             error.add_note(f"no queue takes what is published to {_named(exchange)} with the key {routing_key!r}")
-            raise
+            raise error.with_traceback(None) from None  # where in pika is of no interest
         except NackError as error:
             error.add_note(f"a queue refused what was published to {_named(exchange)} with the key {routing_key!r}")
-            raise
+            raise error.with_traceback(None) from None
         except ChannelClosedByBroker as error:
             raise _not_there(error) from None
 

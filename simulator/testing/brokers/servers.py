@@ -49,8 +49,10 @@ class Server:
         return f"{parts.scheme}://{user}:{password}@{host}/{quote(vhost, safe='')}"
 
 
-def ask(urls: str) -> Server:
+def ask(urls: str, as_release: str | None = None) -> Server:
     """Return the server at ``AMQP_URL`` or ``AMQP_URL|MANAGEMENT_URL``, after asking for its version.
+
+    One that is taken for ``as_release`` need not say a version, as it need not be RabbitMQ.
 
     Raises ``NoSuchServerError`` if no management API answers, or it refuses the user.
     """
@@ -61,7 +63,8 @@ def ask(urls: str) -> Server:
         host = f"[{parts.hostname}]" if ":" in str(parts.hostname) else parts.hostname
         management_url = f"{scheme}://{host}:{(parts.port or port) + MANAGEMENT_OFFSET}/"
     try:
-        version = call(amqp_url, management_url, "GET", "overview")["rabbitmq_version"]
+        overview = call(amqp_url, management_url, "GET", "overview")
+        version = as_release or overview["rabbitmq_version"]
     except (OSError, ManagementError, ValueError, LookupError, TypeError) as error:
         if isinstance(error, ManagementError) and error.status == 401:
             user = credentials(management_url if urlsplit(management_url).username else amqp_url)[0]

@@ -1,0 +1,179 @@
+"""Holds definitions against what servers take: what none imports is an error, what some ignore is told.
+
+A server checks each queue and policy when it is declared or imported. So an export cannot have what every release
+refuses: the file was altered, and answers from it would be about a broker that does not exist. What one release
+refuses and another takes may be left from before an upgrade.
+Source: live servers (imports over HTTP, and declarations).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from dlx.amqp_errors import Refusal
+from dlx.declarations import ARGUMENTS, imported_queue
+from dlx.exchange_declarations import check_type
+from dlx.nearest_names import nearest
+from dlx.policy_validation import DEFINABLE, PolicyRefusedError, check_policy
+from dlx.releases import RELEASES, Release, release
+from dlx.settings import DELIVERY_LIMIT
+from dlx.topology import CLASSIC, QUORUM, STREAM
+from simulator.definitions import Definitions, DefinitionsError
+
+_ARGUMENT = re.compile(r"'(x-[a-z-]+)'")
+_TAKEN = {"max-length": 1}
+_NEAR = 0.8
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    "apply-to": ("all", "exchanges", "queues", "classic_queues", "quorum_queues", "streams"),
+    "queue-type": (CLASSIC, QUORUM, STREAM),
+    "overflow": ("drop-head", "reject-publish", "reject-publish-dlx"),
+    "dead-letter-strategy": ("at-most-once", "at-least-once"),
+}
+"""The values of fields that are words."""
+
+
+class _Wrong(NamedTuple):
+    """A part that a release does not take: its place, the reason, and whether it may be for a plugin."""
+
+    where: str
+    why: str
+    for_plugin: bool = False
+
+
+def is_declared(kind: str, vhost: str, item: Mapping[str, Any], release: Release) -> bool:
+    """Tell whether an import makes a queue or an exchange, or silently leaves it out. Raises ``Refusal``."""
+    if kind == "exchange":
+        check_type(item.get("type", "direct"), release)
+        return True
+    queue = imported_queue(
+        item["name"],
+        vhost=vhost,
+        durable=item.get("durable", True),
+        auto_delete=item.get("auto_delete", False),
+        arguments=item.get("arguments") or {},
+        release=release,
+    )
+    return queue is not None
+
+
+def check_taken(definitions: Definitions, rules: Release) -> tuple[str, ...]:
+    """Return what a server of that release refuses or ignores of an export, in sentences.
+
+    Raises ``DefinitionsError`` for a queue or policy that no release takes, and for a part of another virtual host.
+    """
+    _check_vhosts(definitions)
+    return tuple(_notes(definitions, rules))
+
+
+def _notes(definitions: Definitions, rules: Release) -> Iterator[str]:
+    for where, vhost, item in _items(definitions, "queues"):
+        yield from _told(definitions.source, rules, partial(_wrong_queue, where, vhost, item))
+        yield from _ignored(where, item, definitions.topology(vhost).queues[item["name"]].type)
+    for where, item, operator in _policies(definitions):
+        yield from _told(definitions.source, rules, partial(_wrong_policy, where, item, operator))
+
+
+def _told(source: str, rules: Release, wrong: Callable[[Release], _Wrong | None]) -> Iterator[str]:
+    """Yield what the release refuses, if others take it. Raises ``DefinitionsError`` if none does."""
+    found = wrong(rules)
+    if found is None:
+        return
+    everywhere = all(wrong(release(name)) is not None for name in RELEASES)
+    if everywhere and not found.for_plugin:
+        raise DefinitionsError(source, found.where, f"no RabbitMQ takes this: {found.why}")
+    yield f"{found.where}: RabbitMQ {rules.name} refuses this: {found.why}"
+
+
+def _wrong_queue(where: str, vhost: str, item: Mapping[str, Any], release: Release) -> _Wrong | None:
+    try:
+        is_declared("queue", vhost, item, release)
+    except Refusal as refusal:
+        named = _ARGUMENT.search(refusal.text)
+        if named is None or named[1] not in item.get("arguments", {}):
+            return _Wrong(where, refusal.text)
+        value = item["arguments"][named[1]]
+        return _Wrong(f"{where}.arguments.{named[1]}", refusal.text + _nearest_word(named[1].removeprefix("x-"), value))
+    return None
+
+
+def _ignored(where: str, item: Mapping[str, Any], kind: str) -> Iterator[str]:
+    """Yield what servers take of a queue and do not look at."""
+    arguments = item.get("arguments") or {}
+    for name in arguments:
+        near = [] if name in ARGUMENTS else nearest(name, ARGUMENTS, _NEAR)
+        if near:
+            yield f"{where}.arguments.{name}: RabbitMQ takes this and ignores it; did you mean {near[0]!r}?"
+    limit = arguments.get(f"x-{DELIVERY_LIMIT}")
+    if kind == QUORUM and limit is not None and not isinstance(limit, int):
+        yield f"{where}.arguments.x-{DELIVERY_LIMIT}: RabbitMQ takes {limit!r} and reads no limit from it: no integer"
+    shown = item.get("type")
+    if shown is not None and shown.removeprefix("rabbit_").removesuffix("_queue") != kind:
+        yield f"{where}.type: RabbitMQ ignores {shown!r}; the queue is of type {kind}, by its argument x-queue-type"
+
+
+def _wrong_policy(where: str, item: Mapping[str, Any], operator: bool, release: Release) -> _Wrong | None:
+    pattern, definition = item.get("pattern"), item.get("definition")
+    definition = dict(definition) if isinstance(definition, list) else definition
+    apply_to = item.get("apply-to", "queues" if operator else "all")
+    priority = item.get("priority", 0)
+    why = _refusal(pattern, definition, apply_to, priority, operator, release)
+    if why is None:
+        return None
+    if _refusal(pattern, _TAKEN, "all", 0, operator, release):
+        return _Wrong(f"{where}.pattern", why)
+    if _refusal(".*", _TAKEN, apply_to, 0, operator, release):
+        return _Wrong(f"{where}.apply-to", why + _nearest_word("apply-to", apply_to))
+    for key, value in definition.items() if isinstance(definition, Mapping) else ():
+        if key not in DEFINABLE:
+            near = nearest(key, DEFINABLE, _NEAR)
+            meant = f"; did you mean {near[0]!r}?" if near else ""
+            return _Wrong(f"{where}.definition.{key}", why + meant, for_plugin=not near)
+        if _refusal(".*", {key: value}, "all", 0, operator, release) == why:
+            return _Wrong(f"{where}.definition.{key}", why + _nearest_word(key, value))
+    return _Wrong(f"{where}.definition", why)
+
+
+def _refusal(
+    pattern: Any, definition: Any, apply_to: Any, priority: Any, operator: bool, release: Release
+) -> str | None:
+    try:
+        check_policy("", pattern, definition, apply_to, priority, operator=operator, release=release)
+    except PolicyRefusedError as refused:
+        return str(refused)
+    return None
+
+
+def _nearest_word(field: str, value: Any) -> str:
+    near = nearest(value, _WORDS.get(field, ())) if isinstance(value, str) else []
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _policies(definitions: Definitions) -> Iterator[tuple[str, Mapping[str, Any], bool]]:
+    """Yield each policy with its place, and whether it is an operator's."""
+    for where, _, item in _items(definitions, "policies"):
+        yield where, item, False
+    for where, _, item in _items(definitions, "parameters"):
+        if item.get("component") == "operator_policy":
+            yield f"{where}.value", item["value"], True
+
+
+def _items(definitions: Definitions, section: str) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Yield the items of a section with their places and virtual hosts."""
+    only = definitions.vhosts[0] if definitions.single_vhost else None
+    for index, item in enumerate(definitions.document.get(section, ())):
+        yield f"{section}[{index}]", only if only is not None else str(item["vhost"]), item
+
+
+def _check_vhosts(definitions: Definitions) -> None:
+    """Raise ``DefinitionsError`` where the export of one virtual host has parts of another."""
+    if not (definitions.single_vhost and definitions.vhost_named):
+        return
+    (own,) = definitions.vhosts
+    for section in ("exchanges", "queues", "bindings", "policies", "parameters"):
+        for where, _, item in _items(definitions, section):
+            if item.get("vhost", own) != own:
+                problem = f"expected {own!r}, the virtual host of this export, or nothing; got {item['vhost']!r}"
+                raise DefinitionsError(definitions.source, f"{where}.vhost", problem)
