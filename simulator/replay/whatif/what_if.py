@@ -129,23 +129,27 @@ class Runs:
         unseen: what consumers do with deliveries that the log does not have.
         log: what all messages of the log show.
         habits: what the first runs of all of them have found.
-
-    Attributes:
-        reaches: how far they may come on either side.
     """
 
     def __init__(self, before: Prepared, after: Prepared, unseen: Unseen, log: Log, habits: Habits = NO_HABITS) -> None:
         self.before, self.after = before, after
         self._unseen: Unseen = unseen
         self.log, self._habits = log, habits
-        self.reaches = Reaches((before.flows, after.flows))
-        self._differing: frozenset[Queue] | None = differing_queues(before.flows, after.flows)
 
     def knowing(self, habits: Habits) -> Runs:
         """Return the same, with what the first runs have found."""
         found = copy.copy(self)
         found._habits = habits
         return found
+
+    @cached_property
+    def reaches(self) -> Reaches:
+        """How far messages may come on either side."""
+        return Reaches((self.before.flows, self.after.flows))
+
+    @cached_property
+    def _differing(self) -> frozenset[Queue] | None:
+        return differing_queues(self.before.flows, self.after.flows)
 
     def first(self, own: Sequence[Story], watched: Collection[int] = ()) -> Rerun:
         """Play messages under the log's own side."""
