@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -186,11 +187,18 @@ def test_publishes_to_an_exchange_that_the_other_side_lacks_are_lost(tmp_path: P
     assert found["after"]["unroutable"] == 240
 
 
-def test_a_log_that_is_given_twice_is_told(tmp_path: Path, capsys: Capture) -> None:
-    (tmp_path / "copy.log.gz").write_bytes((OWN / "trace.log.gz").read_bytes())
-    main([*ASKED, str(tmp_path / "copy.log.gz"), "--json"])
+def test_a_log_of_which_another_has_a_part_is_told(tmp_path: Path, capsys: Capture) -> None:
+    with gzip.open(OWN / "trace.log.gz") as log:
+        (tmp_path / "part.log").write_bytes(b"".join(log.readlines()[:100]))
+    main([*ASKED, str(tmp_path / "part.log"), "--json"])
     unchecked = json.loads(capsys.readouterr().out)["unchecked"]
     assert any("rows that stand alike in several files are the same" in each for each in unchecked)
+
+
+def test_a_log_that_is_given_twice_is_refused(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "copy.log.gz").write_bytes((OWN / "trace.log.gz").read_bytes())
+    assert main([*ASKED, str(tmp_path / "copy.log.gz")]) == 65
+    assert "the same log as" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["whatif", "replay"])
