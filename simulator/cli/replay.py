@@ -249,6 +249,7 @@ def _show(result: Result, rules: str, *, explain: bool, coverage: bool) -> None:
         _show_lost(console, result)
     if result.unchecked:
         _show_unchecked(console, result)
+    _show_untested(console, result)
     _show_coverage(console, result.coverage, every=coverage)
     if result.out is not None:
         console.print(f"report: {result.out / 'report.html'}", soft_wrap=True, highlight=False)
@@ -279,6 +280,14 @@ def _show_unchecked(console: Console, result: Result) -> None:
     for each in result.unchecked:
         text = f"{each.count:>8,}  {each.what} of {each.name}: {each.why}; first at {each.file}:{each.line}"
         console.print(text, soft_wrap=True, highlight=False, markup=False)
+
+
+def _show_untested(console: Console, result: Result) -> None:
+    from simulator.replay.untested import sentence
+
+    told = sentence(result.summary.untested or {}, result.summary.untested_more)
+    if told:
+        console.print(f"{told}.", soft_wrap=True, highlight=False, markup=False)
 
 
 def _show_coverage(console: Console, found: Coverage, *, every: bool) -> None:

@@ -11,11 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from simulator.events import Event
+from simulator.replay.coverage.totals import Place
 from simulator.replay.summary import hops
 from simulator.replay.tables import Table, rows
-
-Place = tuple[str, str]
-"""A queue, by virtual host and name."""
 
 
 class LogCounts(msgspec.Struct, frozen=True, kw_only=True):

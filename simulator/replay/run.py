@@ -41,6 +41,7 @@ from simulator.replay.summary import (
 )
 from simulator.replay.tables import Table
 from simulator.replay.unfilled import unfilled_queues
+from simulator.replay.untested import untested_settings
 
 Progress = Callable[[str, int, int | None], None]
 """Is told what is done now, how many rows are done or at hand, and of how many, where that is known."""
@@ -192,7 +193,8 @@ def run_replay(
         assumptions = msgspec.structs.replace(assumptions, until_us=fit.until_us)
     overfull = overfull_queues(replayed, hosts, judge, assumptions)
     unfilled = unfilled_queues(hops(replayed), captured, hosts, judge, assumptions)
-    summary = summarize(replayed, definitions, prepared.broken, assumptions, overfull, unfilled)
+    untested = untested_settings(replayed, captured, hosts, judge, assumptions, counters=books is not None)
+    summary = summarize(replayed, definitions, prepared.broken, assumptions, overfull, unfilled, untested)
     found = tuple(() if summary.explained else findings(replayed))
     repairs = NO_REPAIRS
     if not summary.explained:

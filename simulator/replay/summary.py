@@ -16,6 +16,7 @@ from simulator.replay.overfull import OverfullQueue
 from simulator.replay.tables import Table, rows, select
 from simulator.replay.unchecked import MEANINGS, What
 from simulator.replay.unfilled import UnfilledQueue
+from simulator.replay.untested import NOT_LOOKED_FOR, UntestedSettings
 from simulator.replay.verdicts import VERDICTS
 
 FINDINGS_MAX = 20
@@ -100,6 +101,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         misrouted: how many publishes the broker routed to other queues than the rules and definitions do.
         overfull: the queues that held more messages at once than the definitions allow.
         unfilled: the queues in which more messages died of a length limit than can have been too many.
+        untested: the settings in force that the log did not put to the test, by queue; ``None``: nobody looked.
+        untested_more: how many there are in further queues.
     """
 
     messages: int
@@ -116,6 +119,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     misrouted: int = 0
     overfull: tuple[OverfullQueue, ...] = ()
     unfilled: tuple[UnfilledQueue, ...] = ()
+    untested: dict[str, tuple[str, ...]] | None = None
+    untested_more: int = 0
 
     @property
     def explained(self) -> bool:
@@ -209,8 +214,12 @@ def summarize(
     assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
     overfull: tuple[OverfullQueue, ...] = (),
     unfilled: tuple[UnfilledQueue, ...] = (),
+    untested: UntestedSettings = NOT_LOOKED_FOR,
 ) -> Summary:
-    """Return the totals of ``replay``'s result, and what ``overfull_queues`` and ``unfilled_queues`` say of it.
+    """Return the totals of ``replay``'s result.
+
+    ``overfull``, ``unfilled`` and ``untested`` are what ``overfull_queues``, ``unfilled_queues`` and
+    ``untested_settings`` say of it.
 
     Raises:
         MatchesNothingError: the definitions are those of other virtual hosts or queues.
@@ -236,6 +245,8 @@ def summarize(
         may_be_lost=may_be_lost,
         overfull=overfull,
         unfilled=unfilled,
+        untested=untested.by_queue,
+        untested_more=untested.more,
         misrouted=sum(part["rows"] for part in parts if part["event"] == Event.PUBLISHED and part["verdict"]),
         unchecked={what: unchecked[what] for what in MEANINGS if unchecked[what]},
         **{name: verdicts[name] for name in VERDICTS},

@@ -20,6 +20,8 @@ from simulator.replay.tables import Table, rows
 
 DEATHS = {f"{reason}_in_{kind}": reason for reason in REASONS for kind in ("classic", "quorum")}
 """The reason of death behind a rule."""
+Place = tuple[str, str]
+"""A queue, by virtual host and name."""
 _SHOWN = "SELECT DISTINCT vhost, one.rule, one.queue FROM (SELECT vhost, explode(shown) AS one FROM {replayed})"
 
 
@@ -69,19 +71,29 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
 def coverage(replayed: Table, definitions: Definitions, rules: str) -> Coverage:
     """Return what a log has exercised, from the result of ``simulator.replay.replay``."""
-    return _added_up(rows(_SHOWN, replayed=replayed), definitions, rules)
+    return _added_up(shown_rules(replayed), definitions, rules)
 
 
 def table_coverage(replayed: pa.Table, definitions: Definitions, rules: str) -> Coverage:
     """Return the same from the result of ``simulator.replay.replay_table``."""
     both = zip(replayed.column("vhost").to_pylist(), replayed.column("shown").to_pylist(), strict=True)
-    return _added_up([{"vhost": vhost, **one} for vhost, shown in both for one in shown or ()], definitions, rules)
+    shown = _by_queue({"vhost": vhost, **one} for vhost, shown in both for one in shown or ())
+    return _added_up(shown, definitions, rules)
 
 
-def _added_up(shown: Iterable[Mapping[str, Any]], definitions: Definitions, rules: str) -> Coverage:
-    by_queue: dict[tuple[str, str], set[str]] = {}
+def shown_rules(replayed: Table) -> dict[Place, set[str]]:
+    """Return the rules that a log has exercised, by queue, from the result of ``simulator.replay.replay``."""
+    return _by_queue(rows(_SHOWN, replayed=replayed))
+
+
+def _by_queue(shown: Iterable[Mapping[str, Any]]) -> dict[Place, set[str]]:
+    by_queue: dict[Place, set[str]] = {}
     for one in shown:
         by_queue.setdefault((one["vhost"], one["queue"]), set()).add(one["rule"])
+    return by_queue
+
+
+def _added_up(by_queue: Mapping[Place, set[str]], definitions: Definitions, rules: str) -> Coverage:
     seen = set().union(*by_queue.values())
     by_rule = {name: name in seen for name in RULES}
     queues = tuple(_queues(by_queue, definitions, rules))
@@ -97,7 +109,7 @@ def _added_up(shown: Iterable[Mapping[str, Any]], definitions: Definitions, rule
     )
 
 
-def _queues(shown: Mapping[tuple[str, str], set[str]], definitions: Definitions, rules: str) -> Iterable[QueueCoverage]:
+def _queues(shown: Mapping[Place, set[str]], definitions: Definitions, rules: str) -> Iterable[QueueCoverage]:
     for vhost, topology in topologies(definitions).items():
         seen = sorted({name for name, _ in shown}) if vhost is None else [vhost]
         flow = MessageFlow(with_stand_ins(topology), release(rules))

@@ -11,6 +11,7 @@ from simulator.replay.report.data import Example, FieldDiffers, ReportData
 from simulator.replay.report.messages import message_link
 from simulator.replay.report.pictures import several_vhosts
 from simulator.replay.report.seriousness import ELSEWHERE, TITLES, seriousness, seriousness_of_cause
+from simulator.replay.report.untested import untested_list
 
 FIELDS_SHOWN = 8
 """How many fields of a cause are visible at once, each with an example; a click shows the others."""
@@ -25,7 +26,7 @@ def findings_section(data: ReportData, shares: Html) -> Html:
     parts = [*_elsewhere_and_other(data), *_ambiguous(data)]
     if not parts:
         parts = [element("p", "Every delivery agrees with the prediction.")]
-    return section("Agreement", shares, *parts, id_="findings")
+    return section("Agreement", shares, *parts, untested_list(data.summary), id_="findings")
 
 
 def _elsewhere_and_other(data: ReportData) -> list[Html]:
