@@ -15,7 +15,7 @@ import msgspec
 from dlx.activemq import plugins
 from dlx.activemq.dead_letter_strategies import NOWHERE, Discarding, Individual, Shared, Strategy
 from dlx.activemq.destination_map import DestinationMap, Entry, entries
-from dlx.activemq.destinations import KINDS, Destination, Kind, parts
+from dlx.activemq.destinations import KINDS, Destination, Kind, parts, split_options
 from dlx.activemq.redelivery_policy import RedeliveryPolicy
 from dlx.activemq.selectors import SelectorError, parse_selector
 from dlx.activemq.settings import BrokerSettings, DestinationPolicy
@@ -150,7 +150,7 @@ def _named(element: Element, name: str, kind: Kind) -> Destination:
         raise element.error(f"expected the name of a destination, got the placeholder '{name}'")
     if not name.strip():
         raise element.error("expected the name of a destination, got ''")
-    found = Destination(kind, name.strip().partition("?")[0])
+    found = Destination(kind, split_options(name.strip())[0])
     try:
         parts(found)
     except ValueError as error:

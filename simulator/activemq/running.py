@@ -172,6 +172,7 @@ class Run:
             f"ID:client-{connection.number}:1:{session.number}:{number}",
             destination,
             durable_name=step.subscription,
+            prefetch=form.consumer_prefetch(step.destination, f"{where}.destination"),
             selector=form.selector(step.selector, f"{where}.selector"),
             listener=None if step.listener is None else _listener(step.listener),
         )

@@ -176,6 +176,12 @@ def test_consumers_take_turns_and_prefetch_no_more_than_they_may() -> None:
     ]  # fmt: skip
 
 
+def test_options_behind_a_destination_are_no_part_of_its_name() -> None:
+    steps = [*consumer("c", "Q?consumer.prefetchSize=1"), *consumer("d", "Q"), *send("Q?x=1", "m1", "m2", "m3")]
+    result = run(*steps, do("receive", "d"), do("receive", "d"), do("receive", "d"))
+    assert [each["received"] and each["received"]["body"] for each in result["outcomes"]] == ["m2", "m3", None]
+
+
 def test_a_consumer_of_a_pattern_has_the_messages_of_all_its_queues() -> None:
     result = run(*send("Q.a", "m1"), *consumer("c", "Q.>", mode="auto"), *send("Q.b", "m2"), *send("R", "m3"),
                  do("receive"), do("receive"), do("receive"))  # fmt: skip
@@ -383,6 +389,16 @@ C = consumer("c", "Q")
         ({"broker": {"discarding_plugin": {"dropOnly": "("}}}, "broker.discarding_plugin", "regular expressions"),
         ({"broker": {"activemq_xml": "<a>"}}, "broker.activemq_xml", "line 1, column 4: not well-formed"),
         ({"broker": {"activemq_xml": "<broker/>", "discarding_plugin": {}}}, "broker", "got both"),
+        (
+            {"steps": consumer("c", "Q?consumer.exclusive=true")},
+            "steps[2].destination",
+            "the option consumer.exclusive is not simulated; only consumer.prefetchSize is",
+        ),
+        (
+            {"steps": consumer("c", "Q?consumer.prefetchSize=few")},
+            "steps[2].destination",
+            "expected a whole number from 0 as consumer.prefetchSize, got 'few'",
+        ),
         (
             {"steps": [{"do": "connect", "connection": "c", "redelivery_policy": {"max": 1}}]},
             "steps[0].redelivery_policy",
