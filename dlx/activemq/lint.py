@@ -130,7 +130,7 @@ def _second_letters(
     for key in keys:
         queue, split = target(strategy, key), isinstance(strategy, Individual)
         apart = isinstance(strategy, Individual) and (key.is_queue or strategy.destination_per_durable_subscriber)
-        if apart or not queue.is_queue:
+        if apart or not queue.is_queue or _only_source(key, keys, queue, settings):
             continue
         who = "consumers of a send to several queues" if key.is_queue else "durable subscribers"
         until = "while the first is there" if _takes_twice(queue, settings) else "audit or not"
@@ -138,6 +138,27 @@ def _second_letters(
         each = "" if key.is_queue else ' with destinationPerDurableSubscriber="true"'
         strategy_text = "the strategy" if split else "an individual strategy"
         yield Doubt("error", text, f"{strategy_text}{each} keeps both")
+
+
+def _only_source(
+    source: Destination, keys: Iterable[Destination], queue: Destination, settings: BrokerSettings
+) -> bool:
+    """Return whether dead letters of one queue alone come to ``queue``: a message dies there once."""
+    if source.is_pattern or not source.is_queue or set(keys) != {source}:
+        return False
+    default = settings.policies.default
+    others = [entry.value.strategy for entry in settings.policies.entries if entry.key != source]
+    others += [DEFAULT_STRATEGY, default.strategy if default else None]
+    return not any(each is not None and _may_come_to(queue, each) for each in others)
+
+
+def _may_come_to(queue: Destination, strategy: Strategy) -> bool:
+    """Return whether a strategy may send dead letters to a queue; of an individual one, nobody looks for which."""
+    return isinstance(strategy, Individual) or (
+        keeps_nothing(strategy) is None
+        and not isinstance(strategy, Discarding)
+        and target(strategy, ANY_QUEUE) == queue
+    )
 
 
 def _takes_twice(queue: Destination, settings: BrokerSettings) -> bool:

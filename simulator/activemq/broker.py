@@ -134,8 +134,13 @@ class Broker:
         self._expiry.sweep(store)
         return store.held
 
-    def retry(self, destination: Destination) -> int:
-        """Send dead letters back to where they came from; the audit there forgets them. Return how many there were."""
+    def retry(self, destination: Destination) -> int | None:
+        """Send dead letters back to where they came from; the audit there forgets them. Return how many there were.
+
+        Return ``None``, with nothing done, for a queue to which no dead letter was sent since the broker started.
+        """
+        if destination not in self._state.dead_letter_queues:
+            return None
         store = self._state.queue(destination)
         moved = store.keep(lambda held: held.message.original_destination is None)
         for message in (held.message for held in moved):

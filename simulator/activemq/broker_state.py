@@ -32,6 +32,7 @@ class BrokerState:
 
     Attributes:
         windows: how much each consumer may have.
+        dead_letter_queues: where dead letters were sent since the broker started.
         sequences: the numbers of messages in the order in which they came into a store.
     """
 
@@ -43,6 +44,7 @@ class BrokerState:
         self.queues: dict[Destination, Store] = {}
         self.subscriptions: list[Store] = []
         self.windows: dict[Receiver, Window] = {}
+        self.dead_letter_queues: set[Destination] = set()
         self.sequences = count(1)
 
     def queue(self, destination: Destination) -> Store:

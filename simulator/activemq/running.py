@@ -19,6 +19,9 @@ from simulator.deadlines import Deadlines
 from simulator.events import Event
 from simulator.scenario.scenario_errors import ScenarioError
 
+NO_DEAD_LETTERS = "Retry of message is only possible on Dead Letter Queues!"
+"""What a broker answers to a retry on a queue to which no dead letter was sent since it started."""
+
 
 class Run:
     """One run of a scenario.
@@ -128,7 +131,7 @@ class Run:
             case form.Drain():
                 self._drain(self._queue(step.queue, where))
             case form.Retry():
-                self._outcome(retried=str(step.queue), count=self._broker.retry(self._queue(step.queue, where)))
+                self._retry(step, where)
             case form.Wait():
                 self._advance(self._trace.now_ms + step.ms)
 
@@ -245,6 +248,11 @@ class Run:
             if not connection.closed:
                 connection.drop()
         self._broker.restart()
+
+    def _retry(self, step: form.Retry, where: str) -> None:
+        count = self._broker.retry(self._queue(step.queue, where))
+        refused = {"refused": NO_DEAD_LETTERS} if count is None else {}
+        self._outcome(retried=str(step.queue), count=count or 0, **refused)
 
     def _unsubscribe(self, step: form.Unsubscribe, where: str) -> None:
         key = f"{step.client_id}:{step.subscription}"

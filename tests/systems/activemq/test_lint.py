@@ -35,6 +35,7 @@ KEEPS = 'processNonPersistent="true"'
 ALL_KEPT = policies(
     strategy(f"<sharedDeadLetterStrategy {KEEPS}/>"), strategy(f"<sharedDeadLetterStrategy {KEEPS}/>", 'topic=">"')
 )
+DEAD = '<deadLetterQueue><queue physicalName="D"/></deadLetterQueue>'
 ONE = [*consumer("c", "Q", 0), *send("Q", "m1"), fails("c")]
 
 
@@ -256,6 +257,13 @@ def test_what_a_broker_starts_with_is_linted(name: str) -> None:
 def test_a_configuration_that_loses_nothing_has_no_finding() -> None:
     assert said(configuration(ALL_KEPT)) == []
     assert said(configuration(policies(strategy("<discarding/>")) + ALL_KEPT)) == []  # of two lists the last counts
+
+
+def test_one_queue_with_a_dead_letter_queue_of_its_own_needs_no_audit() -> None:
+    own = f'<sharedDeadLetterStrategy {KEEPS} enableAudit="false">{DEAD}</sharedDeadLetterStrategy>'
+    of_q, of_r = (strategy(own, f'queue="{name}"') for name in ("Q", "R"))
+    assert not [each for each in lint(configuration(policies(of_q))).findings if each.severity == "error"]
+    assert [each for each in lint(configuration(policies(of_q, of_r))).findings if each.severity == "error"]
 
 
 def test_what_is_undefined_is_told() -> None:

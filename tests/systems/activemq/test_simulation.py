@@ -276,6 +276,16 @@ def test_a_dead_letter_that_the_management_sends_back_may_die_again() -> None:
     assert (letter["originalDestination"], letter["JMSXDeliveryCount"]) == ("queue://Q", 1)
 
 
+def test_a_broker_retries_only_where_it_sent_dead_letters_since_it_started() -> None:
+    retry = {"do": "retry", "queue": DLQ}
+    died = [*consumer("c", "Q", policy={"maximumRedeliveries": 0}), *send("Q", "m"), do("process")]
+    for before in ([], send(DLQ, "m"), [*died, {"do": "restart"}]):
+        result = run(*before, retry)
+        assert "only possible on Dead Letter Queues" in result["outcomes"][-1]["refused"]
+        assert result["outcomes"][-1]["count"] == len(of(result, "requeued")) == 0
+        assert bodies(result, "Q") == []
+
+
 def test_the_last_plugin_is_asked_first() -> None:
     plugins = {"redelivery_plugin": {"default_policy": {}}, "discarding_plugin": {}}
     result = run(*consumer("c", "Q", policy={"maximumRedeliveries": 0}), *send("Q", "m"), do("process"), broker=plugins)
