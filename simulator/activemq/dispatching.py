@@ -48,6 +48,7 @@ class Dispatching:
                 if held.message.expired(self._state.trace.now_ms):
                     self._dead_letters.expire(held, store)
                     return True
+                held.given = next(self._state.dispatches)
                 attached.dispatched.append(held)
                 attached.window.given()
                 attached.receiver.dispatched(held, store)

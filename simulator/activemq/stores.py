@@ -18,12 +18,16 @@ from simulator.activemq.audit import Audit
 class Held(msgspec.Struct, eq=False):
     """A message in one store, with what the broker knows of it.
 
-    ``counter``: how often it was delivered again; ``sequence``: the broker's number of it.
+    Attributes:
+        sequence: the broker's number of it.
+        counter: how often it was delivered again.
+        given: the number of its last dispatch, in the order of those of all queues.
     """
 
     message: Message
     sequence: int
     counter: int = 0
+    given: int = 0
 
 
 class Receiver(Protocol):

@@ -188,6 +188,15 @@ def test_a_consumer_of_a_pattern_has_the_messages_of_all_its_queues() -> None:
     assert [body for _, body, _ in deliveries(result)] == ["m1", "m2"]
 
 
+@pytest.mark.parametrize("to", ["A.*", "A.x,A.y"])
+def test_a_consumer_of_several_queues_gives_up_what_it_has_of_all(to: str) -> None:
+    sent = [*send("A.x", "m1"), *send("A.y", "m2"), *send("A.x", "m3")]
+    steps = [*consumer("c", to, policy={"maximumRedeliveries": 0}), *sent, *[do("receive")] * 3, do("rollback")]
+    result = run(*steps, do("close"))
+    assert bodies(result, DLQ) == ["m1", "m2", "m3"]
+    assert bodies(result, "A.y") == result["exceptions"] == []
+
+
 def test_a_durable_subscription_keeps_what_its_consumer_misses() -> None:
     durable = {"subscription": "s"}
     steps = [
