@@ -153,14 +153,16 @@ class Store(msgspec.Struct, eq=False, kw_only=True):
         if self.audit is not None and not self.topic_subscriber:
             self.audit.forget(message)
 
-    def read(self) -> None:
-        """Put what came into the order in which it is given out."""
+    def read(self) -> list[Held]:
+        """Put what came into the order in which it is given out. Return it."""
+        came = list(self.unread)
         while self.unread:
             kinds = {held.message.persistent for held in self.unread}
             if self.reads_persistent not in kinds:
                 self.reads_persistent = not self.reads_persistent
             self.waiting.extend(held for held in self.unread if held.message.persistent == self.reads_persistent)
             self.unread = [held for held in self.unread if held.message.persistent != self.reads_persistent]
+        return came
 
     def read_if_looked_at(self, now_ms: int) -> None:
         """Read a queue at which the broker has looked since the last time, as it does regularly."""

@@ -266,6 +266,13 @@ def test_a_message_that_expires_with_a_client_is_dead_lettered_when_it_is_read()
     assert bodies(result, DLQ) == ["m"]
 
 
+@pytest.mark.parametrize("prefetch", [0, 1])
+def test_a_consumer_that_comes_lets_what_has_expired_die_beyond_its_prefetch(prefetch: int) -> None:
+    sent = [*send("Q", "m1"), *send("Q", "m2", ttl_ms=400), {"do": "wait", "ms": 900}]
+    assert bodies(run(*sent), DLQ) == []
+    assert bodies(run(*sent, *consumer("c", "Q", prefetch=prefetch)), DLQ) == ["m2"]
+
+
 def test_the_redelivery_plugin_brings_a_message_again_and_then_the_dead_letter() -> None:
     policy = {"queue": "Q", "maximumRedeliveries": 2, "useExponentialBackOff": True, "backOffMultiplier": 2}
     result = run(
