@@ -21,10 +21,11 @@ from dlx.activemq.dead_letter_strategies import (
     target,
 )
 from dlx.activemq.destination_map import UndefinedError
-from dlx.activemq.destinations import Destination
+from dlx.activemq.destinations import Destination, meets
 from dlx.activemq.plugins import Discarding as DiscardingPlugin
 from dlx.activemq.plugins import Plugin
 from dlx.activemq.settings import DEFAULT_STRATEGY, BrokerSettings
+from dlx.activemq.virtual_destinations import CompositeDestination
 
 Severity = Literal["error", "warning"]
 ANY_QUEUE, ANY_TOPIC = Destination("queue", ">"), Destination("topic", ">")
@@ -59,7 +60,9 @@ def strategy_doubts(
     if isinstance(strategy, Shared) and strategy.dead_letter_queue == NOWHERE:
         yield Doubt("error", f"all dead letters {whose} are lost: the queue has no name", "give it a physicalName")
         return
+    yield from _goes_where_it_is(strategy, keys)
     yield from _goes_to_topics(strategy, keys)
+    yield from _filtered_away(strategy, keys, settings)
     if not strategy.enable_audit:
         yield from _second_letters(strategy, keys, settings)
     if not strategy.process_non_persistent:
@@ -114,6 +117,26 @@ def _has_strategy(key: Destination, settings: BrokerSettings) -> bool:
     if any(entry.value.strategy is None for entry in entries if entry.key.is_queue == key.is_queue):
         return False
     return any(entry.key == key for entry in entries) or (default is not None and default.strategy is not None)
+
+
+def _goes_where_it_is(strategy: Shared | Individual, keys: Iterable[Destination]) -> Iterator[Doubt]:
+    for key in keys:
+        if target(strategy, key) == key:
+            text = f"all dead letters of {key} are lost: they would go to the queue in which the messages are"
+            yield Doubt("error", text, "a dead-letter queue of another name keeps them")
+
+
+def _filtered_away(
+    strategy: Shared | Individual, keys: Iterable[Destination], settings: BrokerSettings
+) -> Iterator[Doubt]:
+    """Yield the dead-letter queues that copy their messages elsewhere by filters alone, and keep none."""
+    composites = [each for each in settings.virtual_destinations if isinstance(each, CompositeDestination)]
+    filters = [each for each in composites if each.forward_only and not each.send_when_not_matched]
+    for queue in dict.fromkeys(target(strategy, key) for key in keys):
+        for each in filters:
+            if meets(each.destination, queue) and all(forward.selector is not None for forward in each.forward_to):
+                text = f"dead letters in {queue} that no filteredDestination of {each.destination} selects are lost"
+                yield Doubt("error", text, 'forwardOnly="false" on the composite destination keeps them')
 
 
 def _goes_to_topics(strategy: Shared | Individual, keys: Iterable[Destination]) -> Iterator[Doubt]:

@@ -121,7 +121,9 @@ class Acknowledgements:
         """
         attachments = self._state.attachments(receiver)
         store_of = {id(held): store for store, attached in attachments for held in attached.dispatched}
-        given = sorted((held for _, attached in attachments for held in attached.dispatched), key=lambda each: each.given)
+        given = sorted(
+            (held for _, attached in attachments for held in attached.dispatched), key=lambda each: each.given
+        )
         met = _range(given, first, last)
         for held in met:
             action(store_of[id(held)], held)

@@ -25,6 +25,7 @@ from tests.systems.activemq.live.cases import (
     policies,
     shared,
     strategy,
+    virtual,
     wait,
 )
 from tests.systems.activemq.live.configurations import CONFIGURATIONS, NOT_SIMULATED
@@ -36,6 +37,7 @@ ALL_KEPT = policies(
     strategy(f"<sharedDeadLetterStrategy {KEEPS}/>"), strategy(f"<sharedDeadLetterStrategy {KEEPS}/>", 'topic=">"')
 )
 DEAD = '<deadLetterQueue><queue physicalName="D"/></deadLetterQueue>'
+FILTERED = f'<compositeQueue name="{DLQ}"><forwardTo><filteredDestination selector="x=1" queue="Z"/></forwardTo></compositeQueue>'
 ONE = [*consumer("c", "Q", 0), *send("Q", "m1"), fails("c")]
 
 
@@ -89,6 +91,27 @@ LOSSES: dict[str, Loss] = {
         policies(strategy(shared("DEAD"))),
         ONE,
         ("DEAD", DLQ),
+    ),
+    "a shared strategy that names the queue itself": Loss(
+        policies(strategy(shared("Q"), 'queue="Q"')),
+        "error all dead letters of queue://Q are lost: they would go to the queue in which the messages are; a dead-letter",
+        policies(strategy(shared("DEAD"), 'queue="Q"')),
+        ONE,
+        ("DEAD",),
+    ),
+    "an individual strategy without a prefix": Loss(
+        policies(strategy('<individualDeadLetterStrategy queuePrefix=""/>')),
+        "error all dead letters of queue://> are lost: they would go to the queue in which the messages are; ",
+        policies(individual()),
+        ONE,
+        ("D.Q",),
+    ),
+    "a composite dead letter queue with a filter alone": Loss(
+        virtual(FILTERED),
+        f"error dead letters in queue://{DLQ} that no filteredDestination of queue://{DLQ} selects are lost; forwardOnly",
+        virtual(FILTERED.replace("name=", 'forwardOnly="false" name=')),
+        ONE,
+        ("Z", DLQ),
     ),
     "a topic of a shared strategy": Loss(
         policies(strategy(shared("DEAD").replace("<queue ", "<topic "))),
