@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
 from dlx.activemq.destination_map import DestinationMap, UndefinedError
-from dlx.activemq.destinations import Destination
+from dlx.activemq.destinations import Destination, parts
 from dlx.activemq.messages import SCHEDULED_DELAY, Message, without_expiration
 from dlx.activemq.profiles import PROFILES
 from simulator.activemq import activemq_scenario as form
@@ -42,6 +43,7 @@ class Run:
         self._sessions: dict[str, Session] = {}
         self._consumers: dict[str, Consumer] = {}
         self._outcomes: list[dict[str, Any]] = []
+        self._warnings: dict[str, None] = {}
         self._sent = self._connected = 0
 
     def result(self) -> dict[str, Any]:
@@ -59,7 +61,7 @@ class Run:
             "outcomes": self._outcomes,
             "exceptions": self._trace.exceptions,
             "queues": self._contents(),
-            "warnings": list(self._broker.settings.not_simulated),
+            "warnings": [*self._broker.settings.not_simulated, *self._warnings],
         }
 
     def _run(self, step: form.Step, where: str) -> None:
@@ -196,6 +198,7 @@ class Run:
             priority=step.priority,
             properties=properties,
         )
+        self._warnings |= dict.fromkeys(f"{where}: {each}" for each in _not_simulated(message))
         self._trace.add(Event.PUBLISHED, message)
         if step.session is None:
             self._broker.send(message)
@@ -333,6 +336,14 @@ class Run:
             name: [described(held.message, held.counter, self._trace.now_ms) for held in store.held]
             for name, store in stores.items()
         }
+
+
+def _not_simulated(message: Message) -> Iterator[str]:
+    """Yield what a message asks for that the simulator does not do."""
+    if "JMSXGroupID" in message.properties:
+        yield "JMSXGroupID is not simulated: messages of a group go to any consumer"
+    if any(part.is_pattern for part in parts(message.destination)):
+        yield f"sends to the pattern {message.destination} are not simulated: it is taken as the name of a destination"
 
 
 def _listener(part: form.ListenerPart) -> Listener:

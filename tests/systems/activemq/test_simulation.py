@@ -302,6 +302,13 @@ def test_a_broker_retries_only_where_it_sent_dead_letters_since_it_started() -> 
         assert bodies(result, "Q") == []
 
 
+def test_what_a_send_asks_for_in_vain_is_a_warning() -> None:
+    (group,) = run(*send("Q", "m", properties={"JMSXGroupID": "a"}))["warnings"]
+    assert group == "steps[0]: JMSXGroupID is not simulated: messages of a group go to any consumer"
+    (pattern,) = run(*send("Q", "m"), *send("A.*,B", "m"))["warnings"]
+    assert pattern.startswith("steps[1]: sends to the pattern queue://A.*,B are not simulated")
+
+
 def test_the_last_plugin_is_asked_first() -> None:
     plugins = {"redelivery_plugin": {"default_policy": {}}, "discarding_plugin": {}}
     result = run(*consumer("c", "Q", policy={"maximumRedeliveries": 0}), *send("Q", "m"), do("process"), broker=plugins)
