@@ -35,7 +35,7 @@ class Acknowledgements:
         done = {id(held) for held in acked}
         for _, attached in self._state.attachments(receiver):
             acknowledged = [held for held in attached.dispatched if id(held) in done]
-            for held in acknowledged:
+            for held in [each for each in acknowledged if not each.gone]:
                 self._state.trace.add(Event.ACKED, held.message, consumer=receiver.name)
             attached.dispatched = [held for held in attached.dispatched if id(held) not in done]
             attached.window.contract(len(acknowledged))
@@ -69,7 +69,8 @@ class Acknowledgements:
             if held in attached.dispatched:
                 attached.dispatched.remove(held)
                 attached.window.contract(1)
-                self._dead_letters.expire(held, store)
+                if not held.gone:
+                    self._dead_letters.expire(held, store)
         self._dispatching.room(receiver)
 
     def redelivered_ack(self, receiver: Receiver, first: Held, last: Held) -> None:

@@ -114,10 +114,12 @@ class Broker:
             store.attached = [each for each in store.attached if each not in leaving]
             for attached in leaving:
                 for held in _delivered(attached.dispatched, last_delivered, durable=store.topic_subscriber):
+                    if held.gone:
+                        continue
                     held.counter += 1
                     detail = f"the consumer {attached.receiver.name} went away"
                     self._state.trace.add(Event.REQUEUED, held.message, subscription=store.durable_key, detail=detail)
-            returned = [held for attached in leaving for held in attached.dispatched]
+            returned = [held for attached in leaving for held in attached.dispatched if not held.gone]
             if store.topic_subscriber:
                 store.waiting.extendleft(reversed(returned))
             else:
@@ -131,7 +133,7 @@ class Broker:
     def browse(self, destination: Destination) -> list[Held]:
         """Look at a queue, which is when the broker finds what has expired in it."""
         store = self._state.queue(destination)
-        self._expiry.sweep(store)
+        self._expiry.sweep_all(store)
         return store.held
 
     def retry(self, destination: Destination) -> int | None:

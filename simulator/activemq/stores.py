@@ -22,12 +22,14 @@ class Held(msgspec.Struct, eq=False):
         sequence: the broker's number of it.
         counter: how often it was delivered again.
         given: the number of its last dispatch, in the order of those of all queues.
+        gone: whether it expired while a consumer had it, who does not know.
     """
 
     message: Message
     sequence: int
     counter: int = 0
     given: int = 0
+    gone: bool = False
 
 
 class Receiver(Protocol):
@@ -182,5 +184,5 @@ class Store(msgspec.Struct, eq=False, kw_only=True):
     @property
     def held(self) -> list[Held]:
         """All that it holds, in the order in which the broker took it."""
-        given = [held for each in self.attached for held in each.dispatched]
+        given = [held for each in self.attached for held in each.dispatched if not held.gone]
         return sorted([*self.returned, *self.waiting, *self.unread, *given], key=lambda held: held.sequence)

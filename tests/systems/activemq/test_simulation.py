@@ -273,6 +273,16 @@ def test_a_consumer_that_comes_lets_what_has_expired_die_beyond_its_prefetch(pre
     assert bodies(run(*sent, *consumer("c", "Q", prefetch=prefetch)), DLQ) == ["m2"]
 
 
+def test_a_browser_lets_die_what_a_consumer_has_when_it_expires() -> None:
+    sent = [*send("Q", "m1"), *send("Q", "m2", "m3", ttl_ms=400), {"do": "wait", "ms": 900}]
+    looked = [*consumer("c", "Q", prefetch=2), *sent, {"do": "browse", "queue": "Q"}]
+    for after in ([], [do("receive"), do("receive")], [do("close")]):
+        result = run(*looked, *after)
+        assert result["outcomes"][0]["count"] == 1
+        assert (bodies(result, "Q"), bodies(result, DLQ)) == (["m1"], ["m2", "m3"])
+        assert len(of(result, "expired")) == 2
+
+
 def test_the_redelivery_plugin_brings_a_message_again_and_then_the_dead_letter() -> None:
     policy = {"queue": "Q", "maximumRedeliveries": 2, "useExponentialBackOff": True, "backOffMultiplier": 2}
     result = run(
