@@ -1,10 +1,11 @@
 """What asking "what if" costs beside one replay of the same log: processor time in this process, both in turn.
 
-    python benchmarks/what_if_speed.py [--rounds 3]
+    python benchmarks/what_if_speed.py [--rounds 3] [--rows 10000]
 
-Two generated logs of 10,000 rows: one whose messages are played by themselves (rows of messages with an
-expiration are left out), and one whose messages queues couple. The other side has a lower delivery limit
-or another waiting time.
+Two generated logs: one whose messages are played by themselves (rows of messages with an expiration are
+left out), and one whose messages queues couple. The other side has a lower delivery limit or another
+waiting time. Of the coupled messages it is also measured how many events of both brokers a second of
+processor time plays.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import msgspec
 from figures import Figure
@@ -25,9 +28,10 @@ from simulator.definitions import Definitions, read_definitions
 from simulator.generate import Wish, generate
 from simulator.replay import Database, replay_files
 from simulator.replay.tables import LocalTable, select
-from simulator.replay.whatif.local import what_if_files
+from simulator.replay.whatif.local import read_log, what_if_files
 from simulator.replay.whatif.settings_given import read_setting, with_settings
-from simulator.replay.whatif.what_if import side_of
+from simulator.replay.whatif.stage import Stage
+from simulator.replay.whatif.what_if import Comparison, prepared, side_of
 
 ROWS = 10_000
 COMMAND = "`benchmarks/what_if_speed.py`"
@@ -38,11 +42,13 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
-    show_figures(figures(parser.parse_args().rounds))
+    parser.add_argument("--rows", type=int, default=ROWS)
+    options = parser.parse_args()
+    show_figures(figures(options.rounds, options.rows))
 
 
-def figures(rounds: int = 3) -> list[Figure]:
-    """Both logs: the processor time of both sides relative to one replay."""
+def figures(rounds: int = 3, rows: int = ROWS) -> list[Figure]:
+    """Both logs: the processor time of both sides relative to one replay; the coupled one: events a second."""
     found = []
     with tempfile.TemporaryDirectory(prefix="dlx-benchmark-") as name:
         folder = Path(name)
@@ -55,12 +61,14 @@ def figures(rounds: int = 3) -> list[Figure]:
             definitions = read_definitions(file)
             logs = folder / file.parent.name
             logs.mkdir()
-            generate(Wish(file.read_bytes(), ROWS), logs)
+            generate(Wish(file.read_bytes(), rows), logs)
             other = with_settings(definitions, [read_setting(setting, definitions)])
             with Database(folder) as database:
                 log = database.parquet(sorted(logs.glob("log-*.parquet")))
                 log = select(LASTING, log=log) if alone else log
                 found.append(figure(what, log, definitions, other, folder, rounds))
+                if not alone:
+                    found.append(events_figure(log, definitions, other, folder, rounds))
     return found
 
 
@@ -81,6 +89,40 @@ def figure(what: str, log: LocalTable, one: Definitions, other: Definitions, wor
         f"`dlx whatif` of messages {what}, processor time relative to one replay",
         "≤ 1.5",
         f"{ratio:.1f} ({rate:,.0f} rows/s)",
+        COMMAND,
+    )
+
+
+def events_figure(log: LocalTable, one: Definitions, other: Definitions, work: Path, rounds: int) -> Figure:
+    """The events of both brokers that a second of processor time plays."""
+    sides = [prepared(side_of(each, "4.3")) for each in (one, other)]
+    stories = read_log(log, sides[0], work, lambda *_: None)
+    for side in sides:
+        side.stage  # noqa: B018 (made once, before the clock runs)
+    events = 0
+
+    def counting(stage: Stage, command: Any, plain: Any = Stage.tell) -> Any:
+        nonlocal events
+        observer = stage.observer
+
+        def observe(*happened: Any) -> None:
+            nonlocal events
+            events += 1
+            observer(*happened)
+
+        stage.observer = observe
+        try:
+            return plain(stage, command)
+        finally:
+            stage.observer = observer
+
+    with mock.patch.object(Stage, "tell", counting):
+        Comparison(stories, *sides).play()
+    seconds = statistics.median(cpu_s(Comparison(stories, *sides).play) for _ in range(rounds))
+    return Figure(
+        "events of both brokers a second, in `dlx whatif` of messages coupled by queues",
+        "≥ 60,000",
+        f"{events / seconds:,.0f} ({events:,} events)",
         COMMAND,
     )
 

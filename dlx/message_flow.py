@@ -112,6 +112,7 @@ class MessageFlow:
         "_deaths",
         "_impossible",
         "_matters",
+        "_onward",
         "_settings",
         "_settings_of",
         "_states",
@@ -130,6 +131,7 @@ class MessageFlow:
         self._states: dict[Hashable, State] = {}
         self._targets: dict[tuple[str, str | None], frozenset[str]] = {}
         self._deaths: dict[tuple[int, str], _Death] = {}
+        self._onward: dict[str, tuple[str, ...]] = {}
         self._impossible: dict[tuple[str, str, bool], str | None] = {}
         self._compared = sorted(headers_looked_at(topology))
         self._asked: Message | None = None
@@ -206,15 +208,19 @@ class MessageFlow:
         ahead = list(first)
         while ahead:
             name = ahead.pop()
-            exchange = self.topology.exchanges.get(name)
-            if name in found or exchange is None:
-                continue
-            found.add(name)
-            bindings = self.topology.bindings.get(name, ())
-            ahead += [each.destination for each in bindings if each.destination_type == "exchange"]
-            other = alternate_exchange(exchange, self.topology, self.release)
-            ahead += [other] if other else []
+            if name not in found and name in self.topology.exchanges:
+                found.add(name)
+                ahead += self._handed_on(name)
         return found
+
+    def _handed_on(self, name: str) -> tuple[str, ...]:
+        """Return the exchanges that one hands messages on to by itself."""
+        if name not in self._onward:
+            bindings = self.topology.bindings.get(name, ())
+            bound = [each.destination for each in bindings if each.destination_type == "exchange"]
+            other = alternate_exchange(self.topology.exchanges[name], self.topology, self.release)
+            self._onward[name] = (*bound, other) if other else tuple(bound)
+        return self._onward[name]
 
     # Messages
 

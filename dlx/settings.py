@@ -15,6 +15,7 @@ rabbit_quorum_queue.erl gather_policy_config; live servers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import floor
 from typing import Any
 
 import msgspec
@@ -198,9 +199,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def delivery_limit(self) -> int | None:
         """Return how many counted returns a message survives; ``None`` is any number."""
-        limit = _integer(self.value(DELIVERY_LIMIT))
+        limit = _number(self.value(DELIVERY_LIMIT))
         if limit is None or limit >= 0:
-            return limit
+            return None if limit is None else floor(limit)  # what is counted is whole
         return None if self.release.quorum_negative_delivery_limit == "unlimited" else 0
 
     @property
@@ -300,12 +301,12 @@ def _second(_one: Any, _other: Any) -> bool:
 
 
 def _smaller(one: Any, other: Any) -> bool:
-    return bool(one <= other) if _comparable(one, other) else True
+    return bool(one <= other) if _comparable(one, other) else _number(one) is not None  # Erlang's order of terms
 
 
 def _larger_when_negative(one: Any, other: Any) -> bool:
     if not _comparable(one, other):
-        return _integer(one) is not None
+        return _number(one) is not None
     return bool(one >= other) if min(one, other) < 0 else bool(one <= other)
 
 
@@ -317,7 +318,7 @@ _OPERATOR_RULES = {OVERFLOW: _second, DELAYED_RETRY_TYPE: _second, DELAYED_RETRY
 
 
 def _comparable(one: Any, other: Any) -> bool:
-    return _integer(one) is not None and _integer(other) is not None
+    return _number(one) is not None and _number(other) is not None
 
 
 def _numeric_rule(key: str, release: Release) -> Callable[[Any, Any], bool]:
@@ -390,6 +391,11 @@ def _type_origin(queue: Queue) -> Origin:
 def _integer(value: Any) -> int | None:
     """Return an integer of any width as a plain one; ``None`` for other values."""
     return int(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _number(value: Any) -> int | float | None:
+    """Return a number as a plain one; ``None`` for other values."""
+    return float(value) if isinstance(value, float) else _integer(value)
 
 
 def _string(value: Any) -> str | None:

@@ -26,7 +26,7 @@ _NOT_QUORUM_39 = _NOT_QUORUM_310 | {"message-ttl", "queue-leader-locator"}
 # 3.8 lists what a quorum queue accepts; everything else a policy may set is unsupported there.
 _NOT_QUORUM_38 = frozenset(
     _NOT_QUORUM_39
-    | {"expires", "overflow", "dead-letter-strategy", "queue-version"}
+    | {"alternate-exchange", "expires", "overflow", "dead-letter-strategy", "queue-version"}
     | {"federation-upstream", "federation-upstream-set", "federation-upstream-pattern"}
 )
 _NOT_STREAM_39 = frozenset(
@@ -106,7 +106,7 @@ class PolicySelection:
         meaning=(
             "Policy keys that a quorum queue does not support; a policy with one of them is skipped."
         ),
-        evidence="rabbit_quorum_queue.erl capabilities; live for max-priority",
+        evidence="rabbit_quorum_queue.erl capabilities; live for max-priority, and for each key in 3.8",
     )
     stream_unsupported_policy_keys: frozenset[str] = changed(
         {

@@ -45,6 +45,9 @@ class Settings:
     )
     quorum_non_integer_delivery_limit: Literal["unlimited", "default"] = since(
         "4.2", "default", before="unlimited",
-        meaning="How a delivery limit that is not an integer is read; no release refuses it.",
-        evidence="live; rabbit_quorum_queue.erl get_delivery_limit",
+        meaning=(
+            "How a delivery limit that is not an integer is read; no release refuses it for a quorum queue. As"
+            " unlimited, but a number with a fraction holds as the integer below it; or as not set."
+        ),
+        evidence='live (2.5, 2.0, "two", true); rabbit_quorum_queue.erl get_delivery_limit',
     )

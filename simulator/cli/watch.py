@@ -127,6 +127,7 @@ def watch(
     """
     from simulator.capture import CaptureError
     from simulator.definitions import DefinitionsError
+    from simulator.replay.summary import MatchesNothingError
     from simulator.replay.watch.state import State, asked
     from simulator.replay.watch.watcher import Watcher, Wish
 
@@ -146,7 +147,7 @@ def watch(
             face = _Face(Watcher(sources, wish, state), as_json=as_json)
             with _served(port, face):
                 face.run(stopped, once=once, idle_s=idle_s, finish=folder is None)
-    except (CaptureError, DefinitionsError) as error:
+    except (CaptureError, DefinitionsError, MatchesNothingError) as error:
         raise DataError(str(error)) from error
     if not face.status.explained:
         raise click.exceptions.Exit(EXIT_FINDINGS)
@@ -175,10 +176,12 @@ class _Face:
                 self._show()
             if more:
                 continue
+            self._watcher.check_match()
             if once or (idle_s is not None and now - added_s >= idle_s):
                 finish = True
                 break
             stopped.wait(POLL_SECONDS)
+        self._watcher.check_match()
         while finish and self._step(settled=True):
             pass
         self._end()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 EXIT_CHANGES = 1
 LOCAL_ROWS_MAX = 300_000
 """Rows that are asked about in this process unless the user says otherwise: it keeps all messages in memory."""
+_GC_THRESHOLDS = (50_000, 10, 10)
 STYLES = {"good": "bold green", "open": "bold", "bad": "bold red"}
 
 
@@ -165,7 +168,7 @@ def _asked(
                 return asked
 
             def here() -> AnyAsked:
-                with local_engine(work) as engine:
+                with local_engine(work) as engine, _seldom_collecting():
                     return what_if_files(
                         engine.read(log.captures),
                         before,
@@ -204,11 +207,22 @@ def _asked(
         raise DataError(str(error)) from error
 
 
+@contextmanager
+def _seldom_collecting() -> Iterator[None]:
+    """Let Python seldom look for garbage: all messages are in memory, and live to the end."""
+    before = gc.get_threshold()
+    gc.set_threshold(*_GC_THRESHOLDS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
 def _with(definitions: Definitions, settings: tuple[str, ...], rules: str) -> Definitions:
     """Return the definitions with the settings. Raises ``DataError`` for those that the broker refuses."""
     from simulator.definitions import DefinitionsError
     from simulator.questions.snapshot import Snapshot
-    from simulator.replay.whatif.settings_given import SettingError, read_setting, with_settings
+    from simulator.replay.whatif.settings_given import SettingError, read_setting, remarks, with_settings
 
     if not settings:
         return definitions
@@ -225,6 +239,8 @@ def _with(definitions: Definitions, settings: tuple[str, ...], rules: str) -> De
     for refused in snapshot.refused:
         if refused.about.name in names:
             raise DataError(f"--set: RabbitMQ {rules} refuses {refused.about}: {refused.why}")
+    for remark in remarks(given, snapshot):
+        click.echo(f"note: --set {remark}", err=True)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,35 @@ def test_bad_input_is_told(options: list[str], status: int, said: str, capsys: C
     assert said in capsys.readouterr().err
 
 
+TYPED = [
+    ("4.3", "quorum", "two", "takes it all the same, and the limit is 20 by server default"),
+    ("4.3", "quorum", "2.5", "takes it all the same, and the limit is 20 by server default"),
+    ("4.0", "quorum", "2.5", "takes it all the same, and the limit is 2 by argument"),
+    ("4.0", "quorum", "true", "takes it all the same, and there is no limit"),
+    ("3.8", "classic", "two", "takes it and ignores it: classic queues have none"),
+]
+
+
+@pytest.mark.parametrize(("against", "kind", "value", "said"), TYPED)
+def test_a_limit_that_the_server_takes_and_does_not_go_by_is_told(
+    against: str, kind: str, value: str, said: str, capsys: Capture
+) -> None:
+    typed = ["--set", f"queue:jobs.x-queue-type={kind}", "--set", f"queue:jobs.x-delivery-limit={value}"]
+    assert main([*ASKED, *typed, "--against-release", against]) in (0, 1)
+    (note,) = (line for line in capsys.readouterr().err.splitlines() if "x-delivery-limit" in line)
+    assert note.startswith("note: --set queue:jobs.x-delivery-limit=")
+    assert note.endswith(said)
+
+
+def test_a_limit_that_the_server_refuses_is_refused_in_its_words(capsys: Capture) -> None:
+    typed = ["--set", "queue:jobs.x-queue-type=classic", "--set", "queue:jobs.x-delivery-limit=two"]
+    assert main([*ASKED, *typed]) == 65
+    told = capsys.readouterr().err
+    assert "RabbitMQ 4.3 refuses queue 'jobs'" in told
+    assert "invalid arg 'x-delivery-limit' for queue 'jobs' in vhost" in told
+    assert "of queue type rabbit_classic_queue" in told
+
+
 def test_a_log_that_is_missing_is_told(capsys: Capture) -> None:
     assert main(["whatif", "missing.log", "--definitions", str(OWN / "definitions.json")]) == 65
     assert "missing.log: no such file" in capsys.readouterr().err
@@ -157,11 +187,18 @@ def test_publishes_to_an_exchange_that_the_other_side_lacks_are_lost(tmp_path: P
     assert found["after"]["unroutable"] == 240
 
 
-def test_a_log_that_is_given_twice_is_told(tmp_path: Path, capsys: Capture) -> None:
-    (tmp_path / "copy.log.gz").write_bytes((OWN / "trace.log.gz").read_bytes())
-    main([*ASKED, str(tmp_path / "copy.log.gz"), "--json"])
+def test_a_log_of_which_another_has_a_part_is_told(tmp_path: Path, capsys: Capture) -> None:
+    with gzip.open(OWN / "trace.log.gz") as log:
+        (tmp_path / "part.log").write_bytes(b"".join(log.readlines()[:100]))
+    main([*ASKED, str(tmp_path / "part.log"), "--json"])
     unchecked = json.loads(capsys.readouterr().out)["unchecked"]
     assert any("rows that stand alike in several files are the same" in each for each in unchecked)
+
+
+def test_a_log_that_is_given_twice_is_refused(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "copy.log.gz").write_bytes((OWN / "trace.log.gz").read_bytes())
+    assert main([*ASKED, str(tmp_path / "copy.log.gz")]) == 65
+    assert "the same log as" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["whatif", "replay"])

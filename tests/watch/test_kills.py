@@ -32,14 +32,16 @@ def test_twenty_kills_lose_no_verdict_and_double_none(tmp_path: Path) -> None:
     cuts = [0, *sorted(chance.sample(range(1, len(log)), 4 * KILLS - 1)), len(log)]
     parts = [log[start:end] for start, end in pairwise(cuts)]
     growing.touch()
-    lengths = set()
-    for _ in range(KILLS):
+    lengths = {0}
+    for kill in range(KILLS):
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
             assert process.stderr is not None
             assert process.stderr.readline().startswith(b"metrics: ")  # it is about to begin
             for _ in range(4):
                 _append(growing, parts.pop(0))
                 time.sleep(chance.uniform(0, 0.45))
+            if kill % 2:
+                _wait_for_verdicts(folder / VERDICTS, beyond=max(lengths))
             process.kill()
         lengths.add((folder / VERDICTS).stat().st_size)
     _append(growing, b"".join(parts))
@@ -60,6 +62,13 @@ def test_what_was_appended_without_a_commit_is_cut_off(tmp_path: Path) -> None:
     _watched(growing, tmp_path / "state")
     assert said(tmp_path / "state") == replayed(growing, wish_for(NAME))
     assert before
+
+
+def _wait_for_verdicts(path: Path, beyond: int) -> None:
+    """Let it work until there are more than before, or there is nothing that it could tell."""
+    until = time.monotonic() + 5
+    while time.monotonic() < until and (not path.exists() or path.stat().st_size <= beyond):
+        time.sleep(0.02)
 
 
 def _watched(growing: Path, folder: Path) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from simulator.replay.lengths import QueueArrivals
 from simulator.replay.local import arranged_table, published_rows
 from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE
 from simulator.replay.schema import INPUT
+from simulator.replay.summary import MatchesNothingError, check_match
 from simulator.replay.watch.growing import CHUNK_BYTES, GrowingFile, Position, files_of, read_again
 from simulator.replay.watch.state import KeptRow, State
 from simulator.replay.watch.status import Status, read_paths, read_queues
@@ -89,6 +90,7 @@ class Watcher:
         self._counter = ArrivalsCounter(hosts, judge) if may_matter(hosts, judge) else None
         self._files = {path: GrowingFile(path, position) for path, position in state.positions().items()}
         self._until_us = int(state.about("until_us", 0))
+        self._places: set[tuple[str, str | None]] | None = None if state.about("matches", 0) else set()
         self._last_read_s: float | None = None
         self._lags: deque[float] = deque(maxlen=LAGS_MAX)
 
@@ -120,6 +122,11 @@ class Watcher:
         self._state.keep("until_us", self._until_us)
         self._state.commit(lines)
         return Step(lines, broken, more or not caught_up)
+
+    def check_match(self) -> None:
+        """Raise ``MatchesNothingError`` if the definitions have none of the virtual hosts, or of the queues, so far."""
+        if self._places:
+            check_match(_named(self._places), self._wish.definitions)
 
     # -- reading ------------------------------------------------------------------
 
@@ -154,6 +161,8 @@ class Watcher:
         if rows:
             self._until_us = max(self._until_us, *(row["time_us"] for row in rows))
             self._last_read_s = now_s
+        if self._places is not None:
+            self._look_for_match(self._places, batch)
         if self._state.totals["forgotten"]:
             returned = self._state.returned({row[LINEAGE] for row in rows})
             if returned:
@@ -161,6 +170,18 @@ class Watcher:
         self._state.add(_stored(row, now_s, 0) for row in rows)
         if self._counter is not None:
             self._state.arrived(self._counter.count(published_rows(batch)).to_pylist())
+
+    def _look_for_match(self, places: set[tuple[str, str | None]], batch: pa.RecordBatch) -> None:
+        """Remember virtual hosts and queues, until a queue of the definitions is among them."""
+        places |= set(zip(batch["vhost"].to_pylist(), batch["queue"].to_pylist(), strict=True))
+        delivering = {place for place in places if place[1] is not None}
+        try:
+            check_match(_named(delivering), self._wish.definitions)
+        except MatchesNothingError:
+            return
+        if delivering:
+            self._places = None
+            self._state.keep("matches", 1)
 
     def _bring_back(self, lineages: set[str], now_s: float) -> None:
         """Read the rows of forgotten messages again, and judge them as they were judged before."""
@@ -259,6 +280,10 @@ class Watcher:
             open_messages=totals["open"],
             lag_p95_s=_p95(self._lags),
         )
+
+
+def _named(places: Iterable[tuple[str, str | None]]) -> list[dict[str, str | None]]:
+    return [{"vhost": vhost, "queue": queue} for vhost, queue in places]
 
 
 def _stored(row: dict[str, Any], read_s: float, final: int) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ Such a queue couples everything that can come to it, and whatever meets that els
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,11 +17,12 @@ from dlx.message_flow import MessageFlow
 from dlx.settings import AT_LEAST_ONCE
 from dlx.topology import STREAM
 from simulator.questions.reachability import reached_by
+from simulator.replay.alike_keys import AlikeKeys
 from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Publication, Story
 
 KNOWN_MAX = 100_000
-"""Publishes whose reach is remembered."""
+"""Kinds of publishes whose reach is remembered."""
 
 
 class Unit(msgspec.Struct, frozen=True):
@@ -53,36 +54,56 @@ class Reach(NamedTuple):
 
 
 class Reaches:
-    """Tells how far messages may come; ``sides`` are the virtual hosts of each side."""
+    """Tells how far messages may come.
+
+    Attributes:
+        sides: the virtual hosts of each side.
+    """
 
     def __init__(self, sides: Iterable[Mapping[str, MessageFlow]]) -> None:
-        self._sides = list(sides)
+        self.sides = list(sides)
+        self._hosts: dict[str, list[tuple[MessageFlow, AlikeKeys]]] = {}
+        for vhosts in self.sides:
+            for vhost, flow in vhosts.items():
+                self._hosts.setdefault(vhost, []).append((flow, AlikeKeys(flow)))
         self._known: dict[Any, Reach] = {}
 
     def of(self, story: Story) -> Reach:
         """Return how far a message may come on any of the sides."""
         found = [self._published(story.vhost, publication) for publication in story.publications]
+        if len(found) == 1:
+            return found[0]
         queues, expiring = (
             frozenset[Queue]().union(*sets) for sets in (zip(*found, strict=True) if found else ((), ()))
         )
         return Reach(queues, expiring)
 
     def _published(self, vhost: str, publication: Publication) -> Reach:
-        expires = "expiration" in publication.properties
-        headers = repr(publication.properties.get("headers"))
-        key = vhost, publication.exchange, publication.routing_key, headers, expires
-        if key not in self._known:
+        kind = self._kind(vhost, publication)
+        if kind not in self._known:
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
-            ahead: set[Queue] = set()
-            entered: set[Queue] = set()
-            for flow in (flows[vhost] for flows in self._sides if vhost in flows):
-                message = _message(flow, publication)
-                if message is not None:
-                    ahead |= {(vhost, queue) for queue in reached_by(flow, [message])[0]}
-                    entered |= {(vhost, queue) for queue in flow.entries(message)}
-            self._known[key] = Reach(frozenset(ahead), frozenset(entered if expires else ()))
-        return self._known[key]
+            self._known[kind] = self._looked_up(vhost, publication)
+        return self._known[kind]
+
+    def _kind(self, vhost: str, publication: Publication) -> Hashable:
+        """Return what is equal for publishes that come equally far: keys that no exchange tells apart are alike."""
+        key = publication.routing_key
+        classes = [alike.number(key) for _, alike in self._hosts.get(vhost, ())]
+        headers = repr(publication.properties.get("headers"))
+        expires = "expiration" in publication.properties
+        return vhost, publication.exchange, key if None in classes else tuple(classes), headers, expires
+
+    def _looked_up(self, vhost: str, publication: Publication) -> Reach:
+        ahead: set[Queue] = set()
+        entered: set[Queue] = set()
+        for flow, _ in self._hosts.get(vhost, ()):
+            message = _message(flow, publication)
+            if message is not None:
+                ahead |= {(vhost, queue) for queue in reached_by(flow, [message])[0]}
+                entered |= {(vhost, queue) for queue in flow.entries(message)}
+        expires = "expiration" in publication.properties
+        return Reach(frozenset(ahead), frozenset(entered if expires else ()))
 
 
 class Coupling:
@@ -117,12 +138,10 @@ class Coupling:
         return Unit(stories, together, tuple(reason for queue in together for reason in self._why[queue]))
 
 
-def units(stories: Sequence[Story], sides: Iterable[Mapping[str, MessageFlow]]) -> list[Unit]:
-    """Return the units, those of coupled messages first; ``sides`` are the virtual hosts of each side."""
-    flows = list(sides)
-    known = Reaches(flows)
+def units(stories: Sequence[Story], known: Reaches) -> list[Unit]:
+    """Return the units, those of coupled messages first; ``known`` tells how far messages come."""
     reaches = [known.of(story) for story in stories]
-    coupling = Coupling(reaches, flows)
+    coupling = Coupling(reaches, known.sides)
     coupled: dict[Queue, list[int]] = {}
     alone: list[int] = []
     for number, reach in enumerate(reaches):

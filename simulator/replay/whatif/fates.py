@@ -13,7 +13,7 @@ from simulator.replay.whatif.stories import Shown
 PURGED = "removed with the queue"
 
 
-class Ends(msgspec.Struct, frozen=True, order=True):
+class Ends(msgspec.Struct, frozen=True, order=True, gc=False):
     """Where the copies of a message ended; equal if the message ended the same way.
 
     Attributes:
@@ -38,7 +38,7 @@ class Ends(msgspec.Struct, frozen=True, order=True):
         return sum(copies for *_, copies in self.lost) + sum(copies for _, copies in self.refused) + self.unroutable
 
 
-class Fate(msgspec.Struct, frozen=True):
+class Fate(msgspec.Struct, frozen=True, gc=False):
     """What became of one message.
 
     Attributes:

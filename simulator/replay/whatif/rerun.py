@@ -51,7 +51,7 @@ class _TooMuchError(RuntimeError):
     """Messages go round without end."""
 
 
-class Stay(msgspec.Struct):
+class Stay(msgspec.Struct, gc=False):
     """One time that a message was ready in a queue: how it ended, and after how long."""
 
     since_us: int

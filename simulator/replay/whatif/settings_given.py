@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from dlx.declarations import ARGUMENTS
 from dlx.policy_validation import DEFINABLE
+from dlx.settings import DELIVERY_LIMIT, Settings
 from simulator.definitions import Definitions
 from simulator.nearest_names import suggestion
+from simulator.questions.snapshot import Snapshot
 
 Kind = Literal["queue", "policy", "operator-policy"]
 OPERATOR_POLICY = "operator_policy"
@@ -90,6 +92,26 @@ def with_settings(definitions: Definitions, settings: Sequence[GivenSetting]) ->
         if "type" in queue and kind is not None:
             queue["type"] = kind
     return Definitions(document, definitions.source)
+
+
+def remarks(given: Iterable[GivenSetting], snapshot: Snapshot) -> Iterator[str]:
+    """Yield, in sentences, what RabbitMQ takes and does not go by; ``snapshot`` is of definitions with the settings."""
+    for setting in given:
+        if setting.kind == "queue" and setting.value is not None:
+            about = (settings for _, settings in snapshot.queues() if settings.queue.name == setting.name)
+            yield from (f"{setting}: {why}" for each in about if (why := _why_not_heeded(setting, each)))
+
+
+def _why_not_heeded(setting: GivenSetting, settings: Settings) -> str | None:
+    key, name = setting.key.removeprefix("x-"), settings.release.name
+    why = next((why for each, why in settings.ignored if each.key == key), None)
+    if why is not None:
+        return f"RabbitMQ {name} takes it and ignores it: {why}"
+    if key != DELIVERY_LIMIT or type(setting.value) is int:
+        return None
+    limit, found = settings.delivery_limit, settings.values.get(key)
+    holds = "there is no limit" if limit is None or found is None else f"the limit is {limit} by {found.origin}"
+    return f"no integer; RabbitMQ {name} takes it all the same, and {holds}"
 
 
 def _put(table: dict[str, Any], setting: GivenSetting) -> None:

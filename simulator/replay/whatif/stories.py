@@ -23,7 +23,7 @@ class Outcome(StrEnum):
     CRASHED = "lost with its channel"
 
 
-class Shown(msgspec.Struct, frozen=True, order=True):
+class Shown(msgspec.Struct, frozen=True, order=True, gc=False):
     """What a delivery shows of the way behind it. ``x_death`` is canonical JSON without times, or empty."""
 
     queue: str
@@ -32,7 +32,7 @@ class Shown(msgspec.Struct, frozen=True, order=True):
     x_death: str
 
 
-class Came(msgspec.Struct):
+class Came(msgspec.Struct, gc=False):
     """How a message came into the queue that delivered it.
 
     Attributes:
@@ -49,7 +49,7 @@ class Came(msgspec.Struct):
     latest_us: int = 0
 
 
-class Delivery(msgspec.Struct):
+class Delivery(msgspec.Struct, gc=False):
     """One delivery.
 
     Attributes:
@@ -96,7 +96,7 @@ class Delivery(msgspec.Struct):
             self.until_place = max(place, self.place) if self.until_us == self.at_us else place
 
 
-class Publication(msgspec.Struct):
+class Publication(msgspec.Struct, gc=False):
     """One publish.
 
     Attributes:
@@ -114,7 +114,7 @@ class Publication(msgspec.Struct):
     after: int | None = None
 
 
-class Story(msgspec.Struct):
+class Story(msgspec.Struct, gc=False):
     """All that a log shows of one message.
 
     Attributes:
