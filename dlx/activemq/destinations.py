@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Literal, get_args
+from urllib.parse import parse_qsl
 
 import msgspec
 
@@ -58,8 +59,10 @@ class Destination(msgspec.Struct, frozen=True):
 def parse_destination(text: str, default: Kind = "queue") -> Destination:
     """Read ``queue://orders``, ``topic://news`` or, with the ``default`` kind, a bare name.
 
-    Raises ``ValueError`` for a kind that there is not, and for an empty name.
+    Options behind a ``?`` are no part of the name. Raises ``ValueError`` for a kind that there is not, and for an empty
+    name.
     """
+    text, _ = split_options(text)
     kind, mark, name = text.partition("://")
     if not mark:
         kind, name = default, text
@@ -68,6 +71,15 @@ def parse_destination(text: str, default: Kind = "queue") -> Destination:
     if not name.strip():
         raise ValueError(f"expected the name of a destination, got '{text}'")
     return Destination(kind, name.strip())
+
+
+def split_options(text: str) -> tuple[str, dict[str, str]]:
+    """Split ``orders?consumer.prefetchSize=1`` into the name and its options.
+
+    Source: activemq-client, ActiveMQDestination.setPhysicalName.
+    """
+    name, _, options = text.partition("?")
+    return name, dict(parse_qsl(options, keep_blank_values=True))
 
 
 def parts(destination: Destination) -> tuple[Destination, ...]:

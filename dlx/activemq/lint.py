@@ -21,10 +21,11 @@ from dlx.activemq.dead_letter_strategies import (
     target,
 )
 from dlx.activemq.destination_map import UndefinedError
-from dlx.activemq.destinations import Destination
+from dlx.activemq.destinations import Destination, meets
 from dlx.activemq.plugins import Discarding as DiscardingPlugin
 from dlx.activemq.plugins import Plugin
 from dlx.activemq.settings import DEFAULT_STRATEGY, BrokerSettings
+from dlx.activemq.virtual_destinations import CompositeDestination
 
 Severity = Literal["error", "warning"]
 ANY_QUEUE, ANY_TOPIC = Destination("queue", ">"), Destination("topic", ">")
@@ -59,7 +60,9 @@ def strategy_doubts(
     if isinstance(strategy, Shared) and strategy.dead_letter_queue == NOWHERE:
         yield Doubt("error", f"all dead letters {whose} are lost: the queue has no name", "give it a physicalName")
         return
+    yield from _goes_where_it_is(strategy, keys)
     yield from _goes_to_topics(strategy, keys)
+    yield from _filtered_away(strategy, keys, settings)
     if not strategy.enable_audit:
         yield from _second_letters(strategy, keys, settings)
     if not strategy.process_non_persistent:
@@ -116,6 +119,26 @@ def _has_strategy(key: Destination, settings: BrokerSettings) -> bool:
     return any(entry.key == key for entry in entries) or (default is not None and default.strategy is not None)
 
 
+def _goes_where_it_is(strategy: Shared | Individual, keys: Iterable[Destination]) -> Iterator[Doubt]:
+    for key in keys:
+        if target(strategy, key) == key:
+            text = f"all dead letters of {key} are lost: they would go to the queue in which the messages are"
+            yield Doubt("error", text, "a dead-letter queue of another name keeps them")
+
+
+def _filtered_away(
+    strategy: Shared | Individual, keys: Iterable[Destination], settings: BrokerSettings
+) -> Iterator[Doubt]:
+    """Yield the dead-letter queues that copy their messages elsewhere by filters alone, and keep none."""
+    composites = [each for each in settings.virtual_destinations if isinstance(each, CompositeDestination)]
+    filters = [each for each in composites if each.forward_only and not each.send_when_not_matched]
+    for queue in dict.fromkeys(target(strategy, key) for key in keys):
+        for each in filters:
+            if meets(each.destination, queue) and all(forward.selector is not None for forward in each.forward_to):
+                text = f"dead letters in {queue} that no filteredDestination of {each.destination} selects are lost"
+                yield Doubt("error", text, 'forwardOnly="false" on the composite destination keeps them')
+
+
 def _goes_to_topics(strategy: Shared | Individual, keys: Iterable[Destination]) -> Iterator[Doubt]:
     for topic in dict.fromkeys(target(strategy, key) for key in keys):
         if not topic.is_queue:
@@ -130,7 +153,7 @@ def _second_letters(
     for key in keys:
         queue, split = target(strategy, key), isinstance(strategy, Individual)
         apart = isinstance(strategy, Individual) and (key.is_queue or strategy.destination_per_durable_subscriber)
-        if apart or not queue.is_queue:
+        if apart or not queue.is_queue or _only_source(key, keys, queue, settings):
             continue
         who = "consumers of a send to several queues" if key.is_queue else "durable subscribers"
         until = "while the first is there" if _takes_twice(queue, settings) else "audit or not"
@@ -138,6 +161,27 @@ def _second_letters(
         each = "" if key.is_queue else ' with destinationPerDurableSubscriber="true"'
         strategy_text = "the strategy" if split else "an individual strategy"
         yield Doubt("error", text, f"{strategy_text}{each} keeps both")
+
+
+def _only_source(
+    source: Destination, keys: Iterable[Destination], queue: Destination, settings: BrokerSettings
+) -> bool:
+    """Return whether dead letters of one queue alone come to ``queue``: a message dies there once."""
+    if source.is_pattern or not source.is_queue or set(keys) != {source}:
+        return False
+    default = settings.policies.default
+    others = [entry.value.strategy for entry in settings.policies.entries if entry.key != source]
+    others += [DEFAULT_STRATEGY, default.strategy if default else None]
+    return not any(each is not None and _may_come_to(queue, each) for each in others)
+
+
+def _may_come_to(queue: Destination, strategy: Strategy) -> bool:
+    """Return whether a strategy may send dead letters to a queue; of an individual one, nobody looks for which."""
+    return isinstance(strategy, Individual) or (
+        keeps_nothing(strategy) is None
+        and not isinstance(strategy, Discarding)
+        and target(strategy, ANY_QUEUE) == queue
+    )
 
 
 def _takes_twice(queue: Destination, settings: BrokerSettings) -> bool:

@@ -40,22 +40,22 @@ def ignored(request: Mapping[str, Any], shape: Shape) -> list[str]:
     """Say of each field that the shape has not that it is ignored, with the field that was likely meant."""
     return [
         f"{path} is ignored: IronMQ has no such field here{_meant(path, name, known, shape)}"
-        for path, name, known in _unknown(request, shape, "")
+        for path, name, known in unknown_fields(request, shape)
     ]
 
 
-def _unknown(value: Any, shape: Any, path: str) -> Iterator[tuple[str, str, Shape]]:
+def unknown_fields(value: Any, shape: Any, path: str = "") -> Iterator[tuple[str, str, Shape]]:
     """Yield path and name of each unknown field, and the shape of the object that it is in."""
     if isinstance(shape, list) and isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _unknown(item, shape[0], f"{path}[{index}]")
+            yield from unknown_fields(item, shape[0], f"{path}[{index}]")
     elif isinstance(shape, Mapping) and isinstance(value, Mapping):
         for name, inner in value.items():
             inside = f"{path}.{name}" if path else name
             if name not in shape:
                 yield inside, name, shape
             else:
-                yield from _unknown(inner, shape[name], inside)
+                yield from unknown_fields(inner, shape[name], inside)
 
 
 def _meant(path: str, name: str, known: Shape, whole: Shape) -> str:

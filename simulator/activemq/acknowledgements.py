@@ -35,7 +35,7 @@ class Acknowledgements:
         done = {id(held) for held in acked}
         for _, attached in self._state.attachments(receiver):
             acknowledged = [held for held in attached.dispatched if id(held) in done]
-            for held in acknowledged:
+            for held in [each for each in acknowledged if not each.gone]:
                 self._state.trace.add(Event.ACKED, held.message, consumer=receiver.name)
             attached.dispatched = [held for held in attached.dispatched if id(held) not in done]
             attached.window.contract(len(acknowledged))
@@ -69,7 +69,8 @@ class Acknowledgements:
             if held in attached.dispatched:
                 attached.dispatched.remove(held)
                 attached.window.contract(1)
-                self._dead_letters.expire(held, store)
+                if not held.gone:
+                    self._dead_letters.expire(held, store)
         self._dispatching.room(receiver)
 
     def redelivered_ack(self, receiver: Receiver, first: Held, last: Held) -> None:
@@ -115,16 +116,22 @@ class Acknowledgements:
             self._state.deadlines.set(self._state.trace.now_ms + delay_ms, partial(self._arrivals.wait, held, store))
 
     def _between(self, receiver: Receiver, first: Held, last: Held, action: Callable[[Store, Held], None]) -> None:
-        """Do something with each message from the first to the last, as far as the order leads there."""
-        for store, attached in self._state.attachments(receiver):
-            met = _range(attached.dispatched, first, last)
-            for held in met:
-                action(store, held)
-            if met and met[-1] is last:
-                return
-            if store.topic_subscriber and store.durable_key is None:
-                return
-        raise UncorrelatedError
+        """Do something with each message from the first to the last, as far as the order leads there.
+
+        A consumer of several queues has the messages of all of them in one order, that of their dispatches.
+        """
+        attachments = self._state.attachments(receiver)
+        store_of = {id(held): store for store, attached in attachments for held in attached.dispatched}
+        given = sorted(
+            (held for _, attached in attachments for held in attached.dispatched), key=lambda each: each.given
+        )
+        met = _range(given, first, last)
+        for held in met:
+            action(store_of[id(held)], held)
+        if met and met[-1] is last:
+            return
+        if not any(store.topic_subscriber and store.durable_key is None for store, _ in attachments):
+            raise UncorrelatedError
 
 
 def _range(dispatched: list[Held], first: Held, last: Held) -> list[Held]:

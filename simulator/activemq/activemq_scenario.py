@@ -10,7 +10,7 @@ import msgspec
 from dlx.activemq import plugins
 from dlx.activemq.dead_letter_strategies import Strategy
 from dlx.activemq.destination_map import DestinationMap, Entry, entries
-from dlx.activemq.destinations import Destination, parse_destination
+from dlx.activemq.destinations import Destination, parse_destination, split_options
 from dlx.activemq.profiles import PROFILES
 from dlx.activemq.redelivery_policy import RedeliveryPolicy
 from dlx.activemq.selectors import Selector, SelectorError, parse_selector
@@ -19,6 +19,8 @@ from simulator.activemq.activemq_xml import ConfigurationError, broker_settings
 from simulator.scenario.right_names import hint
 from simulator.scenario.scenario_errors import ScenarioError
 
+_OF_CONSUMER = "consumer."
+_PREFETCH = "consumer.prefetchSize"
 Milliseconds = Annotated[int, msgspec.Meta(ge=0)]
 Fails = Annotated[int, msgspec.Meta(ge=0)] | Literal["always"]
 Property = str | int | float | bool
@@ -111,7 +113,10 @@ class ListenerPart(_Strict, frozen=True, kw_only=True):
 
 
 class Consume(_Step, frozen=True, kw_only=True, tag="consumer"):
-    """Create a consumer; with ``subscription``, one of a durable subscription."""
+    """Create a consumer; with ``subscription``, one of a durable subscription.
+
+    The option ``consumer.prefetchSize`` behind the destination goes before the connection's ``prefetch``.
+    """
 
     consumer: str
     session: str
@@ -306,6 +311,20 @@ def destination(text: str, where: str) -> Destination:
         return parse_destination(text)
     except ValueError as error:
         raise ScenarioError(where, str(error)) from error
+
+
+def consumer_prefetch(text: str, where: str) -> int | None:
+    """Return the prefetch that a consumer's destination gives in its options; ``None`` if it gives none.
+
+    Raises ``ScenarioError`` for another option of a consumer.
+    """
+    options = {name: value for name, value in split_options(text)[1].items() if name.startswith(_OF_CONSUMER)}
+    prefetch = options.pop(_PREFETCH, None)
+    if options:
+        raise ScenarioError(where, f"the option {next(iter(options))} is not simulated; only {_PREFETCH} is")
+    if prefetch is not None and not prefetch.isdecimal():
+        raise ScenarioError(where, f"expected a whole number from 0 as {_PREFETCH}, got '{prefetch}'")
+    return None if prefetch is None else int(prefetch)
 
 
 def selector(text: str | None, where: str) -> Selector | None:

@@ -15,7 +15,7 @@ import msgspec
 from dlx.activemq import plugins
 from dlx.activemq.dead_letter_strategies import NOWHERE, Discarding, Individual, Shared, Strategy
 from dlx.activemq.destination_map import DestinationMap, Entry, entries
-from dlx.activemq.destinations import KINDS, Destination, Kind, parts
+from dlx.activemq.destinations import KINDS, Destination, Kind, parts, split_options
 from dlx.activemq.redelivery_policy import RedeliveryPolicy
 from dlx.activemq.selectors import SelectorError, parse_selector
 from dlx.activemq.settings import BrokerSettings, DestinationPolicy
@@ -48,6 +48,7 @@ def broker_settings(text: str | bytes) -> BrokerSettings:
     broker = _broker(root)
     check(broker)
     check_bean_names(root)
+    _check_destinations(broker)
     given = values(broker)
     scheduler = _flag(broker, given, "schedulerSupport", default=False)
     return BrokerSettings(
@@ -70,6 +71,14 @@ def _broker(root: Element) -> Element:
     if len(brokers) != 1:
         raise ConfigurationError(f"line {root.line}: expected one <broker>, found {len(brokers)}")
     return brokers[0]
+
+
+def _check_destinations(broker: Element) -> None:
+    """Refuse a destination to create that has no name; ``name`` is that of the bean."""
+    holder = broker.last("destinations")
+    for each in holder.named(*_KINDS) if holder else ():
+        if "physicalName" not in each.attributes:
+            raise each.error("expected its name as physicalName; without it the broker does not start")
 
 
 # -- policies ------------------------------------------------------------------------------------------------------
@@ -150,7 +159,7 @@ def _named(element: Element, name: str, kind: Kind) -> Destination:
         raise element.error(f"expected the name of a destination, got the placeholder '{name}'")
     if not name.strip():
         raise element.error("expected the name of a destination, got ''")
-    found = Destination(kind, name.strip().partition("?")[0])
+    found = Destination(kind, split_options(name.strip())[0])
     try:
         parts(found)
     except ValueError as error:
@@ -169,9 +178,8 @@ def _destination(element: Element, named: Callable[[Element, str, Kind], Destina
     """Return the destination that an entry is for. ``tempQueue`` and ``tempTopic`` are switches for all of them."""
     given = [name for name in _KINDS if name in element.attributes]
     if given:
-        kind = given[-1]
-        name = ">" if kind.startswith("temp") else element.attributes[kind]
-        return named(element, name, _KINDS[kind])
+        names = {kind: ">" if kind.startswith("temp") else element.attributes[kind] for kind in given}
+        return [named(element, name, _KINDS[kind]) for kind, name in names.items()][-1]
     holder = element.last("destination")
     for target in holder.named(*_KINDS) if holder else ():
         return _target(target)
@@ -220,7 +228,9 @@ def _virtual_destinations(broker: Element, *, topics: bool) -> tuple[Virtual, ..
     found: list[Virtual] = []
     for interceptor in interceptors.named("virtualDestinationInterceptor"):
         holder = interceptor.last("virtualDestinations")
-        found += [_virtual(each) for each in (holder.children if holder else ()) if each.ours]
+        if holder is None:
+            raise interceptor.error("expected <virtualDestinations> in it; without them the broker does not start")
+        found += [_virtual(each) for each in holder.children if each.ours]
     return tuple(found)
 
 
@@ -251,6 +261,8 @@ def _forward(element: Element) -> Forward | None:
     if element.name != "filteredDestination":
         raise element.error("expected <queue>, <topic> or <filteredDestination>")
     to = _destination(element, named=_parsed)
+    if not element.attributes.get("selector", "no").strip():
+        raise element.error("expected a selector, got ''; no broker starts with an empty one")
     try:
         selector = parse_selector(element.attributes.get("selector"))
     except SelectorError as error:

@@ -114,10 +114,12 @@ class Broker:
             store.attached = [each for each in store.attached if each not in leaving]
             for attached in leaving:
                 for held in _delivered(attached.dispatched, last_delivered, durable=store.topic_subscriber):
+                    if held.gone:
+                        continue
                     held.counter += 1
                     detail = f"the consumer {attached.receiver.name} went away"
                     self._state.trace.add(Event.REQUEUED, held.message, subscription=store.durable_key, detail=detail)
-            returned = [held for attached in leaving for held in attached.dispatched]
+            returned = [held for attached in leaving for held in attached.dispatched if not held.gone]
             if store.topic_subscriber:
                 store.waiting.extendleft(reversed(returned))
             else:
@@ -131,11 +133,16 @@ class Broker:
     def browse(self, destination: Destination) -> list[Held]:
         """Look at a queue, which is when the broker finds what has expired in it."""
         store = self._state.queue(destination)
-        self._expiry.sweep(store)
+        self._expiry.sweep_all(store)
         return store.held
 
-    def retry(self, destination: Destination) -> int:
-        """Send dead letters back to where they came from; the audit there forgets them. Return how many there were."""
+    def retry(self, destination: Destination) -> int | None:
+        """Send dead letters back to where they came from; the audit there forgets them. Return how many there were.
+
+        Return ``None``, with nothing done, for a queue to which no dead letter was sent since the broker started.
+        """
+        if destination not in self._state.dead_letter_queues:
+            return None
         store = self._state.queue(destination)
         moved = store.keep(lambda held: held.message.original_destination is None)
         for message in (held.message for held in moved):

@@ -32,7 +32,9 @@ class BrokerState:
 
     Attributes:
         windows: how much each consumer may have.
+        dead_letter_queues: where dead letters were sent since the broker started.
         sequences: the numbers of messages in the order in which they came into a store.
+        dispatches: the numbers of their dispatches.
     """
 
     def __init__(
@@ -43,7 +45,8 @@ class BrokerState:
         self.queues: dict[Destination, Store] = {}
         self.subscriptions: list[Store] = []
         self.windows: dict[Receiver, Window] = {}
-        self.sequences = count(1)
+        self.dead_letter_queues: set[Destination] = set()
+        self.sequences, self.dispatches = count(1), count(1)
 
     def queue(self, destination: Destination) -> Store:
         """Return the queue of that name; create it if it does not exist."""

@@ -226,12 +226,14 @@ class Consumer:
         destination: Destination,
         *,
         durable_name: str | None = None,
+        prefetch: int | None = None,
         selector: Selector | None = None,
         listener: Listener | None = None,
     ) -> None:
         connection = session.connection
         self.session, self.name, self.identifier, self.destination = session, name, identifier, destination
-        self.world, self.prefetch, self.listener = connection.world, connection.prefetch, listener
+        self.world, self.listener = connection.world, listener
+        self.prefetch = connection.prefetch if prefetch is None else prefetch
         self.selector = selector
         self.policy = connection.policies.lookup(destination) or RedeliveryPolicy()
         self.unread_messages: deque[Delivery] = deque()

@@ -64,8 +64,9 @@ class DeadLetters:
             audit.forget(message)
 
     def restart(self) -> None:
-        """Forget all audits."""
+        """Forget all audits, and which queues have dead letters."""
         self._audits.clear()
+        self._state.dead_letter_queues.clear()
 
     def _dead_letter(self, message: Message, store: Store, cause: str, reason: str) -> None:
         policy = self._state.policy(message.destination) if store.topic_subscriber else store.policy
@@ -80,6 +81,7 @@ class DeadLetters:
             trace.add(Event.DROPPED, message, reason=reason, detail="its dead letter would go where it is")
             return
         trace.add(Event.DEAD_LETTERED, message, reason=reason, detail=cause, to=str(to))
+        self._state.dead_letter_queues.add(to)
         self._arrive(dead_letter(message, to, expiration_ms=strategy.expiration_ms, cause=cause, now_ms=trace.now_ms))
 
     def _audited(self, strategy: Strategy, message: Message) -> bool:

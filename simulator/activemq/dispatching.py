@@ -1,6 +1,6 @@
 """Which consumer gets which message, and when.
 
-Source: activemq-broker, Queue.doActualDispatch, PrefetchSubscription.dispatchPending.
+Source: activemq-broker, Queue.doActualDispatch, Queue.doPageInForDispatch, PrefetchSubscription.dispatchPending.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Dispatching:
     def _dispatch_one(self, store: Store) -> bool:
         """Give out the first message for which a consumer has room. Return whether there was one."""
         if store.attached:
-            store.read()
+            self._read(store)
         for waiting in (store.returned, store.waiting):
             for held in waiting:
                 attached = _next_with_room(store, held.message)
@@ -48,11 +48,19 @@ class Dispatching:
                 if held.message.expired(self._state.trace.now_ms):
                     self._dead_letters.expire(held, store)
                     return True
+                held.given = next(self._state.dispatches)
                 attached.dispatched.append(held)
                 attached.window.given()
                 attached.receiver.dispatched(held, store)
                 return True
         return False
+
+    def _read(self, store: Store) -> None:
+        """Read a queue for its consumers; what has expired dies now, also behind what they have room for."""
+        for held in store.read():
+            if held.message.expired(self._state.trace.now_ms):
+                store.waiting.remove(held)
+                self._dead_letters.expire(held, store)
 
 
 def takes(receiver: Receiver, message: Message) -> bool:

@@ -1,6 +1,6 @@
 """When a broker looks for messages that have expired, and takes them out.
 
-Source: activemq-broker, Queue.expireMessages, Topic's expireMessagesWork.
+Source: activemq-broker, Queue.expireMessages, Topic's expireMessagesWork, PrefetchSubscription.dispatchPending.
 """
 
 from __future__ import annotations
@@ -35,6 +35,18 @@ class Expiry:
         """Take out the messages that have expired and that no consumer has."""
         now_ms = self._state.trace.now_ms
         for held in store.keep(lambda held: not held.message.expired(now_ms)):
+            self._dead_letters.expire(held, store)
+
+    def sweep_all(self, store: Store) -> None:
+        """Take out the messages that have expired, also those that a consumer has, as a browser does."""
+        now_ms = self._state.trace.now_ms
+        expired = store.keep(lambda held: not held.message.expired(now_ms))
+        for attached in store.attached:
+            for held in attached.dispatched:
+                if held.message.expired(now_ms) and not held.gone:
+                    held.gone = True
+                    expired.append(held)
+        for held in sorted(expired, key=lambda each: each.sequence):
             self._dead_letters.expire(held, store)
 
     def _regularly(self, store: Store) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
 from dlx.activemq.destination_map import DestinationMap, UndefinedError
-from dlx.activemq.destinations import Destination
+from dlx.activemq.destinations import Destination, parts
 from dlx.activemq.messages import SCHEDULED_DELAY, Message, without_expiration
 from dlx.activemq.profiles import PROFILES
 from simulator.activemq import activemq_scenario as form
@@ -18,6 +19,9 @@ from simulator.activemq.trace import Trace, described
 from simulator.deadlines import Deadlines
 from simulator.events import Event
 from simulator.scenario.scenario_errors import ScenarioError
+
+NO_DEAD_LETTERS = "Retry of message is only possible on Dead Letter Queues!"
+"""What a broker answers to a retry on a queue to which no dead letter was sent since it started."""
 
 
 class Run:
@@ -39,6 +43,7 @@ class Run:
         self._sessions: dict[str, Session] = {}
         self._consumers: dict[str, Consumer] = {}
         self._outcomes: list[dict[str, Any]] = []
+        self._warnings: dict[str, None] = {}
         self._sent = self._connected = 0
 
     def result(self) -> dict[str, Any]:
@@ -56,7 +61,7 @@ class Run:
             "outcomes": self._outcomes,
             "exceptions": self._trace.exceptions,
             "queues": self._contents(),
-            "warnings": list(self._broker.settings.not_simulated),
+            "warnings": [*self._broker.settings.not_simulated, *self._warnings],
         }
 
     def _run(self, step: form.Step, where: str) -> None:
@@ -128,7 +133,7 @@ class Run:
             case form.Drain():
                 self._drain(self._queue(step.queue, where))
             case form.Retry():
-                self._outcome(retried=str(step.queue), count=self._broker.retry(self._queue(step.queue, where)))
+                self._retry(step, where)
             case form.Wait():
                 self._advance(self._trace.now_ms + step.ms)
 
@@ -172,6 +177,7 @@ class Run:
             f"ID:client-{connection.number}:1:{session.number}:{number}",
             destination,
             durable_name=step.subscription,
+            prefetch=form.consumer_prefetch(step.destination, f"{where}.destination"),
             selector=form.selector(step.selector, f"{where}.selector"),
             listener=None if step.listener is None else _listener(step.listener),
         )
@@ -192,6 +198,7 @@ class Run:
             priority=step.priority,
             properties=properties,
         )
+        self._warnings |= dict.fromkeys(f"{where}: {each}" for each in _not_simulated(message))
         self._trace.add(Event.PUBLISHED, message)
         if step.session is None:
             self._broker.send(message)
@@ -244,6 +251,11 @@ class Run:
             if not connection.closed:
                 connection.drop()
         self._broker.restart()
+
+    def _retry(self, step: form.Retry, where: str) -> None:
+        count = self._broker.retry(self._queue(step.queue, where))
+        refused = {"refused": NO_DEAD_LETTERS} if count is None else {}
+        self._outcome(retried=str(step.queue), count=count or 0, **refused)
 
     def _unsubscribe(self, step: form.Unsubscribe, where: str) -> None:
         key = f"{step.client_id}:{step.subscription}"
@@ -324,6 +336,14 @@ class Run:
             name: [described(held.message, held.counter, self._trace.now_ms) for held in store.held]
             for name, store in stores.items()
         }
+
+
+def _not_simulated(message: Message) -> Iterator[str]:
+    """Yield what a message asks for that the simulator does not do."""
+    if "JMSXGroupID" in message.properties:
+        yield "JMSXGroupID is not simulated: messages of a group go to any consumer"
+    if any(part.is_pattern for part in parts(message.destination)):
+        yield f"sends to the pattern {message.destination} are not simulated: it is taken as the name of a destination"
 
 
 def _listener(part: form.ListenerPart) -> Listener:

@@ -18,12 +18,18 @@ from simulator.activemq.audit import Audit
 class Held(msgspec.Struct, eq=False):
     """A message in one store, with what the broker knows of it.
 
-    ``counter``: how often it was delivered again; ``sequence``: the broker's number of it.
+    Attributes:
+        sequence: the broker's number of it.
+        counter: how often it was delivered again.
+        given: the number of its last dispatch, in the order of those of all queues.
+        gone: whether it expired while a consumer had it, who does not know.
     """
 
     message: Message
     sequence: int
     counter: int = 0
+    given: int = 0
+    gone: bool = False
 
 
 class Receiver(Protocol):
@@ -149,14 +155,16 @@ class Store(msgspec.Struct, eq=False, kw_only=True):
         if self.audit is not None and not self.topic_subscriber:
             self.audit.forget(message)
 
-    def read(self) -> None:
-        """Put what came into the order in which it is given out."""
+    def read(self) -> list[Held]:
+        """Put what came into the order in which it is given out. Return it."""
+        came = list(self.unread)
         while self.unread:
             kinds = {held.message.persistent for held in self.unread}
             if self.reads_persistent not in kinds:
                 self.reads_persistent = not self.reads_persistent
             self.waiting.extend(held for held in self.unread if held.message.persistent == self.reads_persistent)
             self.unread = [held for held in self.unread if held.message.persistent != self.reads_persistent]
+        return came
 
     def read_if_looked_at(self, now_ms: int) -> None:
         """Read a queue at which the broker has looked since the last time, as it does regularly."""
@@ -176,5 +184,5 @@ class Store(msgspec.Struct, eq=False, kw_only=True):
     @property
     def held(self) -> list[Held]:
         """All that it holds, in the order in which the broker took it."""
-        given = [held for each in self.attached for held in each.dispatched]
+        given = [held for each in self.attached for held in each.dispatched if not held.gone]
         return sorted([*self.returned, *self.waiting, *self.unread, *given], key=lambda held: held.sequence)

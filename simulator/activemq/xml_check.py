@@ -15,7 +15,16 @@ from simulator.nearest_names import suggestion
 _BITS = {"short": 16, "integer": 32, "long": 64}
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|-?INF|NaN")
+_TEXTS = {"switch": re.compile("true|false", re.I), "memory": re.compile(r"\s*\d+\s*[kmg]?b?\s*", re.I)}
+"""What texts must look like; a placeholder may stand for one."""
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+
+_EXPECTED = {
+    "boolean": "true or false",
+    "switch": "true or false",
+    "decimal": "a number",
+    "memory": "a size as 1048576 or 10mb",
+}
 
 Value = str | bool | int | float
 
@@ -92,7 +101,7 @@ def _unexpected(child: Element, where: Element, allowed: tuple[str, ...]) -> str
 
 def _value(element: Element, name: str, kind: str, text: str) -> Value:
     value = text.strip()
-    if kind == "text":
+    if kind == "text" or (kind in _TEXTS and ("${" in text or _TEXTS[kind].fullmatch(text))):
         return text
     if kind == "boolean" and value in _BOOLEANS:
         return _BOOLEANS[value]
@@ -103,6 +112,6 @@ def _value(element: Element, name: str, kind: str, text: str) -> Value:
         if -limit <= int(value) < limit:
             return int(value)
         raise element.error(f"expected a whole number from {-limit:,} to {limit - 1:,} as {name}, got '{text}'")
-    expected = {"boolean": "true or false", "decimal": "a number"}.get(kind, "a whole number")
+    expected = _EXPECTED.get(kind, "a whole number")
     placeholder = "the placeholder " if "${" in text else ""
     raise element.error(f"expected {expected} as {name}, got {placeholder}'{text}'")

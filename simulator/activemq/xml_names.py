@@ -36,7 +36,10 @@ A_BEAN = Content(None, single=True)
 
 
 class Form(msgspec.Struct, frozen=True, kw_only=True):
-    """One element: its attributes by type, separated by blanks, and its properties that are elements."""
+    """One element: its attributes by type, separated by blanks, and its properties that are elements.
+
+    ``switch``: true or false, of which the schema knows nothing; ``memory``: a size as ``10mb``.
+    """
 
     text: str
     boolean: str = ""
@@ -44,12 +47,14 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
     integer: str = ""
     long: str = ""
     decimal: str = ""
+    switch: str = ""
+    memory: str = ""
     properties: dict[str, Content] = {}
 
     @property
     def attributes(self) -> dict[str, str]:
         """The type of each attribute."""
-        types = ("text", "boolean", "short", "integer", "long", "decimal")
+        types = ("text", "boolean", "short", "integer", "long", "decimal", "switch", "memory")
         return {name: kind for kind in types for name in getattr(self, kind).split()}
 
 
@@ -74,15 +79,17 @@ FORMS: dict[str, Form] = {
             "mbeanInvocationTimeout offlineDurableSubscriberTaskSchedule offlineDurableSubscriberTimeout "
             "waitForSlaveTimeout"
         ),
+        switch=(
+            "advisorySupport deleteAllMessagesOnStartup passiveSlave persistent schedulerSupport "
+            "shutdownOnSlaveFailure systemExitOnShutdown useJmx waitForSlave"
+        ),
         text=(
-            "adminView advisorySupport brokerContext brokerId brokerName brokerObjectName consumerSystemUsage "
-            "dataDirectory dataDirectoryFile deleteAllMessagesOnStartup destinationFactory destinationPolicy "
-            "diskUsageCheckRegrowThreshold id ioExceptionHandler jobSchedulerStore managementContext "
-            "messageAuthorizationPolicy passiveSlave persistenceAdapter persistenceFactory "
-            "persistenceTaskRunnerFactory persistent producerSystemUsage regionBroker schedulerDirectory "
-            "schedulerDirectoryFile schedulerSupport shutdownOnSlaveFailure sslContext startException "
-            "systemExitOnShutdown systemUsage taskRunnerFactory tempDataStore tmpDataDirectory useJmx vmConnectorURI "
-            "waitForSlave"
+            "adminView brokerContext brokerId brokerName brokerObjectName consumerSystemUsage dataDirectory "
+            "dataDirectoryFile destinationFactory destinationPolicy diskUsageCheckRegrowThreshold id "
+            "ioExceptionHandler jobSchedulerStore managementContext messageAuthorizationPolicy "
+            "persistenceAdapter persistenceFactory persistenceTaskRunnerFactory producerSystemUsage regionBroker "
+            "schedulerDirectory schedulerDirectoryFile sslContext startException systemUsage taskRunnerFactory "
+            "tempDataStore tmpDataDirectory vmConnectorURI"
         ),
         properties={
             "adminView": A_BEAN,
@@ -170,8 +177,9 @@ FORMS: dict[str, Form] = {
             "blockedProducerWarningInterval expireMessagesPeriod inactiveTimeoutBeforeGC inactiveTimoutBeforeGC "
             "minimumMessageSize sendFailIfNoSpaceAfterTimeout"
         ),
+        memory="memoryLimit",
         text=(
-            "deadLetterStrategy destination dispatchPolicy id memoryLimit messageEvictionStrategy "
+            "deadLetterStrategy destination dispatchPolicy id messageEvictionStrategy "
             "messageGroupMapFactory messageGroupMapFactoryType networkBridgeFilterFactory "
             "pendingDurableSubscriberPolicy pendingMessageLimitStrategy pendingQueuePolicy pendingSubscriberPolicy "
             "queue slowConsumerStrategy subscriptionRecoveryPolicy topic"

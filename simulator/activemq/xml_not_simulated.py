@@ -65,6 +65,11 @@ def _sentences(broker: Element) -> Iterator[str]:
         broker.everywhere("mirroredQueue")
     ):
         yield _said(broker, "mirrored queues", "messages are not copied to topics")
+    for topic in broker.everywhere("virtualTopic"):
+        if topic.attributes.get("setOriginalDestination", "").strip() in ("false", "0"):
+            yield _said(topic, "setOriginalDestination", "copies have the queue as their destination, not the topic")
+    if broker.attributes.get("rejectDurableConsumers", "").strip() in ("true", "1"):
+        yield _said(broker, "rejectDurableConsumers", "durable subscribers are let in")
     if broker.attributes.get("keepDurableSubsActive", "").strip() in ("false", "0"):
         yield _said(broker, "keepDurableSubsActive", "a subscription remembers what it has had while nobody is there")
 

@@ -12,6 +12,9 @@ from dlx.value_kinds import value_kind
 from simulator.cli.command_parts import DataError
 from simulator.json_reading import read_json
 
+_TRUNCATED = "Input data was truncated"
+"""What msgspec says of a document without its end."""
+
 
 def read_object(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file.
@@ -19,14 +22,17 @@ def read_object(path: Path) -> dict[str, Any]:
     Raises:
         DataError: the file cannot be read, or holds something else.
     """
+    data = b""
     try:
-        document = read_json(path.read_bytes().removeprefix(codecs.BOM_UTF8))
+        data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+        document = read_json(data)
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: expected UTF-8, got the byte {error.object[error.start]:#04x}") from error
     except msgspec.DecodeError as error:
-        raise DataError(f"{path}: {error}") from error
+        line = f"line {max(len(data.rstrip().splitlines()), 1)}: " if str(error) == _TRUNCATED else ""
+        raise DataError(f"{path}: {line}{error}") from error
     if not isinstance(document, dict):
         raise DataError(f"{path}: expected an object, got {value_kind(document)}")
     return document

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from io import TextIOWrapper
 from pathlib import Path
 
 from dlx.activemq.settings import BrokerSettings
 from simulator.activemq.activemq_xml import ConfigurationError, broker_settings
+from simulator.capture.sources import UNREADABLE, open_source
 from simulator.cli.checked_logs import show_checked
 from simulator.cli.command_parts import DataError
+from simulator.cli.given_logs import must_exist
 from simulator.replay.activemq_log import CheckedBrokerLog, check_broker_log, read_log
 
 _ASSUMED = "ActiveMQ Classic 5.17, a log from one broker, and no dead letters before it begins"
@@ -18,12 +21,12 @@ def replay_activemq(logs: tuple[Path, ...], *, definitions_path: Path | None = N
     """Check logs, print what cannot be, and return the exit code.
 
     Args:
-        logs: of brokers with the loggingBrokerPlugin.
+        logs: of brokers with the loggingBrokerPlugin, plain or gzip-compressed.
         definitions_path: the broker's ``activemq.xml``, by which destinations are checked.
         as_json: for machines.
 
     Raises:
-        DataError: a log without a line of the plugin, or a configuration that no broker starts with.
+        DataError: a log without a line of the plugin, or a configuration that is missing or that no broker starts with.
     """
     settings = None if definitions_path is None else _settings(definitions_path)
     checked = [(path, _checked(path, settings)) for path in logs]
@@ -32,8 +35,11 @@ def replay_activemq(logs: tuple[Path, ...], *, definitions_path: Path | None = N
 
 
 def _checked(path: Path, settings: BrokerSettings | None) -> CheckedBrokerLog:
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        checked = check_broker_log(read_log(lines), settings)
+    try:
+        with TextIOWrapper(open_source(path), encoding="utf-8", errors="replace") as lines:
+            checked = check_broker_log(read_log(lines), settings)
+    except UNREADABLE as error:
+        raise DataError(f"{path}: the gzip stream is damaged: {error}") from error
     if not checked.messages:
         raise DataError(
             f"{path}: no line of the loggingBrokerPlugin tells of a message; expected a broker with {_PLUGIN}"
@@ -42,6 +48,7 @@ def _checked(path: Path, settings: BrokerSettings | None) -> CheckedBrokerLog:
 
 
 def _settings(path: Path) -> BrokerSettings:
+    must_exist([path])
     try:
         return broker_settings(path.read_bytes())
     except ConfigurationError as error:

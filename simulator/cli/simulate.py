@@ -15,6 +15,7 @@ from simulator.cli.given_release import stand_ins_noted
 from simulator.cli.json_files import read_object
 from simulator.cli.simulated import show_trace
 from simulator.cli.wrong_values import in_our_words
+from simulator.nearest_names import suggestion
 from simulator.scenario.scenario_errors import ScenarioError
 from simulator.scenario.scenario_schema import scenario_schema
 from simulator.systems import SCENARIO_TYPES, SYSTEMS
@@ -30,6 +31,8 @@ class _System(click.Choice):  # type: ignore[type-arg]  # which takes an argumen
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value not in self.choices:
             self.choices = tuple(SYSTEMS)
+        if value not in self.choices:
+            self.fail(f"there is no system {value!r}; {suggestion(str(value), self.choices)}", param, ctx)
         return super().convert(value, param, ctx)
 
 

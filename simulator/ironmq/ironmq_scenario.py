@@ -13,7 +13,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from dlx.ironmq.known_fields import QUEUE, unknown_fields
 from dlx.ironmq.settings import FIELDS
+from dlx.nearest_names import nearest
 from simulator.scenario.right_names import hint
 from simulator.scenario.scenario_errors import ScenarioError
 
@@ -22,6 +24,7 @@ Seconds = Annotated[float, Meta(ge=0, le=_SECONDS_MAX)]
 Name = Annotated[str, Meta(min_length=1)]
 # What the schema of a scenario says of settings; IronMQ itself judges their values.
 _NAMES = {"type": "object", "propertyNames": {"enum": list(FIELDS)}}
+_SETTINGS = {name: QUEUE["queue"][name] for name in FIELDS}
 Settings = Annotated[dict[str, Any], Meta(extra_json_schema=_NAMES)]
 
 
@@ -182,6 +185,8 @@ def _told(text: str, document: Mapping[str, Any]) -> ScenarioError:
 
 
 def _check_names(settings: Mapping[str, Any], where: str) -> None:
-    for name in settings:
-        if name not in FIELDS:
-            raise ScenarioError(f"{where}.{name}", f"a queue has no such setting; expected one of {', '.join(FIELDS)}")
+    """Refuse a setting that IronMQ would ignore, also one inside another: in a scenario it is a misprint."""
+    for path, name, known in unknown_fields(settings, _SETTINGS, where):
+        near = nearest(name, known)
+        meant = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise ScenarioError(path, f"a queue has no such setting; expected one of {', '.join(known)}{meant}")

@@ -37,8 +37,9 @@ from dlx.activemq.settings import DEFAULT_STRATEGY, BrokerSettings
 from simulator.replay.checked_log import Checked, Found
 
 SENT, TO_DIE = "Sending message", "Sending to DLQ"
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[,.]\d{3}")
 _LINE = re.compile(
-    rf"(?P<time>\d{{4}}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[,.]\d{{3}}).*?\b(?P<what>{SENT}|{TO_DIE}): ActiveMQ\w*Message "
+    rf"\b(?P<what>{SENT}|{TO_DIE}): ActiveMQ\w*Message "
     r"\{.*?\bmessageId = (?P<id>[^,]+), originalDestination = (?P<original>\S.*?), originalTransactionId = .*?"
     r" destination = (?P<destination>\S.*?), transactionId = .*? expiration = (?P<expiration>\d+), .*?"
     r" brokerInTime = (?P<taken>\d+), .*? persistent = (?P<persistent>true|false), .*?"
@@ -80,21 +81,27 @@ class Logged(msgspec.Struct, frozen=True):
         return self.what == SENT and _LETTER in self.rest
 
 
+class Passed(msgspec.Struct, frozen=True):
+    """A line that tells of no message: what time it was by then."""
+
+    time_ms: int
+
+
 class CheckedBrokerLog(Checked, kw_only=True):
     """The same of a broker's log; ``messages`` is how many lines told of one."""
 
     messages: int = 0
 
 
-def read_log(lines: Iterable[str]) -> Iterator[Logged]:
-    """Yield what the plugin told of messages; other lines, and those of advisories, are passed over."""
+def read_log(lines: Iterable[str]) -> Iterator[Logged | Passed]:
+    """Yield what the plugin told of messages; of other lines, and those of advisories, the time alone."""
     for number, text in enumerate(lines, 1):
+        time_ms = _time_ms(text)
+        if time_ms is None:
+            continue
         found = _LINE.search(text)
         if found is None or _ADVISORY in found["destination"]:
-            continue
-        try:
-            time = datetime.fromisoformat(found["time"].replace(",", ".") + "+00:00")
-        except ValueError:  # no time of day: another kind of line
+            yield Passed(time_ms)
             continue
         original = None if found["original"] == "null" else parse_destination(found["original"])
         message = Message(
@@ -105,14 +112,28 @@ def read_log(lines: Iterable[str]) -> Iterator[Logged]:
             original_destination=original,
             redelivery_counter=int(found["counter"]),
         )
-        yield Logged(number, found["what"], round(time.timestamp() * 1000), int(found["taken"]), message, found["rest"])
+        yield Logged(number, found["what"], time_ms, int(found["taken"]), message, found["rest"])
 
 
-def check_broker_log(log: Iterable[Logged], settings: BrokerSettings | None) -> CheckedBrokerLog:
+def _time_ms(text: str) -> int | None:
+    """Return the time at the head of a line; ``None`` if it has none, as lines of a traceback."""
+    found = _TIME.search(text)
+    if found is None:
+        return None
+    try:
+        time = datetime.fromisoformat(found[0].replace(",", ".") + "+00:00")
+    except ValueError:  # no time of day: another kind of line
+        return None
+    return round(time.timestamp() * 1000)
+
+
+def check_broker_log(log: Iterable[Logged | Passed], settings: BrokerSettings | None) -> CheckedBrokerLog:
     """Check what the plugin told, in its order. Without ``settings``, what depends on them is not checked."""
     reading = _Reading(settings)
-    for logged in log:
-        reading.take(logged)
+    for each in log:
+        reading.until(each.time_ms)
+        if isinstance(each, Logged):
+            reading.take(each)
     reading.end()
     return reading.checked
 
@@ -125,16 +146,21 @@ class _Reading:
         self._settings = settings
         self._dying: dict[tuple[str, Destination], Logged] = {}
         self._had_letter: set[str] = set()
+        # How a retry of the management sends each dead letter back: with the same cause, and from the queue it was in.
+        self._ways_back: set[tuple[str, Destination, Destination]] = set()
         self._ahead_ms: int | None = None
 
+    def until(self, time_ms: int) -> None:
+        """Take note of the time: what was to die long before has no dead letter."""
+        for each in [each for each in self._dying.values() if time_ms > each.time_ms + _LATE_MS]:
+            self._nothing_followed(each)
+
     def take(self, logged: Logged) -> None:
-        """Take the next line."""
+        """Take the next line that tells of a message."""
         self.checked.messages += 1
         message = logged.message
         if self._ahead_ms is None and logged.taken_ms:
             self._ahead_ms = round((logged.time_ms - logged.taken_ms) / _QUARTER_MS) * _QUARTER_MS
-        for each in [each for each in self._dying.values() if logged.time_ms > each.time_ms + _LATE_MS]:
-            self._nothing_followed(each)
         if logged.what == TO_DIE:
             before = self._dying.get((message.message_id, message.destination))
             if before is not None:
@@ -142,8 +168,13 @@ class _Reading:
             self._dying[message.message_id, message.destination] = logged
         elif logged.is_letter and message.original_destination is not None:
             died = self._dying.pop((message.message_id, message.original_destination), None)
+            way = (message.message_id, message.original_destination, message.destination)
+            if died is None and way in self._ways_back:
+                self._had_letter.discard(message.message_id)  # a retry: the audit forgets it
+                return
             self._letter(logged, died)
             self._had_letter.add(message.message_id)
+            self._ways_back.add((message.message_id, message.destination, message.original_destination))
         elif (died := self._dying.get((message.message_id, message.destination))) is not None:
             del self._dying[message.message_id, message.destination]
             self._again(died)

@@ -17,7 +17,8 @@ DEEP = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
     [
         (b'{"a":"\xff"}', "expected UTF-8, got the byte 0xff"),
         (DEEP, "nested more than 400 deep"),
-        (b"", "truncated"),
+        (b"", "line 1: Input data was truncated"),
+        (b'{\n "a": [\n  1,\n', "line 3: Input data was truncated"),
         (b"[]", "expected an object"),
     ],
 )

@@ -191,6 +191,8 @@ def test_an_unknown_system_is_64(capsys: pytest.CaptureFixture[str], tmp_path: P
     status, _, err = run(capsys, tmp_path, "kafka", SCENARIO)
     assert status == 64
     assert "'rabbitmq'" in err
+    _, _, err = run(capsys, tmp_path, "iron_mq", SCENARIO)
+    assert "there is no system 'iron_mq'; did you mean 'ironmq'" in err
 
 
 def test_options_of_rabbitmq_are_refused_for_another_system(capsys: pytest.CaptureFixture[str]) -> None:

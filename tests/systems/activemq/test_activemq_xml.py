@@ -16,6 +16,7 @@ from dlx.activemq.selectors import Selector
 from dlx.activemq.settings import BrokerSettings, DestinationPolicy
 from dlx.activemq.virtual_destinations import CompositeDestination, Forward
 from simulator.activemq.activemq_xml import BYTES_MAX, DEPTH_MAX, ConfigurationError, broker_settings
+from tests.systems.activemq.live.cases import virtual
 
 LIVE = Path(__file__).parent / "live" / "activemq.xml"
 
@@ -142,6 +143,23 @@ def test_prefixes_defaults_and_temporary_destinations() -> None:
             "at least 1000 ms",
         ),
         ("<broker/>", "expected one <broker>, found 2"),
+        (
+            policy('<policyEntry queue="Q" memoryLimit="1.5mb"/>'),
+            "a size as 1048576 or 10mb as memoryLimit, got '1.5mb'",
+        ),
+        (policy('<policyEntry topic="T" queue=""/>'), "expected the name of a destination, got ''"),
+        (
+            "<destinationInterceptors><virtualDestinationInterceptor/></destinationInterceptors>",
+            "<virtualDestinationInterceptor>: expected <virtualDestinations> in it",
+        ),
+        (
+            virtual(
+                '<compositeQueue name="A"><forwardTo><filteredDestination selector="" queue="B"/></forwardTo>'
+                "</compositeQueue>"
+            ),
+            "<filteredDestination>: expected a selector, got ''",
+        ),
+        ('<destinations><queue name="Q"/></destinations>', "<queue>: expected its name as physicalName"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(inner: str, said: str) -> None:
@@ -154,6 +172,23 @@ def test_what_is_wrong_is_said_with_its_line(inner: str, said: str) -> None:
 def test_the_redelivery_plugin_wants_the_scheduler() -> None:
     with pytest.raises(ConfigurationError, match="schedulerSupport"):
         read("<plugins><redeliveryPlugin/></plugins>", attributes="")
+
+
+@pytest.mark.parametrize("attribute", ['useJmx="yes"', 'deleteAllMessagesOnStartup="1"', 'persistent="x"'])
+def test_a_switch_of_the_broker_is_true_or_false(attribute: str) -> None:
+    name = attribute.partition("=")[0]
+    with pytest.raises(ConfigurationError, match=f"<broker>: expected true or false as {name}, got "):
+        read("", attributes=attribute)
+    assert read(policy('<policyEntry queue="Q" memoryLimit="10 MB"/>'), attributes='useJmx="False"')
+
+
+def test_what_is_asked_for_in_vain_is_said() -> None:
+    topic = virtual('<virtualTopic name="V.>" setOriginalDestination="false"/>')
+    said = read(topic, attributes='rejectDurableConsumers="true"').not_simulated
+    assert [each.partition(" is not simulated")[0] for each in said] == [
+        "line 4: setOriginalDestination",
+        "line 2: rejectDurableConsumers",
+    ]
 
 
 LAUGHS = '<!DOCTYPE broker [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">]><broker>&b;</broker>'

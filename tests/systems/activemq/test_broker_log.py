@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from collections.abc import Callable
@@ -100,10 +101,46 @@ def test_what_is_sent_again_needs_a_policy_of_the_plugin() -> None:
 def test_what_the_log_does_not_show_is_not_checked() -> None:
     last = max(number for number, line in enumerate(LINES) if "Sending to DLQ" in line)
     assert dict(checked(LINES[: last + 1]).not_checked) == {"dead letters: the log ends": 1}
+    later = [*LINES[: last + 1], "2026-11-24 13:59:59,999 INFO  BrokerService - Apache ActiveMQ 5.17.2 is shutdown"]
+    (missing,) = checked(later).found
+    assert "it has no dead letter" in missing.problem
     blind = check_broker_log(read_log(LINES), None)
     assert blind.found == []
     assert dict(blind.not_checked) == {"destinations: no --definitions with the broker's activemq.xml": 6}
     assert blind.looked_at["counts"] == 5
+
+
+def retried(letter: str) -> str:
+    """What a retry of the management logs of a dead letter in DEAD.SOON."""
+    back = "originalDestination = queue://DEAD.SOON, originalTransactionId", " destination = queue://SOON.q, trans"
+    text = re.sub(r"originalDestination = \S+, originalTransactionId", back[0], letter)
+    return re.sub(r" destination = queue://DEAD\.SOON, trans", back[1], text)
+
+
+def test_a_retry_is_no_dead_letter_and_the_message_may_have_another() -> None:
+    died, letter = (
+        next(line for line in LINES if what in line and f" destination = queue://{queue}," in line)
+        for what, queue in (("Sending to DLQ", "SOON.q"), ("Sending message", "DEAD.SOON"))
+    )
+    assert checked([died, letter, retried(letter), died, letter]).found == []
+    late = letter.replace("2026-11-24 13:", "2026-11-24 14:")
+    (found,) = checked([died, letter, retried(letter), died, late]).found[:1]
+    assert "it has no dead letter" in found.problem
+
+
+def test_a_log_may_be_compressed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "broker.log.gz"
+    log.write_bytes(gzip.compress(LOG.read_bytes()))
+    assert main(["replay", str(log), "--form", "activemq", "--definitions", str(XML)]) == 0
+    log.write_bytes(log.read_bytes()[:-100])
+    assert main(["replay", str(log), "--form", "activemq"]) == 65
+    assert f"{log}: the gzip stream is damaged" in capsys.readouterr().err
+
+
+def test_dlx_replay_names_a_missing_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = tmp_path / "missing.xml"
+    assert main(["replay", str(LOG), "--form", "activemq", "--definitions", str(missing)]) == 65
+    assert f"{missing}: no such file" in capsys.readouterr().err
 
 
 def test_dlx_replay_prints_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

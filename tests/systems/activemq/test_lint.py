@@ -25,6 +25,7 @@ from tests.systems.activemq.live.cases import (
     policies,
     shared,
     strategy,
+    virtual,
     wait,
 )
 from tests.systems.activemq.live.configurations import CONFIGURATIONS, NOT_SIMULATED
@@ -35,6 +36,9 @@ KEEPS = 'processNonPersistent="true"'
 ALL_KEPT = policies(
     strategy(f"<sharedDeadLetterStrategy {KEEPS}/>"), strategy(f"<sharedDeadLetterStrategy {KEEPS}/>", 'topic=">"')
 )
+DEAD = '<deadLetterQueue><queue physicalName="D"/></deadLetterQueue>'
+FILTER = '<filteredDestination selector="x=1" queue="Z"/>'
+FILTERED = f'<compositeQueue name="{DLQ}"><forwardTo>{FILTER}</forwardTo></compositeQueue>'
 ONE = [*consumer("c", "Q", 0), *send("Q", "m1"), fails("c")]
 
 
@@ -88,6 +92,27 @@ LOSSES: dict[str, Loss] = {
         policies(strategy(shared("DEAD"))),
         ONE,
         ("DEAD", DLQ),
+    ),
+    "a shared strategy that names the queue itself": Loss(
+        policies(strategy(shared("Q"), 'queue="Q"')),
+        "error all dead letters of queue://Q are lost: they would go to the queue in which the messages are",
+        policies(strategy(shared("DEAD"), 'queue="Q"')),
+        ONE,
+        ("DEAD",),
+    ),
+    "an individual strategy without a prefix": Loss(
+        policies(strategy('<individualDeadLetterStrategy queuePrefix=""/>')),
+        "error all dead letters of queue://> are lost: they would go to the queue in which the messages are; ",
+        policies(individual()),
+        ONE,
+        ("D.Q",),
+    ),
+    "a composite dead letter queue with a filter alone": Loss(
+        virtual(FILTERED),
+        f"error dead letters in queue://{DLQ} that no filteredDestination of queue://{DLQ} selects are lost; ",
+        virtual(FILTERED.replace("name=", 'forwardOnly="false" name=')),
+        ONE,
+        ("Z", DLQ),
     ),
     "a topic of a shared strategy": Loss(
         policies(strategy(shared("DEAD").replace("<queue ", "<topic "))),
@@ -256,6 +281,13 @@ def test_what_a_broker_starts_with_is_linted(name: str) -> None:
 def test_a_configuration_that_loses_nothing_has_no_finding() -> None:
     assert said(configuration(ALL_KEPT)) == []
     assert said(configuration(policies(strategy("<discarding/>")) + ALL_KEPT)) == []  # of two lists the last counts
+
+
+def test_one_queue_with_a_dead_letter_queue_of_its_own_needs_no_audit() -> None:
+    own = f'<sharedDeadLetterStrategy {KEEPS} enableAudit="false">{DEAD}</sharedDeadLetterStrategy>'
+    of_q, of_r = (strategy(own, f'queue="{name}"') for name in ("Q", "R"))
+    assert not [each for each in lint(configuration(policies(of_q))).findings if each.severity == "error"]
+    assert [each for each in lint(configuration(policies(of_q, of_r))).findings if each.severity == "error"]
 
 
 def test_what_is_undefined_is_told() -> None:

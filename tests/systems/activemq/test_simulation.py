@@ -176,10 +176,25 @@ def test_consumers_take_turns_and_prefetch_no_more_than_they_may() -> None:
     ]  # fmt: skip
 
 
+def test_options_behind_a_destination_are_no_part_of_its_name() -> None:
+    steps = [*consumer("c", "Q?consumer.prefetchSize=1"), *consumer("d", "Q"), *send("Q?x=1", "m1", "m2", "m3")]
+    result = run(*steps, do("receive", "d"), do("receive", "d"), do("receive", "d"))
+    assert [each["received"] and each["received"]["body"] for each in result["outcomes"]] == ["m2", "m3", None]
+
+
 def test_a_consumer_of_a_pattern_has_the_messages_of_all_its_queues() -> None:
     result = run(*send("Q.a", "m1"), *consumer("c", "Q.>", mode="auto"), *send("Q.b", "m2"), *send("R", "m3"),
                  do("receive"), do("receive"), do("receive"))  # fmt: skip
     assert [body for _, body, _ in deliveries(result)] == ["m1", "m2"]
+
+
+@pytest.mark.parametrize("to", ["A.*", "A.x,A.y"])
+def test_a_consumer_of_several_queues_gives_up_what_it_has_of_all(to: str) -> None:
+    sent = [*send("A.x", "m1"), *send("A.y", "m2"), *send("A.x", "m3")]
+    steps = [*consumer("c", to, policy={"maximumRedeliveries": 0}), *sent, *[do("receive")] * 3, do("rollback")]
+    result = run(*steps, do("close"))
+    assert bodies(result, DLQ) == ["m1", "m2", "m3"]
+    assert bodies(result, "A.y") == result["exceptions"] == []
 
 
 def test_a_durable_subscription_keeps_what_its_consumer_misses() -> None:
@@ -251,6 +266,23 @@ def test_a_message_that_expires_with_a_client_is_dead_lettered_when_it_is_read()
     assert bodies(result, DLQ) == ["m"]
 
 
+@pytest.mark.parametrize("prefetch", [0, 1])
+def test_a_consumer_that_comes_lets_what_has_expired_die_beyond_its_prefetch(prefetch: int) -> None:
+    sent = [*send("Q", "m1"), *send("Q", "m2", ttl_ms=400), {"do": "wait", "ms": 900}]
+    assert bodies(run(*sent), DLQ) == []
+    assert bodies(run(*sent, *consumer("c", "Q", prefetch=prefetch)), DLQ) == ["m2"]
+
+
+def test_a_browser_lets_die_what_a_consumer_has_when_it_expires() -> None:
+    sent = [*send("Q", "m1"), *send("Q", "m2", "m3", ttl_ms=400), {"do": "wait", "ms": 900}]
+    looked = [*consumer("c", "Q", prefetch=2), *sent, {"do": "browse", "queue": "Q"}]
+    for after in ([], [do("receive"), do("receive")], [do("close")]):
+        result = run(*looked, *after)
+        assert result["outcomes"][0]["count"] == 1
+        assert (bodies(result, "Q"), bodies(result, DLQ)) == (["m1"], ["m2", "m3"])
+        assert len(of(result, "expired")) == 2
+
+
 def test_the_redelivery_plugin_brings_a_message_again_and_then_the_dead_letter() -> None:
     policy = {"queue": "Q", "maximumRedeliveries": 2, "useExponentialBackOff": True, "backOffMultiplier": 2}
     result = run(
@@ -268,6 +300,23 @@ def test_a_dead_letter_that_the_management_sends_back_may_die_again() -> None:
     assert len(of(result, "dead-lettered")) == 2
     (letter,) = result["queues"][f"queue://{DLQ}"]
     assert (letter["originalDestination"], letter["JMSXDeliveryCount"]) == ("queue://Q", 1)
+
+
+def test_a_broker_retries_only_where_it_sent_dead_letters_since_it_started() -> None:
+    retry = {"do": "retry", "queue": DLQ}
+    died = [*consumer("c", "Q", policy={"maximumRedeliveries": 0}), *send("Q", "m"), do("process")]
+    for before in ([], send(DLQ, "m"), [*died, {"do": "restart"}]):
+        result = run(*before, retry)
+        assert "only possible on Dead Letter Queues" in result["outcomes"][-1]["refused"]
+        assert result["outcomes"][-1]["count"] == len(of(result, "requeued")) == 0
+        assert bodies(result, "Q") == []
+
+
+def test_what_a_send_asks_for_in_vain_is_a_warning() -> None:
+    (group,) = run(*send("Q", "m", properties={"JMSXGroupID": "a"}))["warnings"]
+    assert group == "steps[0]: JMSXGroupID is not simulated: messages of a group go to any consumer"
+    (pattern,) = run(*send("Q", "m"), *send("A.*,B", "m"))["warnings"]
+    assert pattern.startswith("steps[1]: sends to the pattern queue://A.*,B are not simulated")
 
 
 def test_the_last_plugin_is_asked_first() -> None:
@@ -383,6 +432,16 @@ C = consumer("c", "Q")
         ({"broker": {"discarding_plugin": {"dropOnly": "("}}}, "broker.discarding_plugin", "regular expressions"),
         ({"broker": {"activemq_xml": "<a>"}}, "broker.activemq_xml", "line 1, column 4: not well-formed"),
         ({"broker": {"activemq_xml": "<broker/>", "discarding_plugin": {}}}, "broker", "got both"),
+        (
+            {"steps": consumer("c", "Q?consumer.exclusive=true")},
+            "steps[2].destination",
+            "the option consumer.exclusive is not simulated; only consumer.prefetchSize is",
+        ),
+        (
+            {"steps": consumer("c", "Q?consumer.prefetchSize=few")},
+            "steps[2].destination",
+            "expected a whole number from 0 as consumer.prefetchSize, got 'few'",
+        ),
         (
             {"steps": [{"do": "connect", "connection": "c", "redelivery_policy": {"max": 1}}]},
             "steps[0].redelivery_policy",

@@ -206,6 +206,16 @@ WRONG: list[tuple[Any, str, str]] = [
     ({"steps": [step("create", settings={"timeout": 5})]}, "steps[0].settings.timeout", "expected one of"),
     ({"queues": {"q": 5}}, "queues.q", "expected an object"),
     ({"queues": {"q": {"deadletter": {}}}}, "queues.q.deadletter", "expected one of"),
+    (
+        {"queues": {"q": {"dead_letter": {"queue_name": "d", "max_reservation": 3}}}},
+        "queues.q.dead_letter.max_reservation",
+        "did you mean max_reservations?",
+    ),
+    (
+        {"steps": [step("create", settings={"type": "unicast", "push": {"subscribers": [{"nam": "a"}]}})]},
+        "steps[0].settings.push.subscribers[0].nam",
+        "did you mean name?",
+    ),
     ({"queues": {"q": {"dead_letter": {"queue_name": ""}}}}, "queues.q", "must be a non-empty string"),
     ({"queues": {"": {}}}, "queues", "length >= 1"),
 ]
