@@ -1,4 +1,4 @@
-"""Looks into a queue of a running RabbitMQ, and leaves its messages there, in their order."""
+"""Looks into a queue of a running RabbitMQ, and leaves its messages there."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from simulator.redrive.waiting import waiting
 
 IDLE_S = 3.0
 """After so long without a delivery, the messages that are left belong to others."""
-SETTLE_S = 5.0
-"""So long a queue may take to have again what was given back."""
+SETTLE_S = 60.0
+"""So long a queue may take to have again what was given back, as long as others take nothing out of it."""
 WINDOW = 10_000
 """How many messages one channel takes; its prefetch."""
 GET_MAX = 100_000
@@ -44,11 +44,13 @@ class Found(msgspec.Struct, frozen=True):
         rows: the messages from its head on, as deliveries from the queue.
         ready: how many messages were ready before the look.
         killed: how many of the rows exceeded the delivery limit by being given back. The look ended at the first.
+        confirmed: whether the queue was seen to have again all that was given back.
     """
 
     rows: list[Observation]
     ready: int
     killed: int = 0
+    confirmed: bool = True
 
     @property
     def unseen(self) -> int:
@@ -82,9 +84,8 @@ def peek(url: str, vhost: str, peek: Peek, *, limit: int | None = None, on_row: 
             if peek.kills(waiting(row).deaths):
                 killed = 1
                 break
-        look.give_back()
-        look.wait_for(ready - killed)
-    return Found(rows, max(ready, len(rows)), killed)
+        confirmed = look.give_back(killed)
+    return Found(rows, max(ready, len(rows)), killed, confirmed)
 
 
 def peek_by_management(url: str, vhost: str, peek: Peek, *, limit: int | None = None) -> Found:
@@ -137,19 +138,41 @@ class _Look:
         else:
             yield from self._in_windows(wanted)
 
-    def give_back(self) -> None:
-        """Give everything back."""
-        for channel, tag in self._channels:
-            if self._peek.gives_back == "nack" and self._type != STREAM and tag:
-                channel.cancel()
-                channel.basic_nack(tag, multiple=True, requeue=True)
+    def give_back(self, killed: int) -> bool:
+        """Give everything back, and return whether the queue was seen to have it again, without those killed.
+
+        A channel that ends before the server has worked off its nacks is a lost channel for the rest of its
+        messages, which counts as failed deliveries. So the channels stay open until the messages are ready again.
+        """
+        if self._type == STREAM:
+            self._close()
+            return True
+        for channel, _ in self._channels:
+            channel.cancel()
+        wanted = self.ready() + sum(tag for _, tag in self._channels) - killed
+        if self._peek.gives_back == "nack":
+            for channel, tag in self._channels:
+                if tag:
+                    channel.basic_nack(tag, multiple=True, requeue=True)
+        else:
+            self._close()
+        confirmed = self._wait_for(wanted)
+        if self._peek.gives_back == "nack":
+            self._close()
+        return confirmed
+
+    def _close(self) -> None:
+        for channel, _ in self._channels:
             channel.close()
 
-    def wait_for(self, ready: int) -> None:
-        """Wait until the queue has so many messages again, as long as that may take."""
+    def _wait_for(self, ready: int) -> bool:
+        """Return whether the queue has so many messages again, after waiting as long as that may take."""
         until = time.monotonic() + SETTLE_S
-        while self._type != STREAM and self.ready() < ready and time.monotonic() < until:
+        while self.ready() < ready:
+            if time.monotonic() > until:
+                return False
             self._connection.sleep(_POLL_S)
+        return True
 
     def _one_by_one(self, wanted: int) -> Iterator[Observation]:
         """Yield messages that were got singly, so that whoever sees one that dies can end there."""
