@@ -17,7 +17,7 @@ FIRST = msgspec.json.encode(ASKED)
 def test_a_foreign_file_is_refused_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(content)
-    with pytest.raises(JournalError, match="notes.txt:1: "):
+    with pytest.raises(JournalError, match=r"notes\.txt:1: "):
         Journal(path, ASKED)
     assert path.read_bytes() == content
 
