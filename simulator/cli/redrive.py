@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS
+from dlx.topology import STREAM
 from simulator.cli.command_parts import DataError, FiniteRange, example, print_json
 from simulator.cli.given_queue import exit_codes, look_into, server_given
 from simulator.cli.progress import progress
@@ -121,6 +122,7 @@ def redrive(
 
     with exit_codes():
         on_server = queue_on(server, queue)
+    _check_ends(on_server, wanted)
     if not execute:
         return _dry_run(server, on_server, wanted, pace, as_json)
     return _execute(server, on_server, wanted, pace, journal_path or _new_journal(queue), as_json)
@@ -157,6 +159,17 @@ def _address(to: str, key: str | None) -> Origin | Address:
     if to not in ("origin", "published"):
         raise click.BadParameter(f"{to!r} needs a routing key behind it: --to EXCHANGE KEY", param_hint="'--to'")
     return cast("Origin", to)
+
+
+def _check_ends(on_server: QueueOnServer, wanted: Wanted) -> None:
+    """Refuse a stream, which nothing can be taken out of, and a redrive of a queue into itself."""
+    from simulator.redrive.address import Address
+
+    queue = on_server.settings.queue
+    if queue.type == STREAM:
+        raise DataError(f"'{queue.name}' is a stream: nothing can be taken out of it, so nothing can be moved")
+    if wanted.to == Address("", queue.name):
+        raise DataError(f"'{queue.name}' would be moved into itself: give another address by --to")
 
 
 def _dry_run(server: Server, on_server: QueueOnServer, wanted: Wanted, pace: Pace, as_json: bool) -> int:

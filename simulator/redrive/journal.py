@@ -78,6 +78,7 @@ class Journal:
         self._seen: set[str] = set()
         begun = path.exists() and path.stat().st_size > 0
         if begun:
+            self._refuse_foreign(asked)
             begun = self._read(asked)
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         if not begun:
@@ -120,6 +121,13 @@ class Journal:
     def _put(self, data: bytes) -> None:
         while data:
             data = data[os.write(self._file, data) :]
+
+    def _refuse_foreign(self, asked: Asked) -> None:
+        """Refuse a file without a whole line, unless it is the torn beginning of this very journal."""
+        content = self.path.read_bytes()
+        if b"\n" not in content and not msgspec.json.encode(asked).startswith(content):
+            problem = "it does not begin like the journal of this redrive, and is left as it is: give another --journal"
+            raise JournalError(f"{self.path}:1: {problem}")
 
     def _read(self, asked: Asked) -> bool:
         """Read what earlier runs wrote; return whether that was anything at all."""

@@ -120,7 +120,7 @@ def test_internal_exchanges_are_read_where_they_are_exported() -> None:
     ("queue", "vhost", "expected"),
     [
         ({"type": "stream"}, {}, "stream"),
-        ({"type": "quorum", "arguments": {"x-queue-type": "classic"}}, {}, "quorum"),
+        ({"type": "quorum", "arguments": {"x-queue-type": "classic"}}, {}, "classic"),
         ({"arguments": {"x-queue-type": "quorum"}}, {"default_queue_type": "stream"}, "quorum"),
         ({}, {"default_queue_type": "quorum"}, "quorum"),
         ({}, {"default_queue_type": "rabbit_quorum_queue"}, "quorum"),

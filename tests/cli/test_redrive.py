@@ -194,6 +194,20 @@ def test_a_journal_of_another_redrive_is_refused(
     assert "no line of a journal" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("execute", [[], ["--execute"]])
+def test_a_stream_and_a_queue_into_itself_are_refused(
+    place: Place, execute: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with place.channel() as channel:
+        channel.queue_declare("log", durable=True, arguments={"x-queue-type": "stream"})
+    stream = [word if word != DEAD else "log" for word in given(place, *execute)]
+    assert main(stream) == 65
+    assert "'log' is a stream: nothing can be taken out of it" in capsys.readouterr().err
+    assert main(given(place, DEAD, "--to", "", *execute)) == 65
+    assert "'dead' would be moved into itself" in capsys.readouterr().err
+    assert len(ids(place, DEAD)) == 6
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
