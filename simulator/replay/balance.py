@@ -27,8 +27,9 @@ from dlx.message_flow import MessageFlow
 from dlx.releases import Release
 from dlx.topology import CLASSIC, QUORUM, Topology
 from simulator.capture.counters import CounterReadings
+from simulator.replay.coverage.totals import Place
 from simulator.replay.graph import with_stand_ins
-from simulator.replay.log_counts import LogCounts, Place
+from simulator.replay.log_counts import LogCounts
 from simulator.replay.losses import NO_EXCHANGE, find_losses, never_routed
 from simulator.replay.readings_fit import UNCHECKED_FIT, ReadingsFit
 

@@ -6,7 +6,7 @@ A setting counts as tested where some delivery that agrees would have come out o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dlx.deaths import DELIVERY_LIMIT as LIMIT_REACHED
 from dlx.deaths import EXPIRED, MAXLEN
@@ -125,7 +125,9 @@ def untested_settings(
 
     ``captured`` are the rows that were replayed; ``counters``: the broker's own were balanced with them.
     """
-    routed = rows(_ROUTED, captured=captured) if "routed_queues" in captured.columns else []
+    routed: list[dict[str, Any]] = []
+    if "routed_queues" in captured.columns:
+        routed = rows(_ROUTED, captured=captured)
     places = {(row["vhost"], row["queue"]) for row in (*rows(_QUEUES, replayed=replayed), *routed)}
     evidence = _Evidence(
         shown_rules(replayed),
