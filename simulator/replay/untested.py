@@ -125,7 +125,9 @@ def untested_settings(
 
     ``captured`` are the rows that were replayed; ``counters``: the broker's own were balanced with them.
     """
-    routed: list[dict[str, Any]] = rows(_ROUTED, captured=captured) if "routed_queues" in captured.columns else []
+    routed: list[dict[str, Any]] = []
+    if "routed_queues" in captured.columns:
+        routed = rows(_ROUTED, captured=captured)
     places = {(row["vhost"], row["queue"]) for row in (*rows(_QUEUES, replayed=replayed), *routed)}
     evidence = _Evidence(
         shown_rules(replayed),

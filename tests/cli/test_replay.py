@@ -42,6 +42,8 @@ def test_the_example_agrees(capsys, tmp_path):
         "misrouted",
         "overfull",
         "unfilled",
+        "untested",
+        "untested_more",
         "coverage",
     ]
     assert summary["coverage"]["exercised"] == sum(summary["coverage"]["by_rule"].values()) > 60
