@@ -189,7 +189,7 @@ def _looked(server: Server, how: Peek, limit: int | None) -> Looked:
         notes.append(f"{dying:,} of them die if they are looked at once more: the delivery limit")
     unchecked = [_HELD, _AGAIN]
     if not found.confirmed:
-        unchecked.insert(0, "whether all messages are back: the queue was not seen to have them all after a minute")
+        unchecked.insert(0, "whether all messages are back: the queue was not seen to have them all")
     if found.unseen:
         unchecked.insert(0, f"{found.unseen:,} of {found.ready:,} messages")
     return Looked(

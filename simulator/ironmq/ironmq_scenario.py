@@ -22,9 +22,19 @@ from simulator.scenario.scenario_errors import ScenarioError
 _SECONDS_MAX = 10 * 365 * 86_400
 Seconds = Annotated[float, Meta(ge=0, le=_SECONDS_MAX)]
 Name = Annotated[str, Meta(min_length=1)]
-# What the schema of a scenario says of settings; IronMQ itself judges their values.
-_NAMES = {"type": "object", "propertyNames": {"enum": list(FIELDS)}}
+
+
+def _names(shape: Any) -> dict[str, Any]:
+    """Return what the schema of a scenario says of settings: their names. IronMQ itself judges their values."""
+    if isinstance(shape, list):
+        return {"items": _names(shape[0])}
+    if shape is None:
+        return {}
+    return {"properties": {name: _names(each) for name, each in shape.items()}, "additionalProperties": False}
+
+
 _SETTINGS = {name: QUEUE["queue"][name] for name in FIELDS}
+_NAMES = {"type": "object", **_names(_SETTINGS)}
 Settings = Annotated[dict[str, Any], Meta(extra_json_schema=_NAMES)]
 
 

@@ -35,6 +35,7 @@ from simulator.capture.client_rows import delivered_row
 from simulator.capture.connected import why_lost
 from simulator.redrive.carried import properties_carried
 from simulator.redrive.gathered_writes import GatheringConnection
+from simulator.redrive.giving_back import GivingBack
 from simulator.redrive.journal import Journal, fingerprint
 from simulator.redrive.plan import Planned
 from simulator.redrive.waiting import Waiting, waiting
@@ -139,6 +140,7 @@ class Execution:
         self._ready: deque[Moving] = deque()
         self._sent: dict[int, Moving] = {}
         self._acknowledged: list[Entry] = []
+        self._held: set[int] = set()
         self._number = self._going = self._delivered = self._of_consumer = 0
         self._consumer = ""
         self._last = self._began = 0.0
@@ -202,6 +204,7 @@ class Execution:
     def _on_message(self, _: Channel, method: Basic.Deliver, properties: BasicProperties, body: bytes) -> None:
         self._last = time.monotonic()
         self._delivered += 1
+        self._held.add(method.delivery_tag or 0)
         row = delivered_row(self._queue, method, properties, body)
         mark = fingerprint(row)
         self._journal.seen(mark, row.message)
@@ -309,6 +312,7 @@ class Execution:
 
     def _acknowledge(self, tag: int, entry: Entry) -> None:
         self._in.basic_ack(tag)
+        self._held.discard(tag)
         self.done.moved += 1
         self._acknowledged.append(entry)
 
@@ -343,10 +347,12 @@ class Execution:
             self._give_back()
 
     def _give_back(self) -> None:
-        if self._gives_back == "nack":  # otherwise the end of the channel gives it back
-            self._in.basic_nack(0, multiple=True, requeue=True)
         self._settle()
-        self._in.queue_declare(self._queue, passive=True, callback=lambda _: self._connection.close())
+        if self._gives_back == "nack":  # otherwise the end of the channel gives it back
+            later = self._connection.ioloop.call_later
+            GivingBack(self._in, self._queue, self._held, later, self._connection.close).look()
+        else:
+            self._in.queue_declare(self._queue, passive=True, callback=lambda _: self._connection.close())
 
     def _on_channel_closed(self, _: Channel, reason: Exception) -> None:
         if self._connection.is_open:  # nobody here has closed it: the broker has refused something

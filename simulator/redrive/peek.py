@@ -12,7 +12,7 @@ import msgspec
 from pika import BlockingConnection
 from pika.adapters.blocking_connection import BlockingChannel
 
-from dlx.topology import STREAM
+from dlx.topology import QUORUM, STREAM
 from simulator.capture import CaptureUnavailable, Observation
 from simulator.capture.amqp_values import exact_values
 from simulator.capture.client_rows import delivered_row, routing_keys_of
@@ -20,13 +20,13 @@ from simulator.capture.connected import connected
 from simulator.capture.management_api import ManagementError, call, server_of
 from simulator.capture.observe import split_properties
 from simulator.events import Event
-from simulator.redrive.how_to_peek import Peek
+from simulator.redrive.how_to_peek import TOGETHER, Peek
 from simulator.redrive.waiting import waiting
 
 IDLE_S = 3.0
 """After so long without a delivery, the messages that are left belong to others."""
-SETTLE_S = 60.0
-"""So long a queue may take to have again what was given back, as long as others take nothing out of it."""
+SETTLE_S = 5.0
+"""After so long without one message more in the queue, what was given back is with others, or has died."""
 WINDOW = 10_000
 """How many messages one channel takes; its prefetch."""
 GET_MAX = 100_000
@@ -103,7 +103,8 @@ def peek_by_management(url: str, vhost: str, peek: Peek, *, limit: int | None = 
     name = server_of(url)
     try:
         ready = call(url, path).get("messages_ready", 0)  # which is some seconds old
-        asked = {"count": limit or GET_MAX, "ackmode": "ack_requeue_true", "encoding": "auto"}
+        count = min(limit or GET_MAX, TOGETHER) if peek.settings.queue.type == QUORUM else limit or GET_MAX
+        asked = {"count": count, "ackmode": "ack_requeue_true", "encoding": "auto"}
         got = call(url, f"{path}/get", method="POST", body=asked)
     except ManagementError as error:
         raise CaptureUnavailable(name, str(error)) from error
@@ -117,16 +118,14 @@ class _Look:
     """Takes messages out of a queue, and gives all of them back."""
 
     def __init__(self, connection: BlockingConnection, peek: Peek) -> None:
-        self._connection = connection
+        self._connection, self._asking = connection, connection.channel()
         self._queue, self._type = peek.settings.queue.name, peek.settings.queue.type
         self._peek = peek
         self._channels: list[tuple[BlockingChannel, int]] = []  # with the last tag of each
 
     def ready(self) -> int:
         """Return how many messages are ready; of a stream, how many it had some seconds ago."""
-        channel = self._connection.channel()
-        found: int = channel.queue_declare(self._queue, passive=True).method.message_count
-        channel.close()
+        found: int = self._asking.queue_declare(self._queue, passive=True).method.message_count
         return found
 
     def messages(self, wanted: int) -> Iterator[Observation]:
@@ -149,29 +148,41 @@ class _Look:
             return True
         for channel, _ in self._channels:
             channel.cancel()
-        wanted = self.ready() + sum(tag for _, tag in self._channels) - killed
+        ready = self.ready()
         if self._peek.gives_back == "nack":
-            for channel, tag in self._channels:
-                if tag:
-                    channel.basic_nack(tag, multiple=True, requeue=True)
-        else:
+            confirmed = self._nack(ready, killed)
             self._close()
-        confirmed = self._wait_for(wanted)
-        if self._peek.gives_back == "nack":
-            self._close()
+            return confirmed
+        self._close()
+        return self._wait_for(ready + sum(tag for _, tag in self._channels) - killed)
+
+    def _nack(self, ready: int, killed: int) -> bool:
+        """Give back so many together as come to the queue in order, and the next ones when it has them."""
+        confirmed = True
+        for channel, last in self._channels:
+            step = TOGETHER if self._type == QUORUM else max(1, last)
+            for tag in range(0, last, step):
+                until = min(tag + step, last)
+                channel.basic_nack(until, multiple=True, requeue=True)
+                ready += until - tag
+                confirmed = confirmed and self._wait_for(ready - killed)
         return confirmed
 
     def _close(self) -> None:
         for channel, _ in self._channels:
             channel.close()
 
-    def _wait_for(self, ready: int) -> bool:
-        """Return whether the queue has so many messages again, after waiting as long as that may take."""
-        until = time.monotonic() + SETTLE_S
-        while self.ready() < ready:
-            if time.monotonic() > until:
+    def _wait_for(self, wanted: int) -> bool:
+        """Return whether the queue has so many messages again, after waiting for as long as more come back."""
+        most, since, pause_s = self.ready(), time.monotonic(), _POLL_S / 64
+        while most < wanted:
+            self._connection.sleep(pause_s)
+            pause_s = min(2 * pause_s, _POLL_S)
+            now = self.ready()
+            if now > most:
+                most, since = now, time.monotonic()
+            elif time.monotonic() - since > SETTLE_S:
                 return False
-            self._connection.sleep(_POLL_S)
         return True
 
     def _one_by_one(self, wanted: int) -> Iterator[Observation]:

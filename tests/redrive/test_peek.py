@@ -62,6 +62,11 @@ def test_windows_keep_the_order_on_a_real_server(
     check_that_it_stays(live_place, queue_type, "consume")
 
 
+def test_more_than_come_back_together_stay_in_order_on_a_real_server(live_place: Place) -> None:
+    """A nack of more than 32, or a channel closed before they are back, mixes them, and 4.3 counts failures."""
+    check_that_it_stays(live_place, "quorum", "consume", 100)
+
+
 @pytest.mark.parametrize("queue_type", TYPES)
 def test_a_killed_look_leaves_it_too(live_place: Place, queue_type: str) -> None:
     declare(live_place, queue_type)
@@ -117,14 +122,14 @@ def test_where_the_management_api_would_mix_them_is_known_beforehand(release: st
         assert not how_to_peek(queue_on(place.server, DEAD).settings, "consume").mixes
 
 
-def check_that_it_stays(place: Place, queue_type: str, way: Way) -> None:
+def check_that_it_stays(place: Place, queue_type: str, way: Way, messages: int = MESSAGES) -> None:
     """Look twice, and then take everything out."""
     declare(place, queue_type)
     if how_to_peek(queue_on(place.server, DEAD).settings, way).mixes:  # which the command refuses
         assert (place.release in MIXING, queue_type, way) == (True, "quorum", "management")
         return
-    let_die(place, MESSAGES)
-    wanted = [f"m{number}" for number in range(MESSAGES)]
+    let_die(place, messages)
+    wanted = [f"m{number}" for number in range(messages)]
     assert [ids(look(place, way)) for _ in range(2)] == [wanted, wanted]
     taken = place.waiting()
     assert [properties.message_id for _, properties, _ in taken] == wanted

@@ -132,8 +132,8 @@ def test_what_is_built_in_keeps_its_name_and_works_beside_a_broken_one(acme: Pat
 def test_an_unknown_system_is_told_those_of_other_distributions(acme: Path) -> None:
     status, _, err = dlx(acme, "simulate", "acne", "scenario.json", scenario={})
     assert status == 64
-    assert "'rabbitmq'" in err
-    assert "'acme'" in err
+    assert "rabbitmq" in err
+    assert "did you mean 'acme'" in err
 
 
 def test_an_adapter_of_another_distribution_is_compared(acme: Path) -> None:
