@@ -103,7 +103,7 @@ def test_the_same_history_changes_the_same_numbers(target: Target) -> None:
         names = {name for name, _ in numbers(text_of(other))}
         expected = next(risen(other, names))
     found: Numbers = {}
-    for _ in range(TRIES):  # what is left of a queue in the numbers goes within two minutes
+    for _ in range(3 * TRIES):  # what is left of a queue in the numbers goes within minutes
         found = undisturbed(lambda: risen_like(target, names, expected))
         if {key: found.get(key) for key in expected} == expected:
             break
