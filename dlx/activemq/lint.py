@@ -45,7 +45,7 @@ class Doubt(msgspec.Struct, frozen=True):
 def strategy_doubts(
     strategy: Strategy, keys: Sequence[Destination], settings: BrokerSettings, *, of: str = ""
 ) -> Iterator[Doubt]:
-    """Yield what a strategy loses of the messages of the destinations that it is for.
+    """Yield the ways in which a strategy loses messages of its destinations.
 
     Args:
         strategy: as it is in the settings.

@@ -99,26 +99,25 @@ def truth(value: Value) -> Value:
 
 def both(left: Value, right: Value) -> Value:
     """Return AND."""
-
-    def evaluate(message: Message) -> bool | None:
-        one = left(message)
-        if one is False:
-            return False
-        other = right(message)
-        return False if other is False else None if one is None or other is None else True
-
-    return evaluate
+    return _decided_by(left, right, decisive=False)
 
 
 def either(left: Value, right: Value) -> Value:
     """Return OR."""
+    return _decided_by(left, right, decisive=True)
 
-    def evaluate(message: Message) -> bool | None:
+
+def _decided_by(left: Value, right: Value, *, decisive: bool) -> Value:
+    """Return this truth value where one of two has it, else unknown where one is unknown, else the other value."""
+
+    def evaluate(message: Message) -> Any:
         one = left(message)
-        if one is True:
-            return True
+        if one is decisive:
+            return decisive
         other = right(message)
-        return True if other is True else None if one is None or other is None else False
+        if other is decisive:
+            return decisive
+        return None if one is None or other is None else not decisive
 
     return evaluate
 

@@ -9,26 +9,21 @@ Source: activemq-broker, Queue.addSubscription and removeSubscription, DurableTo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from random import Random
 
 import msgspec
 
 from dlx.activemq.destinations import Destination, matches, parts
 from dlx.activemq.messages import SCHEDULED_DELAY, Message
-from dlx.activemq.profiles import Profile
 from dlx.activemq.selectors import Selector
-from dlx.activemq.settings import BrokerSettings
 from dlx.activemq.virtual_destinations import VirtualTopic
 from simulator.activemq.acknowledgements import Acknowledgements
 from simulator.activemq.arrivals import Arrivals
-from simulator.activemq.broker_state import Action, BrokerState
+from simulator.activemq.broker_state import BrokerState
 from simulator.activemq.dead_letters import DeadLetters
 from simulator.activemq.dispatching import Dispatching
 from simulator.activemq.expiry import Expiry
 from simulator.activemq.scheduler import Scheduler
 from simulator.activemq.stores import Attached, Held, Receiver, Store, Window
-from simulator.activemq.trace import Trace
-from simulator.deadlines import Deadlines
 from simulator.events import Event
 
 LAST_UNKNOWN = None
@@ -41,21 +36,14 @@ class Broker:
     """One broker.
 
     Args:
-        settings: its configuration.
-        profile: which ActiveMQ it is.
-        deadlines: what will happen later, by milliseconds.
-        trace: where it notes what happens; it has the time.
-        random: for the collision avoidance of the redelivery plugin.
+        state: what it has, which is its own from then on.
 
     Attributes:
         acknowledgements: takes those of its consumers.
     """
 
-    def __init__(
-        self, settings: BrokerSettings, profile: Profile, deadlines: Deadlines[Action], trace: Trace, random: Random
-    ) -> None:
-        self.settings = settings
-        self._state = BrokerState(settings, profile, deadlines, trace, random)
+    def __init__(self, state: BrokerState) -> None:
+        self.settings, self._state = state.settings, state
         self._scheduler = Scheduler(self._state, self._arrive)
         self._dead_letters = DeadLetters(self._state, self._scheduler, self._arrive)
         self._dispatching = Dispatching(self._state, self._dead_letters)

@@ -13,7 +13,7 @@ from dlx.activemq.messages import SCHEDULED_DELAY, Message, without_expiration
 from dlx.activemq.profiles import PROFILES
 from simulator.activemq import activemq_scenario as form
 from simulator.activemq.broker import Broker
-from simulator.activemq.broker_state import Action
+from simulator.activemq.broker_state import Action, BrokerState
 from simulator.activemq.client import Connection, Consumer, Delivery, Listener, Session, World
 from simulator.activemq.trace import Trace, described
 from simulator.deadlines import Deadlines
@@ -37,7 +37,7 @@ class Run:
         self._trace, self._deadlines = Trace(scenario.start_ms), Deadlines[Action]()
         random = random or Random(scenario.seed)
         profile, settings = PROFILES[scenario.profile], form.settings(scenario.broker)
-        self._broker = Broker(settings, profile, self._deadlines, self._trace, random)
+        self._broker = Broker(BrokerState(settings, profile, self._deadlines, self._trace, random))
         self._world = World(self._broker, profile, self._deadlines, self._trace, random)
         self._connections: dict[str, Connection] = {}
         self._sessions: dict[str, Session] = {}

@@ -14,7 +14,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
 import simulator
-from tests.browser.chromium import colours, size, start
+from tests.browser.chromium import colours, size
 from tests.browser.scene import Scene, shop
 
 pytestmark = pytest.mark.browser
@@ -47,13 +47,6 @@ for (const element of document.querySelectorAll("body *")) {
 }
 return found.sort((x, y) => x[0] - y[0])[0];
 """
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    browser = start(tmp_path_factory.mktemp("profile"))
-    yield browser
-    browser.quit()
 
 
 @pytest.fixture

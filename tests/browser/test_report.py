@@ -11,7 +11,7 @@ from selenium.webdriver import Chrome, Keys
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-from tests.browser.chromium import colours, size, start
+from tests.browser.chromium import colours, size
 from tests.browser.scene import report_of_the_example
 
 pytestmark = pytest.mark.browser
@@ -21,13 +21,6 @@ pytestmark = pytest.mark.browser
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report on the captured example of 4.3."""
     return report_of_the_example(tmp_path_factory.mktemp("report"))
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    browser = start(tmp_path_factory.mktemp("profile"))
-    yield browser
-    browser.quit()
 
 
 @pytest.fixture

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 
 import pytest
 
 from dlx.releases import RELEASES
-from simulator.redrive.server import server_at
 from tests.live.servers import LiveServer
-from tests.redrive.dead_letters import Place, simulated
+from tests.redrive.dead_letters import Place, simulated, vhost_on
 
 
 @pytest.fixture(params=RELEASES)
@@ -23,10 +21,5 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
 @pytest.fixture
 def live_place(live_server: LiveServer) -> Iterator[Place]:
     """A virtual host of its own on a real server."""
-    name = f"dlx-redrive-{uuid.uuid4().hex[:8]}"
-    found = Place(server_at(live_server.amqp_url, live_server.management_url, name), live_server.release)
-    found.api("PUT", f"vhosts/{name}", {})
-    try:
+    with vhost_on(live_server, "dlx-redrive") as found:
         yield found
-    finally:
-        found.api("DELETE", f"vhosts/{name}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from simulator.capture.management_api import call
 from simulator.redrive.server import Server, server_at
 from simulator.server import serve
+from tests.live.servers import LiveServer
 
 DEAD, WORK, TIMED = "dead", "work", "timed"
 PATIENCE_S = 10.0
@@ -50,6 +52,18 @@ class Place(NamedTuple):
             while (got := channel.basic_get(queue, auto_ack=True))[0] is not None:
                 found.append(got)
             return found
+
+
+@contextmanager
+def vhost_on(live: LiveServer, prefix: str) -> Iterator[Place]:
+    """Make a virtual host on a real server, whose name begins so, and delete it in the end."""
+    name = f"{prefix}-{uuid.uuid4().hex[:8]}"
+    place = Place(server_at(live.amqp_url, live.management_url, name), live.release)
+    place.api("PUT", f"vhosts/{name}", {})
+    try:
+        yield place
+    finally:
+        place.api("DELETE", f"vhosts/{name}")
 
 
 @contextmanager

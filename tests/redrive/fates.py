@@ -15,10 +15,8 @@ import random
 import sys
 import tempfile
 import time
-import uuid
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +30,10 @@ from simulator.redrive.how_to_peek import how_to_peek
 from simulator.redrive.journal import Journal
 from simulator.redrive.peek import peek
 from simulator.redrive.plan import Planned, Planner, Wanted
-from simulator.redrive.server import held_now, queue_on, server_at
+from simulator.redrive.server import held_now, queue_on
 from simulator.redrive.waiting import waiting
 from tests.live.servers import LiveServer, given
-from tests.redrive.dead_letters import Place, ready, until
+from tests.redrive.dead_letters import Place, ready, until, vhost_on
 
 MESSAGES_OF_A_CASE = 12
 CASES_OF_A_VHOST = 8
@@ -206,7 +204,7 @@ class Case:
 
 def compare(live: LiveServer, seeds: list[int], kinds: Counter[str]) -> list[Wrong]:
     """Play the cases of these seeds in a virtual host of their own, and count their kinds."""
-    with vhost_on(live) as place, tempfile.TemporaryDirectory(prefix="dlx-fates-") as folder:
+    with vhost_on(live, "dlx-fates") as place, tempfile.TemporaryDirectory(prefix="dlx-fates-") as folder:
         cases = [Case(place, seed) for seed in seeds]
         for case in cases:
             case.let_die()
@@ -216,18 +214,6 @@ def compare(live: LiveServer, seeds: list[int], kinds: Counter[str]) -> list[Wro
             kinds.update(planned.fate.kind.value for planned in case.planned)
         time.sleep(SETTLE_S)
         return [wrong for case in cases for wrong in case.wrong()]
-
-
-@contextmanager
-def vhost_on(live: LiveServer) -> Iterator[Place]:
-    """Make a virtual host, and delete it in the end."""
-    name = f"dlx-fates-{uuid.uuid4().hex[:8]}"
-    place = Place(server_at(live.amqp_url, live.management_url, name), live.release)
-    place.api("PUT", f"vhosts/{name}", {})
-    try:
-        yield place
-    finally:
-        place.api("DELETE", f"vhosts/{name}")
 
 
 def ids_in(place: Place, queue: str) -> set[str]:
