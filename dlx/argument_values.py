@@ -17,6 +17,7 @@ from dlx.amqp_errors import client_characters, internal_error
 from dlx.erlang_printing import Atom, field_term
 from dlx.field_values import type_name
 from dlx.releases import Release
+from dlx.settings import OVERFLOWS, STRATEGIES
 from dlx.topology import Arguments
 
 Check = Callable[[Any, Arguments, Release], Any]
@@ -90,11 +91,11 @@ def dead_letter_routing_key(value: Any, arguments: Arguments, release: Release) 
 
 
 def dead_letter_strategy(value: Any, _arguments: Arguments, _release: Release) -> Any:
-    return _one_of(("at-most-once", "at-least-once"), value, Atom("invalid_dlx_strategy"))
+    return _one_of(STRATEGIES, value, Atom("invalid_dlx_strategy"))
 
 
 def overflow(value: Any, _arguments: Arguments, _release: Release) -> Any:
-    return _one_of(("drop-head", "reject-publish", "reject-publish-dlx"), value, Atom("invalid_overflow"))
+    return _one_of(OVERFLOWS, value, Atom("invalid_overflow"))
 
 
 def leader_locator(value: Any, _arguments: Arguments, release: Release) -> Any:

@@ -20,7 +20,8 @@ from dlx.topology import CLASSIC, QUORUM, STREAM, Exchange, Policy, Queue
 
 _MATCH_SECONDS = 1.0
 _UNSUPPORTED = "do not support"
-_TYPE_SELECTORS = {CLASSIC: "classic_queues", QUORUM: "quorum_queues", STREAM: "streams"}
+TYPE_SELECTORS = {CLASSIC: "classic_queues", QUORUM: "quorum_queues", STREAM: "streams"}
+"""What a policy applies to that is for the queues of one type."""
 
 
 class SkippedPolicy(msgspec.Struct, frozen=True):
@@ -119,7 +120,7 @@ def _selectors(target: Queue | Exchange, release: Release) -> tuple[str, ...]:
     if isinstance(target, Exchange):
         return ("all", "exchanges")
     if release.policy_applies_to_queue_types:
-        return ("all", "queues", _TYPE_SELECTORS.get(target.type, ""))
+        return ("all", "queues", TYPE_SELECTORS.get(target.type, ""))
     return ("all", "queues")
 
 

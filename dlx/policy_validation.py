@@ -22,7 +22,9 @@ from dlx.argument_values import age_ms
 from dlx.erlang_printing import Atom, json_term, printed
 from dlx.parameter_validation import Member, is_integer, is_number, said, wrong_members, wrong_number
 from dlx.patterns import PatternError, compiled
+from dlx.policies import TYPE_SELECTORS
 from dlx.releases import Release
+from dlx.settings import OVERFLOWS, STRATEGIES
 
 Definition = Mapping[str, Any]
 
@@ -71,7 +73,7 @@ def check_policy_parameter(name: str, value: Any, *, operator: bool, release: Re
 def _wrong_apply_to(apply_to: Any, release: Release) -> str | None:
     if not isinstance(apply_to, str | bool | None):
         raise _unforeseen()
-    by_type = ("classic_queues", "quorum_queues", "streams") if release.policy_applies_to_queue_types else ()
+    by_type = tuple(TYPE_SELECTORS.values()) if release.policy_applies_to_queue_types else ()
     if apply_to in ("all", "exchanges", "queues", *by_type):
         return None
     if by_type:
@@ -229,7 +231,7 @@ _OTHER: dict[str, tuple[Callable[[Any, Release], bool], str]] = {
     "consumer-timeout": (_NOT_NEGATIVE, "{} is not a valid consumer timeout"),
     "dead-letter-exchange": (_is_string, "{} is not a valid dead letter exchange name"),
     "dead-letter-routing-key": (_is_string, "{} is not a valid dead letter routing key"),
-    "dead-letter-strategy": (_one_of("at-most-once", "at-least-once"), "{} is not a valid dead letter strategy"),
+    "dead-letter-strategy": (_one_of(*STRATEGIES), "{} is not a valid dead letter strategy"),
     "message-ttl": (_NOT_NEGATIVE, "{} is not a valid message TTL"),
     "expires": (_in_range(1), "{} is not a valid queue expiry"),
     "max-length": (_NOT_NEGATIVE, "{} is not a valid maximum length"),
@@ -238,7 +240,7 @@ _OTHER: dict[str, tuple[Callable[[Any, Release], bool], str]] = {
     "max-in-memory-bytes": (_NOT_NEGATIVE, "{} is not a valid maximum memory in bytes"),
     "queue-mode": (_one_of("default", "lazy"), "{} is not a valid queue-mode value"),
     "queue-version": (_one_of(1, 2), "{} is not a valid queue-version value"),
-    "overflow": (_one_of("drop-head", "reject-publish", "reject-publish-dlx"), "{} is not a valid overflow value"),
+    "overflow": (_one_of(*OVERFLOWS), "{} is not a valid overflow value"),
     "delivery-limit": (_is_delivery_limit, "{} is not a valid delivery limit"),
     "max-age": (_is_max_age, "{} is not a valid max age"),
     "queue-leader-locator": (

@@ -17,9 +17,10 @@ from dlx.amqp_errors import Refusal
 from dlx.declarations import ARGUMENTS, imported_queue
 from dlx.exchange_declarations import check_type
 from dlx.nearest_names import nearest
+from dlx.policies import TYPE_SELECTORS
 from dlx.policy_validation import DEFINABLE, PolicyRefusedError, check_policy
 from dlx.releases import RELEASES, Release, release
-from dlx.settings import DELIVERY_LIMIT
+from dlx.settings import DELIVERY_LIMIT, OVERFLOWS, STRATEGIES
 from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.definitions import Definitions, DefinitionsError
 
@@ -27,10 +28,10 @@ _ARGUMENT = re.compile(r"'(x-[a-z-]+)'")
 _TAKEN = {"max-length": 1}
 _NEAR = 0.8
 _WORDS: Mapping[str, tuple[str, ...]] = {
-    "apply-to": ("all", "exchanges", "queues", "classic_queues", "quorum_queues", "streams"),
+    "apply-to": ("all", "exchanges", "queues", *TYPE_SELECTORS.values()),
     "queue-type": (CLASSIC, QUORUM, STREAM),
-    "overflow": ("drop-head", "reject-publish", "reject-publish-dlx"),
-    "dead-letter-strategy": ("at-most-once", "at-least-once"),
+    "overflow": OVERFLOWS,
+    "dead-letter-strategy": STRATEGIES,
 }
 """The values of fields that are words."""
 

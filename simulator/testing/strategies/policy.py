@@ -8,6 +8,7 @@ from typing import Any
 import regex
 from hypothesis import strategies as st
 
+from dlx.policies import TYPE_SELECTORS
 from dlx.releases import DEFAULT, Release
 from dlx.settings import (
     DEAD_LETTER_EXCHANGE,
@@ -107,7 +108,7 @@ def _definitions(
 
 
 def _applies_to(release: Release) -> tuple[str, ...]:
-    by_type = ("classic_queues", "quorum_queues", "streams") if release.policy_applies_to_queue_types else ()
+    by_type = tuple(TYPE_SELECTORS.values()) if release.policy_applies_to_queue_types else ()
     return ("queues", "all", *by_type)
 
 
