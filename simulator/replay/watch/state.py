@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS positions (path TEXT PRIMARY KEY, name TEXT, position
 CREATE TABLE IF NOT EXISTS totals (key TEXT PRIMARY KEY, number INTEGER);
 CREATE TABLE IF NOT EXISTS rows (
     id INTEGER PRIMARY KEY, lineage TEXT, time_us INTEGER, file TEXT, line INTEGER, signature TEXT, content TEXT,
-    x_death_times TEXT, read_s REAL, final INTEGER, said BLOB, counted TEXT
+    x_death_times TEXT, redelivered INTEGER, read_s REAL, final INTEGER, said BLOB, counted TEXT
 );
 CREATE INDEX IF NOT EXISTS rows_of_message ON rows (lineage);
 CREATE INDEX IF NOT EXISTS rows_waiting ON rows (read_s) WHERE final = 0;
@@ -46,7 +46,12 @@ CREATE TABLE IF NOT EXISTS arrivals (
 ) WITHOUT ROWID;
 CREATE TEMP TABLE chosen (lineage TEXT PRIMARY KEY) WITHOUT ROWID;
 """
-_ROW = "r.id, r.lineage, r.time_us, r.file, r.line, r.signature, r.content, r.x_death_times, r.read_s, r.final, r.said"
+_ROW = (
+    "r.id, r.lineage, r.time_us, r.file, r.line, r.signature, r.content, r.x_death_times, r.redelivered, r.read_s,"
+    " r.final, r.said"
+)
+_FORM = 2
+"""The form of these tables: a state of another one is refused."""
 
 
 class KeptRow(msgspec.Struct):
@@ -60,6 +65,7 @@ class KeptRow(msgspec.Struct):
     signature: str
     content: str
     x_death_times: str | None
+    redelivered: int | None
     read_s: float
     final: int
     said: bytes | None
@@ -91,7 +97,8 @@ class State:
         self._database.executescript(_TABLES)
         if self.about("asked", asked) != asked:
             self._database.close()
-            problem = "made with other definitions, release or options; go on with those, or give another folder"
+            problem = "made with other definitions, release or options, or by another dlx"
+            problem += "; go on with those, or give another folder"
             raise CaptureError(os.fspath(folder), problem)
         self._verdicts = self._open_verdicts(folder / VERDICTS)
         self.totals: Counter[str] = Counter(dict(self._database.execute("SELECT key, number FROM totals")))
@@ -155,8 +162,8 @@ class State:
     def add(self, rows: Iterable[tuple[Any, ...]]) -> None:
         """Add rows: the fields of ``KeptRow`` from ``lineage`` to ``final``."""
         self._database.executemany(
-            "INSERT INTO rows (lineage, time_us, file, line, signature, content, x_death_times, read_s, final)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO rows (lineage, time_us, file, line, signature, content, x_death_times, redelivered,"
+            " read_s, final) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             rows,
         )
 
@@ -262,4 +269,4 @@ def _hash(lineage: str) -> int:
 
 def asked(definitions: bytes, rules: str, tolerance_ms: float) -> str:
     """Return what tells a watch from others: a state goes on only with the same."""
-    return f"{hashlib.sha256(definitions).hexdigest()} {rules} {tolerance_ms}"
+    return f"{hashlib.sha256(definitions).hexdigest()} {rules} {tolerance_ms} {_FORM}"

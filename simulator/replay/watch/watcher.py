@@ -235,7 +235,7 @@ class Watcher:
             SIGNATURE: [row.signature for row in kept],
             CONTENT: [row.content for row in kept],
             "x_death_times": [row.x_death_times and msgspec.json.decode(row.x_death_times) for row in kept],
-            "redelivered": [None] * len(kept),  # the logs of the tracing plugin do not tell it
+            "redelivered": [None if row.redelivered is None else bool(row.redelivered) for row in kept],
         }
         table = pa.Table.from_pydict(columns, schema=INPUT)
         batches = table.to_batches(max_chunksize=KERNEL_ROWS)
@@ -290,7 +290,7 @@ def _stored(row: dict[str, Any], read_s: float, final: int) -> tuple[Any, ...]:
     times = row["x_death_times"]
     written = None if times is None else _encode(times).decode()
     names = (LINEAGE, "time_us", "file", "line", SIGNATURE, CONTENT)
-    return (*(row[name] for name in names), written, read_s, final)
+    return (*(row[name] for name in names), written, row["redelivered"], read_s, final)
 
 
 def _digest(verdict: dict[str, Any]) -> bytes:
