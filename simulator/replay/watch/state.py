@@ -2,7 +2,8 @@
 
 Everything is in one SQLite file but the verdicts, which are appended to ``verdicts.jsonl``. A step appends and syncs
 verdicts first, and then commits their length with all else. Whatever ends the program, the next start cuts off what was
-appended without a commit, and goes on from the commit before.
+appended without a commit, and goes on from the commit before. A watch that fails before it has read any row, or whose
+definitions do not fit the log, leaves no state: the corrected command begins with none.
 """
 
 from __future__ import annotations
@@ -80,8 +81,10 @@ class State:
     """
 
     def __init__(self, folder: Path, asked: str) -> None:
+        self._made = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
+        self._worthless = False
         self._database = sqlite3.connect(folder / _DATABASE, isolation_level=None, timeout=0)
         try:
             self._database.execute("PRAGMA locking_mode=EXCLUSIVE")
@@ -120,6 +123,18 @@ class State:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._verdicts.close()
         self._database.close()
+        if self._worthless or (error is not None and not self._stored["rows"]):
+            self._remove()
+
+    def give_up(self) -> None:
+        """Leave nothing of the state when it is closed: all of it rests on definitions that do not fit the log."""
+        self._worthless = True
+
+    def _remove(self) -> None:
+        for file in (*self.folder.glob(_DATABASE + "*"), self.folder / VERDICTS):
+            file.unlink(missing_ok=True)
+        if self._made and not any(self.folder.iterdir()):
+            self.folder.rmdir()
 
     def about(self, name: str, default: Any) -> Any:
         """Return a value that is kept by name; at first ``default``, which is kept from then on."""
