@@ -1,66 +1,94 @@
-"""Finds logs that are there twice, under one name or two: their rows would count twice, and agree with themselves.
+"""Finds rows that are there twice, in two logs: they would count twice, and agree with themselves.
 
-Two logs are the same if they have as many rows, and the lines, the times and the messages of these are the same.
+A log may be given under two names, or beside one that it was cut from. Rows are the same if the broker wrote them at
+the same time about the same: lines do not matter. Where one log ends and the next begins there may be equal rows of one
+moment, such as publishes of the same content; so two logs overlap if equal rows have several times, or are all of one.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
-
-import numpy as np
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from simulator.capture import CaptureError
+from simulator.replay.tables import Database, LocalTable, rows, select
+
+_KEY = "time_us, event, vhost, node, connection, channel, exchange, queue, message"
+_LOGS = """
+    SELECT capture, file, count(*) AS rows, min(time_us) AS from_us, max(time_us) AS until_us
+    FROM {captured} GROUP BY 1, 2 ORDER BY 1, 2"""
+_COUNTED = f"""
+    SELECT capture, file, time_us, hash, count(*) AS number
+    FROM (
+        SELECT capture, file, time_us, hash(CAST(struct({_KEY}) AS STRING)) AS hash
+        FROM {{captured}} WHERE time_us BETWEEN %d AND %d
+    )
+    GROUP BY 1, 2, 3, 4"""
+_SHARED = """
+    SELECT one.capture, one.file, other.capture AS other_capture, other.file AS other_file,
+        sum(least(one.number, other.number)) AS shared, count(DISTINCT time_us) AS times
+    FROM {counted} one JOIN {counted} other USING (time_us, hash)
+    WHERE one.capture > other.capture OR (one.capture = other.capture AND one.file > other.file)
+    GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"""
 
 
 class _Log(NamedTuple):
-    """One log in a capture: where it is, its name there, and what the user calls the capture, if it was given."""
+    """One log in a capture: which capture, its name there, and what it holds."""
 
-    capture: str
+    capture: int
     file: str
-    given: str | None
+    rows: int
+    from_us: int
+    until_us: int
 
-    def __str__(self) -> str:
-        return self.file if self.given is None else f"{self.given} (log '{self.file}')"
 
+def check_no_copies(captures: Sequence[tuple[str, str | None]], work: Path) -> None:
+    """Raise ``CaptureError`` for a log that has rows of another one in these captures.
 
-def check_no_copies(captures: Sequence[tuple[str, str | None]]) -> None:
-    """Raise ``CaptureError`` for a log that is in these captures twice.
-
-    Each has its path, and how the user named it, ``None`` for one that was made of other logs.
+    Each has its path, and how the user named it, ``None`` for one that was made of other logs. What memory cannot hold
+    goes into ``work``.
     """
-    alike: defaultdict[tuple[int, ...], list[_Log]] = defaultdict(list)
-    for capture, given in captures:
-        for file, sums in _sums(capture).items():
-            alike[sums].append(_Log(capture, file, given))
-    for logs in alike.values():
-        for place, log in enumerate(logs[1:], 1):
-            for other in logs[:place]:
-                if log == other or _rows(log) == _rows(other):
-                    problem = f"the same log as {other}: each of its rows would count twice; leave one out"
-                    raise CaptureError(str(log), problem)
+    with Database(work) as database:
+        captured = _captured(database, [path for path, _ in captures])
+        logs = [_Log(**row) for row in rows(_LOGS, captured=captured)]
+        both = [
+            (max(one.from_us, other.from_us), min(one.until_us, other.until_us))
+            for one, other in combinations(logs, 2)
+        ]  # fmt: skip
+        both = [(start, end) for start, end in both if start <= end]
+        if not both:
+            return
+        counted = select(_COUNTED % (min(start for start, _ in both), max(end for _, end in both)), captured=captured)
+        held = {(log.capture, log.file): log.rows for log in logs}
+        for row in rows(_SHARED, counted=counted):
+            _check(row, held, [given for _, given in captures])
 
 
-def _sums(capture: str) -> dict[str, tuple[int, ...]]:
-    """Return how many rows each log in a capture has, and the sums of their lines and times."""
-    found: defaultdict[str, np.ndarray[tuple[int], np.dtype[np.uint64]]] = defaultdict(lambda: np.zeros(3, np.uint64))
-    for batch in pq.ParquetFile(capture).iter_batches(columns=["file", "line", "time_us"]):
-        for file in pc.unique(batch.column("file")).to_pylist():
-            own = batch.filter(pc.equal(batch.column("file"), file))
-            line, time_us = (own.column(name).to_numpy().astype(np.uint64) for name in ("line", "time_us"))
-            found[file] += np.array([own.num_rows, line.sum(), time_us.sum()], np.uint64)
-    return {file: tuple(sums.tolist()) for file, sums in found.items()}
+def _captured(database: Database, paths: Sequence[str]) -> LocalTable:
+    """Return the rows of all captures, each with the number of its capture."""
+    parts = (f"SELECT {number} AS capture, * FROM {database.parquet([path])}" for number, path in enumerate(paths))
+    return LocalTable(database, f"({' UNION ALL BY NAME '.join(parts)})")
 
 
-def _rows(log: _Log) -> Counter[tuple[object, ...]]:
-    return Counter(_rows_in(log))
+def _check(row: Mapping[str, Any], held: Mapping[tuple[int, str], int], given: Sequence[str | None]) -> None:
+    one, other = (row["capture"], row["file"]), (row["other_capture"], row["other_file"])
+    if held[one] > held[other]:
+        one, other = other, one
+    shared, own = int(row["shared"]), held[one]
+    if shared < own and row["times"] < 2:
+        return
+    name = _name(other, given)
+    if shared == own == held[other]:
+        problem = f"the same log as {name}: each of its rows would count twice; leave one out"
+    elif shared == own:
+        problem = f"part of {name}: each of its rows would count twice; leave it out"
+    else:
+        problem = f"{shared:,} of its {own:,} rows are in {name} as well, and would count twice; give each row once"
+    raise CaptureError(_name(one, given), problem)
 
 
-def _rows_in(log: _Log) -> Iterator[tuple[object, ...]]:
-    names = ["line", "time_us", "event", "vhost", "message"]
-    for batch in pq.ParquetFile(log.capture).iter_batches(columns=["file", *names]):
-        own = batch.filter(pc.equal(batch.column("file"), log.file))
-        yield from zip(*(own.column(name).to_pylist() for name in names), strict=True)
+def _name(log: tuple[int, str], given: Sequence[str | None]) -> str:
+    named, file = given[log[0]], log[1]
+    return file if named is None else f"{named} (log '{file}')"

@@ -133,7 +133,8 @@ def prepare(logs: Sequence[Path], work: Path, progress: Progress = _silent) -> P
             kept = Path(report.rejected_path).rename(work / REJECTED)
             with kept.open(encoding="utf-8") as lines:
                 rejected = tuple(_described(line) for line, _ in zip(lines, range(SHOWN), strict=False))
-    check_no_copies([*zip(paths, map(str, captures), strict=False), *((path, None) for path in paths[len(captures) :])])
+    given = [*map(str, captures), *(None for _ in paths[len(captures) :])]
+    check_no_copies([*zip(paths, given, strict=True)], work)
     return Prepared(captures=tuple(paths), files=tuple(files), rejected=rejected)
 
 

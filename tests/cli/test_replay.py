@@ -223,6 +223,24 @@ def test_a_log_that_is_there_twice_is_refused(capsys, tmp_path, second):
     assert not out.parent.exists()
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "problem"),
+    [
+        (slice(0, 50), slice(0, 30), "second.log: part of first.log"),
+        (slice(20, 50), slice(0, 50), "first.log: part of second.log"),
+        (slice(0, 40), slice(20, 70), "first.log: 20 of its 40 rows are in second.log as well"),
+        (slice(0, 40), slice(40, 80), None),
+    ],
+)
+def test_a_log_that_overlaps_another_one_is_refused(capsys, tmp_path, first, second, problem):
+    """Its head or its tail, whose lines have other numbers, or the end of one and the beginning of the other."""
+    records = example_records("4.3")
+    logs = [write_log(tmp_path / "first.log", records[first]), write_log(tmp_path / "second.log", records[second])]
+    code, _, err = run(capsys, *logs, "--definitions", DEFINITIONS)
+    assert (code, "would count twice" in err) == ((0, False) if problem is None else (65, True)), err
+    assert problem is None or problem in err
+
+
 def test_the_results_of_an_earlier_run_outlive_one_that_fails(capsys, tmp_path):
     (tmp_path / "kept").write_text("")
     code, _, _ = run(capsys, tmp_path / "none.log", "--definitions", DEFINITIONS, "--out", tmp_path)

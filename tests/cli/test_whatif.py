@@ -187,12 +187,11 @@ def test_publishes_to_an_exchange_that_the_other_side_lacks_are_lost(tmp_path: P
     assert found["after"]["unroutable"] == 240
 
 
-def test_a_log_of_which_another_has_a_part_is_told(tmp_path: Path, capsys: Capture) -> None:
+def test_a_log_of_which_another_has_a_part_is_refused(tmp_path: Path, capsys: Capture) -> None:
     with gzip.open(OWN / "trace.log.gz") as log:
         (tmp_path / "part.log").write_bytes(b"".join(log.readlines()[:100]))
-    main([*ASKED, str(tmp_path / "part.log"), "--json"])
-    unchecked = json.loads(capsys.readouterr().out)["unchecked"]
-    assert any("rows that stand alike in several files are the same" in each for each in unchecked)
+    assert main([*ASKED, str(tmp_path / "part.log"), "--json"]) == 65
+    assert "part.log: part of trace.log.gz" in capsys.readouterr().err
 
 
 def test_a_log_that_is_given_twice_is_refused(tmp_path: Path, capsys: Capture) -> None:
