@@ -284,10 +284,10 @@ class _Reader:
 
     def _queue(self, item: dict[str, Any], where: str, default_type: str) -> Queue:
         arguments = self._get(item, where, "arguments", dict, {})
-        shown = self._get(item, where, "type", str, default_type)
-        queue_type = self._get(arguments, f"{where}.arguments", "x-queue-type", str, shown)
+        self._get(item, where, "type", str, CLASSIC)  # rabbitmqctl writes it; no import reads it
+        queue_type = self._get(arguments, f"{where}.arguments", "x-queue-type", str, default_type)
         if queue_type in _MEANS_DEFAULT:
-            queue_type = shown
+            queue_type = default_type
         return Queue(
             name=self._get(item, where, "name", str),
             type=_TYPES.get(queue_type, queue_type),

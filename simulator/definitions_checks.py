@@ -112,7 +112,10 @@ def _ignored(where: str, item: Mapping[str, Any], kind: str) -> Iterator[str]:
         yield f"{where}.arguments.x-{DELIVERY_LIMIT}: RabbitMQ takes {limit!r} and reads no limit from it: no integer"
     shown = item.get("type")
     if shown is not None and shown.removeprefix("rabbit_").removesuffix("_queue") != kind:
-        yield f"{where}.type: RabbitMQ ignores {shown!r}; the queue is of type {kind}, by its argument x-queue-type"
+        by = "its argument x-queue-type"
+        if "x-queue-type" not in arguments:
+            by = "the default: it has no argument x-queue-type, which exports of servers always have for other types"
+        yield f"{where}.type: RabbitMQ ignores {shown!r}; the queue is of type {kind}, by {by}"
 
 
 def _wrong_policy(where: str, item: Mapping[str, Any], operator: bool, release: Release) -> _Wrong | None:

@@ -80,7 +80,11 @@ _ASSUMED = (
     help="What was done, line by line; with the same file a killed run goes on. [default: a new one here]",
 )
 @click.option("--vhost", metavar="NAME", help="Virtual host of the queue. [default: the one in the URL, or /]")
-@click.option("--management-url", metavar="URL", help="Management API. [default: port 15672 of the host in URL]")
+@click.option(
+    "--management-url",
+    metavar="URL",
+    help="Management API; without a user, with that of URL. [default: port 15672 of the host in URL]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 def redrive(
     url: str,

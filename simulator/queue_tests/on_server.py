@@ -107,8 +107,8 @@ class ServerStage:
             self._rest()
 
     def set_faults(self, step: SetFaults) -> None:
-        """Set none: only the simulator has faults on request, and such cases are not run here."""
-        assert not step.set, "a server has no faults on request"
+        """Set none: faults are set on the simulator in this process alone, and such cases are not run here."""
+        assert not step.set, "cases with faults are not run on a server"
 
     def pass_until(self, ms: int) -> None:
         """Let time pass."""

@@ -82,13 +82,15 @@ def server_at(url: str, management_url: str | None = None, vhost: str | None = N
 
     Args:
         url: amqp, amqps, http or https.
-        management_url: by default the usual port of the same host, with the same user.
+        management_url: by default the usual port of the same host; without a user it gets the one of ``url``.
         vhost: by default the one in an AMQP URL, or ``/``.
 
     Raises:
         ValueError: the URL is of another kind, or of a port of its own without a management URL.
     """
     parts = urlsplit(url)
+    if management_url is not None:
+        management_url = _with_user_of(url, management_url)
     if parts.scheme in ("http", "https"):
         return Server(None, management_url or url, "/" if vhost is None else vhost)
     if parts.scheme not in _API:
@@ -196,6 +198,13 @@ def _check_vhost(server: Server) -> None:
     if server.vhost not in known:
         problem = f"no virtual host {server.vhost!r}; {suggestion(server.vhost, known)}"
         raise NoSuchQueueError(f"{server}: {problem}")
+
+
+def _with_user_of(url: str, management_url: str) -> str:
+    """Return a management URL with the user and password of another URL, unless it has a user itself."""
+    user, at, _ = urlsplit(url).netloc.rpartition("@")
+    parts = urlsplit(management_url)
+    return management_url if "@" in parts.netloc else parts._replace(netloc=f"{user}{at}{parts.netloc}").geturl()
 
 
 def _usual_api(url: str) -> str:

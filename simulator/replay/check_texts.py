@@ -75,6 +75,8 @@ def unchecked(
             yield Unchecked("max-length", hop.queue, why)
     if marks.late & 1 << min(len(hops), HOPS_MARKED_MAX) and len(hops) <= HOPS_MARKED_MAX:
         yield Unchecked("message-ttl", queue, f"{_ttl(settings[queue])}; it was delivered later than that")
+    if marks.flag:
+        yield Unchecked("redelivered", queue, "the log does not show how many copies came, or no delivery before it")
 
 
 def _ttl(settings: Settings) -> str:

@@ -1,7 +1,7 @@
 """The first thing that a replay says: whether the log and the rules agree, and how far that goes.
 
-It is one for the report and the terminal. It is good only where every delivery agrees,
-nothing is unchecked, messages died, and none was lost.
+It is one for the report and the terminal. It is bad where deliveries differ or messages were certainly lost. It is
+good only where every delivery agrees, nothing is unchecked, messages died, and none was lost.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def headline(summary: Summary, rules: str, balance: Balance | None = None) -> He
     if not remarks:
         return Headline("good", text)
     if summary.lost or summary.may_be_lost or (balance is not None and balance.lost):
-        return Headline("open", remarks[0], (f"{text}.", *remarks[1:]))
+        return Headline("bad" if summary.lost else "open", remarks[0], (f"{text}.", *remarks[1:]))
     return Headline("open", f"{text}, as far as it was checked", tuple(remarks))
 
 

@@ -251,7 +251,7 @@ class _Batch:
         memory, marks = self._memory, self._times.marks
         rows = marks.unchecked()
         if len(rows):
-            told = (self._verdicts, self._templates, marks.untested, marks.late, marks.unfilled)
+            told = (self._verdicts, self._templates, marks.untested, marks.late, marks.unfilled, marks.flag)
             numbers = alike_rows(*(each[rows] for each in told))
             marked = [
                 memory.marked(int(self._verdicts[row]), self._vhost(row), self._queue(row), marks.unchecked_at(row))

@@ -242,6 +242,7 @@ class Lineage:
             not_new=counts.is_counted(row, client, may_carry=may_carry),
             not_again=counts.is_uncounted(row),
             copies=min(copies, ANY_NUMBER),
+            has_flag=not self._explainer.is_stream(row.queue or ""),
         )
 
     def _new_copies(self, chosen: _Candidate, times: PathTimes) -> int:

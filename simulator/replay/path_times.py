@@ -64,6 +64,7 @@ class PathTimes(NamedTuple):
         not_new, not_again: whether it cannot be the first delivery of its copy, or none after that.
         kept: the entries of ``x-death`` that the row it starts from has as well: their places here, and there.
         copies: how many copies have come to the same delivery; ``ANY_NUMBER`` if they are not known.
+        has_flag: whether the queue flags what it has delivered before; a stream does not.
     """
 
     source: int = 0
@@ -76,6 +77,7 @@ class PathTimes(NamedTuple):
     not_new: bool = False
     not_again: bool = False
     copies: int = ANY_NUMBER
+    has_flag: bool = False
     kept: tuple[tuple[int, int], ...] = ()
 
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from simulator.replay.assumptions import Assumptions
 from simulator.replay.lengths import SECOND_US, Arrivals, LengthLimit, arrived
-from simulator.replay.path_times import NO_TIME, NO_TTL, HopTimes, PathTimes
+from simulator.replay.path_times import ANY_NUMBER, NO_TIME, NO_TTL, HopTimes, PathTimes
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -131,11 +131,12 @@ class Fault(NamedTuple):
 
 
 class HopMarks(NamedTuple):
-    """The first three of ``Marks``, of one row."""
+    """The first four of ``Marks``, of one row."""
 
     untested: int
     late: int
     unfilled: int
+    flag: int
 
 
 class Marks(NamedTuple):
@@ -144,12 +145,14 @@ class Marks(NamedTuple):
     ``untested`` and ``late`` have a bit for each death by expiry whose TTL is not above the
     tolerance, and for each that came later than its TTL; ``unfilled`` for each death by a
     limit that the messages of the log do not fill. ``late`` has one more for the delivery,
-    behind those of the deaths. The others are those of ``Fault``.
+    behind those of the deaths. ``flag`` is 1 where the flag of the delivery may be wrong. The others are those of
+    ``Fault``.
     """
 
     untested: Ints
     late: Ints
     unfilled: Ints
+    flag: Ints
     fault: Ints
     fault_hop: Ints
     asked: Ints
@@ -162,11 +165,11 @@ class Marks(NamedTuple):
 
     def unchecked(self) -> Ints:
         """Return the rows of whose paths something is unchecked."""
-        return np.flatnonzero((self.untested | self.late | self.unfilled) != 0)
+        return np.flatnonzero((self.untested | self.late | self.unfilled | self.flag) != 0)
 
     def unchecked_at(self, row: int) -> HopMarks:
         """Return what is unchecked of the path of one row."""
-        return HopMarks(int(self.untested[row]), int(self.late[row]), int(self.unfilled[row]))
+        return HopMarks(*(int(mark[row]) for mark in self[: len(HopMarks._fields)]))
 
     def fault_at(self, row: int) -> Fault:
         """Return what refutes the path of one row."""
@@ -197,6 +200,7 @@ class _Columns(NamedTuple):
     not_new: Flags
     not_again: Flags
     copies: Ints
+    has_flag: Flags
     kept: Ints
     first_kept: Ints
     kept_here: Ints
@@ -382,6 +386,9 @@ class _Work:
         too_many = columns.not_new[numbers] | (self._firsts > copies)
         self._blame((flags == 0) & too_many, NOT_NEW, place, copies, self._firsts)
         self._blame((flags == 1) & columns.not_again[numbers], NOT_AGAIN, place, copies, self._firsts)
+        unseen = (flags == 1) & (columns.earlier[numbers] == 0) & ~columns.not_new[numbers]
+        repeated = (flags == 0) & (self._firsts > 1) & (copies == ANY_NUMBER)
+        self._mark(self.marks.flag, columns.has_flag[numbers] & (repeated | unseen), 0)
 
     def kept_deaths(self, source: Facts) -> None:
         """Hold the deaths that the source shows, too, against the times that they have there."""
@@ -406,7 +413,7 @@ class _Work:
     def _blame(self, rows: Flags, fault: int, place: int | Ints, asked: Ints, found: Ints) -> None:
         """Note what refutes these rows, unless something else has refuted them."""
         rows = rows & self._judged & (self.marks.fault == NO_FAULT)
-        for mark, value in zip(self.marks[3:], (fault, place, asked, found), strict=True):
+        for mark, value in zip(self.marks[len(HopMarks._fields) :], (fault, place, asked, found), strict=True):
             np.copyto(mark, value, where=rows)
 
 
@@ -450,6 +457,7 @@ def _columns(known: list[PathTimes]) -> _Columns:
         not_new=np.array([times.not_new for times in known], bool),
         not_again=np.array([times.not_again for times in known], bool),
         copies=np.array([times.copies for times in known], np.int64),
+        has_flag=np.array([times.has_flag for times in known], bool),
         kept=kept,
         first_kept=np.cumsum(kept) - kept + 1,
         kept_here=places[:, 0],

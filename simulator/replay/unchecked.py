@@ -10,7 +10,9 @@ from typing import Literal
 
 import msgspec
 
-What = Literal["message-ttl", "delivery-limit", "max-length", "expires", "rejection", "routing", "search"]
+What = Literal[
+    "message-ttl", "delivery-limit", "max-length", "expires", "rejection", "redelivered", "routing", "search"
+]
 
 MEANINGS: dict[What, str] = {
     "message-ttl": "a death by expiry whose TTL the times of the log do not test, or that came long after the TTL,"
@@ -19,6 +21,8 @@ MEANINGS: dict[What, str] = {
     "max-length": "a death by the length limit with fewer messages in the log than the limit",
     "expires": "a death by expiry in a queue that RabbitMQ deletes earlier than that if nobody uses it",
     "rejection": "a rejection of the message as no delivery before it shows it: the log lacks that delivery",
+    "redelivered": "a delivery flagged as a redelivery of which the log has no first one, or flagged as the first once"
+    " more where the log does not show how many copies came",
     "routing": "a way through an exchange whose routing is not known: of a plugin's type, or not exported",
     "search": "a delivery with more possible paths than the search looks at, none of which fits in time",
 }

@@ -119,7 +119,8 @@ def test_internal_exchanges_are_read_where_they_are_exported() -> None:
 @pytest.mark.parametrize(
     ("queue", "vhost", "expected"),
     [
-        ({"type": "stream"}, {}, "stream"),
+        ({"type": "stream"}, {}, "classic"),
+        ({"type": "stream"}, {"default_queue_type": "quorum"}, "quorum"),
         ({"type": "quorum", "arguments": {"x-queue-type": "classic"}}, {}, "classic"),
         ({"arguments": {"x-queue-type": "quorum"}}, {"default_queue_type": "stream"}, "quorum"),
         ({}, {"default_queue_type": "quorum"}, "quorum"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -51,19 +52,53 @@ def test_what_is_not_as_predicted_exits_with_1(log: Path) -> None:
     assert main(["watch", os.fspath(log), "--definitions", DEFINITIONS, "--once", "--release", "3.8"]) == 1
 
 
-def test_definitions_of_other_queues_are_refused_as_a_replay_refuses_them(
-    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    others, vhost = tmp_path / "others.json", "dlx-what-if"
+@pytest.fixture
+def others(tmp_path: Path) -> str:
+    """Definitions with none of the queues of the log."""
+    path, vhost = tmp_path / "others.json", "dlx-what-if"
     queue = {"name": "other", "vhost": vhost, "durable": True, "auto_delete": False, "arguments": {}}
-    others.write_text(json.dumps({"vhosts": [{"name": vhost}], "queues": [queue]}))
-    assert main(["replay", os.fspath(log), "--definitions", os.fspath(others)]) == 65
+    path.write_text(json.dumps({"vhosts": [{"name": vhost}], "queues": [queue]}))
+    return os.fspath(path)
+
+
+def test_definitions_of_other_queues_are_refused_as_a_replay_refuses_them(
+    log: Path, others: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replay", os.fspath(log), "--definitions", others]) == 65
     (told,) = (line for line in capsys.readouterr().err.splitlines() if "has none of the queues" in line)
     for ends in (["--once"], ["--until-idle", "9"], []):  # at the first idle moment, however long it would watch
-        assert main(["watch", os.fspath(log), "--definitions", os.fspath(others), *ends]) == 65
+        assert main(["watch", os.fspath(log), "--definitions", others, *ends]) == 65
         captured = capsys.readouterr()
         assert told in captured.err
         assert captured.out == ""
+
+
+def test_a_refused_start_leaves_no_state(log: Path, others: str, tmp_path: Path) -> None:
+    made, given = tmp_path / "made", tmp_path / "given"
+    given.mkdir()
+    (given / "notes.txt").write_text("kept")
+    packed = tmp_path / "packed.log"
+    packed.write_bytes(gzip.compress(log.read_bytes()))
+    for state in (made, given):
+        command = ["watch", "--once", "--state", os.fspath(state)]
+        assert main([*command, os.fspath(packed), "--definitions", DEFINITIONS, "--release", "3.8"]) == 65
+        assert main([*command, os.fspath(log), "--definitions", others]) == 65
+        assert not made.exists() if state == made else os.listdir(given) == ["notes.txt"]
+        assert main([*command, os.fspath(log), "--definitions", DEFINITIONS]) == 0
+        lines = (state / "verdicts.jsonl").read_bytes().splitlines(keepends=True)
+        assert sorted(lines) == replayed(log, wish_for(NAME))
+
+
+def test_what_a_watch_did_survives_a_later_refusal(log: Path, others: str, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    command = ["watch", os.fspath(log), "--once", "--state", os.fspath(state), "--definitions"]
+    assert main([*command, DEFINITIONS]) == 0
+    said = (state / "verdicts.jsonl").read_bytes()
+    assert main([*command, others]) == 65
+    log.unlink()
+    log.write_bytes(b"")  # it has shrunk
+    assert main([*command, DEFINITIONS]) == 65
+    assert (state / "verdicts.jsonl").read_bytes() == said
 
 
 def test_a_watch_that_goes_on_remembers_that_its_definitions_fit(log: Path, tmp_path: Path) -> None:

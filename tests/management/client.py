@@ -125,7 +125,7 @@ class Simulated:
             sent.append(message)
 
         await self.application(scope, receive, send)
-        named = {name.decode().lower(): value.decode() for name, value in sent[0]["headers"]}
+        named = {name.decode().lower(): value.decode(errors="replace") for name, value in sent[0]["headers"]}
         return Answer(sent[0]["status"], named, b"".join(part.get("body", b"") for part in sent[1:]))
 
 

@@ -29,3 +29,16 @@ def test_definitions_that_are_cut_off_are_taken_from_the_whole_export(monkeypatc
             channel.queue_declare("elsewhere", durable=True)
         found = queue_on(place.server, "dead")
         assert (found.settings.message_ttl_ms, set(found.flow.topology.queues)) == (5, {"dead"})
+
+
+@pytest.mark.parametrize(
+    ("management_url", "used"),
+    [
+        ("http://other:1/api", "http://u:p%40@other:1/api"),
+        ("http://me:own@other:1/", "http://me:own@other:1/"),
+        (None, "http://u:p%40@host:15672"),
+    ],
+)
+def test_a_management_url_without_a_user_gets_that_of_the_source(management_url: str | None, used: str) -> None:
+    assert server_at("amqp://u:p%40@host/", management_url).management_url == used
+    assert server_at("amqp://host/", "http://other:1").management_url == "http://other:1"

@@ -88,6 +88,7 @@ def test_what_no_server_takes_is_refused_by_its_place(definitions: Definitions, 
         (with_queue({"x-queue-type": "quorum", "x-delivery-limit": "7"}), "4.3", "reads no limit from it"),
         (with_queue({"x-mesage-ttl": 5}), "4.3", "did you mean 'x-message-ttl'?"),
         (with_queue({"x-queue-type": "classic"}, type="quorum"), "4.3", "RabbitMQ ignores 'quorum'"),
+        (with_queue({}, type="quorum"), "3.8", "is of type classic, by the default: it has no argument x-queue-type"),
         (with_queue({"x-delivery-limit": 7}), "4.3", "RabbitMQ 4.3 refuses this"),  # 3.8 takes it
         (with_policy({"ha-mode": "all"}), "4.3", "RabbitMQ 4.3 refuses this"),  # 3.8 takes it
         (with_policy({"federation-upstream-set": "all"}), "3.8", "RabbitMQ 3.8 refuses this"),  # the plugin takes it
@@ -109,7 +110,8 @@ def test_nothing_is_said_of_what_a_server_exported(captured: str) -> None:
     [
         ({"type": "quorum"}, {"x-queue-type": "classic"}, "classic"),
         ({"type": "classic"}, {"x-queue-type": "quorum"}, "quorum"),
-        ({"type": "quorum"}, {}, "quorum"),
+        ({"type": "quorum"}, {}, "classic"),
+        ({"type": "rabbit_stream_queue"}, {}, "classic"),
         ({}, {}, "classic"),
     ],
 )

@@ -102,7 +102,7 @@ def test_what_is_unchecked_or_lost_is_told_and_the_headline_is_not_green() -> No
     lost = LostMessages(vhost="/", queue="shop.dead", why="no such exchange", lost=3, may_be_lost=2, file="", line=1)
     summary = msgspec.structs.replace(SUMMARY, unchecked={"max-length": 4}, lost=3, may_be_lost=2)
     html = page(report_data(summary=summary, unchecked=(unchecked,), lost=(lost,)))
-    assert '<section id="verdict" class="open">' in html
+    assert '<section id="verdict" class="bad">' in html
     text = visible_text(html)
     assert "3 messages were lost: their dead letters reached no queue" in text
     assert "3 lost in shop.dead : no such exchange." in text

@@ -11,6 +11,7 @@ from simulator.capture import convert, open_log
 from simulator.capture.capture_errors import CaptureError
 from simulator.capture.journal import Journal
 from simulator.capture.schema import Observation
+from simulator.replay.summary import MatchesNothingError
 from simulator.replay.watch.state import State
 from tests.watch.logs import log_of, replayed, said, watcher, wish_for
 
@@ -107,6 +108,18 @@ def test_too_many_open_messages_are_an_error(tmp_path: Path) -> None:
     each, state = watcher(growing, wish_for(NAME, settle_s=0, open_max=100), tmp_path / "state")
     with state, pytest.raises(CaptureError, match="240 messages are not finished, the limit is 100"):
         each.step(0)
+
+
+def test_definitions_that_do_not_fit_are_refused_also_after_a_kill(tmp_path: Path) -> None:
+    growing, folder = tmp_path / "trace.log", tmp_path / "state"
+    growing.write_bytes(log_of(NAME))
+    each, state = watcher(growing, wish_for("4.3"), folder)  # definitions of another virtual host
+    with state:
+        each.step(0)  # killed before anybody asked whether they fit
+    each, state = watcher(growing, wish_for("4.3"), folder)
+    with state, pytest.raises(MatchesNothingError, match="the log has 'dlx-what-if'"):
+        each.check_match()
+    assert not list(folder.iterdir())
 
 
 def test_a_state_goes_on_only_with_what_it_was_made_for_and_in_one_watch(tmp_path: Path) -> None:

@@ -5,8 +5,13 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from simulator.capture import SCHEMA, open_log
+from simulator.replay.watch.watcher import Wish
+from tests.replay.logs import Log, definitions_of, write_log
 from tests.watch.logs import CAPTURED, log_of, replayed, said, watcher, wish_for
 
 
@@ -39,3 +44,18 @@ def test_random_slices_come_to_what_a_replay_says(name: str, forget_after_s: flo
     assert status.agree + status.ambiguous + status.differ + status.unexplained == len(expected)
     if forget_after_s < 1:
         assert status.open_messages < 0.9 * len(expected)
+
+
+def test_the_flag_redelivered_is_held_against_the_log(tmp_path: Path) -> None:
+    """As in a replay: two first deliveries of one copy differ."""
+    log = Log().publish("", "work").deliver("work", "", ["work"]).deliver("work", "", ["work"])
+    (batch,) = open_log(write_log(tmp_path / "trace.log", log.records))
+    flags = pa.array([None, False, False], pa.bool_())
+    batch = batch.set_column(batch.schema.get_field_index("redelivered"), "redelivered", flags)
+    capture = tmp_path / "captured.parquet"
+    pq.write_table(pa.Table.from_batches([batch], schema=SCHEMA), capture)
+    each, state = watcher(capture, Wish(definitions=definitions_of({"work": {}}), rules="4.3"), tmp_path / "state")
+    with state:
+        while each.step(100, settled=True).more:
+            pass
+        assert (each.status(100).agree, each.status(100).differ) == (1, 1)

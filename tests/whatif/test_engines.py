@@ -47,3 +47,14 @@ def test_both_engines_answer_the_same(name: str, capfd: pytest.CaptureFixture[st
     here, on_spark = (answered(capfd, question, engine, tmp_path / engine) for engine in ("local", "spark"))
     assert here["code"] == 1
     assert here == on_spark
+
+
+@pytest.mark.spark
+def test_more_coupled_messages_than_a_task_can_hold_are_refused(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simulator.replay.whatif.spark.COUPLED_MAX", 10)
+    assert main(["whatif", *QUESTIONS["settings"], "--engine", "spark"]) == 65
+    told = capfd.readouterr().err
+    assert "messages depend on each other ('burst' has a length limit" in told
+    assert "at most 10 are played together: ask about a shorter part of the log" in told

@@ -127,27 +127,27 @@ def _settle(node: NodeState, channel: Channel, settling: Settling) -> None:
 
 def _apply(node: NodeState, channel: Channel, settling: Settling) -> None:
     settled = settling.settled
-    if any(unacked.timed_out for _, unacked in settled):
-        for _, unacked in settled:
-            if unacked.timed_out:
-                _settle_late(node, unacked, settling.how)
+    late = [unacked for _, unacked in settled if unacked.timed_out]
+    if late:
+        for unacked in late:
+            _settle_late(node, unacked, settling.how)
         settled = [item for item in settled if not item[1].timed_out]
     if settling.how == "lost channel":
         groups = by_queue(settled, node.release)
     else:
         groups = _by_queue_and_consumer(settled)
     if channel.global_unacked:  # the limiter hears of all before the queues ask it
-        counted = sum(item.consumer is not None and item.queue.definition.type == CLASSIC for _, item in settled)
-        channel.global_unacked -= min(counted, channel.global_unacked)
+        counted = [item for _, item in settled if item.consumer is not None and item.queue.definition.type == CLASSIC]
+        channel.global_unacked -= min(len(counted), channel.global_unacked)
     for place, group in enumerate(groups):
         queue = group[0].queue
         held_back = channel.global_prefetch > 0 and consumer_selection.held_back(queue, channel)
         consumer = group[0].consumer
-        was_spent = consumer is not None and not consumer_selection.has_credit(consumer)
+        in_vain = held_back and consumer is not None and not consumer_selection.has_credit(consumer)
         deliveries.settle(node, queue, group)
         if queue.deleted:
             continue
-        if held_back and was_spent:
+        if in_vain:
             consumer_selection.try_in_vain(queue, channel)
         try:
             _tell_queue(node, channel, queue, group, settling, held_back=held_back)
@@ -247,6 +247,8 @@ def _in_order_of_death(queue: QueueState, rejected: list[Copy], release: Release
 
     Source: rabbit_priority_queue.erl ackfold; rabbit_fifo.erl discard.
     """
+    if len(rejected) == 1:
+        return rejected
     if queue.definition.type == QUORUM:
         return rejected[::-1] if release.quorum_rejection_order == "newest first" else rejected
     return sorted(rejected, key=lambda copy: -copy.priority)

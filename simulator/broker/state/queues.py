@@ -102,8 +102,9 @@ class QueueState:
     @property
     def in_use(self) -> bool:
         """Whether x-expires has to wait; a quorum queue also waits for deliveries of consumers that are gone."""
-        lingering = self.definition.type == QUORUM and (self.unacked_gets or self.cancelled)
-        return bool(self.consumers or lingering)
+        if self.consumers:
+            return True
+        return self.definition.type == QUORUM and bool(self.unacked_gets or self.cancelled)
 
     def keeps_over_crash(self, copy: Copy) -> bool:
         """Whether a classic queue still has the message when its process is started again."""

@@ -2,7 +2,8 @@
 
 Everything is in one SQLite file but the verdicts, which are appended to ``verdicts.jsonl``. A step appends and syncs
 verdicts first, and then commits their length with all else. Whatever ends the program, the next start cuts off what was
-appended without a commit, and goes on from the commit before.
+appended without a commit, and goes on from the commit before. A watch that fails before it has read any row, or whose
+definitions do not fit the log, leaves no state: the corrected command begins with none.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ CREATE TABLE IF NOT EXISTS positions (path TEXT PRIMARY KEY, name TEXT, position
 CREATE TABLE IF NOT EXISTS totals (key TEXT PRIMARY KEY, number INTEGER);
 CREATE TABLE IF NOT EXISTS rows (
     id INTEGER PRIMARY KEY, lineage TEXT, time_us INTEGER, file TEXT, line INTEGER, signature TEXT, content TEXT,
-    x_death_times TEXT, read_s REAL, final INTEGER, said BLOB, counted TEXT
+    x_death_times TEXT, redelivered INTEGER, read_s REAL, final INTEGER, said BLOB, counted TEXT
 );
 CREATE INDEX IF NOT EXISTS rows_of_message ON rows (lineage);
 CREATE INDEX IF NOT EXISTS rows_waiting ON rows (read_s) WHERE final = 0;
@@ -46,7 +47,12 @@ CREATE TABLE IF NOT EXISTS arrivals (
 ) WITHOUT ROWID;
 CREATE TEMP TABLE chosen (lineage TEXT PRIMARY KEY) WITHOUT ROWID;
 """
-_ROW = "r.id, r.lineage, r.time_us, r.file, r.line, r.signature, r.content, r.x_death_times, r.read_s, r.final, r.said"
+_ROW = (
+    "r.id, r.lineage, r.time_us, r.file, r.line, r.signature, r.content, r.x_death_times, r.redelivered, r.read_s,"
+    " r.final, r.said"
+)
+_FORM = 2
+"""The form of these tables: a state of another one is refused."""
 
 
 class KeptRow(msgspec.Struct):
@@ -60,6 +66,7 @@ class KeptRow(msgspec.Struct):
     signature: str
     content: str
     x_death_times: str | None
+    redelivered: int | None
     read_s: float
     final: int
     said: bytes | None
@@ -74,8 +81,10 @@ class State:
     """
 
     def __init__(self, folder: Path, asked: str) -> None:
+        self._made = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
+        self._worthless = False
         self._database = sqlite3.connect(folder / _DATABASE, isolation_level=None, timeout=0)
         try:
             self._database.execute("PRAGMA locking_mode=EXCLUSIVE")
@@ -91,7 +100,8 @@ class State:
         self._database.executescript(_TABLES)
         if self.about("asked", asked) != asked:
             self._database.close()
-            problem = "made with other definitions, release or options; go on with those, or give another folder"
+            problem = "made with other definitions, release or options, or by another dlx"
+            problem += "; go on with those, or give another folder"
             raise CaptureError(os.fspath(folder), problem)
         self._verdicts = self._open_verdicts(folder / VERDICTS)
         self.totals: Counter[str] = Counter(dict(self._database.execute("SELECT key, number FROM totals")))
@@ -113,6 +123,18 @@ class State:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._verdicts.close()
         self._database.close()
+        if self._worthless or (error is not None and not self._stored["rows"]):
+            self._remove()
+
+    def give_up(self) -> None:
+        """Leave nothing of the state when it is closed: all of it rests on definitions that do not fit the log."""
+        self._worthless = True
+
+    def _remove(self) -> None:
+        for file in (*self.folder.glob(_DATABASE + "*"), self.folder / VERDICTS):
+            file.unlink(missing_ok=True)
+        if self._made and not any(self.folder.iterdir()):
+            self.folder.rmdir()
 
     def about(self, name: str, default: Any) -> Any:
         """Return a value that is kept by name; at first ``default``, which is kept from then on."""
@@ -155,8 +177,8 @@ class State:
     def add(self, rows: Iterable[tuple[Any, ...]]) -> None:
         """Add rows: the fields of ``KeptRow`` from ``lineage`` to ``final``."""
         self._database.executemany(
-            "INSERT INTO rows (lineage, time_us, file, line, signature, content, x_death_times, read_s, final)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO rows (lineage, time_us, file, line, signature, content, x_death_times, redelivered,"
+            " read_s, final) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             rows,
         )
 
@@ -262,4 +284,4 @@ def _hash(lineage: str) -> int:
 
 def asked(definitions: bytes, rules: str, tolerance_ms: float) -> str:
     """Return what tells a watch from others: a state goes on only with the same."""
-    return f"{hashlib.sha256(definitions).hexdigest()} {rules} {tolerance_ms}"
+    return f"{hashlib.sha256(definitions).hexdigest()} {rules} {tolerance_ms} {_FORM}"

@@ -46,6 +46,7 @@ LAGS_MAX = 10_000
 """Verdicts whose lag is remembered."""
 
 _encode = msgspec.json.Encoder().encode
+_decode_places = msgspec.json.Decoder(set[tuple[str, str | None]]).decode
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +91,7 @@ class Watcher:
         self._counter = ArrivalsCounter(hosts, judge) if may_matter(hosts, judge) else None
         self._files = {path: GrowingFile(path, position) for path, position in state.positions().items()}
         self._until_us = int(state.about("until_us", 0))
-        self._places: set[tuple[str, str | None]] | None = None if state.about("matches", 0) else set()
+        self._places = None if state.about("matches", 0) else _decode_places(state.about("places", b"[]"))
         self._last_read_s: float | None = None
         self._lags: deque[float] = deque(maxlen=LAGS_MAX)
 
@@ -124,9 +125,17 @@ class Watcher:
         return Step(lines, broken, more or not caught_up)
 
     def check_match(self) -> None:
-        """Raise ``MatchesNothingError`` if the definitions have none of the virtual hosts, or of the queues, so far."""
-        if self._places:
+        """Raise ``MatchesNothingError`` if the definitions have none of the virtual hosts, or of the queues, so far.
+
+        The state is given up then.
+        """
+        if not self._places:
+            return
+        try:
             check_match(_named(self._places), self._wish.definitions)
+        except MatchesNothingError:
+            self._state.give_up()
+            raise
 
     # -- reading ------------------------------------------------------------------
 
@@ -174,6 +183,7 @@ class Watcher:
     def _look_for_match(self, places: set[tuple[str, str | None]], batch: pa.RecordBatch) -> None:
         """Remember virtual hosts and queues, until a queue of the definitions is among them."""
         places |= set(zip(batch["vhost"].to_pylist(), batch["queue"].to_pylist(), strict=True))
+        self._state.keep("places", _encode(places))
         delivering = {place for place in places if place[1] is not None}
         try:
             check_match(_named(delivering), self._wish.definitions)
@@ -235,7 +245,7 @@ class Watcher:
             SIGNATURE: [row.signature for row in kept],
             CONTENT: [row.content for row in kept],
             "x_death_times": [row.x_death_times and msgspec.json.decode(row.x_death_times) for row in kept],
-            "redelivered": [None] * len(kept),  # the logs of the tracing plugin do not tell it
+            "redelivered": [None if row.redelivered is None else bool(row.redelivered) for row in kept],
         }
         table = pa.Table.from_pydict(columns, schema=INPUT)
         batches = table.to_batches(max_chunksize=KERNEL_ROWS)
@@ -290,7 +300,7 @@ def _stored(row: dict[str, Any], read_s: float, final: int) -> tuple[Any, ...]:
     times = row["x_death_times"]
     written = None if times is None else _encode(times).decode()
     names = (LINEAGE, "time_us", "file", "line", SIGNATURE, CONTENT)
-    return (*(row[name] for name in names), written, read_s, final)
+    return (*(row[name] for name in names), written, row["redelivered"], read_s, final)
 
 
 def _digest(verdict: dict[str, Any]) -> bytes:

@@ -7,6 +7,7 @@ it is coupled with; and the other side, once it is known how long messages usual
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from simulator.capture import CaptureError
 from simulator.replay.plan import replay
 from simulator.replay.tables import rows, select
 from simulator.replay.whatif.asked import AskedOnSpark
@@ -40,8 +42,12 @@ from simulator.replay.whatif.spark_steps import (
     cases_of,
     reach_of,
 )
+from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.tally import Tally
 from simulator.replay.whatif.what_if import Case, Prepared, Runs
+
+COUPLED_MAX = 1_000_000
+"""Messages that queues couple: they are played in one task, which holds all of them in memory."""
 
 
 def what_if_on_spark(
@@ -56,7 +62,8 @@ def what_if_on_spark(
     """Return what would have become of the messages of a capture, as ``local.what_if_files`` does.
 
     Raises:
-        CaptureError: files of ``left`` have the names of files in the log.
+        CaptureError: files of ``left`` have the names of files in the log, or more messages than ``COUPLED_MAX`` depend
+            on each other.
         DefinitionsError: the broker refuses the definitions of a side.
         MatchesNothingError: those of a side are of other virtual hosts or queues.
     """
@@ -105,10 +112,20 @@ def _log(stories: DataFrame) -> Log:
 
 def _coupling(stories: DataFrame, one: Prepared, other: Prepared) -> tuple[Coupling, dict[str, str]]:
     """Return what couples messages, and what stands for the coupled ones by how far they come."""
-    reaches = {each["reach"]: reach_of(each["reach"]) for each in rows("SELECT DISTINCT reach FROM {s}", s=stories)}
+    counted = "SELECT reach, count(*) AS messages FROM {stories} GROUP BY reach"
+    messages = {each["reach"]: each["messages"] for each in rows(counted, stories=stories)}
+    reaches = {text: reach_of(text) for text in messages}
     coupling = Coupling(reaches.values(), (one.flows, other.flows))
-    groups = {text: coupling.group(reach) for text, reach in reaches.items()}
-    return coupling, {text: msgspec.json.encode(group).decode() for text, group in groups.items() if group is not None}
+    groups = {text: group for text, reach in reaches.items() if (group := coupling.group(reach)) is not None}
+    together: Counter[Queue] = Counter()
+    for text, group in groups.items():
+        together[group] += messages[text]
+    for group, many in sorted(together.items()):
+        if many > COUPLED_MAX:
+            why = "; ".join(coupling.unit(group, ()).why)
+            problem = f"{many:,} messages depend on each other ({why}), and at most {COUPLED_MAX:,} are played together"
+            raise CaptureError("the log", f"{problem}: ask about a shorter part of the log")
+    return coupling, {text: msgspec.json.encode(group).decode() for text, group in groups.items()}
 
 
 def _first_runs(stories: DataFrame, coupled_by: Mapping[str, str], asking: Asking, log: Log) -> DataFrame:

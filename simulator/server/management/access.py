@@ -6,14 +6,13 @@ Source: rabbit_web_dispatch_access_control.erl.
 from __future__ import annotations
 
 import base64
-import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from dlx import permissions
 from dlx.amqp_errors import Refusal
 from simulator.broker import User, VirtualHost
 from simulator.server.amqp.login import is_loopback
-from simulator.server.management.http_errors import ApiError, NoCredentials, not_authorised, not_found
+from simulator.server.management.http_errors import ApiError, MalformedRequest, NoCredentials, not_authorised, not_found
 from simulator.server.management.request import Request
 
 REALM = 'Basic realm="RabbitMQ Management"'
@@ -38,8 +37,11 @@ def is_policymaker(user: User) -> bool:
 
 
 def authenticate(request: Request) -> User:
-    """Return the user whose name and password the request has. Raises ``NoCredentials``, or ``ApiError`` 401."""
-    name, password = _credentials(request.headers.get("authorization", ""))
+    """Return the user whose name and password the request has.
+
+    Raises ``NoCredentials``, ``MalformedRequest``, or ``ApiError`` 401.
+    """
+    name, password = _credentials(request.headers)
     if not request.broker.authenticated(name, password):
         error, reason = request.api.login_refusal
         challenge = {"WWW-Authenticate": REALM} if request.api.login_refusal_challenges else {}
@@ -52,16 +54,19 @@ def authenticate(request: Request) -> User:
     return user
 
 
-def _credentials(header: str) -> tuple[str, str]:
-    scheme, _, encoded = header.partition(" ")
-    if scheme.lower() != "basic":
+def _credentials(headers: Mapping[str, str]) -> tuple[str, str]:
+    """Return name and password; those of nobody for a bearer token. Source: cow_http_hd.erl parse_authorization."""
+    if "authorization" not in headers:
         raise NoCredentials
+    scheme, _, encoded = headers["authorization"].partition(" ")
+    if scheme.lower() == "bearer" and encoded:
+        return "", encoded
     try:
-        name, colon, password = base64.b64decode(encoded, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError) as error:
-        raise NoCredentials from error
-    if not colon:
-        raise NoCredentials
+        name, colon, password = base64.b64decode(encoded, validate=True).decode(errors="replace").partition(":")
+    except ValueError as error:
+        raise MalformedRequest from error
+    if scheme.lower() != "basic" or not colon:
+        raise MalformedRequest
     return name, password
 
 

@@ -23,6 +23,7 @@ from simulator.server.management import access
 from simulator.server.management.http_errors import (
     ApiError,
     Crash,
+    MalformedRequest,
     NoCredentials,
     TooDeepError,
     bad_request,
@@ -114,6 +115,8 @@ class Application:
             return _refusal(TooDeepError())
         except (UnforeseenError, Crash):
             return Response(status_code=500)
+        except MalformedRequest:
+            return Response(status_code=400)
         except OperatorError as error:
             return _refusal(told(_as_api_error(error), request.api))
         except ApiError as error:

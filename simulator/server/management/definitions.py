@@ -5,6 +5,7 @@ Source: rabbit_mgmt_wm_definitions.erl; rabbit_definitions.erl.
 
 from __future__ import annotations
 
+import re
 from email import message_from_bytes
 from typing import Any
 
@@ -17,7 +18,15 @@ from simulator.json_reading import NestedTooDeeplyError, read_json
 from simulator.json_values import plain
 from simulator.server.management import access
 from simulator.server.management.bindings import all_bindings
-from simulator.server.management.http_errors import ApiError, Crash, TooDeepError, bad_request, json_form, told
+from simulator.server.management.http_errors import (
+    ApiError,
+    Crash,
+    MalformedRequest,
+    TooDeepError,
+    bad_request,
+    json_form,
+    told,
+)
 from simulator.server.management.parameters import global_parameters, parameters
 from simulator.server.management.policy_json import policy_json
 from simulator.server.management.request import Request
@@ -29,6 +38,8 @@ from simulator.server.management.vhosts import metadata
 _STOCK = frozenset(exchange.name for exchange in STOCK_EXCHANGES)
 _INTERNAL = "internal"
 _BOM = b"\xef\xbb\xbf"
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 # Export
@@ -44,8 +55,14 @@ def _export(request: Request) -> Any:
     name = request.query.get("download")
     if name is None:
         return document
-    headers = {"Content-Disposition": f"attachment; filename={name}"}
-    return json_response(document, headers=headers)
+    return json_response(document, headers={"Content-Disposition": f"attachment; filename={_file_name(name, request)}"})
+
+
+def _file_name(name: str, request: Request) -> str:
+    """Return the name as a header has it: in UTF-8, and without control characters, of which RabbitMQ keeps some."""
+    if request.api.download_names == "tokens" and not _TOKEN.fullmatch(name):
+        raise MalformedRequest
+    return _CONTROL.sub("", name).encode(errors="replace").decode("latin-1")
 
 
 def _version(request: Request) -> dict[str, str]:

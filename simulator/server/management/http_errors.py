@@ -32,6 +32,10 @@ class TooDeepError(ApiError):
         super().__init__(400, "bad_request", reason)
 
 
+class MalformedRequest(Exception):
+    """RabbitMQ's HTTP server refuses the request itself: 400, without a reason."""
+
+
 class Crash(Exception):
     """RabbitMQ's own handler crashes on this request and answers 500, without a reason."""
 

@@ -81,11 +81,16 @@ def _delete(request: Request) -> None:
 
 
 def _bulk_delete(request: Request) -> None:
-    for name in request.json("users")["users"]:
-        if name in request.broker.users:
+    names = request.json("users")["users"]
+    if not isinstance(names, list):
+        raise Crash
+    for name in names:
+        if isinstance(name, str) and name in request.broker.users:
             request.run(DeleteUser(name))
         elif request.api.unknown_user_in_bulk_delete == "refused":
             raise bad_request(["no_such_user", name])
+        elif not isinstance(name, str):
+            raise Crash
 
 
 def _whoami(request: Request) -> Any:

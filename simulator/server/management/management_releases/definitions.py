@@ -61,6 +61,12 @@ class Definitions:
         meaning="The export of one virtual host has default_queue_type beside its metadata.",
         evidence="live",
     )
+    download_names: Literal["tokens", "any"] = since(
+        "4.3", "tokens", before="any",
+        meaning="The names of files that ?download= takes: those that need no quotes in a header, or all.",
+        evidence="four live",
+        undecided=("4.1", "4.2"),
+    )
     definitions_internal_parameters: bool = since(
         "4.2", False, before=True,
         meaning="Exports contain the global parameters whose names begin with internal.",
