@@ -1,7 +1,7 @@
 """Refuses an ``activemq.xml`` that the broker refuses for its names and values, so that a typo is not the default.
 
-Elements of Spring and of others, and what is in the elements that the simulator does
-not read, are not checked.
+Elements of Spring and of others are not checked, and those that neither ``xml_names.py``
+nor ``xml_other_names.py`` describes only by their names.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 
 from simulator.activemq.xml_elements import Element
-from simulator.activemq.xml_names import ELEMENTS, FORMS, Content
+from simulator.activemq.xml_names import ELEMENTS, FORMS, Content, Form
+from simulator.activemq.xml_other_names import OTHER_FORMS
 from simulator.nearest_names import suggestion
 
 _BITS = {"short": 16, "integer": 32, "long": 64}
@@ -34,10 +35,13 @@ def check(element: Element) -> None:
 
     Raises ``ConfigurationError`` with the place, what is wrong there, and the nearest name.
     """
-    form = FORMS.get(element.name)
+    form = FORMS.get(element.name) or OTHER_FORMS.get(element.name)
     if form is None:
         return
-    values(element)
+    if element.name in FORMS:
+        values(element)
+    else:
+        _typed(element, form)
     _no_text(element)
     for child in _checked(element):
         if child.name not in form.properties:
@@ -47,17 +51,26 @@ def check(element: Element) -> None:
 
 def values(element: Element) -> dict[str, Value]:
     """Return the attributes of an element, each as its type. Raises ``ConfigurationError``."""
-    types = FORMS[element.name].attributes
-    found: dict[str, Value] = {}
     for name, text in element.attributes.items():
-        if name not in types:
-            raise element.error(f"there is no attribute '{name}'; {suggestion(name, types)}")
-        if text.startswith("#") and not text.startswith("##"):
+        if name in FORMS[element.name].attributes and _is_reference(text):
             raise element.error(f"expected a value as {name}, got '{text}'; references to beans are not simulated")
-        found[name] = _value(element, name, types[name], text)
+    found = _typed(element, FORMS[element.name])
     for name in element.spring_properties:
         raise element.error(f"expected '{name}' without Spring's prefix; that way to give it is not simulated")
     return found
+
+
+def _typed(element: Element, form: Form) -> dict[str, Value]:
+    """Return the attributes of an element, each as its type; a reference to a bean is a text."""
+    types = form.attributes
+    for name in element.attributes:
+        if name not in types:
+            raise element.error(f"there is no attribute '{name}'; {suggestion(name, types)}")
+    return {name: _value(element, name, types[name], text) for name, text in element.attributes.items()}
+
+
+def _is_reference(text: str) -> bool:
+    return text.startswith("#") and not text.startswith("##")
 
 
 def _check_property(holder: Element, content: Content) -> None:
@@ -101,7 +114,7 @@ def _unexpected(child: Element, where: Element, allowed: tuple[str, ...]) -> str
 
 def _value(element: Element, name: str, kind: str, text: str) -> Value:
     value = text.strip()
-    if kind == "text" or (kind in _TEXTS and ("${" in text or _TEXTS[kind].fullmatch(text))):
+    if kind == "text" or (kind in _TEXTS and ("${" in text or _is_reference(text) or _TEXTS[kind].fullmatch(text))):
         return text
     if kind == "boolean" and value in _BOOLEANS:
         return _BOOLEANS[value]

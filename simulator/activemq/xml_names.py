@@ -1,6 +1,7 @@
 """The names that a broker of 5.17 takes in its configuration: elements, their attributes by type, what may be in them.
 
-Those that the simulator reads are complete; of the others only the names of the elements are here.
+Those that the simulator reads are complete; of the others only the names of the elements are here, and what is in the
+most common ones in ``xml_other_names.py``.
 
 Source: the schema of activemq-spring 5.17.2.
 """

@@ -217,6 +217,26 @@ _GIVEN: dict[str, str | tuple[str, str]] = {
         )
         for selector in ("a != 1", "a == 1", "a = 1 b", "NOT a = 1", "'x' &lt; a", "a")
     },
+    "limit strategy: unknown attribute": policies(
+        '<policyEntry topic="T"><pendingMessageLimitStrategy><constantPendingMessageLimitStrategy limt="50"/>'
+        "</pendingMessageLimitStrategy></policyEntry>"
+    ),
+    "slow consumers: no boolean": policies(
+        '<policyEntry queue="Q"><slowConsumerStrategy><abortSlowConsumerStrategy abortConnection="x"/>'
+        "</slowConsumerStrategy></policyEntry>"
+    ),
+    "plugin that logs: unknown attribute": '<plugins><loggingBrokerPlugin logAl="true"/></plugins>',
+    "store: unknown attribute": '<persistenceAdapter><kahaDB directoy="d"/></persistenceAdapter>',
+    **{
+        f"memory: {limit}": f'<systemUsage><systemUsage><memoryUsage><memoryUsage limit="{limit}"/></memoryUsage>'
+        "</systemUsage></systemUsage>"
+        for limit in ("lots", "64 mb")
+    },
+    "memory: percent": '<systemUsage><systemUsage><memoryUsage><memoryUsage percentOfJvmHeap="70"/></memoryUsage>'
+    "</systemUsage></systemUsage>",
+    "management: attribute in the wrong case": "<managementContext>"
+    '<managementContext createconnector="false"/></managementContext>',
+    "management: no connector": '<managementContext><managementContext createConnector="false"/></managementContext>',
     "memoryLimit 1mb": policies('<policyEntry queue="A" memoryLimit="1mb"/>'),
 }
 CONFIGURATIONS = {name: given if isinstance(given, tuple) else (given, "") for name, given in _GIVEN.items()}

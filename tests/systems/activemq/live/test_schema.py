@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from simulator.activemq.xml_names import ELEMENTS, FORMS
+from simulator.activemq.xml_other_names import OTHER_FORMS
 from tests.systems.activemq.live.player import Player
 
 JAR = Path("/usr/share/java/activemq-spring.jar")
 XS = "{http://www.w3.org/2001/XMLSchema}"
-TYPES = {"xs:ID": "text", "xs:string": "text", "xs:double": "decimal"}
+TYPES = {"xs:ID": "text", "xs:string": "text", "xs:double": "decimal", "xs:float": "decimal"}
 LOOSER = {"switch": "text", "memory": "text"}
 """Types that the schema takes any text for, and the broker does not."""
 
@@ -27,7 +28,7 @@ def check(player: Player) -> None:
         schema = ElementTree.fromstring(jar.read("activemq.xsd"))
     elements = {str(element.get("name")): element for element in schema.findall(f"{XS}element")}
     assert set(elements) == ELEMENTS
-    for name, form in FORMS.items():
+    for name, form in {**FORMS, **OTHER_FORMS}.items():
         types = {each.get("name"): str(each.get("type")) for each in elements[name].iter(f"{XS}attribute")}
         attributes = {each: TYPES.get(kind, kind.removeprefix("xs:")) for each, kind in types.items()}
         assert attributes == {each: LOOSER.get(kind, kind) for each, kind in form.attributes.items()}, name
