@@ -140,15 +140,25 @@ def server_given(url: str, management_url: str | None, vhost: str | None) -> Ser
         raise click.UsageError(f"{_named(url)}: {error}") from error
 
 
+def check_consumers(server: Server, on_server: QueueOnServer) -> None:
+    """Refuse a queue whose messages all go to its single active consumer. Raises ``DataError``."""
+    queue = on_server.settings.queue
+    if on_server.consumers and queue.arguments.get("x-single-active-consumer") is True:
+        why = "its single active consumer gets every message, so none would be seen; stop its consumers first"
+        raise DataError(f"{server}: {queue.name!r} cannot be consumed: {why}")
+
+
 def look_into(server: Server, on_server: QueueOnServer, way: Way, limit: int | None) -> Looked:
     """Look into a queue whose settings are known.
 
     Raises:
-        DataError: the look would kill its messages, or mix them.
+        DataError: the look would kill its messages, or mix them, or see none.
         Unavailable: the server does not answer, or refuses.
     """
     from simulator.redrive.how_to_peek import how_to_peek
 
+    if way == "consume":
+        check_consumers(server, on_server)
     peek = how_to_peek(on_server.settings, way, consumers=on_server.consumers)
     queue = on_server.settings.queue.name
     if peek.mixes:

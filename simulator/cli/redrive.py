@@ -17,7 +17,7 @@ from rich.text import Text
 from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS
 from dlx.topology import STREAM
 from simulator.cli.command_parts import DataError, FiniteRange, example, print_json
-from simulator.cli.given_queue import exit_codes, look_into, server_given
+from simulator.cli.given_queue import check_consumers, exit_codes, look_into, server_given
 from simulator.cli.progress import progress
 from simulator.cli.stopping import until_interrupted
 
@@ -126,6 +126,7 @@ def redrive(
 
     with exit_codes():
         on_server = queue_on(server, queue)
+    check_consumers(server, on_server)
     _check_ends(on_server, wanted)
     if not execute:
         return _dry_run(server, on_server, wanted, pace, as_json)
@@ -133,7 +134,7 @@ def redrive(
 
 
 def _wanted(to: str, key: str | None, expressions: Sequence[str], headers: str, allowed: Sequence[str]) -> Wanted:
-    from simulator.redrive.fate import Kind
+    from simulator.redrive.fate import ALLOWABLE
     from simulator.redrive.only import ExpressionError, only
     from simulator.redrive.plan import Wanted
 
@@ -141,17 +142,18 @@ def _wanted(to: str, key: str | None, expressions: Sequence[str], headers: str, 
         chosen = only(expressions)
     except ExpressionError as error:
         raise click.BadParameter(str(error), param_hint="'--only'") from error
-    kinds = {each.name.lower().replace("_", "-"): each for each in Kind}
     for name in allowed:
-        if name not in kinds:
+        if name not in ALLOWABLE:
             from simulator.nearest_names import suggestion
 
-            raise click.BadParameter(f"no fate {name!r}; {suggestion(name, kinds)}", param_hint="'--allow'")
+            raise click.BadParameter(
+                f"no fate {name!r} to allow; {suggestion(name, ALLOWABLE)}", param_hint="'--allow'"
+            )
     return Wanted(
         to=_address(to, key),
         headers=cast("Headers", headers),
         only=chosen,
-        allowed=frozenset(kinds[name] for name in allowed),
+        allowed=frozenset(ALLOWABLE[name] for name in allowed),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from simulator.files import write_whole
-from simulator.redrive.journal import read_journal
+from simulator.redrive.journal import file_errors, read_journal
 from simulator.redrive.ledger import Begun, Line
 
 
@@ -23,10 +23,11 @@ def write_audit(journal: Path) -> Path:
     """Write the audit file of a journal, whole, and return its path.
 
     Raises:
-        JournalError: the journal cannot be read.
+        JournalError: the journal cannot be read, or the audit file not written.
     """
     path = audit_path(journal)
-    write_whole(path, b"".join(msgspec.json.encode(row) + b"\n" for row in audit(journal)))
+    with file_errors(path):
+        write_whole(path, b"".join(msgspec.json.encode(row) + b"\n" for row in audit(journal)))
     return path
 
 

@@ -36,7 +36,7 @@ from simulator.capture.connected import why_lost
 from simulator.redrive.carried import properties_carried
 from simulator.redrive.gathered_writes import GatheringConnection
 from simulator.redrive.giving_back import GivingBack
-from simulator.redrive.journal import Journal, fingerprint
+from simulator.redrive.journal import Journal, JournalError, fingerprint
 from simulator.redrive.plan import Planned
 from simulator.redrive.waiting import Waiting, waiting
 
@@ -145,6 +145,7 @@ class Execution:
         self._consumer = ""
         self._last = self._began = 0.0
         self._error: BaseException | None = None
+        self._unwritten: JournalError | None = None
         self._ended = False
 
     def run(self) -> Done:
@@ -152,6 +153,7 @@ class Execution:
 
         Raises:
             CaptureUnavailable: no connection, it was lost, or the broker refuses. The journal can go on.
+            JournalError: the journal cannot be written. What its lines would have announced was not done.
         """
         name = f"{self._parameters.host}:{self._parameters.port}/{self._parameters.virtual_host.removeprefix('/')}"
         self._connection = GatheringConnection(
@@ -162,6 +164,8 @@ class Execution:
                 self._connection.ioloop.start()
         finally:
             self._connection.ioloop.close()
+        if self._unwritten is not None:
+            raise self._unwritten
         if isinstance(self._error, Exception) and not self._ended:
             raise CaptureUnavailable(name, why_lost(self._error)) from self._error
         return self.done
@@ -187,7 +191,8 @@ class Execution:
 
     def _on_counted(self, frame: Any) -> None:
         ready = self.done.initially = frame.method.message_count
-        self._journal.begin(ready)
+        if not self._written(self._journal.begin, ready):
+            return
         old = self._journal.ledger.to_look_at(ready)
         self.done.of = old if self._looks_max is None else min(old, self._looks_max)
         self._began = self._last = time.monotonic()
@@ -207,7 +212,8 @@ class Execution:
         self._held.add(method.delivery_tag or 0)
         row = delivered_row(self._queue, method, properties, body)
         mark = fingerprint(row)
-        self._journal.seen(mark, row.message)
+        if not self._written(self._journal.seen, mark, row.message):
+            return
         self._inbox.append(_Delivery(method.delivery_tag or 0, mark, row, properties))  # some came later, and go back
 
     def _decide(self) -> None:
@@ -228,8 +234,7 @@ class Execution:
                 self._ready.append(moving)
             else:
                 stay.append(_entry(moving, planned.fate.why))
-        if stay:
-            self._journal.write("stays", stay)
+        if stay and self._written(self._journal.write, "stays", stay):
             self._stay(len(stay))
 
     def _stay(self, count: int) -> None:
@@ -250,6 +255,8 @@ class Execution:
             self._decide()
             self._send()
         self._settle()
+        if self._unwritten is not None:
+            return
         if self._is_over():
             self._finish()
         else:
@@ -263,9 +270,9 @@ class Execution:
             batch.append(self._ready.popleft())
         if not batch:
             return
-        self._journal.write("sent", [_entry(each, str(each.planned.address)) for each in batch])
-        for moving in batch:
-            self._publish(moving)
+        if self._written(self._journal.write, "sent", [_entry(each, str(each.planned.address)) for each in batch]):
+            for moving in batch:
+                self._publish(moving)
 
     def _allowed(self) -> int:
         """Return how many more the rate allows by now."""
@@ -301,14 +308,12 @@ class Execution:
                 stay.append(_entry(moving, "refused by the broker" if refused else "routed nowhere"))
             else:
                 moved.append(moving)
-        if stay:
-            self._journal.write("refused", stay)
+        if stay and self._written(self._journal.write, "refused", stay):
             self._going -= len(stay)
             self._stay(len(stay))
-        if moved:
-            self._journal.write("confirmed", [_entry(each) for each in moved])
-        for moving in moved:
-            self._acknowledge(moving.tag, _entry(moving))
+        if moved and self._written(self._journal.write, "confirmed", [_entry(each) for each in moved]):
+            for moving in moved:
+                self._acknowledge(moving.tag, _entry(moving))
 
     def _acknowledge(self, tag: int, entry: Entry) -> None:
         self._in.basic_ack(tag)
@@ -323,10 +328,23 @@ class Execution:
             self._in.queue_declare(self._queue, passive=True, callback=lambda frame: self._settled(entries, frame))
 
     def _settled(self, entries: list[Entry], frame: Any) -> None:
-        self._journal.write("settled", entries)
+        if not self._written(self._journal.write, "settled", entries):
+            return
         self.done.arrived = max(0, frame.method.message_count + self._delivered - self.done.initially)
 
     # -- the end
+
+    def _written(self, write: Callable[..., None], *what: Any) -> bool:
+        """Return whether the journal has it. Where it has not, nothing more is written or done: all goes back."""
+        if self._unwritten is not None:
+            return False
+        try:
+            write(*what)
+        except JournalError as error:
+            self._unwritten = error
+            if not self._ended:
+                self._finish()
+        return self._unwritten is None
 
     def _is_over(self) -> bool:
         if self._sent:

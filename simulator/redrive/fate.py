@@ -38,6 +38,13 @@ LOSING = frozenset({
 })  # fmt: skip
 """What loses a message, this one or another."""
 
+ALLOWABLE = {
+    kind.name.lower().replace("_", "-"): kind
+    for kind in reversed(Kind)
+    if kind not in (Kind.NOT_ASKED_FOR, Kind.UNKNOWN_ORIGIN, Kind.ARRIVES)
+}
+"""The fates that a person may allow, by their names on the command line, the mildest first."""
+
 AT_ONCE_MS = 1_000
 """So short a time to live ends before anybody looks again."""
 ROUNDS_MAX = 3

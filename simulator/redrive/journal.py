@@ -22,6 +22,7 @@ import os
 import socket
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -37,7 +38,16 @@ _COUNTS = ("x-delivery-count", "x-acquired-count")
 
 
 class JournalError(Exception):
-    """A journal cannot be read, or is another redrive's; names the file and the line."""
+    """A journal cannot be read or written, or is another redrive's; names the file and the line."""
+
+
+@contextmanager
+def file_errors(path: Path) -> Iterator[None]:
+    """Turn what a file system refuses into a ``JournalError`` that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise JournalError(f"{path}: {error.strerror or error}") from error
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -72,15 +82,16 @@ class Journal:
     """
 
     def __init__(self, path: Path, asked: Asked) -> None:
-        """Open or begin it. Raises ``JournalError`` where it is another redrive's, or broken."""
+        """Open or begin it. Raises ``JournalError`` where it is another redrive's, or cannot be read or written."""
         self.path = path
         self.ledger = Ledger()
         self._seen: set[str] = set()
-        begun = path.exists() and path.stat().st_size > 0
-        if begun:
-            self._refuse_foreign(asked)
-            begun = self._read(asked)
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with file_errors(path):
+            begun = path.exists() and path.stat().st_size > 0
+            if begun:
+                self._refuse_foreign(asked)
+                begun = self._read(asked)
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         if not begun:
             self._append([asked])
 
@@ -107,7 +118,7 @@ class Journal:
     def write(self, step: Step, messages: Iterable[tuple[str, str, str, str]]) -> None:
         """Write down a step of messages: fingerprint, id, fate and note of each.
 
-        It is in the file when this returns, whatever becomes of this process.
+        It is in the file when this returns, whatever becomes of this process. Raises ``JournalError`` where it is not.
         """
         now_us = _now_us()
         lines = [Line(step, *each, now_us) for each in messages]
@@ -119,8 +130,9 @@ class Journal:
         self._put(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
 
     def _put(self, data: bytes) -> None:
-        while data:
-            data = data[os.write(self._file, data) :]
+        with file_errors(self.path):
+            while data:
+                data = data[os.write(self._file, data) :]
 
     def _refuse_foreign(self, asked: Asked) -> None:
         """Refuse a file without a whole line, unless it is the torn beginning of this very journal."""

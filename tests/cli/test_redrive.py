@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -214,7 +216,8 @@ def test_a_stream_and_a_queue_into_itself_are_refused(
         (["--only", "raeson=rejected"], "no field 'raeson'; did you mean 'reason'?"),
         (["--only", "reason"], "expected FIELD=VALUE"),
         (["--only", "id~["], "is no regular expression"),
-        (["--allow", "arives"], "did you mean 'arrives'?"),
+        (["--allow", "cicle"], "did you mean 'cycle'?"),
+        (["--allow", "not-asked-for"], "no fate 'not-asked-for' to allow"),
         (["--to", "orders"], "'orders' needs a routing key behind it"),
     ],
 )
@@ -223,6 +226,51 @@ def test_wrong_usage_is_explained(
 ) -> None:
     assert main(given(place, *options)) == 64
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("journal", "said"), [("missing/moved.jsonl", "No such file"), ("/dev/full", "No space left")])
+def test_a_journal_that_cannot_be_written_moves_nothing(
+    place: Place, journal: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / journal
+    assert main(given(place, "--execute", "--journal", str(path))) == 65
+    assert f"{path}: {said}" in capsys.readouterr().err
+    assert len(ids(place, DEAD)) == 6
+
+
+def test_a_disk_that_fills_up_ends_it_without_a_loss(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lines that cannot be written are those of the first confirms."""
+    path, write = tmp_path / "moved.jsonl", os.write
+
+    def full(file: int, data: bytes) -> int:
+        if data.startswith(b'["confirmed"'):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(file, data)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        assert main(given(place, "--execute", "--journal", str(path))) == 65
+    assert f"{path}: No space left" in capsys.readouterr().err
+    found = answer(capsys, given(place, "--execute", "--journal", str(path)), 1)
+    assert (found["moved"], found["left"], found["possible_duplicates"]) == (4, 2, ["m1", "m2", "m4", "m5"])
+    assert (ids(place, WORK), ids(place, DEAD)) == (["m1", "m2", "m4", "m5"] * 2, ["m0", "m3"])
+
+
+@pytest.mark.parametrize("command", [["inspect"], ["redrive"], ["redrive", "--execute"]])
+def test_a_single_active_consumer_hides_all_messages(
+    place: Place, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with place.channel() as channel:
+        channel.queue_declare("alone", durable=True, arguments={"x-single-active-consumer": True})
+        channel.basic_publish("", "alone", b"body")
+        channel.basic_qos(prefetch_count=1)
+        channel.basic_consume("alone", lambda *delivery: None)
+        name, *options = command
+        api = ["--management-url", place.server.management_url]
+        assert main([name, place.amqp_url, "alone", *api, *options]) == 65
+    assert "its single active consumer gets every message" in capsys.readouterr().err
 
 
 def test_canaries_are_the_first_that_are_brought_back(
