@@ -315,7 +315,9 @@ class Graph:
         """Tell whether the deaths of the state have these addresses: later deaths of a kind do not change them."""
         kept = self._addresses.get(state.number)
         if kept is None:
-            kept = self._addresses[state.number] = tuple(_addresses_in(self._entries_kept(state)))
+            given = tuple(_addresses_in(self._entries_kept(state)))
+            kept = given if len(dict(given)) == len(given) else ()  # of two of a kind, a client's, one goes
+            self._addresses[state.number] = kept
         return all(addresses.get(key, at) == at for key, at in kept)
 
     @staticmethod

@@ -104,7 +104,7 @@ def hop_times(
         ttl_ms = settings.message_ttl_ms
         held = settings.dead_letter_strategy == AT_LEAST_ONCE or hop.exchange in delaying
         # x-death has the time of the first death of a kind.
-        time_index = NO_TIME if died.get(kind) else places.get(kind, NO_TIME)
+        time_index = NO_TIME if kind in died else places.get(kind, NO_TIME)
         limit = length_limit(settings, row.vhost) if hop.reason == MAXLEN else None
         found.append(HopTimes(expired, NO_TTL if ttl_ms is None else ttl_ms, own_ttl, time_index, held, limit))
         died[kind] = 1
