@@ -20,11 +20,13 @@ class RecordedDeath(NamedTuple):
 
     A client may have forged ``queue`` and ``reason``, which then have any type. An entry
     without a count counts once, one whose count is not a whole number counts 0.
+    ``has_count`` tells whether the entry has one.
     """
 
     queue: Any
     reason: Any
     times: int
+    has_count: bool = True
 
 
 def recorded_deaths(message: Message, release: Release) -> tuple[RecordedDeath | None, ...]:
@@ -42,12 +44,23 @@ def deaths_in_x_death(x_death: Any) -> tuple[RecordedDeath | None, ...]:
 
 
 def death_counts(deaths: tuple[RecordedDeath | None, ...]) -> dict[tuple[str, str], int]:
-    """Add up how often the message died, by queue and reason."""
+    """Return how often the message died, by queue and reason.
+
+    Of a client's entries of one kind the first counts, as the next death keeps no other; or all of them do,
+    once each, if the first has no count. Source: rabbit_dead_letter.erl group_by_queue_and_reason (3.8.9, 3.10.8).
+    """
     counts: dict[tuple[str, str], int] = {}
+    without: set[tuple[str, str]] = set()
     for death in deaths:
-        if death is not None:
-            key = str(death.queue), str(death.reason)
-            counts[key] = counts.get(key, 0) + death.times
+        if death is None:
+            continue
+        key = str(death.queue), str(death.reason)
+        if key not in counts:
+            counts[key] = death.times
+            if not death.has_count:
+                without.add(key)
+        elif key in without:
+            counts[key] += 1
     return counts
 
 
@@ -55,4 +68,5 @@ def _entry(entry: Any) -> RecordedDeath | None:
     if not isinstance(entry, Mapping):
         return None
     count = entry.get("count", 1)
-    return RecordedDeath(entry.get("queue"), entry.get("reason"), count if isinstance(count, int) else 0)
+    times = count if isinstance(count, int) else 0
+    return RecordedDeath(entry.get("queue"), entry.get("reason"), times, has_count="count" in entry)

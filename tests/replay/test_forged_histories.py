@@ -28,6 +28,13 @@ def test_of_two_entries_of_a_kind_one_is_kept(tmp_path: Any) -> None:
     assert verdicts(log, tmp_path) == ["agree", "agree"]
 
 
+def test_of_two_counts_of_a_kind_the_first_goes_on(tmp_path: Any) -> None:
+    first = {**death("work", "rejected", count=2, keys=["work"]), "time": LONG_AGO_S}
+    log = sent([first, {**first, "count": 7}])
+    log.deliver("dead", "", ["dead"], headers={"x-death": [{**first, "count": 3}]})
+    assert verdicts(log, tmp_path) == ["agree", "agree"]
+
+
 def verdicts(log: Log, tmp_path: Any) -> list[str]:
     return [row["verdict"] for row in log.replay(tmp_path, definitions_of({"work": TO_DEAD, "dead": {}}), "3.8")]
 

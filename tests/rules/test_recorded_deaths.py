@@ -41,16 +41,30 @@ def test_an_entry_of_a_client_s_is_read_where_the_release_goes_on_counting(
 ) -> None:
     message = published("", "q", headers={"x-death": [TIMELESS]}, release=release(name))
     assert [death and death.times for death in recorded_deaths(message, release(name))] == ([before] if before else [])
-    assert recorded_deaths(died(message, name), release(name))[0] == ("q", "rejected", after)
+    assert recorded_deaths(died(message, name), release(name))[0] == RecordedDeath("q", "rejected", after)
 
 
 @pytest.mark.parametrize(("entries", "read"), [
     (["no table"], [None]),
-    ([{"queue": "q"}], [("q", None, 1)]),
-    ([{"queue": ["a list"], "reason": "r", "count": "many"}], [(["a list"], "r", 0)]),
+    ([{"queue": "q"}], [RecordedDeath("q", None, 1, has_count=False)]),
+    ([{"queue": ["a list"], "reason": "r", "count": "many"}], [RecordedDeath(["a list"], "r", 0)]),
     ("no array", []),
 ])  # fmt: skip
 def test_what_is_malformed_is_read_as_far_as_it_can_be(entries: Any, read: list[Any]) -> None:
     message = published("", "q", headers={"x-death": entries}, release=release("3.10"))
     assert [*recorded_deaths(message, release("3.10"))] == read
     assert all(isinstance(queue, str) for queue, _ in death_counts(recorded_deaths(message, release("3.10"))))
+
+
+@pytest.mark.parametrize(("entries", "before", "after"), [
+    ([2, 7], 2, 3),
+    ([None, 7, None], 3, 4),
+    ([0, 1], 0, 1),
+])  # fmt: skip
+def test_of_a_client_s_entries_of_one_kind_the_first_counts(entries: list[int | None], before: int, after: int) -> None:
+    """Those without a count before it are counted themselves."""
+    kind = {"queue": "q", "reason": "rejected"}
+    deaths = [kind if count is None else {**kind, "count": count} for count in entries]
+    message = published("", "q", headers={"x-death": deaths}, release=release("3.10"))
+    for each, count in ((message, before), (died(message, "3.10"), after)):
+        assert death_counts(recorded_deaths(each, release("3.10"))) == {("q", "rejected"): count}
