@@ -44,12 +44,14 @@ class Suspect(msgspec.Struct, frozen=True, kw_only=True):
         vhost, queue: its name.
         most: how many messages of the log can have died there so, at most.
         why: what becomes of its dead letters, in words.
+        sends: whether it is to send dead letters: it has a dead-letter exchange, though maybe a missing one.
     """
 
     vhost: str
     queue: str
     most: int
     why: str
+    sends: bool = False
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +79,15 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     def lost(self) -> bool:
         """Whether what is not reconstructed is gone for certain: no dead letter was sent."""
         return self.strategy == DISABLED
+
+    @property
+    def astray(self) -> int:
+        """How many of them are gone that were to be sent: the queues that drop messages cannot have had so many."""
+        if not self.lost:
+            return 0
+        dropped = sum(each.most for each in self.suspects if not each.sends)
+        sent = sum(each.most for each in self.suspects if each.sends)
+        return min(sent, max(0, self.residual - self.unexplained - dropped))
 
 
 class Balance(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,6 +128,11 @@ class Balance(msgspec.Struct, frozen=True, kw_only=True):
     def lost(self) -> int:
         """How many messages died without a dead letter."""
         return sum(entry.residual - entry.unexplained for entry in self.entries if entry.lost and entry.residual > 0)
+
+    @property
+    def astray(self) -> int:
+        """How many of these were certainly to be dead letters; none where the log lacks some of what was counted."""
+        return 0 if self.cut or self.vhosts else sum(entry.astray for entry in self.entries)
 
     @property
     def unexplained(self) -> int:
@@ -259,7 +275,14 @@ class _Queues:
             return None
         most = self._most(place, account.reason, unseen)
         why = self._why(vhost, queue, account)
-        return Suspect(vhost=vhost, queue=queue, most=most, why=why) if most > 0 else None
+        return Suspect(vhost=vhost, queue=queue, most=most, why=why, sends=self._sends(place)) if most > 0 else None
+
+    def _sends(self, place: Place) -> bool:
+        """Return whether the queue has a dead-letter exchange, as far as the definitions know."""
+        vhost, queue = place
+        flow = self._flows.get(vhost)
+        known = flow is not None and queue in flow.topology.queues
+        return flow is not None and known and flow.settings(queue).dead_letter_exchange is not None
 
     def _is_in(self, account: Account, vhost: str, queue: str) -> bool:
         """Return whether deaths in the queue can be counted there; of an unknown queue nothing rules it out."""

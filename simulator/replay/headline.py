@@ -1,7 +1,8 @@
 """The first thing that a replay says: whether the log and the rules agree, and how far that goes.
 
-It is one for the report and the terminal. It is bad where deliveries differ or messages were certainly lost. It is
-good only where every delivery agrees, nothing is unchecked, messages died, and none was lost.
+It is one for the report and the terminal. It is bad where deliveries differ or messages were certainly lost, by the
+rules or by the counters of the broker. It is good only where every delivery agrees, nothing is unchecked, messages
+died, and none was lost.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def headline(summary: Summary, rules: str, balance: Balance | None = None) -> He
     if not remarks:
         return Headline("good", text)
     if summary.lost or summary.may_be_lost or (balance is not None and balance.lost):
-        return Headline("bad" if summary.lost else "open", remarks[0], (f"{text}.", *remarks[1:]))
+        certain = summary.lost or (balance is not None and balance.astray)
+        return Headline("bad" if certain else "open", remarks[0], (f"{text}.", *remarks[1:]))
     return Headline("open", f"{text}, as far as it was checked", tuple(remarks))
 
 
@@ -89,6 +91,9 @@ def _open(summary: Summary, balance: Balance | None) -> list[str]:
         if balance.unseen:
             dead = _number(balance.unseen, "dead letter", "dead letters")
             found.append(f"No delivery shows what became of {dead} that the broker counted")
+    if summary.ambiguous:
+        came = _number(summary.ambiguous, "delivery", "deliveries")
+        found.append(f"{came} may have come by any of several paths, and nothing tells by which")
     for what, count in summary.unchecked.items():
         found.append(f"{what} was not checked in {_number(count, 'delivery', 'deliveries')}")
     if summary.broken_lines:

@@ -26,6 +26,7 @@ from simulator.replay.coverage.shown import Delivery
 from simulator.replay.dead_ends import DeadEnd
 from simulator.replay.explain import Explainer, Nearest
 from simulator.replay.graph import ConsumerConstraints, Found, Target
+from simulator.replay.open_copies import How, OpenCopies
 from simulator.replay.path_times import ANY_NUMBER, UNKNOWN, PathTimes
 from simulator.replay.sources import LOOKED_AT_MAX, Claims, Source
 from simulator.replay.states import Row
@@ -39,6 +40,8 @@ SOURCES_MAX = 64
 """Sources that the search for the nearest explanation looks at, the latest first."""
 NO_DEATH = (Event.ACKED, Event.REQUEUED)
 """What a recorded consumer said of a delivery that it did not reject."""
+LEFT_BY: dict[str, How] = {Event.REJECTED: How.REJECTED, Event.REQUEUED: How.WAITING}
+"""How a copy is left by what its consumer did, unless that is an acknowledgement."""
 
 Fits = Callable[[int, PathTimes], bool]
 """Tells whether an explanation, by its number and what it asks of the times, fits them."""
@@ -53,8 +56,8 @@ def always(_number: int, _times: PathTimes) -> bool:
 
 class Step(NamedTuple):
     """What the replay says of one row: a verdict on a delivery or on a publish that was routed elsewhere, what its
-    explanation asks of the times, how the message may be lost, if it is not seen again, and the delivery whose rules
-    count if the times do not refute it."""
+    explanation asks of the times, how copies of the message may be lost that are not seen again, and the delivery
+    whose rules count if the times do not refute it."""
 
     verdict: Verdict | None
     times: PathTimes
@@ -73,6 +76,13 @@ class Explained(NamedTuple):
     times: PathTimes = UNKNOWN
     delivery: Delivery | None = None
     new_copies: int = ANY_NUMBER
+    path: Found | None = None
+
+    @property
+    def sure_path(self) -> Found | None:
+        """How the copy came there, if that is the only way and nothing speaks against it."""
+        sure = self.verdict.name == "agree" and self.times.judged and not self.times.refuted
+        return self.path if sure else None
 
 
 class _Candidate(NamedTuple):
@@ -97,6 +107,7 @@ class Lineage:
         self._sources: dict[_Key, Source] = {}  # the latest last
         self._by_content: dict[str, dict[_Key, Source]] = {}
         self._claims = Claims()
+        self._copies_left = OpenCopies(explainer.flow, explainer.dead_ends)
         self._open: Counter[Target] = Counter()  # deliveries, less those known not to have been rejected
         self._rejectable: Counter[str] = Counter()  # of each queue, the states with an open delivery
         self._shown: dict[Target, State] = {}
@@ -118,33 +129,39 @@ class Lineage:
         elif row.event == Event.DELIVERED:
             step = self._deliver(row, content, headers, fits)
         else:
-            step = step._replace(dead_ends=self._ended(row))
+            self._ended(row)
         self._at += 1
-        return step
+        return step._replace(dead_ends=self._copies_left.dead_ends())
 
-    def _ended(self, row: Row) -> tuple[DeadEnd, ...]:
-        """Take what a consumer did with a delivery; return how the message may be lost then."""
+    def _ended(self, row: Row) -> None:
+        """Take what a consumer did with a delivery."""
         if row.event in NO_DEATH:
             self._count(row, -1)
-        state, dead_ends = self._shown.get(Target(row.queue or "", row.visible)), self._explainer.dead_ends
-        if state is None or row.event == Event.ACKED:
-            return ()
-        return dead_ends.rejected(state) if row.event == Event.REJECTED else dead_ends.waiting(state)
+        state = self._shown.get(Target(row.queue or "", row.visible))
+        if state is not None:
+            self._copies_left.ended(state, LEFT_BY.get(row.event))
 
     def _deliver(self, row: Row, content: str, headers: Mapping[str, Any], fits: Fits) -> Step:
         explained = self._explain(row, content, headers, fits)
         self._count(row, 1)
-        earlier, dead_ends, target = 0, tuple[DeadEnd, ...](), Target(row.queue or "", row.visible)
+        self._follow(explained)
+        earlier, target = 0, Target(row.queue or "", row.visible)
         if explained.state is not None:
             self._shown[target] = explained.state
-            dead_ends = self._explainer.dead_ends.delivered(explained.state)
             source, earlier = self._observe(row, content, headers, (explained.state,), explained.source)
             self._showing[target].add(source)
             source.instances += not explained.is_redelivery
             source.may_carry |= explained.may_carry
             self._copies[target] += explained.new_copies
             source.reached = max(source.reached, self._explainer.counts.reached(row, may_carry=explained.may_carry))
-        return Step(explained.verdict, explained.times._replace(earlier=earlier), dead_ends, explained.delivery)
+        return Step(explained.verdict, explained.times._replace(earlier=earlier), delivery=explained.delivery)
+
+    def _follow(self, explained: Explained) -> None:
+        path, copies = explained.sure_path, self._copies_left
+        if path is None:
+            copies.lost_track(explained.state)
+        else:
+            copies.delivered(path, again=explained.is_redelivery, unknown_routing=self._explainer.unknown_routing)
 
     def _count(self, row: Row, change: int) -> None:
         """Count a delivery, or take back one that was not rejected.
@@ -164,10 +181,11 @@ class Lineage:
             roots = ()
         source, earlier = self._observe(row, content, headers, roots, None)
         source.instances += 1
-        dead_ends = tuple(end for root in roots for end in self._explainer.dead_ends.waiting(root))
+        routed = row.routed_queues
+        self._copies_left.published(root for root in roots if routed is None or root.queue in routed)
         times = PathTimes(earlier=earlier, held=self._explainer.may_delay(row.visible.exchange))
         differences = self._explainer.misrouted(row, roots)
-        return Step(Verdict("differ", differences=differences) if differences else None, times, dead_ends)
+        return Step(Verdict("differ", differences=differences) if differences else None, times)
 
     def _observe(
         self,
@@ -231,7 +249,7 @@ class Lineage:
             times = times._replace(judged=False)
         new_copies = self._new_copies(chosen, times)
         may_carry = self._may_carry(source, best)
-        return Explained(verdict, best.state, source, redelivery, may_carry, times, new_copies=new_copies)
+        return Explained(verdict, best.state, source, redelivery, may_carry, times, new_copies=new_copies, path=best)
 
     def _path_times(self, chosen: _Candidate, row: Row) -> PathTimes:
         source, counts = chosen.source, self._explainer.counts

@@ -181,7 +181,7 @@ class _SeenRows:
             after = "" if end["after_ms"] is None else f", {span(end['after_ms'] * 1_000)} later"
             if fate == "lost" and end["certain"]:
                 yield f"it was lost in '{end['queue']}'{after}: {end['why']}"
-            elif fate != "acknowledged":
+            else:
                 yield f"it is lost in '{end['queue']}' if it died there{after}: {end['why']}"
 
     # The rows

@@ -12,7 +12,7 @@ from simulator.capture.schema import to_batches
 from simulator.capture.trace_json import read_trace_json
 from simulator.definitions import Definitions
 from simulator.replay import replay_table
-from tests.replay.logs import Log, definitions_of, write_log
+from tests.replay.logs import Log, death, definitions_of, died, write_log
 
 MISSPELT = "dead-letter exchange 'ordres.dlx' of queue '{}' does not exist"
 
@@ -84,3 +84,44 @@ def test_what_a_consumer_drops_on_purpose_is_no_dead_end(tmp_path: Path) -> None
     """A queue without a dead-letter exchange."""
     log = Log().publish("", "late").deliver("late", "", ["late"])
     assert ends(tmp_path, log, shop()) == [(2, [])]
+
+
+CC = {"headers": {"CC": ["late"]}}
+
+
+def test_a_copy_that_was_delivered_does_not_hide_one_that_is_lost(tmp_path: Path) -> None:
+    log = Log().publish("", "wait", **CC).deliver("late", "", ["wait", "late"], **CC)
+    assert ends(tmp_path, log, shop(**{"x-message-ttl": 500})) == [(2, [("wait", 500, True)])]
+
+
+def test_each_copy_is_closed_by_its_own_delivery(tmp_path: Path) -> None:
+    log = Log().publish("", "wait", **CC)
+    for queue in ("wait", "late", "late"):  # the second delivery of ``late`` is of the same copy
+        log.deliver(queue, "", ["wait", "late"], **CC)
+    assert ends(tmp_path, log, shop(**{"x-message-ttl": 9_000})) == [(4, [("wait", 0, False)])]
+
+
+def test_a_copy_whose_consumer_sent_it_on_is_at_no_dead_end(tmp_path: Path) -> None:
+    log = Log().publish("", "late", headers={"CC": ["wait"]})
+    log.deliver("wait", "", ["late", "wait"], headers={"CC": ["wait"]})
+    log.publish("", "late").deliver("late", "", ["late"])
+    assert ends(tmp_path, log, shop(**{"x-message-ttl": 9_000})) == [(4, [])]
+
+
+def test_a_death_that_puts_copies_into_two_queues_loses_one_of_them(tmp_path: Path) -> None:
+    """Its dead letter goes on to ``late``, where it is seen, and to ``wait``, where it is not."""
+    queues = {
+        "work": {"x-dead-letter-exchange": "both"},
+        "wait": {"x-dead-letter-exchange": "ordres.dlx", "x-message-ttl": 500},
+        "late": {},
+    }
+    definitions = definitions_of(queues, {"both": "fanout"}, [("both", "wait", ""), ("both", "late", "")])
+    log = Log().publish("", "work").deliver("work", "", ["work"])
+    log.deliver("late", "both", ["work"], headers=died(death("work", "rejected", keys=["work"])))
+    assert ends(tmp_path, log, definitions) == [(3, [("wait", 500, True)])]
+
+
+def test_copies_are_not_followed_where_a_delivery_is_not_explained(tmp_path: Path) -> None:
+    """It may have been any of them."""
+    log = Log().publish("", "wait", **CC).deliver("elsewhere", "", ["wait", "late"], **CC)
+    assert ends(tmp_path, log, shop(**{"x-message-ttl": 500})) == [(2, [])]

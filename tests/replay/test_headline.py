@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from dlx.global_counters import DISABLED
-from simulator.replay.balance import Balance, Entry
+from simulator.replay.balance import Balance, Entry, Suspect
 from simulator.replay.headline import headline
 from simulator.replay.summary import Summary
 
@@ -33,6 +33,7 @@ def test_everything_agrees_and_was_checked() -> None:
         ({"deliveries": 0, "agree": 0, "dead_letters": 0}, "The log has no delivery: it proves nothing"),
         ({"may_be_lost": 3}, "3 messages may be lost"),
         ({"unchecked": {"max-length": 2}}, "RabbitMQ delivered everything as the rules of 4.3 predict, as far as"),
+        ({"ambiguous": 2, "agree": 7}, "RabbitMQ delivered everything as the rules of 4.3 predict, as far as"),
         ({"broken_lines": 1}, "RabbitMQ delivered everything as the rules of 4.3 predict, as far as"),
     ],
 )
@@ -56,6 +57,12 @@ def test_what_was_not_checked_is_named() -> None:
     assert told(unchecked={"max-length": 2, "routing": 1})[2] == (
         "max-length was not checked in 2 deliveries",
         "routing was not checked in 1 delivery",
+    )
+
+
+def test_deliveries_with_several_paths_are_counted() -> None:
+    assert told(ambiguous=2, agree=7)[2] == (
+        "2 deliveries may have come by any of several paths, and nothing tells by which",
     )
 
 
@@ -89,3 +96,29 @@ def test_the_counters_of_the_broker_have_their_say(residual: int, unexplained: i
     found = headline(GOOD, "4.3", Balance(nodes=("rabbit@a",), vhost="/", entries=(entry,)))
     assert found.tone == tone
     assert found.text.startswith(begins)
+
+
+@pytest.mark.parametrize(
+    ("dropping", "sending", "changes", "tone"),
+    [
+        (0, 5, {}, "bad"),
+        (2, 5, {}, "bad"),
+        (3, 5, {}, "open"),
+        (5, 0, {}, "open"),
+        (0, 5, {"cut": ("it ended early",)}, "open"),
+        (0, 5, {"vhosts": ("other",)}, "open"),
+    ],
+)
+def test_what_the_broker_counted_is_a_loss_where_queues_without_an_exchange_cannot_have_dropped_it(
+    dropping: int, sending: int, changes: dict[str, Any], tone: str
+) -> None:
+    suspects = (
+        Suspect(vhost="/", queue="drops", most=dropping, why="no dead-letter exchange"),
+        Suspect(vhost="/", queue="sends", most=sending, why="dead-letter exchange 'dxl' does not exist", sends=True),
+    )
+    entry = Entry(
+        reason="expired", queue_type="classic", strategy=DISABLED, counted=3, reconstructed=0, residual=3,
+        suspects=suspects,
+    )  # fmt: skip
+    found = headline(GOOD, "4.3", Balance(nodes=("rabbit@a",), vhost="/", entries=(entry,), **changes))
+    assert (found.tone, found.text) == (tone, "3 messages died without a dead letter, as the broker counted")

@@ -1,0 +1,115 @@
+"""Follows the copies of one message, so that the loss of one does not hide behind the rows of the others.
+
+A publish and each death put copies into queues, one for each queue that is reached. Every delivery is of one of them,
+and where it came from is what the replay found. What is left waits, was delivered last, or was rejected: these copies
+are open, and each may be at a dead end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from enum import Enum
+
+from dlx.deaths import EXPIRED, MAXLEN
+from dlx.message_flow import MessageFlow, State
+from simulator.replay.dead_ends import DeadEnd, DeadEnds
+from simulator.replay.graph import Found
+
+
+class How(Enum):
+    """How a copy was seen last."""
+
+    WAITING = "waiting"
+    DELIVERED = "delivered"
+    REJECTED = "rejected"
+
+
+class OpenCopies:
+    """The copies of one message of which no row shows what became of them."""
+
+    def __init__(self, flow: MessageFlow, dead_ends: DeadEnds) -> None:
+        self._flow = flow
+        self._ends_of = {
+            How.WAITING: dead_ends.waiting,
+            How.DELIVERED: dead_ends.delivered,
+            How.REJECTED: dead_ends.rejected,
+        }
+        self._open: dict[How, dict[State, int]] = {how: {} for how in How}  # the latest last
+        self._ends: Counter[DeadEnd] = Counter()
+
+    def published(self, entries: Iterable[State]) -> None:
+        """Take a publish. If the message was delivered before, its last consumer sent it on and was done with it."""
+        latest = next(reversed(self._open[How.DELIVERED]), None)
+        if latest is not None:
+            self._close(latest, How.DELIVERED)
+        for state in entries:
+            self._add(state, How.WAITING)
+
+    def delivered(self, path: Found, *, again: bool, unknown_routing: Collection[str]) -> None:
+        """Take a delivery that came by ``path``: of the copy on it that is closest to the delivery.
+
+        ``again``: it is a redelivery. ``unknown_routing``: exchanges of which nobody knows where else they route.
+        """
+        states = (*path.died, path.state)
+        if again and path.state in self._open[How.DELIVERED]:
+            return
+        start = next((place for place in reversed(range(len(states))) if self._taken(path, states, place)), None)
+        self._add(path.state, How.DELIVERED)
+        if start is None:
+            return
+        for place in range(start, len(path.hops)):
+            if path.hops[place].exchange not in unknown_routing:
+                self._add_others(states[place], path.hops[place].reason, states[place + 1])
+
+    def lost_track(self, state: State | None) -> None:
+        """Take a delivery of which it is not certain where it came from: it may be of any copy."""
+        for copies in self._open.values():
+            copies.clear()
+        self._ends.clear()
+        if state is not None:
+            self._add(state, How.DELIVERED)
+
+    def ended(self, state: State, how: How | None) -> None:
+        """Take what a consumer did with a delivered copy; ``None``: it was acknowledged."""
+        self._close(state, How.DELIVERED)
+        if how is not None:
+            self._add(state, how)
+
+    def dead_ends(self) -> tuple[DeadEnd, ...]:
+        """Return the ways in which any open copy is lost: for each queue and rule, the most certain, then the first."""
+        found: dict[tuple[str, str], DeadEnd] = {}
+        for end in sorted(self._ends, key=lambda each: (not each.certain, each.after_ms)):
+            found.setdefault((end.queue, end.why), end)
+        return tuple(found.values())
+
+    def _add_others(self, died: State, reason: str, followed: State) -> None:
+        """Open the other copies of a death."""
+        for _, state in self._flow.hops(died, reason):
+            if state is not followed:
+                self._add(state, How.WAITING)
+
+    def _taken(self, path: Found, states: tuple[State, ...], place: int) -> bool:
+        """Close the copy at that place of the path, if one is open there."""
+        if place == len(path.hops):
+            order: tuple[How, ...] = (How.WAITING,)
+        elif path.hops[place].reason in (EXPIRED, MAXLEN):
+            order = (How.WAITING, How.DELIVERED, How.REJECTED)
+        else:
+            order = (How.REJECTED, How.DELIVERED, How.WAITING)
+        return any(self._close(states[place], how) for how in order)
+
+    def _add(self, state: State, how: How) -> None:
+        copies = self._open[how]
+        copies[state] = copies.pop(state, 0) + 1
+        self._ends.update(self._ends_of[how](state))
+
+    def _close(self, state: State, how: How) -> bool:
+        copies = self._open[how]
+        left = copies.pop(state, 0) - 1
+        if left < 0:
+            return False
+        if left:
+            copies[state] = left
+        self._ends = +(self._ends - Counter(self._ends_of[how](state)))
+        return True
