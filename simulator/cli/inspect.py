@@ -39,7 +39,7 @@ WIDTH_MAX = 10_000
 @click.option(
     "--management-url",
     metavar="URL",
-    help="Management API of the server. [default: port 15672 of the host in SOURCE]",
+    help="Management API; without a user, with that of SOURCE. [default: port 15672 of the host in SOURCE]",
 )
 @click.option(
     "--peek",

@@ -21,7 +21,7 @@ from simulator.capture.management_api import ManagementError, call, server_of
 from simulator.capture.observe import split_properties
 from simulator.events import Event
 from simulator.redrive.how_to_peek import TOGETHER, Peek
-from simulator.redrive.waiting import waiting
+from simulator.redrive.waiting import LOOKED, waiting
 
 IDLE_S = 3.0
 """After so long without a delivery, the messages that are left belong to others."""
@@ -232,7 +232,7 @@ class _Look:
 def _placed(row: Observation, name: str, vhost: str, line: int) -> Observation:
     """Return the row with where and when it was read."""
     row.time_us, row.file, row.line, row.vhost = time.time_ns() // 1_000, name, line, vhost
-    row.event = Event.DELIVERED.value
+    row.event, row.connection = Event.DELIVERED.value, LOOKED
     return row
 
 

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+LOOKED = "dlx inspect"
+"""The connection of a row that a look wrote: each such row is a message of its own, whatever its id."""
+
+
 class Waiting(msgspec.Struct, frozen=True):
     """One message that waits in a queue.
 
@@ -57,12 +61,13 @@ def waiting(row: Observation) -> Waiting:
 
 
 def waiting_in(rows: Iterable[Observation], queue: str, vhost: str | None) -> Iterator[Observation]:
-    """Yield, of the rows of a capture, the last delivery of each message from the queue."""
-    last: dict[tuple[str, str], Observation] = {}
+    """Yield, of the rows of a capture, the last delivery of each message from the queue; of a look, each row."""
+    last: dict[tuple[str, str, int], Observation] = {}
     for row in rows:
         if row.event == Event.DELIVERED and row.queue == queue and vhost in (None, row.vhost):
-            last.pop((row.vhost, row.message), None)
-            last[row.vhost, row.message] = row
+            key = row.vhost, row.message, row.line if row.connection == LOOKED else 0
+            last.pop(key, None)
+            last[key] = row
     yield from last.values()
 
 

@@ -80,6 +80,19 @@ def test_what_is_written_can_be_inspected_again(
     assert again["where"] == str(out)
 
 
+def test_messages_of_one_id_stay_apart_in_what_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "dead.parquet"
+    with simulated("4.3") as place:
+        declare(place, "classic")
+        with place.channel() as channel:
+            for _ in range(4):
+                channel.basic_publish("", DEAD, b"the same")
+        live = answer(capsys, *given(place), "--out", str(out))
+    again = answer(capsys, str(out), DEAD)
+    assert (live["messages"], again["messages"]) == (4, 4)
+    assert again["groups"] == live["groups"]
+
+
 def test_both_ways_of_looking_find_the_same(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     consumed = answer(capsys, *given(place))
     got = answer(capsys, place.server.management_url, DEAD)
