@@ -24,6 +24,7 @@ from simulator.zaqar.service import Zaqar
 
 _UNITS = ("days", "hours", "minutes", "seconds", "milliseconds")
 _MEDIA_TYPE = "application/json"
+_NO_CONTENT = 204
 _FAILED = "A server error occurred.  Please contact the administrator."
 
 
@@ -74,13 +75,11 @@ def app(
         _tell_all(zaqar, tell)
         return _response(_time(time))
 
-    return Starlette(
-        routes=[
-            Route("/clock", now, methods=["GET"]),
-            Route("/clock/advance", advance, methods=["POST"]),
-            Route("/{path:path}", _EveryMethod(call)),
-        ]
+    api = Starlette(
+        routes=[Route("/clock", now, methods=["GET"]), Route("/clock/advance", advance, methods=["POST"])],
     )
+    api.router.default = _EveryMethod(call)  # any other target, even one without a slash before it
+    return api
 
 
 class _EveryMethod:
@@ -97,11 +96,12 @@ class _EveryMethod:
 def _response(answer: Answer) -> Response:
     headers = {**answer.headers, **({} if answer.location is None else {"Location": answer.location})}
     if answer.document is None:
-        return Response(status_code=answer.status, headers=headers)
+        kind = None if answer.bare or answer.status == _NO_CONTENT else _MEDIA_TYPE
+        return Response(status_code=answer.status, headers=headers, media_type=kind)
     try:
         content = json.dumps(answer.document, ensure_ascii=False).encode()
     except UnicodeEncodeError:  # Zaqar fails while it answers, and the server below says so
-        return Response(_FAILED, 500, media_type="text/plain")
+        return Response(_FAILED, 500, headers={"Content-Type": "text/plain"})
     return Response(content, answer.status, headers=headers, media_type=_MEDIA_TYPE)
 
 

@@ -44,12 +44,21 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The status, the JSON document (``None``: no body), the ``Location`` header, and any others by name."""
+    """An answer.
+
+    Attributes:
+        status: such as 201.
+        document: the JSON document; ``None``: no body.
+        location: the header ``Location``.
+        headers: any others by name.
+        bare: whether there is no ``Content-Type``; an answer without a body has one as well, unless it is a 204.
+    """
 
     status: int
     document: Any = None
     location: str | None = None
     headers: Mapping[str, str] = {}
+    bare: bool = False
 
 
 class Refused(Exception):

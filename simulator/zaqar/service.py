@@ -101,7 +101,7 @@ class Zaqar:
             return self._answer(request, now_us)
         except Refused as refused:
             if request.method == "OPTIONS":  # a browser that asks ahead learns nothing, and is not refused
-                return Answer(200)
+                return Answer(200, bare=True)
             shown = request.method != "HEAD" and shows_errors(request.headers.get("accept"))
             return refused.answer if shown else msgspec.structs.replace(refused.answer, document=None)
 

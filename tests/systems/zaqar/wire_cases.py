@@ -19,7 +19,7 @@ Ask = Callable[[str, str, dict[str, str], bytes | None], tuple[int, dict[str, st
 _CLIENT, _OTHER = str(uuid.uuid4()), str(uuid.uuid4())
 _SET = re.compile(r"\{('[a-z]+'(?:, '[a-z]+')+)\}")
 _AGE = re.compile(r'(?<="age": )[0-9]+')
-_TOLD = ("allow", "location", "vary")
+_TOLD = ("allow", "content-type", "location", "vary")
 _PATCH = {"Content-Type": patching.CONTENT_TYPE}
 
 
@@ -335,6 +335,7 @@ CASES: dict[str, list[Asked]] = {
         Asked("GET", "/v2/queues/jobs/messages/a%2Fb"),
         Asked("GET", "/v2/topics/a%20b"),
     ],
+    "a target without a slash": [Asked(method, "nowhere") for method in ("GET", "DELETE", "HEAD")],
     "what a client accepts": [
         _MADE,
         *[
