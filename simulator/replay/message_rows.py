@@ -256,11 +256,13 @@ class Lineage:
         times = self._explainer.path_times(source, chosen.best, row, self._at - source.latest)
         may_carry, client = self._may_carry(source, chosen.best), chosen.best.state.message.headers or {}
         copies = self._copies[Target(row.queue or "", row.visible)] + self._new_copies(chosen, times)
+        if counts.repeats_unflagged(row):
+            copies = ANY_NUMBER
         return times._replace(
             not_new=counts.is_counted(row, client, may_carry=may_carry),
             not_again=counts.is_uncounted(row),
             copies=min(copies, ANY_NUMBER),
-            has_flag=not self._explainer.is_stream(row.queue or ""),
+            has_flag=not self._explainer.is_stream(row.queue or "") and not counts.repeats_unflagged(row),
         )
 
     def _new_copies(self, chosen: _Candidate, times: PathTimes) -> int:
