@@ -59,6 +59,15 @@ class Consumers:
         ),
         evidence="live; rabbit_fifo.erl update_consumer, merge_consumer",
     )
+    quorum_repeats_are_flagged: bool = since(
+        "3.10", True, before=False,
+        meaning=(
+            "A quorum queue flags each further delivery of a message as redelivered. In 3.8 some come without the flag"
+            " and without a count; when is not known, and they are not simulated."
+        ),
+        evidence="live: the workload and random traffic through the firehose (3.8.9, 3.10.8)",
+        undecided=("3.9",),
+    )
     quorum_consumer_priorities: bool = since(
         "3.9", True, before=False,
         meaning="Quorum queues serve consumers by x-priority.",

@@ -46,8 +46,8 @@ class DeliveryCounts:
         return before or carried == "from all queues" or any(self._is_quorum(hop.queue) for hop in hops)
 
     def repeats_unflagged(self, row: Row) -> bool:
-        """Tell whether the queue may deliver a copy again without a flag or a count: live 3.8, quorum queues."""
-        return self._is_quorum(row.queue or "") and not self._rules.quorum_consumer_continues
+        """Tell whether the queue may deliver a copy again without a flag or a count."""
+        return self._is_quorum(row.queue or "") and not self._rules.quorum_repeats_are_flagged
 
     def is_uncounted(self, row: Row) -> bool:
         """Tell whether a delivery lacks the counts that a quorum queue adds to every delivery but the first."""

@@ -33,6 +33,7 @@ BESIDE: Mapping[str, str] = {
     "consumer_timeout_ms": "consumer_timeout_enforced_by, which changed with it, tells it",
     "quorum_consumer_order": _CONSUMED,
     "quorum_consumer_continues": _CONSUMED,
+    "quorum_repeats_are_flagged": _CONSUMED,
     "quorum_consumer_priorities": _CONSUMED,
     "quorum_delivery_limit_widens_prefetch": _CONSUMED,
     "stream_filters": _CONSUMED,
