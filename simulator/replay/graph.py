@@ -10,7 +10,7 @@ host under one release.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
@@ -91,16 +91,17 @@ class Target(NamedTuple):
 def _addresses(x_death: str) -> Mapping[tuple[str, str], Any]:
     """Return where it died, by queue and reason; empty for a header that no broker wrote."""
     decoded = msgspec.json.decode(x_death)
-    entries = [entry for entry in decoded if isinstance(entry, dict)] if isinstance(decoded, list) else []
-    found = dict(_addresses_in(entries))
-    return found if len(found) == len(entries) else {}
+    return _addresses_in([entry for entry in decoded if isinstance(entry, dict)] if isinstance(decoded, list) else [])
 
 
-def _addresses_in(entries: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, str], Any]]:
+def _addresses_in(entries: Collection[Mapping[str, Any]]) -> dict[tuple[str, str], Any]:
+    """Return where these deaths were, by queue and reason; nothing if two are of a kind, as only a client writes."""
+    found = {}
     for entry in entries:
         keys = entry.get("routing-keys")
         address = entry.get("exchange"), tuple(keys) if isinstance(keys, list) else keys
-        yield (str(entry.get("queue")), str(entry.get("reason"))), address
+        found[str(entry.get("queue")), str(entry.get("reason"))] = address
+    return found if len(found) == len(entries) else {}
 
 
 @lru_cache(maxsize=10_000)
@@ -315,9 +316,7 @@ class Graph:
         """Tell whether the deaths of the state have these addresses: later deaths of a kind do not change them."""
         kept = self._addresses.get(state.number)
         if kept is None:
-            given = tuple(_addresses_in(self._entries_kept(state)))
-            kept = given if len(dict(given)) == len(given) else ()  # of two of a kind, a client's, one goes
-            self._addresses[state.number] = kept
+            kept = self._addresses[state.number] = tuple(_addresses_in(self._entries_kept(state)).items())
         return all(addresses.get(key, at) == at for key, at in kept)
 
     @staticmethod
