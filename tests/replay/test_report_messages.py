@@ -52,7 +52,7 @@ def test_a_loss_leads_to_its_messages(captured: ReportData) -> None:
     html = page(captured)
     links = re.findall(r'href="#message=([^"]+)"', html.partition('id="losses"')[2].partition("</section>")[0])
     held = {each["message"]: each for each in figures(html)["messages"]}
-    assert len(links) == 5 + 5 + 5 + 4 + 1 + 11  # the last are copies beside others
+    assert len(links) == 5 + 5 + 5 + 4 + 2 + 1 + 1
     assert {held[link]["ending"] for link in links} == {"lost", "may be lost"}
 
 

@@ -125,8 +125,8 @@ class MessageStep(msgspec.Struct, frozen=True, omit_defaults=True):
 class MessageLife(msgspec.Struct, frozen=True):
     """What the log and the rules tell of one message.
 
-    ``ending`` says whether it is ``lost`` or ``may be lost``, in ``queue``; ``unlike``: one of its deliveries is not
-    as predicted.
+    ``ending`` says whether it is ``lost`` or ``may be lost``, in ``queue``, and ``why``; ``unlike``: one of its
+    deliveries is not as predicted.
     """
 
     vhost: str
@@ -135,6 +135,7 @@ class MessageLife(msgspec.Struct, frozen=True):
     ending: str = ""
     queue: str = ""
     unlike: bool = False
+    why: str = ""
 
 
 class ReportData(msgspec.Struct, frozen=True, kw_only=True):

@@ -63,7 +63,7 @@ def _examples(data: ReportData, lost: LostMessages, ending: str) -> Html:
 
 
 def _ends(life: MessageLife, lost: LostMessages, ending: str) -> bool:
-    return (life.vhost, life.queue, life.ending) == (lost.vhost, lost.queue, ending)
+    return (life.vhost, life.queue, life.ending, life.why) == (lost.vhost, lost.queue, ending, lost.why)
 
 
 def _unrouted(data: ReportData, several: bool) -> Iterator[Html]:

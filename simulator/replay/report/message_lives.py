@@ -94,13 +94,16 @@ def _life(vhost: str, message: str, own: list[dict[str, Any]], until_us: int) ->
             steps.append(_left_out(row["place"] - place - 1))
         steps += _steps(row, own[:place])
     last = own[-1]
-    ending, queue, told = _end(last, until_us) if last["place"] == last["of_it"] else ("", "", "")
-    if ending:
-        steps.append(MessageStep(None, "loss" if ending == "lost" else "death", told))
+    ending, queue, why = _end(last, until_us) if last["place"] == last["of_it"] else ("", "", "")
+    if ending == "lost":
+        steps.append(MessageStep(None, "loss", f"Lost in '{_short(queue)}': {why}."))
+    elif ending:
+        told = f"Not seen again. Lost in '{_short(queue)}' if it was rejected or has expired: {why}."
+        steps.append(MessageStep(None, "death", told))
     elif last["place"] < last["of_it"]:
         steps.append(_left_out(last["of_it"] - last["place"]))
     unlike = any(row["verdict"] in ("differ", "unexplained") for row in own)
-    return MessageLife(vhost, message, tuple(steps), ending, queue, unlike)
+    return MessageLife(vhost, message, tuple(steps), ending, queue, unlike, why)
 
 
 def _left_out(count: int) -> MessageStep:
@@ -154,12 +157,8 @@ def _end(row: dict[str, Any], until_us: int) -> tuple[Ending, str, str]:
     ends = row["dead_ends"] or ()
     for end in ends:
         if end["certain"] and row["time_us"] + end["after_ms"] * 1_000 < until_us:
-            return "lost", end["queue"], f"Lost in '{_short(end['queue'])}': {end['why']}."
-    if not ends:
-        return "", "", ""
-    end = ends[0]
-    told = f"Not seen again. Lost in '{_short(end['queue'])}' if it was rejected or has expired: {end['why']}."
-    return "may be lost", end["queue"], told
+            return "lost", end["queue"], end["why"]
+    return ("may be lost", ends[0]["queue"], ends[0]["why"]) if ends else ("", "", "")
 
 
 def _short(name: str) -> str:
