@@ -43,21 +43,21 @@ class DeliveryCounts:
         carried = self._rules.delivery_count_carried
         if not hops or carried == "never":
             return before and not hops
-        return before or carried == "from all queues" or any(self._is_quorum(hop.queue) for hop in hops)
+        return before or carried == "from all queues" or any(self.is_quorum(hop.queue) for hop in hops)
 
     def repeats_unflagged(self, row: Row) -> bool:
         """Tell whether the queue may deliver a copy again without a flag or a count."""
-        return self._is_quorum(row.queue or "") and not self._rules.quorum_repeats_are_flagged
+        return self.is_quorum(row.queue or "") and not self._rules.quorum_repeats_are_flagged
 
     def is_uncounted(self, row: Row) -> bool:
         """Tell whether a delivery lacks the counts that a quorum queue adds to every delivery but the first."""
-        return self._is_quorum(row.queue or "") and not any(name in row.of_delivery for name in COUNT_HEADERS)
+        return self.is_quorum(row.queue or "") and not any(name in row.of_delivery for name in COUNT_HEADERS)
 
     def is_counted(self, row: Row, client: Mapping[str, Any], *, may_carry: bool) -> bool:
         """Tell whether a delivery has a count that its queue adds only once the message was returned."""
         name = X_ACQUIRED_COUNT if X_ACQUIRED_COUNT in row.of_delivery else X_DELIVERY_COUNT
         count = row.of_delivery.get(name)
-        if not self._is_quorum(row.queue or "") or not isinstance(count, int) or count == client.get(name):
+        if not self.is_quorum(row.queue or "") or not isinstance(count, int) or count == client.get(name):
             return False
         return count > 0 and not may_carry
 
@@ -91,7 +91,7 @@ class DeliveryCounts:
     def _allowed(self, row: Row, name: str, *, may_carry: bool) -> range:
         """Return the values that the queue may show."""
         queue, rules = row.queue or "", self._rules
-        if not self._is_quorum(queue) or name == X_STREAM_OFFSET:
+        if not self.is_quorum(queue) or name == X_STREAM_OFFSET:
             return range(0)
         if name == X_ACQUIRED_COUNT and not rules.quorum_acquired_count_header:
             return range(0)
@@ -120,7 +120,8 @@ class DeliveryCounts:
         shown = "no delivery of it" if reached is None else f"deliveries of it up to a count of {reached}"
         return Unchecked("delivery-limit", queue, f"{settings.values[DELIVERY_LIMIT]}; the log shows {shown}")
 
-    def _is_quorum(self, queue: str) -> bool:
+    def is_quorum(self, queue: str) -> bool:
+        """Tell whether the queue is a quorum queue."""
         found = self._flow.topology.queues.get(queue)
         return found is not None and found.type == QUORUM
 

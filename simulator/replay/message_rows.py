@@ -22,6 +22,7 @@ from dlx.message import PublishRefusedError
 from dlx.message_flow import State
 from simulator.events import Event
 from simulator.replay.coverage.release_rows import SOURCES_MAX as TRIED_SOURCES_MAX
+from simulator.replay.count_growth import CountGrowth, Grown
 from simulator.replay.coverage.shown import Delivery
 from simulator.replay.dead_ends import DeadEnd
 from simulator.replay.explain import Explainer, Nearest
@@ -33,6 +34,7 @@ from simulator.replay.states import Row
 from simulator.replay.unchecked import Unchecked
 from simulator.replay.verdicts import Difference, Verdict, path_text
 
+UNKNOWN_OFFSET = "the log does not show where its consumer began to read"
 UNSEEN = "the log lacks the delivery that was rejected"
 SLIGHT = 2
 """Differing fields up to which a delivery counts as altered, not as unexplained."""
@@ -107,6 +109,8 @@ class Lineage:
         self._sources: dict[_Key, Source] = {}  # the latest last
         self._by_content: dict[str, dict[_Key, Source]] = {}
         self._claims = Claims()
+        self._growth = CountGrowth(explainer.release)
+        self._broker_wrote = False  # of recorders, each may have a clock of its own
         self._copies_left = OpenCopies(explainer.flow, explainer.dead_ends)
         self._open: Counter[Target] = Counter()  # deliveries, less those known not to have been rejected
         self._rejectable: Counter[str] = Counter()  # of each queue, the states with an open delivery
@@ -154,7 +158,32 @@ class Lineage:
             source.may_carry |= explained.may_carry
             self._copies[target] += explained.new_copies
             source.reached = max(source.reached, self._explainer.counts.reached(row, may_carry=explained.may_carry))
+            explained = self._with_counters(explained, row, target)
         return Step(explained.verdict, explained.times._replace(earlier=earlier), delivery=explained.delivery)
+
+    def _with_counters(self, explained: Explained, row: Row, target: Target) -> Explained:
+        """Return the explanation with what the numbers that the queue gave to the delivery say, or leave open."""
+        verdict, queue = explained.verdict, target.queue
+        if verdict.name not in ("agree", "ambiguous") or explained.path is None:
+            return explained
+        grown = Grown()
+        if self._explainer.is_stream(queue):
+            grown = Grown(unchecked=(Unchecked("stream-offset", queue, UNKNOWN_OFFSET),))
+        elif self._explainer.counts.is_quorum(queue):
+            grown = self._growth.delivered(
+                row,
+                target,
+                explained.path.state.message.headers or {},
+                copies=self._copies[target],
+                may_carry=explained.may_carry,
+                in_order=self._broker_wrote,
+            )
+        if grown.differences:
+            differ = msgspec.structs.replace(verdict, name="differ", alternatives=(), differences=grown.differences)
+            return explained._replace(verdict=differ, times=explained.times._replace(judged=False))
+        if grown.unchecked:
+            verdict = msgspec.structs.replace(verdict, unchecked=(*verdict.unchecked, *grown.unchecked))
+        return explained._replace(verdict=verdict)
 
     def _follow(self, explained: Explained) -> None:
         path, copies = explained.sure_path, self._copies_left
@@ -182,6 +211,7 @@ class Lineage:
         source, earlier = self._observe(row, content, headers, roots, None)
         source.instances += 1
         routed = row.routed_queues
+        self._broker_wrote |= routed is not None
         self._copies_left.published(root for root in roots if routed is None or root.queue in routed)
         times = PathTimes(earlier=earlier, held=self._explainer.may_delay(row.visible.exchange))
         differences = self._explainer.misrouted(row, roots)

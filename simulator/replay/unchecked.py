@@ -11,18 +11,30 @@ from typing import Literal
 import msgspec
 
 What = Literal[
-    "message-ttl", "delivery-limit", "max-length", "expires", "rejection", "redelivered", "routing", "search"
+    "message-ttl",
+    "delivery-limit",
+    "delivery-count",
+    "max-length",
+    "expires",
+    "rejection",
+    "redelivered",
+    "stream-offset",
+    "routing",
+    "search",
 ]
 
 MEANINGS: dict[What, str] = {
     "message-ttl": "a death by expiry whose TTL the times of the log do not test, or that came long after the TTL,"
     " or a delivery after the TTL that may still be right",
     "delivery-limit": "a death by the delivery limit before the log shows that limit reached",
+    "delivery-count": "a count of returns to a quorum queue that the deliveries before it do not account for, or of which"
+    " the log does not tell whose copy it belongs to",
     "max-length": "a death by the length limit with fewer messages in the log than the limit",
     "expires": "a death by expiry in a queue that RabbitMQ deletes earlier than that if nobody uses it",
     "rejection": "a rejection of the message as no delivery before it shows it: the log lacks that delivery",
     "redelivered": "a delivery flagged as a redelivery of which the log has no first one, or flagged as the first once"
     " more where the log does not show how many copies came",
+    "stream-offset": "a delivery from a stream: its offset, as the log does not show where the consumer began",
     "routing": "a way through an exchange whose routing is not known: of a plugin's type, or not exported",
     "search": "a delivery with more possible paths than the search looks at, none of which fits in time",
 }
