@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from simulator.capture.codes import CONTENT_CODE, SIGNATURE_CODE, Codes
+from simulator.replay.bodies import BODY, body_sql
 from simulator.replay.row_codec import (
     CONTENT,
     LINEAGE,
@@ -23,9 +24,9 @@ from simulator.replay.row_codec import (
 from simulator.replay.tables import Table, select
 
 _ROWS = f"""
-    SELECT time_us, file, line, x_death_times, redelivered, {LINEAGE_SQL} AS {LINEAGE},
+    SELECT time_us, file, line, x_death_times, redelivered, {{body}} AS {BODY}, {LINEAGE_SQL} AS {LINEAGE},
         {SIGNATURE_CODE} AS {SIGNATURE}, {CONTENT_CODE} AS {CONTENT}
-    FROM {{captured}}"""
+    FROM {{{{captured}}}}"""
 
 Texts = Mapping[str, Mapping[int, str]]
 """The texts that codes stand for, by column of the kernel's rows."""
@@ -41,7 +42,7 @@ def texts_of(codes: Codes) -> Texts:
 
 def coded_rows(captured: Table) -> Table:
     """Return the columns of ``schema.INPUT``, in any order, with codes instead of texts."""
-    return select(_ROWS, captured=captured)
+    return select(_ROWS.format(body=body_sql(captured.columns)), captured=captured)
 
 
 def decoded(batch: pa.RecordBatch, texts: Texts) -> pa.RecordBatch:

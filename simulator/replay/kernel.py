@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from dlx.releases import Release
 from dlx.topology import Topology
 from simulator.replay.alike import Ints, alike_rows, alike_sequences, alike_within, firsts, places_of
+from simulator.replay.bodies import BODY, Bodies
 from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
 from simulator.replay.coverage.paths import Shown
 from simulator.replay.lengths import NO_ARRIVALS, Arrivals
@@ -109,6 +110,22 @@ class _Batch:
         self._look(np.flatnonzero(whole))
         self._look_up(np.flatnonzero(whole))
         self._look_further()
+        for group in np.flatnonzero(whole & self._vary(self._batch.column(BODY))).tolist():
+            self._tell_bodies(self._rows(group), Bodies())
+
+    def _vary(self, column: Any) -> npt.NDArray[np.bool_]:
+        """Tell of which messages a column has several values."""
+        varied: npt.NDArray[np.bool_] = np.logical_or.reduceat(_changes(column, self._starts), self._starts)
+        return varied
+
+    def _tell_bodies(self, rows: slice, bodies: Bodies) -> None:
+        """Put into the verdicts on rows of one message what their bodies say."""
+        memory = self._memory
+        found = self._batch.column(BODY)[rows].to_pylist()
+        for row, body in enumerate(found, rows.start):
+            example = memory.signatures.example(int(self._templates[row]))
+            verdict = memory.verdict(int(self._verdicts[row]))
+            self._verdicts[row] = memory.number(bodies.judged(example.event, body, example.queue or "", verdict))
 
     def _look(self, groups: Ints) -> None:
         """Note what the verdicts on whole messages depend on, row by row: messages alike in it have equal verdicts.
@@ -117,8 +134,7 @@ class _Batch:
         out and the contents repeat, and how many verdicts on the row its times have refuted.
         """
         signatures = self._memory.signatures
-        changes = _changes(self._contents, self._starts)
-        self._several = np.logical_or.reduceat(changes, self._starts)
+        self._several = self._vary(self._contents)
         self._varied = np.logical_or.reduceat(signatures.having_values(self._numbers), self._starts)
         self._looks[TEMPLATE] = self._templates
         self._look_at_headers()
@@ -245,6 +261,7 @@ class _Batch:
             self._verdicts[row] = self._memory.number(step.verdict)
             self._dead_ends[row] = self._memory.dead_ends.number(step.dead_ends)
             self._deliveries[row] = self._memory.delivery_number(step.delivery)
+        self._tell_bodies(self._rows(group), self.open.bodies)
 
     def _tell_times(self) -> None:
         """Put into the verdicts what times and lengths leave unchecked or refute."""

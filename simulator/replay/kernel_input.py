@@ -10,6 +10,7 @@ from dlx.topology import Topology
 from simulator.capture.codes import CODED, CONTENT_CODE, SIGNATURE_CODE, Codes
 from simulator.events import Event
 from simulator.replay.arrivals import NUMBER, SIZE, limits_bytes, may_matter, names_looked_at
+from simulator.replay.bodies import BODY, body_sql
 from simulator.replay.lengths import SECOND_US
 from simulator.replay.row_codec import (
     CONTENT,
@@ -25,7 +26,7 @@ from simulator.replay.tables import Table, rows, select, text
 ORDER = (LINEAGE, "time_us", "file", "line")
 """How the kernel takes its rows."""
 _WRITTEN = f"{LINEAGE_SQL} AS {LINEAGE}, {SIGNATURE_SQL} AS {SIGNATURE}, {CONTENT_SQL} AS {CONTENT}"
-_ROWS = f"SELECT time_us, file, line, x_death_times, redelivered, {_WRITTEN} FROM {{captured}}"
+_ROWS = f"SELECT time_us, file, line, x_death_times, redelivered, {{body}} AS {BODY}, {_WRITTEN} FROM {{{{captured}}}}"
 _IN_ORDER = f"SELECT * FROM {{rows}} ORDER BY {', '.join(ORDER)}"
 _DROPPED = f"SELECT 1 FROM {{captured}} WHERE x_death LIKE '%{MAXLEN}%' LIMIT 1"
 _PUBLISHES = f"""
@@ -48,7 +49,7 @@ _WITH_VERDICTS = f"""
 
 def kernel_rows(captured: Table) -> Table:
     """Return the columns of ``schema.INPUT``, in any order."""
-    return select(_ROWS, captured=captured)
+    return select(_ROWS.format(body=body_sql(captured.columns)), captured=captured)
 
 
 def in_order(rows: Table) -> Table:

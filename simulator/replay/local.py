@@ -19,6 +19,7 @@ from dlx.releases import DEFAULT, release
 from simulator.definitions import Definitions
 from simulator.events import Event
 from simulator.replay.arrivals import ARRIVALS, NUMBER, PUBLISHES, SIZE, ArrivalsCounter, collected, may_matter
+from simulator.replay.bodies import BODY, PAYLOAD, body_of
 from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
 from simulator.replay.definitions import exporting_release, topologies
 from simulator.replay.kernel import Kernel
@@ -143,6 +144,7 @@ def arranged_table(captured: Iterable[pa.RecordBatch]) -> pa.Table:
 
 def _arranged(batch: pa.RecordBatch) -> pa.RecordBatch:
     columns = {name: batch.column(name) for name in ("time_us", "file", "line", "x_death_times", "redelivered")}
+    columns[BODY] = list(map(body_of, *(batch.column(name).to_pylist() for name in ("message_id", PAYLOAD))))
     columns[LINEAGE] = _written(batch, write_lineage, "vhost", "message")
     columns[SIGNATURE] = write_signatures(batch)
     columns[CONTENT] = _written(batch, write_content, "properties", "headers")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from simulator.replay.bodies import Bodies
 from simulator.replay.memory import Memory
 from simulator.replay.message_rows import Step
 from simulator.replay.path_times import PathTimes
@@ -19,10 +20,12 @@ class OpenMessage:
 
     Attributes:
         key: the lineage that its rows have.
+        bodies: what its bodies have been so far.
     """
 
     def __init__(self, key: str, vhost: str, memory: Memory) -> None:
         self.key = key
+        self.bodies = Bodies()
         self._memory = memory
         self._lineage = memory.lineage(vhost)
         self._stays: list[tuple[int, ...]] = []

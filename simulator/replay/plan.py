@@ -101,6 +101,7 @@ def scan(spark: SparkSession, paths: list[str], *, coded: bool = False) -> DataF
     wanted: list[Any] = ["time_us", "file", "line", "event", "vhost", "exchange", "queue", "routing_keys"]
     wanted += [
         "message",
+        "message_id",
         "expiration",
         "properties",
         "headers",

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from simulator.replay.bodies import BODY
 from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE
 from simulator.replay.verdicts import Verdict
 
@@ -23,6 +24,7 @@ INPUT = pa.schema(
         pa.field(CONTENT, pa.string(), nullable=False),
         pa.field("x_death_times", pa.list_(pa.field("element", pa.int64()))),
         pa.field("redelivered", pa.bool_()),
+        pa.field(BODY, pa.int64()),
     ]
 )
 """The columns that go through the kernel."""

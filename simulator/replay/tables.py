@@ -71,6 +71,8 @@ class Database:
 
         settings: dict[str, Any] = {"memory_limit": MEMORY, "temp_directory": str(work / "sorting"), "threads": 2}
         self.connection: duckdb.DuckDBPyConnection = duckdb.connect(config=settings)
+        # Another hash than Spark's, but as wide.
+        self.connection.execute("CREATE MACRO xxhash64(value) AS CAST(hash(value) >> 1 AS BIGINT)")
 
     def __enter__(self) -> Self:
         return self

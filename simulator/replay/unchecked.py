@@ -19,6 +19,7 @@ What = Literal[
     "rejection",
     "redelivered",
     "stream-offset",
+    "payload",
     "routing",
     "search",
 ]
@@ -35,6 +36,7 @@ MEANINGS: dict[What, str] = {
     "redelivered": "a delivery flagged as a redelivery of which the log has no first one, or flagged as the first once"
     " more where the log does not show how many copies came",
     "stream-offset": "a delivery from a stream: its offset, as the log does not show where the consumer began",
+    "payload": "the body of a message that was published with several under one message_id",
     "routing": "a way through an exchange whose routing is not known: of a plugin's type, or not exported",
     "search": "a delivery with more possible paths than the search looks at, none of which fits in time",
 }

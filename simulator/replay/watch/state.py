@@ -30,7 +30,7 @@ CREATE TABLE IF NOT EXISTS positions (path TEXT PRIMARY KEY, name TEXT, position
 CREATE TABLE IF NOT EXISTS totals (key TEXT PRIMARY KEY, number INTEGER);
 CREATE TABLE IF NOT EXISTS rows (
     id INTEGER PRIMARY KEY, lineage TEXT, time_us INTEGER, file TEXT, line INTEGER, signature TEXT, content TEXT,
-    x_death_times TEXT, redelivered INTEGER, read_s REAL, final INTEGER, said BLOB, counted TEXT
+    x_death_times TEXT, redelivered INTEGER, body INTEGER, read_s REAL, final INTEGER, said BLOB, counted TEXT
 );
 CREATE INDEX IF NOT EXISTS rows_of_message ON rows (lineage);
 CREATE INDEX IF NOT EXISTS rows_waiting ON rows (read_s) WHERE final = 0;
@@ -48,10 +48,10 @@ CREATE TABLE IF NOT EXISTS arrivals (
 CREATE TEMP TABLE chosen (lineage TEXT PRIMARY KEY) WITHOUT ROWID;
 """
 _ROW = (
-    "r.id, r.lineage, r.time_us, r.file, r.line, r.signature, r.content, r.x_death_times, r.redelivered, r.read_s,"
-    " r.final, r.said"
+    "r.id, r.lineage, r.time_us, r.file, r.line, r.signature, r.content, r.x_death_times, r.redelivered, r.body,"
+    " r.read_s, r.final, r.said"
 )
-_FORM = 2
+_FORM = 3
 """The form of these tables: a state of another one is refused."""
 
 
@@ -67,6 +67,7 @@ class KeptRow(msgspec.Struct):
     content: str
     x_death_times: str | None
     redelivered: int | None
+    body: int | None
     read_s: float
     final: int
     said: bytes | None
@@ -178,7 +179,7 @@ class State:
         """Add rows: the fields of ``KeptRow`` from ``lineage`` to ``final``."""
         self._database.executemany(
             "INSERT INTO rows (lineage, time_us, file, line, signature, content, x_death_times, redelivered,"
-            " read_s, final) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " body, read_s, final) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             rows,
         )
 

@@ -24,6 +24,7 @@ from simulator.capture.capture_errors import Broken, CaptureError
 from simulator.definitions import Definitions
 from simulator.replay.arrivals import ARRIVALS, ArrivalsCounter, collected, may_matter
 from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
+from simulator.replay.bodies import BODY
 from simulator.replay.definitions import exporting_release, topologies
 from simulator.replay.kernel import Kernel
 from simulator.replay.lengths import QueueArrivals
@@ -246,6 +247,7 @@ class Watcher:
             CONTENT: [row.content for row in kept],
             "x_death_times": [row.x_death_times and msgspec.json.decode(row.x_death_times) for row in kept],
             "redelivered": [None if row.redelivered is None else bool(row.redelivered) for row in kept],
+            BODY: [row.body for row in kept],
         }
         table = pa.Table.from_pydict(columns, schema=INPUT)
         batches = table.to_batches(max_chunksize=KERNEL_ROWS)
@@ -300,7 +302,7 @@ def _stored(row: dict[str, Any], read_s: float, final: int) -> tuple[Any, ...]:
     times = row["x_death_times"]
     written = None if times is None else _encode(times).decode()
     names = (LINEAGE, "time_us", "file", "line", SIGNATURE, CONTENT)
-    return (*(row[name] for name in names), written, row["redelivered"], read_s, final)
+    return (*(row[name] for name in names), written, row["redelivered"], row[BODY], read_s, final)
 
 
 def _digest(verdict: dict[str, Any]) -> bytes:
