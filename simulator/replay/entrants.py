@@ -8,7 +8,7 @@ again, there is no bound.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Hashable, Iterable
 from math import inf
 from typing import NamedTuple
@@ -87,17 +87,19 @@ class Entrants:
     def _graph(self, root: State, start: Hashable) -> _Graph | None:
         """Return the situations that a message may come into, ``None`` if they are too many."""
         graph: _Graph = {}
-        ahead = {start: root}
+        seen = {start}
+        ahead = deque([(start, root)])  # the nearest first: their histories are short
         while ahead:
-            situation, state = ahead.popitem()
+            situation, state = ahead.popleft()
             deaths = []
             for reason in REASONS:
                 if self._flow.why_not(state, reason) is None:
                     led = {self._flow.situation(s.queue, s.message): s for _, s in self._flow.hops(state, reason)}
                     deaths.append(list(led))
-                    ahead |= {each: s for each, s in led.items() if each not in graph and each != situation}
+                    ahead += [(each, s) for each, s in led.items() if each not in seen]
+                    seen.update(led)
             graph[situation] = _Situation(state.queue, deaths)
-            if len(graph) > SITUATIONS_MAX:
+            if len(seen) > SITUATIONS_MAX:
                 return None
         return graph
 
