@@ -57,5 +57,7 @@ class Bodies:
             differences = (*verdict.differences, found)
             return msgspec.structs.replace(verdict, name="differ", alternatives=(), differences=differences)
         if len(self._known) > 1:
-            return msgspec.structs.replace(verdict, unchecked=(*verdict.unchecked, Unchecked("payload", queue, SEVERAL)))
+            return msgspec.structs.replace(
+                verdict, unchecked=(*verdict.unchecked, Unchecked("payload", queue, SEVERAL))
+            )
         return verdict

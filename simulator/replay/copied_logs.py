@@ -44,8 +44,10 @@ class _Log(NamedTuple):
     until_us: int
 
 
-def check_no_copies(captures: Sequence[tuple[str, str | None]], work: Path) -> None:
+def check_no_copies(captures: Sequence[tuple[str, str | None]], work: Path) -> int:
     """Raise ``CaptureError`` for a log that has rows of another one in these captures.
+
+    Return how many rows of one moment two logs share, which may be the same rows or others.
 
     Each has its path, and how the user named it, ``None`` for one that was made of other logs. What memory cannot hold
     goes into ``work``.
@@ -59,11 +61,13 @@ def check_no_copies(captures: Sequence[tuple[str, str | None]], work: Path) -> N
         ]  # fmt: skip
         both = [(start, end) for start, end in both if start <= end]
         if not both:
-            return
+            return 0
         counted = select(_COUNTED % (min(start for start, _ in both), max(end for _, end in both)), captured=captured)
         held = {(log.capture, log.file): log.rows for log in logs}
-        for row in rows(_SHARED, counted=counted):
+        shared = rows(_SHARED, counted=counted)
+        for row in shared:
             _check(row, held, [given for _, given in captures])
+        return sum(int(row["shared"]) for row in shared)
 
 
 def _captured(database: Database, paths: Sequence[str]) -> LocalTable:

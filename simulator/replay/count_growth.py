@@ -70,7 +70,9 @@ class CountGrowth:
             return self._open(row, OWN) if before or returns else Grown()
         if before is None:
             carried = may_carry and returns > 0
-            self._shown[target] = _Shown(frozenset() if carried else frozenset({returns}), 0 if carried else returns, failed)
+            self._shown[target] = _Shown(
+                frozenset() if carried else frozenset({returns}), 0 if carried else returns, failed
+            )
             if carried:
                 return self._open(row, CARRIED)
             return self._open(row, GAP) if returns else Grown()

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from datetime import UTC, datetime
+from itertools import chain, combinations
 from typing import Any, NamedTuple
 
 import msgspec
@@ -44,9 +46,15 @@ from simulator.replay.verdicts import Difference
 NEARBY_HOPS = 5
 UNKNOWN_ROUTING = "it may use any of its bindings: its type is not known"
 ROUTED_QUEUES = "routed_queues"
+SECONDS_MAX = 2**36
+"""Above that, an integer is no timestamp in seconds."""
 CONTENTS_MAX = 10_000
 """Contents whose stream form is remembered."""
 _encode = msgspec.json.Encoder(order="deterministic", enc_hook=plain).encode
+
+
+def _may_be_timestamp(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < SECONDS_MAX
 
 
 class Nearest(NamedTuple):
@@ -122,6 +130,19 @@ class Explainer:
             return ()
         named = f"exchange '{exchange}'" if exchange else "the default exchange"
         return (Difference(f"{ROUTED_QUEUES} of {named}", _encode(expected).decode(), _encode(seen).decode()),)
+
+    def with_timestamps(self, row: Row, headers: Mapping[str, Any]) -> tuple[State, ...] | None:
+        """Return the states that the publish enters if some integers in its ``headers`` are timestamps.
+
+        ``None`` if it then goes to other queues than the broker routed it to, whichever of them are.
+        """
+        whole = {name: value for name, value in headers.items() if _may_be_timestamp(value)}
+        for names in chain.from_iterable(combinations(whole, number) for number in range(1, min(len(whole), 3) + 1)):
+            typed = {name: datetime.fromtimestamp(whole[name], UTC) for name in names}
+            roots = self.flow.publish(publish_of(row, {**headers, **typed}, self.release))
+            if not self.misrouted(row, roots):
+                return roots
+        return None
 
     def observed(self, row: Row, parent: Message | None, headers: Mapping[str, Any]) -> State:
         """Return the state that a delivery showed."""

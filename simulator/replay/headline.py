@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 from simulator.replay.balance import Balance
 from simulator.replay.check_texts import moment
 from simulator.replay.summary import Summary
+from simulator.replay.unchecked import What
 
 Tone = Literal["good", "open", "bad"]
 
@@ -95,10 +96,16 @@ def _open(summary: Summary, balance: Balance | None) -> list[str]:
         came = _number(summary.ambiguous, "delivery", "deliveries")
         found.append(f"{came} may have come by any of several paths, and nothing tells by which")
     for what, count in summary.unchecked.items():
-        found.append(f"{what} was not checked in {_number(count, 'delivery', 'deliveries')}")
+        found.append(_not_checked(what, count))
     if summary.broken_lines:
         found.append(f"{_number(summary.broken_lines, 'line', 'lines')} of the log could not be read")
     return found
+
+
+def _not_checked(what: What, count: int) -> str:
+    if what == "shared-rows":
+        return f"{_number(count, 'row', 'rows')} of one moment may stand in two of the logs"
+    return f"{what} was not checked in {_number(count, 'delivery', 'deliveries')}"
 
 
 def _number(count: int, one: str, several: str) -> str:

@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 from dlx.releases import Release
 from dlx.topology import Topology
 from simulator.replay.alike import Ints, alike_rows, alike_sequences, alike_within, firsts, places_of
-from simulator.replay.bodies import BODY, Bodies
 from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
+from simulator.replay.bodies import BODY, Bodies
 from simulator.replay.coverage.paths import Shown
 from simulator.replay.lengths import NO_ARRIVALS, Arrivals
 from simulator.replay.memory import NO_VERDICT, REMEMBERED_MAX, Found, Memory

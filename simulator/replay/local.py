@@ -19,8 +19,8 @@ from dlx.releases import DEFAULT, release
 from simulator.definitions import Definitions
 from simulator.events import Event
 from simulator.replay.arrivals import ARRIVALS, NUMBER, PUBLISHES, SIZE, ArrivalsCounter, collected, may_matter
-from simulator.replay.bodies import BODY, PAYLOAD, body_of
 from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
+from simulator.replay.bodies import BODY, PAYLOAD, body_of
 from simulator.replay.definitions import exporting_release, topologies
 from simulator.replay.kernel import Kernel
 from simulator.replay.kernel_input import ORDER, in_order, kernel_rows, publishes, rows_with_verdicts

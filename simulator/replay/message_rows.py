@@ -21,8 +21,8 @@ from dlx.deaths import REJECTED
 from dlx.message import PublishRefusedError
 from dlx.message_flow import State
 from simulator.events import Event
-from simulator.replay.coverage.release_rows import SOURCES_MAX as TRIED_SOURCES_MAX
 from simulator.replay.count_growth import CountGrowth, Grown
+from simulator.replay.coverage.release_rows import SOURCES_MAX as TRIED_SOURCES_MAX
 from simulator.replay.coverage.shown import Delivery
 from simulator.replay.dead_ends import DeadEnd
 from simulator.replay.explain import Explainer, Nearest
@@ -35,6 +35,7 @@ from simulator.replay.unchecked import Unchecked
 from simulator.replay.verdicts import Difference, Verdict, path_text
 
 UNKNOWN_OFFSET = "the log does not show where its consumer began to read"
+UNTYPED = "a header that a headers exchange compares may be a timestamp, which the log shows as an integer"
 UNSEEN = "the log lacks the delivery that was rejected"
 SLIGHT = 2
 """Differing fields up to which a delivery counts as altered, not as unexplained."""
@@ -208,14 +209,18 @@ class Lineage:
             roots = self._explainer.entries(row, headers)
         except PublishRefusedError:
             roots = ()
+        differences, unchecked = self._explainer.misrouted(row, roots), ()
+        typed = self._explainer.with_timestamps(row, headers) if differences else None
+        if typed is not None:
+            roots, differences, unchecked = typed, (), (Unchecked("routing", row.visible.exchange, UNTYPED),)
         source, earlier = self._observe(row, content, headers, roots, None)
         source.instances += 1
         routed = row.routed_queues
         self._broker_wrote |= routed is not None
         self._copies_left.published(root for root in roots if routed is None or root.queue in routed)
         times = PathTimes(earlier=earlier, held=self._explainer.may_delay(row.visible.exchange))
-        differences = self._explainer.misrouted(row, roots)
-        return Step(Verdict("differ", differences=differences) if differences else None, times)
+        verdict = Verdict("differ", differences=differences) if differences else None
+        return Step(Verdict("agree", unchecked=unchecked) if unchecked else verdict, times)
 
     def _observe(
         self,

@@ -3,6 +3,9 @@
 A publish and each death put copies into queues, one for each queue that is reached. Every delivery is of one of them,
 and where it came from is what the replay found. What is left waits, was delivered last, or was rejected: these copies
 are open, and each may be at a dead end.
+
+Of a delivery that may have come by several ways it is not certain which copy it is. The open copies are then *in
+doubt*: one of them is that delivery, and each of the others may still be lost, though none of them for certain.
 """
 
 from __future__ import annotations
@@ -36,6 +39,8 @@ class OpenCopies:
             How.REJECTED: dead_ends.rejected,
         }
         self._open: dict[How, dict[State, int]] = {how: {} for how in How}  # the latest last
+        self._in_doubt: Counter[tuple[State, How]] = Counter()
+        self._left = 0  # how many of those in doubt are still open
         self._ends: Counter[DeadEnd] = Counter()
 
     def published(self, entries: Iterable[State]) -> None:
@@ -64,15 +69,20 @@ class OpenCopies:
 
     def lost_track(self, state: State | None) -> None:
         """Take a delivery of which it is not certain where it came from: it may be of any copy."""
-        for copies in self._open.values():
+        for how, copies in self._open.items():
+            for open_state, number in copies.items():
+                self._in_doubt[open_state, how] += number
+                self._left += number
             copies.clear()
-        self._ends.clear()
+        self._ends = Counter(end for doubtful in self._in_doubt.elements() for end in self._doubtful_ends(*doubtful))
+        self._leave_doubt()
         if state is not None:
             self._add(state, How.DELIVERED)
 
     def ended(self, state: State, how: How | None) -> None:
         """Take what a consumer did with a delivered copy; ``None``: it was acknowledged."""
-        self._close(state, How.DELIVERED)
+        if not self._close(state, How.DELIVERED):
+            self._close_in_doubt(state, (How.DELIVERED,))
         if how is not None:
             self._add(state, how)
 
@@ -97,7 +107,7 @@ class OpenCopies:
             order = (How.WAITING, How.DELIVERED, How.REJECTED)
         else:
             order = (How.REJECTED, How.DELIVERED, How.WAITING)
-        return any(self._close(states[place], how) for how in order)
+        return any(self._close(states[place], how) for how in order) or self._close_in_doubt(states[place], order)
 
     def _add(self, state: State, how: How) -> None:
         copies = self._open[how]
@@ -113,3 +123,24 @@ class OpenCopies:
             copies[state] = left
         self._ends = +(self._ends - Counter(self._ends_of[how](state)))
         return True
+
+    def _close_in_doubt(self, state: State, order: Iterable[How]) -> bool:
+        """Close a copy that is in doubt; return whether there is one like it."""
+        found = next(((state, how) for how in order if self._in_doubt[state, how]), None)
+        if found is None:
+            return False
+        self._in_doubt = +(self._in_doubt - Counter([found]))
+        self._ends = +(self._ends - Counter(self._doubtful_ends(*found)))
+        self._leave_doubt()
+        return True
+
+    def _leave_doubt(self) -> None:
+        """Take note that one copy of those in doubt was seen again; where none is left, nothing is in doubt."""
+        self._left = max(self._left - 1, 0)
+        if not self._left:
+            for doubtful in self._in_doubt.elements():
+                self._ends = +(self._ends - Counter(self._doubtful_ends(*doubtful)))
+            self._in_doubt.clear()
+
+    def _doubtful_ends(self, state: State, how: How) -> list[DeadEnd]:
+        return [end._replace(certain=False) for end in self._ends_of[how](state)]

@@ -40,6 +40,7 @@ from simulator.replay.summary import (
     unchecked_findings,
 )
 from simulator.replay.tables import Table
+from simulator.replay.unchecked import What
 from simulator.replay.unfilled import unfilled_queues
 from simulator.replay.untested import untested_settings
 
@@ -95,11 +96,15 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """Logs that were found readable: captures to scan, how much is in each file, and the rejected records."""
+    """Logs that were found readable: captures to scan, how much is in each file, and the rejected records.
+
+    ``shared``: how many rows two of them have alike.
+    """
 
     captures: tuple[str, ...]
     files: tuple[FileReport, ...]
     rejected: tuple[str, ...] = ()
+    shared: int = 0
 
     @property
     def rows(self) -> int:
@@ -134,8 +139,8 @@ def prepare(logs: Sequence[Path], work: Path, progress: Progress = _silent) -> P
             with kept.open(encoding="utf-8") as lines:
                 rejected = tuple(_described(line) for line, _ in zip(lines, range(SHOWN), strict=False))
     given = [*map(str, captures), *(None for _ in paths[len(captures) :])]
-    check_no_copies([*zip(paths, given, strict=True)], work)
-    return Prepared(captures=tuple(paths), files=tuple(files), rejected=rejected)
+    shared = check_no_copies([*zip(paths, given, strict=True)], work)
+    return Prepared(captures=tuple(paths), files=tuple(files), rejected=rejected, shared=shared)
 
 
 class Engine(Protocol[Table]):
@@ -196,6 +201,9 @@ def run_replay(
     unfilled = unfilled_queues(hops(replayed), captured, hosts, judge, assumptions)
     untested = untested_settings(replayed, captured, hosts, judge, assumptions, counters=books is not None)
     summary = summarize(replayed, definitions, prepared.broken, assumptions, overfull, unfilled, untested)
+    if prepared.shared:
+        unchecked: dict[What, int] = {**summary.unchecked, "shared-rows": prepared.shared}
+        summary = msgspec.structs.replace(summary, unchecked=unchecked)
     found = tuple(() if summary.explained else findings(replayed))
     repairs = NO_REPAIRS
     if not summary.explained:

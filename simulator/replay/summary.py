@@ -95,7 +95,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         dead_letters: how many deaths were reconstructed.
         agree, differ, ambiguous, unexplained: how many deliveries have that verdict.
         broken_lines: how many lines of the log could not be read.
-        unchecked: how many deliveries leave something unchecked, by the words of ``simulator.replay.unchecked``.
+        unchecked: how many deliveries, and publishes, leave something unchecked, by the words of
+            ``simulator.replay.unchecked``.
         lost: how many messages died, by the rules, where no dead letter reaches a queue, and were not seen again.
         may_be_lost: how many were seen last where they are lost like that if they were rejected, or have expired since.
         misrouted: how many publishes the broker routed to other queues than the rules and definitions do.
@@ -231,7 +232,7 @@ def summarize(
     for part in parts:
         if part["event"] == Event.DELIVERED:
             verdicts[part["verdict"]] += part["rows"]
-            unchecked.update(dict.fromkeys(part["unchecked"], part["rows"]))
+        unchecked.update(dict.fromkeys(part["unchecked"] or (), part["rows"]))
     lost, may_be_lost = 0, 0
     if any(part["ended"] for part in parts):
         until_us = max(part["until_us"] for part in parts)
@@ -247,7 +248,9 @@ def summarize(
         unfilled=unfilled,
         untested=untested.by_queue,
         untested_more=untested.more,
-        misrouted=sum(part["rows"] for part in parts if part["event"] == Event.PUBLISHED and part["verdict"]),
+        misrouted=sum(
+            part["rows"] for part in parts if part["event"] == Event.PUBLISHED and part["verdict"] == "differ"
+        ),
         unchecked={what: unchecked[what] for what in MEANINGS if unchecked[what]},
         **{name: verdicts[name] for name in VERDICTS},
     )

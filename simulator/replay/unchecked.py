@@ -22,14 +22,15 @@ What = Literal[
     "payload",
     "routing",
     "search",
+    "shared-rows",
 ]
 
 MEANINGS: dict[What, str] = {
     "message-ttl": "a death by expiry whose TTL the times of the log do not test, or that came long after the TTL,"
     " or a delivery after the TTL that may still be right",
     "delivery-limit": "a death by the delivery limit before the log shows that limit reached",
-    "delivery-count": "a count of returns to a quorum queue that the deliveries before it do not account for, or of which"
-    " the log does not tell whose copy it belongs to",
+    "delivery-count": "a count of returns to a quorum queue that the deliveries before it do not account for, or of"
+    " which the log does not tell whose copy it belongs to",
     "max-length": "a death by the length limit with fewer messages in the log than the limit",
     "expires": "a death by expiry in a queue that RabbitMQ deletes earlier than that if nobody uses it",
     "rejection": "a rejection of the message as no delivery before it shows it: the log lacks that delivery",
@@ -39,6 +40,7 @@ MEANINGS: dict[What, str] = {
     "payload": "the body of a message that was published with several under one message_id",
     "routing": "a way through an exchange whose routing is not known: of a plugin's type, or not exported",
     "search": "a delivery with more possible paths than the search looks at, none of which fits in time",
+    "shared-rows": "rows of one moment that two of the logs have alike: they may be the same rows, and count twice",
 }
 """What each word stands for, in the order in which reports list them."""
 

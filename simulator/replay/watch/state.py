@@ -30,9 +30,10 @@ CREATE TABLE IF NOT EXISTS positions (path TEXT PRIMARY KEY, name TEXT, position
 CREATE TABLE IF NOT EXISTS totals (key TEXT PRIMARY KEY, number INTEGER);
 CREATE TABLE IF NOT EXISTS rows (
     id INTEGER PRIMARY KEY, lineage TEXT, time_us INTEGER, file TEXT, line INTEGER, signature TEXT, content TEXT,
-    x_death_times TEXT, redelivered INTEGER, body INTEGER, read_s REAL, final INTEGER, said BLOB, counted TEXT
+    x_death_times TEXT, redelivered INTEGER, body INTEGER, read_s REAL, final INTEGER, said BLOB, counted TEXT,
+    writer INTEGER
 );
-CREATE INDEX IF NOT EXISTS rows_of_message ON rows (lineage);
+CREATE INDEX IF NOT EXISTS rows_of_message ON rows (lineage, time_us);
 CREATE INDEX IF NOT EXISTS rows_waiting ON rows (read_s) WHERE final = 0;
 CREATE TABLE IF NOT EXISTS messages (
     lineage TEXT PRIMARY KEY, last_us INTEGER, waiting TEXT, lost_us INTEGER
@@ -176,12 +177,28 @@ class State:
     # -- rows ---------------------------------------------------------------------
 
     def add(self, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Add rows: the fields of ``KeptRow`` from ``lineage`` to ``final``."""
+        """Add rows: the fields of ``KeptRow`` from ``lineage`` to ``final``, and a number for who wrote or read it."""
         self._database.executemany(
             "INSERT INTO rows (lineage, time_us, file, line, signature, content, x_death_times, redelivered,"
-            " body, read_s, final) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " body, read_s, final, writer) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             rows,
         )
+
+    @property
+    def last_row(self) -> int:
+        """The ``id`` of the row that was added last; 0 before any."""
+        (last,) = self._database.execute("SELECT coalesce(max(id), 0) FROM rows").fetchone()
+        return int(last)
+
+    def also_elsewhere(self, after: int) -> list[tuple[str, str, int]]:
+        """Return which of the rows with a higher ``id`` another file has too: both files, and the moment."""
+        found = self._database.execute(
+            "SELECT DISTINCT n.file, o.file, n.time_us FROM rows n JOIN rows o ON o.lineage = n.lineage"
+            " AND o.time_us = n.time_us AND o.file <> n.file AND o.signature = n.signature AND o.writer = n.writer"
+            " WHERE n.id > ?",
+            (after,),
+        )
+        return list(found)
 
     def due(self, until_s: float, most: int) -> list[KeptRow]:
         """Return all rows of messages with a row that was read by then and has no verdict yet, in the replay's order.

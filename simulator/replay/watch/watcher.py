@@ -14,6 +14,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import msgspec
 import pyarrow as pa
@@ -47,6 +48,7 @@ LAGS_MAX = 10_000
 """Verdicts whose lag is remembered."""
 
 _encode = msgspec.json.Encoder().encode
+_decode_shared = msgspec.json.Decoder(dict[str, list[int]]).decode
 _decode_places = msgspec.json.Decoder(set[tuple[str, str | None]]).decode
 
 
@@ -93,6 +95,7 @@ class Watcher:
         self._files = {path: GrowingFile(path, position) for path, position in state.positions().items()}
         self._until_us = int(state.about("until_us", 0))
         self._places = None if state.about("matches", 0) else _decode_places(state.about("places", b"[]"))
+        self._shared = _decode_shared(state.about("shared", b"{}"))
         self._last_read_s: float | None = None
         self._lags: deque[float] = deque(maxlen=LAGS_MAX)
 
@@ -167,6 +170,7 @@ class Watcher:
 
     def _add(self, batch: pa.RecordBatch, now_s: float) -> None:
         rows = arranged_table([batch]).to_pylist()
+        writers = _writers(batch)
         self._state.totals["rows"] += len(rows)
         if rows:
             self._until_us = max(self._until_us, *(row["time_us"] for row in rows))
@@ -177,9 +181,23 @@ class Watcher:
             returned = self._state.returned({row[LINEAGE] for row in rows})
             if returned:
                 self._bring_back(returned, now_s)
-        self._state.add(_stored(row, now_s, 0) for row in rows)
+        last = self._state.last_row
+        self._state.add((*_stored(row, now_s, 0), writers[row["line"]]) for row in rows)
+        if len(self._files) > 1:
+            self._check_overlap(self._state.also_elsewhere(last))
         if self._counter is not None:
             self._state.arrived(self._counter.count(published_rows(batch)).to_pylist())
+
+    def _check_overlap(self, found: Iterable[tuple[str, str, int]]) -> None:
+        """Raise ``CaptureError`` if two files have the same rows of several moments (``copied_logs`` says why)."""
+        for file, other, time_us in found:
+            moments = self._shared.setdefault(f"{min(file, other)} {max(file, other)}", [])
+            if time_us not in moments:
+                moments.append(time_us)
+                self._state.keep("shared", _encode(self._shared))
+            if len(moments) > 1:
+                problem = f"has rows that are in {other} as well, and would count twice; give each row once"
+                raise CaptureError(file, problem)
 
     def _look_for_match(self, places: set[tuple[str, str | None]], batch: pa.RecordBatch) -> None:
         """Remember virtual hosts and queues, until a queue of the definitions is among them."""
@@ -198,8 +216,9 @@ class Watcher:
         """Read the rows of forgotten messages again, and judge them as they were judged before."""
         for path, position in self._state.positions().items():
             for batch in read_again(path, position):
-                rows = arranged_table([batch]).to_pylist()
-                self._state.add(_stored(row, now_s, 1) for row in rows if row[LINEAGE] in lineages)
+                rows, writers = arranged_table([batch]).to_pylist(), _writers(batch)
+                returned = (row for row in rows if row[LINEAGE] in lineages)
+                self._state.add((*_stored(row, now_s, 1), writers[row["line"]]) for row in returned)
         self._state.totals["forgotten"] -= len(lineages)
         kept = self._state.of_messages(lineages)
         judged = self._judged(kept)
@@ -296,6 +315,12 @@ class Watcher:
 
 def _named(places: Iterable[tuple[str, str | None]]) -> list[dict[str, str | None]]:
     return [{"vhost": vhost, "queue": queue} for vhost, queue in places]
+
+
+def _writers(batch: pa.RecordBatch) -> dict[int, int]:
+    """Return by line a number for node, connection and channel of each row: rows of others are not the same."""
+    columns = (batch.column(name).to_pylist() for name in ("line", "node", "connection", "channel"))
+    return {line: crc32(repr(writer).encode()) for line, *writer in zip(*columns, strict=True)}
 
 
 def _stored(row: dict[str, Any], read_s: float, final: int) -> tuple[Any, ...]:
