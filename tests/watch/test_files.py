@@ -130,3 +130,28 @@ def test_a_state_goes_on_only_with_what_it_was_made_for_and_in_one_watch(tmp_pat
     (tmp_path / "state.sqlite").write_bytes(b"something else" * 100)
     with pytest.raises(CaptureError, match="no state of `dlx watch`"):
         State(tmp_path, "one")
+
+
+@pytest.mark.parametrize(("first", "second"), [(slice(0, 40), slice(20, 60)), (slice(0, 40), slice(0, 40))])
+def test_files_that_overlap_are_refused(tmp_path: Path, first: slice, second: slice) -> None:
+    """Also if the second one comes while the first is watched, as a replay refuses them."""
+    lines = log_of(NAME).splitlines(keepends=True)
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "first.log").write_bytes(b"".join(lines[first]))
+    each, state = watcher(tmp_path / "logs", WISH, tmp_path / "state")
+    with state:
+        each.step(0)
+        (tmp_path / "logs" / "second.log").write_bytes(b"".join(lines[second]))
+        with pytest.raises(CaptureError, match=r"second\.log: has rows that are in first\.log as well"):
+            each.step(1)
+
+
+def test_files_that_follow_each_other_are_not(tmp_path: Path) -> None:
+    lines = log_of(NAME).splitlines(keepends=True)
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "first.log").write_bytes(b"".join(lines[:40]))
+    (tmp_path / "logs" / "second.log").write_bytes(b"".join(lines[40:80]))
+    each, state = watcher(tmp_path / "logs", WISH, tmp_path / "state")
+    with state:
+        each.step(0)
+        assert each.status(0).rows == 80
