@@ -181,7 +181,7 @@ class Lineage:
             )
         if grown.differences:
             differ = msgspec.structs.replace(verdict, name="differ", alternatives=(), differences=grown.differences)
-            return explained._replace(verdict=differ, times=explained.times._replace(judged=False))
+            return explained._replace(verdict=differ)
         if grown.unchecked:
             verdict = msgspec.structs.replace(verdict, unchecked=(*verdict.unchecked, *grown.unchecked))
         return explained._replace(verdict=verdict)

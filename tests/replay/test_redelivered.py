@@ -118,4 +118,4 @@ def test_a_redelivery_without_a_delivery_before_it_is_unchecked(tmp_path: Path) 
     counted = (
         Log().publish("", "work").deliver("work", "", ["work"], headers={"x-delivery-count": 1, "x-acquired-count": 1})
     )
-    assert left_open(tmp_path, counted, [True], work("quorum")) == [[]]
+    assert left_open(tmp_path, counted, [True], work("quorum")) == [["delivery-count"]]
