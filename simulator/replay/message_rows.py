@@ -209,7 +209,8 @@ class Lineage:
             roots = self._explainer.entries(row, headers)
         except PublishRefusedError:
             roots = ()
-        differences, unchecked = self._explainer.misrouted(row, roots), ()
+        differences = self._explainer.misrouted(row, roots)
+        unchecked: tuple[Unchecked, ...] = ()
         typed = self._explainer.with_timestamps(row, headers) if differences else None
         if typed is not None:
             roots, differences, unchecked = typed, (), (Unchecked("routing", row.visible.exchange, UNTYPED),)
