@@ -84,8 +84,8 @@ OUTPUT = pa.schema(
     ]
 )
 """The columns that come out. ``first`` and ``last`` mark the rows of a message; ``source`` is how many of its rows back
-the path starts, 0 where that is not known; ``dead_ends`` say how it may be lost if it is not seen again, and on which ``way``;
-``shown`` are the rules that no row before it in its partition has shown."""
+the path starts, 0 where that is not known; ``dead_ends`` say how it may be lost if it is not seen again, and on which
+``way``; ``shown`` are the rules that no row before it in its partition has shown."""
 
 
 def as_struct(verdict: Verdict) -> dict[str, Any]:
