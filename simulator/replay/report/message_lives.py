@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from dlx.deaths import REJECTED
 from simulator.events import Event
 from simulator.markup import plural
 from simulator.replay.report.data import MessageLife, MessageStep
@@ -130,7 +131,8 @@ def _published(row: dict[str, Any], before: list[dict[str, Any]]) -> str:
     to = f"to the exchange '{_short(row['exchange'])}'" if row["exchange"] else "to the default exchange"
     keys = row.get("routing_keys") or ()
     to += f" with the key {', '.join(repr(_short(key)) for key in keys)}" if keys else ""
-    if (routed := row.get("routed_queues")) is not None:
+    routed = row.get("routed_queues")
+    if routed is not None and (row["exchange"] or list(routed) != list(keys)):  # the default one routes by the name
         to += f", which routed it to {', '.join(repr(_short(queue)) for queue in routed) or 'no queue'}"
     if not any(each["event"] == Event.PUBLISHED for each in before):
         return f"Published {to}"
@@ -156,15 +158,25 @@ def _ends(last: dict[str, Any], until_us: int) -> Iterator[MessageStep]:
     told: set[MessageStep] = set()  # copies that are lost apart may have gone a part of the way together
     for end in last["dead_ends"]:
         if _is_over(end, last, until_us):
-            steps = _lost(end, last["time_us"])
+            steps = _lost(end, last["time_us"] if _was_seen_then(end, last) else None)
         else:
             steps = [MessageStep(None, "death", f"Not seen again. {_may_be_lost(end)}: {end['why']}.")]
         yield from (each for each in steps if each not in told)
         told.update(steps)
 
 
-def _lost(end: dict[str, Any], seen_us: int) -> list[MessageStep]:
-    *passed, last = ((seen_us + each["after_ms"] * 1_000, _short(each["queue"]), each) for each in end["way"])
+def _was_seen_then(end: dict[str, Any], last: dict[str, Any]) -> bool:
+    """Return whether the copy was seen in this row, so that its deaths have their times from there."""
+    if last["of_it"] == 1:
+        return True
+    first = end["way"][0]
+    return bool(first["queue"] == last["queue"] and first["reason"] == last["event"] == REJECTED)
+
+
+def _lost(end: dict[str, Any], seen_us: int | None) -> list[MessageStep]:
+    """Return the deaths of a copy up to its loss, with their times if one knows when it was seen last."""
+    moments = [None if seen_us is None else seen_us + each["after_ms"] * 1_000 for each in end["way"]]
+    *passed, last = zip(moments, [_short(each["queue"]) for each in end["way"]], end["way"], strict=True)
     to = [queue for _, queue, _ in (*passed[1:], last)]
     hops = [
         MessageStep(at_us, "letter", f"Died in '{queue}' ({death['reason']}), and was dead-lettered to '{onward}'.")
