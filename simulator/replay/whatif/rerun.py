@@ -122,6 +122,9 @@ class First(NamedTuple):
     stays: Stays = MappingProxyType({})
 
 
+_ENDLESS = Fate(Ends(endless=True))
+
+
 class Played(NamedTuple):
     """A story that was played.
 
@@ -230,10 +233,12 @@ class Rerun:
                 yield from self._over()
         except _TooMuchError:
             self._stage.begin_again()
-            while self._next is not None:
-                self._enter()
-            yield from (self._played(each, Fate(Ends(endless=True))) for each in self._on_stage.values())
+            yield from (Played(number, given, _ENDLESS, {}, ()) for number, given in self._rest())
+            yield from (self._played(each, _ENDLESS) for each in self._on_stage.values())
             return
+        except TooManyHeldError:
+            self._stage.begin_again()
+            raise
         yield from self._over()
         self._count_waiting()
         yield from (self._played(each, each.tally.fate(self._later_us)) for each in self._on_stage.values())
@@ -273,6 +278,12 @@ class Rerun:
                           self._taker(story.vhost, delivery.queue))  # fmt: skip
         if self._held_max is not None and len(self._on_stage) > self._held_max:
             raise TooManyHeldError(self._where_held())
+
+    def _rest(self) -> Iterator[tuple[int, First]]:
+        """Yield what has not begun."""
+        if self._next is not None:
+            yield self._next
+            yield from self._coming
 
     def _put(self, time_us: int, place: float, order: int, each: _OnStage, action: _Action) -> None:
         each.actions += 1

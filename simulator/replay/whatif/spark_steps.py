@@ -149,8 +149,8 @@ class FirstRunsStep:
         yield from _batches(self._together(batches), FIRST_RUNS)
 
     def _together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+        runs = self._asking.runs(self._log)
         for coupled, own in _groups(batches, "story"):
-            runs = self._asking.runs(self._log)  # with a broker that holds nothing
             try:
                 for each in runs.first(own, held_max=self._held_max):
                     yield _first_run(each.first, coupled)
@@ -188,8 +188,8 @@ class CasesStep:
 
     def together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Play all messages of a group on one stage; they come as in a first run."""
+        runs = self._asking.runs(self._log, self._habits)
         for coupled, own in _groups(batches, "first"):
-            runs = self._asking.runs(self._log, self._habits)
             try:
                 yield from _told(runs.together(own, held_max=self._held_max), coupled)
             except TooManyHeldError as error:
