@@ -202,7 +202,7 @@ class Rerun:
         self._later_us = self._end_us = 0
         self._on_stage: dict[int, _OnStage] = {}
         self._by_uid: dict[int, _OnStage] = {}
-        self._touched: dict[int, None] = {}
+        self._touched: dict[_OnStage, None] = {}
         self._publishing: _OnStage
         self._in_hand: tuple[_OnStage, Message]
         self._before: Happened | None = None
@@ -230,7 +230,10 @@ class Rerun:
         self._stage.observer = self._observe
         try:
             while self._step():
-                yield from self._over()
+                for each in self._touched:
+                    if not each.actions and each.copies <= 0:
+                        yield self._left_stage(each)
+                self._touched.clear()
         except _TooMuchError:
             self._stage.begin_again()
             yield from (Played(number, given, _ENDLESS, {}, ()) for number, given in self._rest())
@@ -239,21 +242,16 @@ class Rerun:
         except TooManyHeldError:
             self._stage.begin_again()
             raise
-        yield from self._over()
         self._count_waiting()
         yield from (self._played(each, each.tally.fate(self._later_us)) for each in self._on_stage.values())
         self._stage.clear(self._used)
 
-    def _over(self) -> Iterator[Played]:
-        """Yield the stories to which nothing more can happen, and forget them."""
-        for number in self._touched:
-            each = self._on_stage[number]
-            if not each.actions and each.copies <= 0:
-                del self._on_stage[number]
-                for uid in each.uids:
-                    del self._by_uid[uid]
-                yield self._played(each, each.tally.fate(self._later_us))
-        self._touched.clear()
+    def _left_stage(self, each: _OnStage) -> Played:
+        """Forget a story to which nothing more can happen."""
+        del self._on_stage[each.number]
+        for uid in each.uids:
+            del self._by_uid[uid]
+        return self._played(each, each.tally.fate(self._later_us))
 
     def _played(self, each: _OnStage, fate: Fate) -> Played:
         return Played(each.number, each.given, fate, each.stays, each.seen)
@@ -265,7 +263,7 @@ class Rerun:
         self._next = next(self._coming, None)
         each, story = _OnStage(number, given, number in self._watched), given.story
         self._on_stage[number] = each
-        self._touched[number] = None
+        self._touched[each] = None
         self._events_left += EVENTS_PER_MOMENT_MAX * (len(story.publications) + len(story.deliveries))
         order = self._orders[0]
         for publication in story.publications:
@@ -296,12 +294,13 @@ class Rerun:
     def _step(self) -> bool:
         """Do what comes next: what the broker does by itself, or the next action; return whether there was anything."""
         due_us = self._stage.broker.next_due()
-        self._let_enter(due_us)
+        if self._next is not None:
+            self._let_enter(due_us)
         if self._agenda and (due_us is None or self._agenda[0][0] < due_us):
             time_us, _, _, each, action = heapq.heappop(self._agenda)
             self._stage.now_us = max(self._stage.now_us, time_us)
             each.actions -= 1
-            self._touched[each.number] = None
+            self._touched[each] = None
             action()
         elif due_us is not None and (
             self._agenda or self._next is not None or (self._quiet < QUIET_MAX and self._anything_waits())
@@ -343,7 +342,7 @@ class Rerun:
         each = self._by_uid.get(event.uid)
         if each is None:
             return
-        self._touched[each.number] = None
+        self._touched[each] = None
         each.copies += copies_added(event, self._before)
         each.tally.take(event, self._before)
         if each.watched:
