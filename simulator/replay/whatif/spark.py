@@ -142,7 +142,7 @@ def _cases(first_runs: DataFrame, step: CasesStep) -> DataFrame:
 
 
 def _in_order(coupled: DataFrame) -> DataFrame:
-    """Bring together what belongs together, in the order in which it is played; partitions are read one row on."""
+    """Bring together what is played together, in its order: Spark sorts it on the disk, and hands it on bit by bit."""
     return coupled.repartition("coupled").sortWithinPartitions(*IN_ORDER)
 
 
