@@ -195,6 +195,7 @@ class Runs:
         They come in the order in which they begin. Raises ``TooManyHeldError`` where more than ``held_max`` are not
         over at one time.
         """
+        played: Iterable[tuple[Played, Played]]
         if not self._channels_decide:
             played = ((each, each) for each in self.other(own, held_max=held_max))
         else:
