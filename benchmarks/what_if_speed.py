@@ -14,9 +14,9 @@ import argparse
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 import msgspec
@@ -50,6 +50,26 @@ def main() -> None:
 def figures(rounds: int = 3, rows: int = ROWS) -> list[Figure]:
     """Both logs: the processor time of both sides relative to one replay; the coupled one: events a second."""
     found = []
+    for asking in questions(rows):
+        found.append(figure(asking, rounds))
+        if not asking.alone:
+            found.append(events_figure(asking, rounds))
+    return found
+
+
+class Question(NamedTuple):
+    """A generated log and the definitions of both sides; ``alone``: its messages are played by themselves."""
+
+    what: str
+    log: LocalTable
+    one: Definitions
+    other: Definitions
+    work: Path
+    alone: bool
+
+
+def questions(rows: int) -> Iterator[Question]:
+    """Yield the two questions, of logs of so many rows; each can be asked until the next one."""
     with tempfile.TemporaryDirectory(prefix="dlx-benchmark-") as name:
         folder = Path(name)
         ladders = folder / "ladders.json"
@@ -65,15 +85,12 @@ def figures(rounds: int = 3, rows: int = ROWS) -> list[Figure]:
             other = with_settings(definitions, [read_setting(setting, definitions)])
             with Database(folder) as database:
                 log = database.parquet(sorted(logs.glob("log-*.parquet")))
-                log = select(LASTING, log=log) if alone else log
-                found.append(figure(what, log, definitions, other, folder, rounds))
-                if not alone:
-                    found.append(events_figure(log, definitions, other, folder, rounds))
-    return found
+                yield Question(what, select(LASTING, log=log) if alone else log, definitions, other, folder, alone)
 
 
-def figure(what: str, log: LocalTable, one: Definitions, other: Definitions, work: Path, rounds: int) -> Figure:
+def figure(asking: Question, rounds: int) -> Figure:
     """Both sides relative to one replay, and rows a second."""
+    what, log, one, other, work, _ = asking
 
     def replayed() -> None:
         replay_files(log, one, "4.3", verdicts=work / "verdicts.parquet")
@@ -93,8 +110,9 @@ def figure(what: str, log: LocalTable, one: Definitions, other: Definitions, wor
     )
 
 
-def events_figure(log: LocalTable, one: Definitions, other: Definitions, work: Path, rounds: int) -> Figure:
+def events_figure(asking: Question, rounds: int) -> Figure:
     """The events of both brokers that a second of processor time plays."""
+    _, log, one, other, work, _ = asking
     sides = [prepared(side_of(each, "4.3")) for each in (one, other)]
     stories = read_log(log, sides[0], work, lambda *_: None)
     for side in sides:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 EXIT_FINDINGS = 1
 POLL_SECONDS = 0.2
 PATHS_SHOWN = 20
+ANEW = "the watch before asked otherwise, and ended before a queue of its definitions was in the log"
 
 
 @click.command(
@@ -144,6 +145,8 @@ def watch(
         _tell_missing(sources, once=once)
         about = asked(definitions_path.read_bytes(), rules, tolerance_ms)
         with _kept(folder) as place, State(place, about) as state, until_interrupted() as stopped:
+            if state.anew:
+                click.echo(f"note: {place} begins anew: {ANEW}", err=True)
             face = _Face(Watcher(sources, wish, state), as_json=as_json)
             with _served(port, face):
                 face.run(stopped, once=once, idle_s=idle_s, finish=folder is None)

@@ -159,8 +159,8 @@ def declare(server: Server, vhost: str, workload: Workload) -> None:
 
 
 @contextmanager
-def captured(target: Target, vhost: str, out: Path) -> Iterator[None]:
-    """Capture all that happens inside, and what the broker counts meanwhile."""
+def captured(target: Target, vhost: str, out: Path, *, counted: bool = True) -> Iterator[None]:
+    """Capture all that happens inside, and with ``counted`` what the broker counts meanwhile."""
     ready, stop = threading.Event(), threading.Event()
     quiet = [0.0]
     failed: list[BaseException] = []
@@ -169,11 +169,11 @@ def captured(target: Target, vhost: str, out: Path) -> Iterator[None]:
         try:
             report = capture(
                 target.server.vhost_url(vhost), out, vhost=vhost, management_url=target.server.management_url,
-                metrics_urls=[str(target.metrics_url)], on_ready=ready.set,
+                metrics_urls=[str(target.metrics_url)] if counted else [], on_ready=ready.set,
                 until=Until(stop=lambda: stop.is_set() and quiet[0] >= target.quiet_s, seconds=CAPTURE_SECONDS),
                 on_idle=lambda seconds: quiet.__setitem__(0, seconds),
             )  # fmt: skip
-            assert report.counters, report
+            assert report.counters or not counted, report
         except BaseException as error:
             failed.append(error)
             ready.set()

@@ -7,9 +7,13 @@ itself does not go round for ever.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Literal
+
+from dlx.declarations import queue_arguments
+from dlx.releases import Release
+from dlx.topology import CLASSIC
 
 MISSPELT = "dlx-misspelt"
 TTL_MS = (20, 40, 60)
@@ -72,6 +76,18 @@ def draw(seed: int) -> Workload:
         _dead_letter(rng, queue, _targets(queues, index, rejects))
     steps = [_step(rng, queues, rejects) for _ in range(rng.randint(6, 14))]
     return Workload(seed, queues, exchanges, steps, drained=rng.random() < 0.8)
+
+
+def for_release(workload: Workload, rules: Release) -> Workload:
+    """Return the same without what the queues of a release do not take: a stream is a classic queue then."""
+    return replace(workload, queues=[_for_release(queue, rules) for queue in workload.queues])
+
+
+def _for_release(queue: QueuePlan, rules: Release) -> QueuePlan:
+    if queue.kind not in rules.queue_types:
+        return QueuePlan(queue.name, CLASSIC, "none")
+    taken = queue_arguments(queue.kind, rules)
+    return replace(queue, arguments={key: value for key, value in queue.arguments.items() if key in taken})
 
 
 def _queue(rng: Random, name: str) -> QueuePlan:

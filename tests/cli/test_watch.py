@@ -15,7 +15,11 @@ from pathlib import Path
 import pytest
 
 from simulator.cli.main import main
-from tests.watch.logs import CAPTURED, ROOT, log_of, replayed, wish_for
+from simulator.definitions import read_definitions
+from simulator.replay.assumptions import TOLERANCE_MS
+from simulator.replay.watch.state import State, asked
+from simulator.replay.watch.watcher import Watcher, Wish
+from tests.watch.logs import CAPTURED, ROOT, log_of, replayed, said, wish_for
 
 NAME = "what-if 4.3"
 DEFINITIONS = os.fspath(CAPTURED[NAME] / "definitions.json")
@@ -87,6 +91,22 @@ def test_a_refused_start_leaves_no_state(log: Path, others: str, tmp_path: Path)
         assert main([*command, os.fspath(log), "--definitions", DEFINITIONS]) == 0
         lines = (state / "verdicts.jsonl").read_bytes().splitlines(keepends=True)
         assert sorted(lines) == replayed(log, wish_for(NAME))
+
+
+def test_a_watch_killed_before_it_knew_that_its_definitions_do_not_fit_binds_its_state_to_nothing(
+    log: Path, others: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = tmp_path / "state"
+    command = ["watch", os.fspath(log), "--state", os.fspath(state), "--definitions"]
+    wish = Wish(definitions=read_definitions(others), rules="4.3", settle_s=0)
+    with State(state, asked(Path(others).read_bytes(), "4.3", TOLERANCE_MS)) as begun:
+        assert Watcher([log], wish, begun).step(0).lines  # and killed before it asked whether they fit
+    assert (state / "verdicts.jsonl").stat().st_size
+    assert main([*command, DEFINITIONS, "--once"]) == 0
+    assert f"note: {state} begins anew: " in capsys.readouterr().err
+    assert said(state) == replayed(log, wish_for(NAME))
+    assert main([*command, others, "--once"]) == 65
+    assert "made with other definitions" in capsys.readouterr().err
 
 
 def test_what_a_watch_did_survives_a_later_refusal(log: Path, others: str, tmp_path: Path) -> None:

@@ -123,8 +123,11 @@ def test_definitions_that_do_not_fit_are_refused_also_after_a_kill(tmp_path: Pat
 
 
 def test_a_state_goes_on_only_with_what_it_was_made_for_and_in_one_watch(tmp_path: Path) -> None:
-    with State(tmp_path, "one"), pytest.raises(CaptureError, match="in use by another one"):
-        State(tmp_path, "one")
+    with State(tmp_path, "one") as state:
+        state.fit()
+        state.commit([])
+        with pytest.raises(CaptureError, match="in use by another one"):
+            State(tmp_path, "one")
     with pytest.raises(CaptureError, match="made with other definitions, release or options"):
         State(tmp_path, "another")
     (tmp_path / "state.sqlite").write_bytes(b"something else" * 100)

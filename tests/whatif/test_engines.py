@@ -50,11 +50,13 @@ def test_both_engines_answer_the_same(name: str, capfd: pytest.CaptureFixture[st
 
 
 @pytest.mark.spark
-def test_more_coupled_messages_than_a_task_can_hold_are_refused(
+def test_more_waiting_messages_than_a_task_can_hold_are_refused(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simulator.replay.whatif.spark.COUPLED_MAX", 10)
+    monkeypatch.setattr("simulator.replay.whatif.spark.HELD_MAX", 10)
     assert main(["whatif", *QUESTIONS["settings"], "--engine", "spark"]) == 65
     told = capfd.readouterr().err
-    assert "messages depend on each other ('burst' has a length limit" in told
-    assert "at most 10 are played together: ask about a shorter part of the log" in told
+    assert "of messages that depend on each other ('burst' has a length limit" in told
+    assert "more than 10 wait at one time (" in told
+    assert " in 'burst'" in told
+    assert "all of them are held in memory: ask about a shorter part of the log" in told

@@ -64,9 +64,9 @@ def test_the_answer_is_as_if_every_message_was_played_under_both_sides(
     generate(Wish(msgspec.json.encode(definitions().document), 2_000, RELEASE, seed, "high"), tmp_path)
     played = []
 
-    def play(run: Rerun, plain: Any = Rerun.play) -> None:
+    def play(run: Rerun, stories: Any, plain: Any = Rerun.play) -> Any:
         played.append(run)
-        plain(run)
+        return plain(run, stories)
 
     monkeypatch.setattr(Rerun, "play", play)
     skipping, some = answered(tmp_path, other, unseen), len(played)

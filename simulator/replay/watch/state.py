@@ -3,7 +3,8 @@
 Everything is in one SQLite file but the verdicts, which are appended to ``verdicts.jsonl``. A step appends and syncs
 verdicts first, and then commits their length with all else. Whatever ends the program, the next start cuts off what was
 appended without a commit, and goes on from the commit before. A watch that fails before it has read any row, or whose
-definitions do not fit the log, leaves no state: the corrected command begins with none.
+definitions do not fit the log, leaves no state: the corrected command begins with none. One that is killed before it
+knew whether they fit leaves its state, and the corrected command begins anew there.
 """
 
 from __future__ import annotations
@@ -78,8 +79,13 @@ class KeptRow(msgspec.Struct):
 class State:
     """The state in a folder.
 
+    Attributes:
+        folder: it.
+        anew: whether it was emptied: a watch with another ``asked`` ended before it knew that its definitions fit.
+        totals: what has been counted.
+
     Raises ``CaptureError`` if the folder belongs to another watcher that runs, was made with another ``asked`` (what is
-    asked: definitions, release, assumptions), or lacks verdicts.
+    asked: definitions, release, assumptions) that fits its log, or lacks verdicts.
     """
 
     def __init__(self, folder: Path, asked: str) -> None:
@@ -100,7 +106,11 @@ class State:
             ) from error
         self._database.execute("PRAGMA synchronous=NORMAL")
         self._database.executescript(_TABLES)
-        if self.about("asked", asked) != asked:
+        before = self._found("asked")
+        self.anew = before not in (None, asked) and self._found("matches") == 0  # states of an older dlx do not tell
+        if before is None or self.anew:
+            self._begin(asked)
+        elif before != asked:
             self._database.close()
             problem = "made with other definitions, release or options, or by another dlx"
             problem += "; go on with those, or give another folder"
@@ -109,6 +119,16 @@ class State:
         self.totals: Counter[str] = Counter(dict(self._database.execute("SELECT key, number FROM totals")))
         self._stored = self.totals.copy()
         self._database.execute("BEGIN")
+
+    def _begin(self, asked: str) -> None:
+        """Begin with nothing, whatever was there; verdicts are cut off when they are opened."""
+        tables = self._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        self._database.execute("BEGIN")
+        for (table,) in tables:
+            self._database.execute(f"DELETE FROM {table}")
+        self.keep("asked", asked)
+        self.keep("matches", 0)
+        self._database.execute("COMMIT")
 
     def _open_verdicts(self, path: Path) -> Any:
         committed = int(self.about("verdict_bytes", 0))
@@ -141,12 +161,24 @@ class State:
     def about(self, name: str, default: Any) -> Any:
         """Return a value that is kept by name; at first ``default``, which is kept from then on."""
         self._database.execute("INSERT OR IGNORE INTO about VALUES (?, ?)", (name, default))
-        (value,) = self._database.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
-        return value
+        return self._found(name)
+
+    def _found(self, name: str) -> Any:
+        row = self._database.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
+        return row and row[0]
 
     def keep(self, name: str, value: Any) -> None:
         """Keep a value by name."""
         self._database.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, value))
+
+    @property
+    def fits(self) -> bool:
+        """Whether a queue of the log is known to be in the definitions."""
+        return bool(self._found("matches"))
+
+    def fit(self) -> None:
+        """Keep that a queue of the log is in the definitions."""
+        self.keep("matches", 1)
 
     def commit(self, lines: Sequence[bytes]) -> None:
         """Append verdicts, and keep them and all changes since the last commit: all of it or nothing."""

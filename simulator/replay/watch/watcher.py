@@ -94,7 +94,7 @@ class Watcher:
         self._counter = ArrivalsCounter(hosts, judge) if may_matter(hosts, judge) else None
         self._files = {path: GrowingFile(path, position) for path, position in state.positions().items()}
         self._until_us = int(state.about("until_us", 0))
-        self._places = None if state.about("matches", 0) else _decode_places(state.about("places", b"[]"))
+        self._places = None if state.fits else _decode_places(state.about("places", b"[]"))
         self._shared = _decode_shared(state.about("shared", b"{}"))
         self._last_read_s: float | None = None
         self._lags: deque[float] = deque(maxlen=LAGS_MAX)
@@ -210,7 +210,7 @@ class Watcher:
             return
         if delivering:
             self._places = None
-            self._state.keep("matches", 1)
+            self._state.fit()
 
     def _bring_back(self, lineages: set[str], now_s: float) -> None:
         """Read the rows of forgotten messages again, and judge them as they were judged before."""

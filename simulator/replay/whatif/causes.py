@@ -16,6 +16,7 @@ import msgspec
 from simulator.definitions import DefinitionsError
 from simulator.replay.whatif.differences import Difference, differences, taken_back
 from simulator.replay.whatif.fates import Ends
+from simulator.replay.whatif.rerun import in_order
 from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.what_if import Case, Prepared, Runs, prepared
 
@@ -115,10 +116,9 @@ class _Experiments:
     """Plays messages that belong together under one side after the other, each once."""
 
     def __init__(self, played: Sequence[Case], laboratory: _Laboratory) -> None:
-        self._stories = [case.story for case in played]
         self._place = {id(case): place for place, case in enumerate(played)}
         self._laboratory = laboratory
-        self._stays = laboratory.runs.first(self._stories).stays
+        self._firsts = [each.first for each in in_order(laboratory.runs.first(case.story for case in played))]
         self._known: dict[int, list[Ends]] = {}
 
     def causes(self, case: Case) -> list[str]:
@@ -134,6 +134,6 @@ class _Experiments:
         if side is None:
             return None
         if id(side) not in self._known:  # the laboratory keeps it
-            run = self._laboratory.runs.other(self._stories, self._stays, side)
-            self._known[id(side)] = [fate.ends for fate in run.fates()]
+            run = self._laboratory.runs.other(self._firsts, side.stage)
+            self._known[id(side)] = [each.fate.ends for each in in_order(run)]
         return self._known[id(side)][self._place[id(case)]]

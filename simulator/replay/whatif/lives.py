@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from simulator.message_history import MessageHistory
+from simulator.replay.whatif.rerun import in_order
 from simulator.replay.whatif.what_if import Case, Runs
 
 
@@ -17,7 +18,10 @@ class Life(NamedTuple):
 
 
 def lives(runs: Runs, groups: Iterable[Sequence[Case]], wanted: Collection[str]) -> dict[str, Life]:
-    """Return the lives of the messages with these identities, the first of each; ``groups`` belong together."""
+    """Return the lives of the messages with these identities, the first of each.
+
+    ``groups`` belong together, and are in the order in which they begin.
+    """
     found: dict[str, Life] = {}
     for group in groups:
         own = [case.story for case in group]
@@ -25,9 +29,9 @@ def lives(runs: Runs, groups: Iterable[Sequence[Case]], wanted: Collection[str])
         if here.keys() <= found.keys():
             continue
         watched = set(here.values())
-        first = runs.first(own, watched)
-        played = first, runs.other(own, first.stays, watched=watched)
+        first = in_order(runs.first(own, watched))
+        sides = first, in_order(runs.other((each.first for each in first), watched=watched))
         for message, place in here.items():
-            sides = (MessageHistory(uid=1, vhost=own[place].vhost, events=run.seen[place]) for run in played)
-            found.setdefault(message, Life(*sides))
+            told = (MessageHistory(uid=1, vhost=own[place].vhost, events=[*side[place].seen]) for side in sides)
+            found.setdefault(message, Life(*told))
     return found

@@ -6,51 +6,80 @@ same second came into their queue in the order in which they were delivered.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
 from typing import NamedTuple
 
 from dlx.message_flow import MessageFlow
+from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Came, Delivery, Outcome, Story
 
 _PRIORITIES = "x-max-priority"
 
 
-def put_in_order(stories: Sequence[Story], flows: Mapping[str, MessageFlow]) -> None:
-    """Move rejections to later moments, as far as the order of the deliveries behind them asks for it."""
-    by_queue: defaultdict[tuple[str, str], list[_Arrival]] = defaultdict(list)
+def put_in_order(stories: Iterable[Story], flows: Mapping[str, MessageFlow]) -> Iterator[Story]:
+    """Move rejections to later moments, as far as the order of the deliveries behind them asks for it.
+
+    ``stories`` come in the order in which they begin, and are yielded once their last delivery has been seen.
+    """
+    order, queues = count(), _Queues(flows)
+    ahead: list[tuple[int, float, int, _Arrival]] = []
     for story in stories:
-        for delivery in story.deliveries:
-            if delivery.traced and delivery.came is not None:
-                after = delivery.came.after
-                sent = None if after is None else story.deliveries[after]
-                by_queue[story.vhost, delivery.queue].append(_Arrival(delivery, delivery.came, sent))
-    for (vhost, queue), arrivals in by_queue.items():
-        if not _has_priorities(flows.get(vhost), queue):
-            _put_in_order(sorted(arrivals, key=lambda each: (each.delivery.at_us, each.delivery.place)))
+        while ahead and ahead[0][:2] < story.began:
+            yield from queues.see(heapq.heappop(ahead)[-1])
+        arrivals = [_Arrival(story, each, each.came) for each in story.deliveries if each.traced and each.came]
+        if not arrivals:
+            yield story
+            continue
+        queues.awaited[id(story)] = len(arrivals)
+        for arrival in arrivals:
+            heapq.heappush(ahead, (arrival.delivery.at_us, arrival.delivery.place, next(order), arrival))
+    while ahead:
+        yield from queues.see(heapq.heappop(ahead)[-1])
 
 
 class _Arrival(NamedTuple):
-    """A delivery, how it came into its queue, and the delivery whose end sent it there."""
+    """A delivery of a story, and how it came into its queue."""
 
+    story: Story
     delivery: Delivery
     came: Came
-    sent: Delivery | None
+
+
+class _Queues:
+    """What has come into queues so far. ``awaited``: how many deliveries of a story are still to be seen."""
+
+    def __init__(self, flows: Mapping[str, MessageFlow]) -> None:
+        self._flows = flows
+        self._latest: dict[Queue, tuple[int, float]] = {}
+        self.awaited: dict[int, int] = {}
+
+    def see(self, arrival: _Arrival) -> Iterator[Story]:
+        """Put what led to a delivery behind what led to those before it, and yield its story if that was the last."""
+        story = arrival.story
+        if not _has_priorities(self._flows.get(story.vhost), arrival.delivery.queue):
+            self._put_in_order(arrival)
+        self.awaited[id(story)] -= 1
+        if not self.awaited[id(story)]:
+            del self.awaited[id(story)]
+            yield story
+
+    def _put_in_order(self, arrival: _Arrival) -> None:
+        story, delivery, came = arrival
+        queue = story.vhost, delivery.queue
+        latest = self._latest.get(queue, (0, 0.0))
+        if came.after is None:
+            self._latest[queue] = max(latest, (came.at_us, came.place))
+            return
+        sent = story.deliveries[came.after]
+        if sent.outcome == Outcome.REJECTED and not sent.observed:
+            wanted = latest[0] - came.later_us, latest[1] + 0.25 if not came.later_us else 0.0
+            if (sent.until_us, sent.until_place) < wanted and wanted[0] <= came.latest_us:
+                sent.until_us, sent.until_place = wanted
+        self._latest[queue] = max(latest, (sent.until_us + came.later_us, 0.0 if came.later_us else sent.until_place))
 
 
 def _has_priorities(flow: MessageFlow | None, queue: str) -> bool:
     definition = None if flow is None else flow.topology.queues.get(queue)
     return definition is None or _PRIORITIES in definition.arguments
-
-
-def _put_in_order(arrivals: Sequence[_Arrival]) -> None:
-    latest = (0, 0.0)
-    for _, came, sent in arrivals:
-        if sent is None:
-            latest = max(latest, (came.at_us, came.place))
-            continue
-        if sent.outcome == Outcome.REJECTED and not sent.observed:
-            wanted = latest[0] - came.later_us, latest[1] + 0.25 if not came.later_us else 0.0
-            if (sent.until_us, sent.until_place) < wanted and wanted[0] <= came.latest_us:
-                sent.until_us, sent.until_place = wanted
-        latest = max(latest, (sent.until_us + came.later_us, sent.until_place if not came.later_us else 0.0))

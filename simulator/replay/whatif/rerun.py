@@ -3,16 +3,21 @@
 Consumers take messages one by one with basic.get, as late after their arrival as they did in
 the log, and do with the k-th delivery of a message in a queue what they did with it there. The
 first run, under the log's own settings, finds out how long messages waited.
+
+A run takes stories one by one, in the order in which they begin, and gives each back as soon as
+nothing more can happen to it. So it holds those that wait somewhere, and not the whole log.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import count
+from operator import attrgetter
 from statistics import median_low
-from typing import Literal
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -23,7 +28,7 @@ from dlx.topology import STREAM
 from simulator.broker import commands as amqp
 from simulator.broker.replies import Got
 from simulator.capture.observe import shown_deaths
-from simulator.events import Event, Happened
+from simulator.events import Event, Happened, copies_added
 from simulator.replay.whatif.fates import Ends, Fate, FateTally
 from simulator.replay.whatif.stage import Queue, Stage
 from simulator.replay.whatif.stories import Delivery, Outcome, Publication, Shown, Story
@@ -37,18 +42,22 @@ EVENTS_PER_MOMENT_MAX = 200
 """A run that has more events than these, and than these for each row of the log, goes round without end."""
 QUIET_MAX = 1_000
 """So often a broker may look in vain, when clients have nothing more to do: at-least-once tries for ever."""
+HELD_SHOWN = 3
+"""Queues that an error names."""
 LAST = 2**62
 """Stands behind every row of the log."""
 _GONE = frozenset({Event.EXPIRED, Event.LENGTH_DROPPED, Event.LIMIT_DROPPED, Event.PURGED})
 
-_Where = tuple[int, str]
-"""A story by its number, and a queue."""
-Stays = Mapping[_Where, Sequence["Stay"]]
-"""How often messages were ready in a queue, one time after the other."""
+Stays = Mapping[str, Sequence["Stay"]]
+"""How often a message was ready in each queue, one time after the other."""
 
 
 class _TooMuchError(RuntimeError):
     """Messages go round without end."""
+
+
+class TooManyHeldError(Exception):
+    """More messages wait at one time than a run may hold; the text says where."""
 
 
 class Stay(msgspec.Struct, gc=False):
@@ -92,12 +101,12 @@ class Habits(msgspec.Struct, frozen=True):
     entered: Container[Queue]
 
     @classmethod
-    def of(cls, found: Iterable[tuple[Sequence[Story], Stays]]) -> Habits:
+    def of(cls, found: Iterable[First]) -> Habits:
         """Return what the first runs of all stories found."""
         waits_us: defaultdict[Queue, list[int]] = defaultdict(list)
-        for stories, by_queue in found:
-            for (number, queue), stays in by_queue.items():
-                waits_us[stories[number].vhost, queue] += [stay.after_us for stay in stays if stay.end == "delivered"]
+        for story, _, by_queue in found:
+            for queue, stays in by_queue.items():
+                waits_us[story.vhost, queue] += [stay.after_us for stay in stays if stay.end == "delivered"]
         return cls({queue: median_low(waits) for queue, waits in waits_us.items() if waits}, {*waits_us})
 
 
@@ -105,102 +114,197 @@ NO_HABITS = Habits({}, frozenset())
 """What is known before the first runs."""
 
 
+class First(NamedTuple):
+    """A story, and what its first run found: nothing before it."""
+
+    story: Story
+    fate: Fate = Fate(Ends())
+    stays: Stays = MappingProxyType({})
+
+
+_ENDLESS = Fate(Ends(endless=True))
+
+
+class Played(NamedTuple):
+    """A story that was played.
+
+    Attributes:
+        number: which of the run it was.
+        given: it, as it was given.
+        fate: what became of it.
+        stays: how long it waited, by queue.
+        seen: its events, if it was watched.
+    """
+
+    number: int
+    given: First
+    fate: Fate
+    stays: Stays
+    seen: Sequence[Happened]
+
+    @property
+    def first(self) -> First:
+        """What a second run takes, if this was the first one."""
+        return First(self.given.story, self.fate, self.stays)
+
+
+def in_order(run: Iterable[Played]) -> list[Played]:
+    """Return all stories of a run, in the order in which they began."""
+    return sorted(run, key=attrgetter("number"))
+
+
+class _OnStage:
+    """A story that is being played: what has happened, and how many actions and copies of it are still to come."""
+
+    __slots__ = ("actions", "copies", "deliveries", "first_stays", "given", "number", "seen", "stays", "story", "taken",
+                 "tally", "uids", "watched")  # fmt: skip
+
+    def __init__(self, number: int, given: First, watched: bool) -> None:
+        self.number, self.given, self.watched = number, given, watched
+        self.story, _, self.first_stays = given
+        self.deliveries = self.story.by_queue()
+        self.tally = FateTally()
+        self.taken: dict[str, int] = {}
+        self.stays: dict[str, list[Stay]] = {}
+        self.seen: list[Happened] = []
+        self.uids: list[int] = []
+        self.actions = self.copies = 0
+
+
+_Action = Callable[[], None]
+
+
 class Rerun:
-    """One run of the stories.
+    """One run of stories.
 
     Args:
         stage: where they are played.
-        stories: all messages that meet in these queues.
         log: what all messages of the log show.
         unseen: what consumers do with deliveries that the log does not have.
-        habits: what the first runs of all stories found.
-        stays: what the first run of these stories found; ``None`` in that run.
+        habits: what the first runs of all stories found; ``None`` in the first run.
         watched: the stories whose events are kept, by number.
-
-    Attributes:
-        stays: how long messages waited, by story and queue.
-        endless: whether messages went round without end, so that the run was given up.
-        seen: the events of each watched story.
+        held_max: how many stories may be on the stage at one time.
     """
 
     def __init__(
         self,
         stage: Stage,
-        stories: Sequence[Story],
         log: Log,
         unseen: Unseen,
         *,
-        stays: Stays | None = None,
-        habits: Habits = NO_HABITS,
+        habits: Habits | None = None,
         watched: Collection[int] = (),
+        held_max: int | None = None,
     ) -> None:
-        self._stage, self._stories, self._log, self._unseen = stage, stories, log, unseen
-        self._first_stays, self._habits = stays, habits
-        moments = [moment for story in stories for moment in story.moments_us()]
-        self._later_us = stage.now_us - min(moments, default=0)
-        self._end_us = log.end_us + self._later_us
-        self._tallies = [FateTally() for _ in stories]
-        self._by_uid: dict[int, int] = {}
-        self._publishing = 0
-        self.seen: dict[int, list[Happened]] = {number: [] for number in watched}
+        self._stage, self._log, self._unseen = stage, log, unseen
+        self._is_first, self._habits = habits is None, habits or NO_HABITS
+        self._watched, self._held_max = watched, held_max
+        self._later_us = self._end_us = 0
+        self._on_stage: dict[int, _OnStage] = {}
+        self._by_uid: dict[int, _OnStage] = {}
+        self._touched: dict[_OnStage, None] = {}
+        self._publishing: _OnStage
+        self._in_hand: tuple[_OnStage, Message]
         self._before: Happened | None = None
-        self._events_left = EVENTS_MAX + EVENTS_PER_MOMENT_MAX * len(moments)
-        self._agenda: list[tuple[int, float, int, Callable[[], None]]] = []
-        self._order = count()
-        self._news: deque[tuple[int, str, int]] = deque()
-        self._deliveries = [story.by_queue() for story in stories]
-        self._taken: Counter[_Where] = Counter()
-        self.stays: defaultdict[_Where, list[Stay]] = defaultdict(list)
+        self._events_left = EVENTS_MAX
+        self._agenda: list[tuple[int, float, int, _OnStage, _Action]] = []
+        self._orders = count(-LAST), count()
+        self._news: deque[tuple[_OnStage, str, int]] = deque()
         self._used: dict[Queue, None] = {}
-        self.endless = False
         self._quiet = 0
-        self._wanted: Counter[tuple[str, str]] = Counter()
-        self._in_hand: tuple[int, Message]
+        self._wanted: Counter[Queue] = Counter()
 
     # The run
 
-    def play(self) -> None:
-        """Play all, and leave the stage empty."""
+    def play(self, stories: Iterable[First]) -> Iterator[Played]:
+        """Play stories in the order in which they begin, yield each when it is over, and leave the stage empty.
+
+        Raises ``TooManyHeldError`` where more than ``held_max`` are on the stage at one time.
+        """
+        self._coming = enumerate(stories)
+        self._next = next(self._coming, None)
+        if self._next is None:
+            return
+        self._later_us = self._stage.now_us - self._next[1].story.began[0]
+        self._end_us = self._log.end_us + self._later_us
         self._stage.observer = self._observe
         try:
-            self._play()
+            while self._step():
+                for each in self._touched:
+                    if not each.actions and each.copies <= 0:
+                        yield self._left_stage(each)
+                self._touched.clear()
         except _TooMuchError:
-            self.endless = True
             self._stage.begin_again()
+            yield from (Played(number, given, _ENDLESS, {}, ()) for number, given in self._rest())
+            yield from (self._played(each, _ENDLESS) for each in self._on_stage.values())
             return
+        except TooManyHeldError:
+            self._stage.begin_again()
+            raise
         self._count_waiting()
+        yield from (self._played(each, each.tally.fate(self._later_us)) for each in self._on_stage.values())
         self._stage.clear(self._used)
 
-    def _play(self) -> None:
-        for number, story in enumerate(self._stories):
-            for publication in story.publications:
-                if publication.after is None:
-                    self._at(
-                        publication.at_us + self._later_us, publication.place, self._publisher(number, publication)
-                    )
-            if self._first_stays is None:
-                for delivery in story.deliveries:
-                    self._at(delivery.at_us + self._later_us, delivery.place, self._taker(story.vhost, delivery.queue))
-        while self._step():
-            pass
+    def _left_stage(self, each: _OnStage) -> Played:
+        """Forget a story to which nothing more can happen."""
+        del self._on_stage[each.number]
+        for uid in each.uids:
+            del self._by_uid[uid]
+        return self._played(each, each.tally.fate(self._later_us))
 
-    def fates(self) -> list[Fate]:
-        """Return what became of each story."""
-        if self.endless:
-            return [Fate(Ends(endless=True)) for _ in self._stories]
-        return [tally.fate(self._later_us) for tally in self._tallies]
+    def _played(self, each: _OnStage, fate: Fate) -> Played:
+        return Played(each.number, each.given, fate, each.stays, each.seen)
 
-    def _at(self, time_us: int, place: float, action: Callable[[], None]) -> None:
-        heapq.heappush(self._agenda, (time_us, place, next(self._order), action))
+    def _enter(self) -> None:
+        """Let the next story begin."""
+        assert self._next is not None
+        number, given = self._next
+        self._next = next(self._coming, None)
+        each, story = _OnStage(number, given, number in self._watched), given.story
+        self._on_stage[number] = each
+        self._touched[each] = None
+        self._events_left += EVENTS_PER_MOMENT_MAX * (len(story.publications) + len(story.deliveries))
+        order = self._orders[0]
+        for publication in story.publications:
+            if publication.after is None:
+                self._put(publication.at_us + self._later_us, publication.place, next(order), each,
+                          self._publisher(each, publication))  # fmt: skip
+        if self._is_first:
+            for delivery in story.deliveries:
+                self._put(delivery.at_us + self._later_us, delivery.place, next(order), each,
+                          self._taker(story.vhost, delivery.queue))  # fmt: skip
+        if self._held_max is not None and len(self._on_stage) > self._held_max:
+            raise TooManyHeldError(self._where_held())
+
+    def _rest(self) -> Iterator[tuple[int, First]]:
+        """Yield what has not begun."""
+        if self._next is not None:
+            yield self._next
+            yield from self._coming
+
+    def _put(self, time_us: int, place: float, order: int, each: _OnStage, action: _Action) -> None:
+        each.actions += 1
+        heapq.heappush(self._agenda, (time_us, place, order, each, action))
+
+    def _at(self, time_us: int, place: float, each: _OnStage, action: _Action) -> None:
+        """Do something at a moment, behind what the log has there."""
+        self._put(time_us, place, next(self._orders[1]), each, action)
 
     def _step(self) -> bool:
         """Do what comes next: what the broker does by itself, or the next action; return whether there was anything."""
         due_us = self._stage.broker.next_due()
+        if self._next is not None:
+            self._let_enter(due_us)
         if self._agenda and (due_us is None or self._agenda[0][0] < due_us):
-            time_us, _, _, action = heapq.heappop(self._agenda)
+            time_us, _, _, each, action = heapq.heappop(self._agenda)
             self._stage.now_us = max(self._stage.now_us, time_us)
+            each.actions -= 1
+            self._touched[each] = None
             action()
-        elif due_us is not None and (self._agenda or (self._quiet < QUIET_MAX and self._anything_waits())):
+        elif due_us is not None and (
+            self._agenda or self._next is not None or (self._quiet < QUIET_MAX and self._anything_waits())
+        ):
             events_left = self._events_left
             self._stage.now_us = max(self._stage.now_us, due_us)
             self._stage.tell(amqp.PassTime())
@@ -209,6 +313,14 @@ class Rerun:
             return False
         self._hear()
         return True
+
+    def _let_enter(self, due_us: int | None) -> None:
+        """Let stories enter that begin before anything else happens."""
+        while self._next is not None:
+            begins_us = self._next[1].story.began[0] + self._later_us
+            if (due_us is not None and due_us < begins_us) or (self._agenda and self._agenda[0][0] < begins_us):
+                return
+            self._enter()
 
     def _anything_waits(self) -> bool:
         """Tell whether time can still do anything to a message."""
@@ -226,82 +338,77 @@ class Rerun:
             raise _TooMuchError("messages go round without end")
         if event.event == Event.PUBLISHED:
             self._by_uid[event.uid] = self._publishing
-        number = self._by_uid.get(event.uid)
-        if number is None:
+            self._publishing.uids.append(event.uid)
+        each = self._by_uid.get(event.uid)
+        if each is None:
             return
-        self._tallies[number].take(event, self._before)
-        if number in self.seen:
-            self.seen[number].append(msgspec.structs.replace(event, time_us=event.time_us - self._later_us))
+        self._touched[each] = None
+        each.copies += copies_added(event, self._before)
+        each.tally.take(event, self._before)
+        if each.watched:
+            each.seen.append(msgspec.structs.replace(event, time_us=event.time_us - self._later_us))
         self._before = event
-        where = number, event.queue or ""
+        queue = event.queue or ""
         if event.queue is not None:
             self._used[event.vhost, event.queue] = None
         if event.event in (Event.ROUTED, Event.REQUEUED):
-            self.stays[where].append(Stay(event.time_us))
-            self._news.append((*where, len(self.stays[where]) - 1))
+            stays = each.stays.setdefault(queue, [])
+            stays.append(Stay(event.time_us))
+            self._news.append((each, queue, len(stays) - 1))
         elif event.event == Event.DELIVERED:
-            self._in_hand = number, message
-            self._left(where, event.time_us, "delivered")
+            self._in_hand = each, message
+            _left(each.stays.get(queue, ()), event.time_us, "delivered")
         elif event.event in _GONE:
-            self._left(where, event.time_us, "died")
-
-    def _left(self, where: _Where, time_us: int, end: Literal["delivered", "died"]) -> None:
-        for stay in self.stays[where]:
-            if stay.end == "stayed":
-                stay.end, stay.after_us = end, time_us - stay.since_us
-                return
+            _left(each.stays.get(queue, ()), event.time_us, "died")
 
     def _hear(self) -> None:
         """Take note of messages that have come into queues, and let consumers who wait for them take them."""
         while self._news:
             self._arrived(*self._news.popleft())
 
-    def _arrived(self, number: int, queue: str, attempt: int) -> None:
+    def _arrived(self, each: _OnStage, queue: str, attempt: int) -> None:
         """Let the message that came into the queue for so many times be taken when its turn comes."""
-        vhost, seen = self._stories[number].vhost, self._deliveries[number].get(queue, ())
-        now_us = self.stays[number, queue][attempt].since_us
-        if self._first_stays is None:
+        vhost, seen = each.story.vhost, each.deliveries.get(queue, ())
+        now_us = each.stays[queue][attempt].since_us
+        if self._is_first:
             if self._wanted[vhost, queue]:
                 self._wanted[vhost, queue] -= 1
                 self._take(vhost, queue)
             elif now_us > self._end_us and attempt >= len(seen):
-                self._take_unseen(number, queue, attempt, now_us)
+                self._take_unseen(each, queue, attempt, now_us)
             return
-        stays = self._first_stays.get((number, queue), ())
+        stays = each.first_stays.get(queue, ())
         usual_us = self._habits.typical_us.get((vhost, queue), 0)
         if attempt >= len(stays):
-            self._take_unseen(number, queue, attempt, now_us + usual_us)
+            self._take_unseen(each, queue, attempt, now_us + usual_us)
         elif stays[attempt].end == "died":
-            self._take_unseen(number, queue, attempt, now_us + max(usual_us, stays[attempt].after_us + 1))
+            self._take_unseen(each, queue, attempt, now_us + max(usual_us, stays[attempt].after_us + 1))
         elif stays[attempt].end == "delivered":
             before = sum(stay.end == "delivered" for stay in stays[:attempt])
             place = seen[before].place if before < len(seen) else LAST
-            self._take_later(number, queue, attempt, now_us + stays[attempt].after_us, place)
+            self._take_later(each, queue, attempt, now_us + stays[attempt].after_us, place)
 
-    def _take_unseen(self, number: int, queue: str, attempt: int, at_us: int) -> None:
+    def _take_unseen(self, each: _OnStage, queue: str, attempt: int, at_us: int) -> None:
         """Let the message be taken though the log has no such delivery, if anybody consumes the queue."""
-        vhost = self._stories[number].vhost
+        vhost = each.story.vhost
         if (vhost, queue) in self._log.consumed:
-            self._take_later(number, queue, attempt, at_us, LAST)
-        elif self._first_stays is not None and (vhost, queue) not in self._habits.entered:
-            self._assume(number, f"nobody consumes '{queue}': in the log no message came into it")
-
-    def _assume(self, number: int, what: str) -> None:
-        self._tallies[number].assumed[what] = None
+            self._take_later(each, queue, attempt, at_us, LAST)
+        elif not self._is_first and (vhost, queue) not in self._habits.entered:
+            _assume(each, f"nobody consumes '{queue}': in the log no message came into it")
 
     # What clients do
 
-    def _publisher(self, number: int, publication: Publication) -> Callable[[], None]:
+    def _publisher(self, each: _OnStage, publication: Publication) -> _Action:
         def publish() -> None:
-            self._publishing = number
-            if not self._stage.publish(self._stories[number].vhost, publication):
-                self._tallies[number].refused(self._stage.now_us)
+            self._publishing = each
+            if not self._stage.publish(each.story.vhost, publication):
+                each.tally.refused(self._stage.now_us)
 
         return publish
 
-    def _take_later(self, number: int, queue: str, attempt: int, at_us: int, place: float) -> None:
+    def _take_later(self, each: _OnStage, queue: str, attempt: int, at_us: int, place: float) -> None:
         """Let a consumer take a message then; if this one has died by then, there is one less to take."""
-        vhost, stay = self._stories[number].vhost, self.stays[number, queue][attempt]
+        vhost, stay = each.story.vhost, each.stays[queue][attempt]
 
         def take() -> None:
             if stay.end != "died":
@@ -310,9 +417,9 @@ class Rerun:
         if at_us <= self._stage.now_us:
             take()
         else:
-            self._at(at_us, place, take)
+            self._at(at_us, place, each, take)
 
-    def _taker(self, vhost: str, queue: str) -> Callable[[], None]:
+    def _taker(self, vhost: str, queue: str) -> _Action:
         return lambda: self._take(vhost, queue)
 
     def _take(self, vhost: str, name: str) -> None:
@@ -322,48 +429,49 @@ class Rerun:
             return
         got = self._stage.get(vhost, name)
         if got is None:
-            if self._first_stays is None:
+            if self._is_first:
                 self._wanted[vhost, name] += 1
             return
-        number, message = self._in_hand
-        tally, story = self._tallies[number], self._stories[number]
-        attempt = self._taken[number, name]
-        self._taken[number, name] += 1
-        seen = self._deliveries[number].get(name, [])
-        in_log = self._first_stays is not None or self._stage.now_us <= self._end_us
+        each, message = self._in_hand
+        attempt = each.taken.get(name, 0)
+        each.taken[name] = attempt + 1
+        seen = each.deliveries.get(name, [])
+        in_log = not self._is_first or self._stage.now_us <= self._end_us
         if in_log and (attempt >= len(seen) or seen[attempt].traced):
-            tally.deliveries.append(self._shown(name, message))
+            each.tally.deliveries.append(self._shown(name, message))
         if attempt < len(seen):
             delivery = seen[attempt]
-            self._settle_later(got, delivery.outcome, delivery.until_us - delivery.at_us, delivery.until_place)
-            self._publish_again(number, story, delivery)
+            after_us = delivery.until_us - delivery.at_us
+            self._settle_later(each, got, delivery.outcome, after_us, delivery.until_place)
+            self._publish_again(each, delivery)
             return
         outcome = Outcome.ENDED
         if self._unseen == "repeat" and seen and attempt < len(seen) + ATTEMPTS_MAX:
             outcome = seen[-1].outcome
-        self._assume(number, f"the consumer of '{name}' {_ASSUMED[outcome]} a delivery that the log does not have")
-        self._settle_later(got, outcome, 0, LAST)
+        _assume(each, f"the consumer of '{name}' {_ASSUMED[outcome]} a delivery that the log does not have")
+        self._settle_later(each, got, outcome, 0, LAST)
 
-    def _settle_later(self, got: Got, outcome: Outcome, after_us: int, place: float) -> None:
+    def _settle_later(self, each: _OnStage, got: Got, outcome: Outcome, after_us: int, place: float) -> None:
         def settle() -> None:
             self._stage.settle(got, outcome)
 
         if after_us:
-            self._at(self._stage.now_us + after_us, place, settle)
+            self._at(self._stage.now_us + after_us, place, each, settle)
         else:
             settle()
 
-    def _publish_again(self, number: int, story: Story, delivery: Delivery) -> None:
+    def _publish_again(self, each: _OnStage, delivery: Delivery) -> None:
         """Let the consumer publish the message again, if it did so after this delivery."""
+        story = each.story
         for publication in story.publications:
             if publication.after is not None and story.deliveries[publication.after] is delivery:
                 later_us = self._stage.now_us + publication.at_us - delivery.at_us
-                self._at(later_us, publication.place, self._publisher(number, publication))
+                self._at(later_us, publication.place, each, self._publisher(each, publication))
 
     def _shown(self, queue: str, message: Message) -> Shown:
         """Return what a delivery shows; the deaths only in the first run, which is held against the log."""
         x_death = ""
-        if self._first_stays is None:
+        if self._is_first:
             deaths = stored_headers(message).get(X_DEATH)
             x_death = "" if deaths is None else shown_deaths(deaths)
         return Shown(queue, message.exchange, message.routing_keys, x_death)
@@ -372,18 +480,34 @@ class Rerun:
 
     def _count_waiting(self) -> None:
         for queue, copy in self._stage.held(self._used):
-            number = self._by_uid.get(copy.uid)
-            if number is not None:
-                self._tallies[number].left(queue.name)
-                self._waits(number, queue.name)
+            each = self._by_uid.get(copy.uid)
+            if each is not None:
+                each.tally.left(queue.name)
+                self._waits(each, queue.name)
 
-    def _waits(self, number: int, queue: str) -> None:
+    def _waits(self, each: _OnStage, queue: str) -> None:
         """Note what it rests on that a message waits where it did not in the first run."""
-        if self._first_stays is None or (self._stories[number].vhost, queue) in self._log.consumed:
+        if self._is_first or (each.story.vhost, queue) in self._log.consumed:
             return
-        stays = self._first_stays.get((number, queue), ())
+        stays = each.first_stays.get(queue, ())
         if stays and all(stay.end != "stayed" for stay in stays):
-            self._assume(number, f"nobody consumes '{queue}': the log has no delivery from it")
+            _assume(each, f"nobody consumes '{queue}': the log has no delivery from it")
+
+    def _where_held(self) -> str:
+        """Say which queues hold the most messages."""
+        held = Counter(queue.name for queue, _ in self._stage.held(self._used))
+        return ", ".join(f"{many:,} in '{queue}'" for queue, many in held.most_common(HELD_SHOWN)) or "none in a queue"
+
+
+def _left(stays: Iterable[Stay], time_us: int, end: Literal["delivered", "died"]) -> None:
+    for stay in stays:
+        if stay.end == "stayed":
+            stay.end, stay.after_us = end, time_us - stay.since_us
+            return
+
+
+def _assume(each: _OnStage, what: str) -> None:
+    each.tally.assumed[what] = None
 
 
 _ASSUMED = {

@@ -2,15 +2,16 @@
 
 Three passes: the stories of all messages; their first runs, each by itself or with those that
 it is coupled with; and the other side, once it is known how long messages usually wait.
+
+Messages that queues couple are sorted by time, which Spark does on the disk, and played as they come:
+a task holds those of them that wait somewhere, however long the log is.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import msgspec
 from pyspark import StorageLevel
@@ -34,20 +35,22 @@ from simulator.replay.whatif.rerun import Habits, Log, Unseen
 from simulator.replay.whatif.spark_steps import (
     CASES,
     FIRST_RUNS,
+    IN_ORDER,
+    ORDERED,
     STORIES,
     Asking,
     CasesStep,
     FirstRunsStep,
+    OrderStep,
     StoriesStep,
-    cases_of,
     reach_of,
 )
 from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.tally import Tally
 from simulator.replay.whatif.what_if import Case, Prepared, Runs
 
-COUPLED_MAX = 1_000_000
-"""Messages that queues couple: they are played in one task, which holds all of them in memory."""
+HELD_MAX = 1_000_000
+"""Messages that queues couple and that wait at one time: one task holds all of them in memory."""
 
 
 def what_if_on_spark(
@@ -62,8 +65,8 @@ def what_if_on_spark(
     """Return what would have become of the messages of a capture, as ``local.what_if_files`` does.
 
     Raises:
-        CaptureError: files of ``left`` have the names of files in the log, or more messages than ``COUPLED_MAX`` depend
-            on each other.
+        CaptureError: files of ``left`` have the names of files in the log, or more messages than ``HELD_MAX`` that
+            depend on each other wait at one time.
         DefinitionsError: the broker refuses the definitions of a side.
         MatchesNothingError: those of a side are of other virtual hosts or queues.
     """
@@ -73,10 +76,10 @@ def what_if_on_spark(
         log = _log(stories)
         coupling, coupled_by = _coupling(stories, one, other)
         with _kept(_first_runs(stories, coupled_by, asking, log)) as first_runs:
+            _check_held(first_runs, coupling)
             habits = _habits(first_runs)
-            step = CasesStep(asking, log, habits)
-            cases = first_runs.select("coupled", "first").mapInArrow(step, from_arrow_schema(CASES))
-            cases = cases.persist(StorageLevel.DISK_ONLY)
+            cases = _cases(first_runs, CasesStep(asking, log, habits, HELD_MAX)).persist(StorageLevel.DISK_ONLY)
+            _check_held(cases, coupling)
             tallies = _tallies(cases)
             runs = Runs(one, other, unseen, log, habits)
             seen = _Looks(runs, first_runs, tallies, coupling)
@@ -112,32 +115,49 @@ def _log(stories: DataFrame) -> Log:
 
 def _coupling(stories: DataFrame, one: Prepared, other: Prepared) -> tuple[Coupling, dict[str, str]]:
     """Return what couples messages, and what stands for the coupled ones by how far they come."""
-    counted = "SELECT reach, count(*) AS messages FROM {stories} GROUP BY reach"
-    messages = {each["reach"]: each["messages"] for each in rows(counted, stories=stories)}
-    reaches = {text: reach_of(text) for text in messages}
+    reaches = {
+        each["reach"]: reach_of(each["reach"]) for each in rows("SELECT DISTINCT reach FROM {stories}", stories=stories)
+    }
     coupling = Coupling(reaches.values(), (one.flows, other.flows))
     groups = {text: group for text, reach in reaches.items() if (group := coupling.group(reach)) is not None}
-    together: Counter[Queue] = Counter()
-    for text, group in groups.items():
-        together[group] += messages[text]
-    for group, many in sorted(together.items()):
-        if many > COUPLED_MAX:
-            why = "; ".join(coupling.unit(group, ()).why)
-            problem = f"{many:,} messages depend on each other ({why}), and at most {COUPLED_MAX:,} are played together"
-            raise CaptureError("the log", f"{problem}: ask about a shorter part of the log")
     return coupling, {text: msgspec.json.encode(group).decode() for text, group in groups.items()}
 
 
 def _first_runs(stories: DataFrame, coupled_by: Mapping[str, str], asking: Asking, log: Log) -> DataFrame:
-    step, schema = FirstRunsStep(asking, log), from_arrow_schema(FIRST_RUNS)
+    step, schema = FirstRunsStep(asking, log, HELD_MAX), from_arrow_schema(FIRST_RUNS)
     if not coupled_by:
         return stories.mapInArrow(step.alone, schema)
     known = stories.sparkSession.createDataFrame(list(coupled_by.items()), "reach string, coupled string")
-    marked = stories.join(F.broadcast(known), "reach", "left")
+    marked = stories.join(F.broadcast(known), "reach", "left").select(*ORDERED.names)
     alone = marked.filter("coupled IS NULL").mapInArrow(step.alone, schema)
-    groups = marked.filter("coupled IS NOT NULL").groupBy("coupled")
-    together = groups.applyInArrow(lambda key, rows: step.together(key, rows), schema)  # Spark counts `self`, too
-    return alone.unionAll(together)
+    coupled = _in_order(marked.filter("coupled IS NOT NULL"))
+    ordered = _in_order(coupled.mapInArrow(OrderStep(asking), from_arrow_schema(ORDERED)))
+    return alone.unionAll(ordered.mapInArrow(step.together, schema))
+
+
+def _cases(first_runs: DataFrame, step: CasesStep) -> DataFrame:
+    schema, given = from_arrow_schema(CASES), first_runs.select("first", *IN_ORDER)
+    alone = given.filter("coupled IS NULL").mapInArrow(step.alone, schema)
+    return alone.unionAll(_in_order(given.filter("coupled IS NOT NULL")).mapInArrow(step.together, schema))
+
+
+def _in_order(coupled: DataFrame) -> DataFrame:
+    """Bring together what is played together, in its order: Spark sorts it on the disk, and hands it on bit by bit."""
+    return coupled.repartition("coupled").sortWithinPartitions(*IN_ORDER)
+
+
+def _check_held(played: DataFrame, coupling: Coupling) -> None:
+    """Raise ``CaptureError`` where a task would have had to hold too many messages."""
+    for each in rows("SELECT coupled, problem FROM {played} WHERE problem IS NOT NULL ORDER BY 1", played=played):
+        why = "; ".join(coupling.unit(_queue(each["coupled"]), ()).why)
+        problem = f"of messages that depend on each other ({why}), more than {HELD_MAX:,} wait at one time"
+        problem += f" ({each['problem']}), and all of them are held in memory: ask about a shorter part of the log"
+        raise CaptureError("the log", problem)
+
+
+def _queue(coupled: str) -> Queue:
+    vhost, queue = msgspec.json.decode(coupled)
+    return vhost, queue
 
 
 def _habits(first_runs: DataFrame) -> Habits:
@@ -190,18 +210,18 @@ class _Looks:
         return sorted(self._tallies.items(), key=lambda item: (item[0] is None, item[0] or ""))
 
     def _unit(self, coupled: str, tally: Tally) -> Unit:
-        vhost, queue = msgspec.json.decode(coupled)
-        return self._coupling.unit((vhost, queue), range(tally.messages))
+        return self._coupling.unit(_queue(coupled), range(tally.messages))
 
     def _own(self, coupled: str | None, tally: Tally) -> list[Case]:
         """Return the cases of one message for each way of change; of coupled ones all, if they are not too many."""
         if coupled not in self._groups:
             if coupled is None:
                 names = [name for _, name in tally.frequent_ways()]
-                found = self._first_runs.filter(F.col("coupled").isNull() & F.col("messages")[0].isin(names))
+                found = self._first_runs.filter(F.col("coupled").isNull() & F.col("message").isin(names))
             else:
                 found = self._first_runs.filter(F.col("coupled") == coupled)
             small = coupled is None or tally.messages <= TOGETHER_MAX
-            fetched: list[dict[str, Any]] = found.select("first").toArrow().to_pylist() if small else []
-            self._groups[coupled] = [case for each in fetched for case in cases_of(self._runs, each["first"])]
+            fetched = found.sort(*IN_ORDER).select("first").toArrow().column("first") if small else ()
+            firsts = [pickle.loads(each.as_py()) for each in fetched]
+            self._groups[coupled] = self._runs.cases(firsts, coupled=coupled is not None)
         return self._groups[coupled]

@@ -144,6 +144,12 @@ class Story(msgspec.Struct, gc=False):
         ]
         return msgspec.structs.replace(self, deliveries=lost)
 
+    @property
+    def began(self) -> tuple[int, float]:
+        """The moment and the place of the first row that was seen of it."""
+        published = [(each.at_us, each.place) for each in self.publications]
+        return min(published + [(each.at_us, each.place) for each in self.deliveries], default=(0, 0))
+
     def moments_us(self) -> Iterator[int]:
         """Yield when something was seen of it."""
         yield from (publication.at_us for publication in self.publications)

@@ -10,6 +10,8 @@ import copy
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import tee
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -25,7 +27,7 @@ from simulator.replay.whatif.fates import Ends, Fate, told
 from simulator.replay.whatif.in_use import in_use
 from simulator.replay.whatif.outcomes import tells_requeues
 from simulator.replay.whatif.queue_order import put_in_order
-from simulator.replay.whatif.rerun import NO_HABITS, Habits, Log, Rerun, Stays, Unseen
+from simulator.replay.whatif.rerun import NO_HABITS, First, Habits, Log, Played, Rerun, Unseen, in_order
 from simulator.replay.whatif.stage import Queue, Stage
 from simulator.replay.whatif.stories import Story
 
@@ -93,6 +95,11 @@ class Prepared:
         """A broker of this side, on which stories are played."""
         return Stage(self.document, self.side.release)
 
+    @cached_property
+    def second_stage(self) -> Stage:
+        """Another one, for a run at the same time."""
+        return Stage(self.document, self.side.release)
+
 
 def prepared(side: Side) -> Prepared:
     """Return a side as brokers take it.
@@ -151,56 +158,97 @@ class Runs:
     def _differing(self) -> frozenset[Queue] | None:
         return differing_queues(self.before.flows, self.after.flows)
 
-    def first(self, own: Sequence[Story], watched: Collection[int] = ()) -> Rerun:
-        """Play messages under the log's own side."""
-        return _played(Rerun(self.before.stage, own, self.log, self._unseen, watched=watched))
+    def first(
+        self, own: Iterable[Story], watched: Collection[int] = (), held_max: int | None = None
+    ) -> Iterator[Played]:
+        """Play messages under the log's own side, in the order in which they begin, and yield each when it is over.
+
+        Raises ``TooManyHeldError`` where more than ``held_max`` are not over at one time.
+        """
+        run = Rerun(self.before.stage, self.log, self._unseen, watched=watched, held_max=held_max)
+        return run.play(First(story) for story in own)
 
     def other(
-        self, own: Sequence[Story], stays: Stays, side: Prepared | None = None, watched: Collection[int] = ()
-    ) -> Rerun:
-        """Play them again under the other side, or another one; ``stays`` are what their first run found."""
-        stage = (side or self.after).stage
-        return _played(Rerun(stage, own, self.log, self._unseen, stays=stays, habits=self._habits, watched=watched))
+        self,
+        own: Iterable[First],
+        stage: Stage | None = None,
+        watched: Collection[int] = (),
+        held_max: int | None = None,
+    ) -> Iterator[Played]:
+        """Play them again under the other side, or on another stage."""
+        stage = stage or self.after.stage
+        return Rerun(stage, self.log, self._unseen, habits=self._habits, watched=watched, held_max=held_max).play(own)
 
-    def cases(self, own: Sequence[Story], fates: Sequence[Fate], stays: Stays) -> list[Case]:
-        """Return them under both sides; ``fates`` and ``stays`` are of their first run."""
-        others = fates if self._fares_the_same(own, fates) else self.other(own, stays).fates()
-        told = len(own) == 1 or not others[0].ends.endless  # of several nobody knows which go round
-        return [
-            _case(story, one, other, told and reproduces(story, one), end)
-            for story, one, other, end in zip(own, fates, others, self._or_else(own, stays, others), strict=True)
-        ]
+    def alone(self, first: First) -> Case:
+        """Return a message that is played by itself under both sides."""
+        other = first.fate if self._fares_the_same(first) else self._alone(first)
+        lost = _with_channels_lost(first) if self._channels_decide else first
+        return _case(first, other, other.ends if lost.story is first.story else self._alone(lost).ends)
 
-    def _fares_the_same(self, own: Sequence[Story], fates: Sequence[Fate]) -> bool:
+    def _alone(self, first: First) -> Fate:
+        (played,) = self.other([first])
+        return played.fate
+
+    def together(self, own: Iterable[First], held_max: int | None = None) -> Iterator[Case]:
+        """Yield messages that belong together under both sides, each when it is over.
+
+        They come in the order in which they begin. Raises ``TooManyHeldError`` where more than ``held_max`` are not
+        over at one time.
+        """
+        played: Iterable[tuple[Played, Played]]
+        if not self._channels_decide:
+            played = ((each, each) for each in self.other(own, held_max=held_max))
+        else:
+            own, lost = tee(own)
+            other = self.other(map(_with_channels_lost, lost), self.after.second_stage, held_max=held_max)
+            played = _side_by_side(self.other(own, held_max=held_max), other)
+        for one, or_else in played:
+            found = _case(one.given, one.fate, or_else.fate.ends)  # if it goes round, nobody knows which do
+            yield msgspec.structs.replace(found, reproduced=False) if one.fate.ends.endless else found
+
+    def cases(self, own: Sequence[First], *, coupled: bool) -> list[Case]:
+        """Return messages under both sides in the order in which they begin, played together if they are coupled."""
+        return sorted(self.together(own), key=_began) if coupled else [self.alone(each) for each in own]
+
+    @cached_property
+    def _channels_decide(self) -> bool:
+        """Whether the other side tells requeues from lost channels, and the log does not."""
+        return tells_requeues(self.after.side.release) and not tells_requeues(self.before.side.release)
+
+    def _fares_the_same(self, first: First) -> bool:
         """Tell whether the second run of a message must give what its first run gave, so that nobody need play it.
 
         It must where the sides are the same wherever the message may come; unless the first run assumed something,
         which the second may assume otherwise, or did not come out as the log.
         """
-        if len(own) > 1 or self._differing is None or fates[0].assumed or not reproduces(own[0], fates[0]):
+        if self._differing is None or first.fate.assumed or not reproduces(first.story, first.fate):
             return False
-        return self._differing.isdisjoint(self.reaches.of(own[0]).queues)
-
-    def _or_else(self, own: Sequence[Story], stays: Stays, others: Sequence[Fate]) -> Sequence[Ends]:
-        """Return how messages end if consumers lost their channels where they may have returned a message."""
-        decides = tells_requeues(self.after.side.release) and not tells_requeues(self.before.side.release)
-        lost = [story.with_channels_lost() for story in own] if decides else own
-        if all(one is other for one, other in zip(own, lost, strict=True)):
-            return [fate.ends for fate in others]
-        return [fate.ends for fate in self.other(lost, stays).fates()]
+        return self._differing.isdisjoint(self.reaches.of(first.story).queues)
 
 
-def _case(story: Story, before: Fate, after: Fate, reproduced: bool, or_else: Ends) -> Case:
+def _with_channels_lost(first: First) -> First:
+    return first._replace(story=first.story.with_channels_lost())
+
+
+def _side_by_side(one: Iterator[Played], other: Iterator[Played]) -> Iterator[tuple[Played, Played]]:
+    """Yield what two runs of the same stories tell of each, as soon as both have told it."""
+    found: tuple[dict[int, Played], dict[int, Played]] = {}, {}
+    for both in zip(one, other, strict=True):
+        for known, played in zip(found, both, strict=True):
+            known[played.number] = played
+        for number in {played.number for played in both}:
+            if all(number in known for known in found):
+                yield found[0].pop(number), found[1].pop(number)
+
+
+def _case(first: First, after: Fate, or_else: Ends) -> Case:
+    story, before, _ = first
+    reproduced = reproduces(story, before)
     if or_else == after.ends:
         return Case(story, before, after, reproduced)
     assumed = f"{RETURNED}; if they failed it: {told(or_else)}"
     after = msgspec.structs.replace(after, assumed=(*after.assumed, assumed))
     return Case(story, before, after, reproduced, or_else)
-
-
-def _played(run: Rerun) -> Rerun:
-    run.play()
-    return run
 
 
 class Comparison:
@@ -220,26 +268,25 @@ class Comparison:
 
     def play(self, done: Done = int) -> list[Case]:
         """Play all under both sides, and return the cases; ``done`` is told how many messages have been played."""
-        together = list(self._together())
-        found: list[tuple[list[Fate], Stays]] = []
-        for count, own in _counted(together):
-            run = self.runs.first(own)
-            found.append((run.fates(), run.stays))
+        firsts: list[tuple[Unit, list[First]]] = []
+        for count, (unit, own) in _counted(self._together()):
+            firsts.append((unit, [played.first for played in in_order(self.runs.first(own))]))
             done(count // 2)
-        self.runs = self.runs.knowing(Habits.of((own, stays) for own, (_, stays) in zip(together, found, strict=True)))
-        for (count, own), (fates, stays) in zip(_counted(together), found, strict=True):
-            self.cases += self.runs.cases(own, fates, stays)
+        self.runs = self.runs.knowing(Habits.of(each for _, own in firsts for each in own))
+        for count, (unit, own) in _counted(firsts):
+            self.cases += self.runs.cases(own, coupled=bool(unit.queues))
             done((len(self._stories) + count) // 2)
         return self.cases
 
-    def _together(self) -> Iterator[list[Story]]:
-        """Yield stories that belong together; where queues couple them, what consumers did is in the queues' order."""
+    def _together(self) -> Iterator[tuple[Unit, list[Story]]]:
+        """Yield stories that belong together as they begin; of coupled ones, what consumers did is in queues' order."""
         for unit in self.units:
             for group in unit.groups():
                 own = [self._stories[number] for number in group]
                 if unit.queues:
-                    put_in_order(own, self.runs.before.flows)
-                yield own
+                    own.sort(key=attrgetter("began"))
+                    own = sorted(put_in_order(own, self.runs.before.flows), key=attrgetter("began"))
+                yield unit, own
 
     def parts(self) -> Iterator[tuple[Unit, list[Case]]]:
         """Yield the units with their cases."""
@@ -249,12 +296,16 @@ class Comparison:
             at += len(unit.stories)
 
 
-def _counted(together: Iterable[Sequence[Story]]) -> Iterator[tuple[int, Sequence[Story]]]:
-    """Yield stories that belong together, with the number of all stories so far."""
+def _counted(together: Iterable[tuple[Unit, Any]]) -> Iterator[tuple[int, tuple[Unit, Any]]]:
+    """Yield what belongs together, with the number of all stories so far."""
     count = 0
-    for own in together:
+    for unit, own in together:
         count += len(own)
-        yield count, own
+        yield count, (unit, own)
+
+
+def _began(case: Case) -> tuple[int, float]:
+    return case.story.began
 
 
 def reproduces(story: Story, fate: Fate) -> bool:
