@@ -41,11 +41,12 @@ def entering(message: Message, release: Release) -> Counts:
 
 def returned(counts: Counts, how: Return, release: Release) -> Counts:
     """Return the counts after the message came back, or was finally rejected."""
-    failed = how in release.returns_counted_as_failures
-    return Counts(
-        acquired=(counts.acquired or 0) + 1,
-        delivery=(counts.delivery or 0) + 1 if failed else counts.delivery,
-    )
+    return Counts(acquired=(counts.acquired or 0) + 1, delivery=failures(counts.delivery, how, release))
+
+
+def failures(before: int | None, how: Return, release: Release) -> int | None:
+    """Return how many deliveries have failed once one more came back, or was finally rejected."""
+    return (before or 0) + 1 if how in release.returns_counted_as_failures else before
 
 
 def limit_exceeded(counts: Counts, limit: int | None, release: Release) -> bool:
@@ -69,10 +70,13 @@ def count_headers(counts: Counts, release: Release, *, first_get: bool = False) 
     return shown
 
 
-def carried(counts: Counts, queue_type: str, release: Release) -> int | None:
-    """Return the ``delivery_count`` that a message takes along when it dies in a queue of that type."""
+def carried(failed: int | None, queue_type: str, release: Release) -> int | None:
+    """Return the ``delivery_count`` that a message takes along when it dies in a queue of that type.
+
+    ``failed``: how many of its deliveries have failed.
+    """
     if release.delivery_count_carried == "from all queues":
-        return counts.delivery
+        return failed
     if release.delivery_count_carried == "from quorum queues" and queue_type == QUORUM:
-        return counts.delivery
+        return failed
     return None

@@ -72,7 +72,7 @@ def work_off(node: NodeState) -> Iterator[None]:
 
 
 def _size(agenda: Iterable[Effect]) -> int:
-    return sum(len(effect.copies) if isinstance(effect, Leaving) else 1 for effect in agenda)
+    return sum([len(effect.copies) if isinstance(effect, Leaving) else 1 for effect in agenda])
 
 
 def catch_up(node: NodeState) -> Iterator[None]:

@@ -89,7 +89,7 @@ def test_a_negative_delivery_limit_allows_no_return() -> None:
 
 
 def test_delivery_counts_stay_in_their_queue_and_are_not_shown_before_a_return() -> None:
-    assert carried(Counts(acquired=2, delivery=2), "quorum", RELEASE) is None
+    assert carried(2, "quorum", RELEASE) is None
     assert count_headers(Counts(), RELEASE, first_get=True) == {}
     assert count_headers(Counts(acquired=2), RELEASE) == {"x-delivery-count": 2}
 

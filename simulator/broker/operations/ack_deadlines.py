@@ -27,7 +27,10 @@ def watch(node: NodeState, channel: Channel, unacked: Unacked) -> None:
 
 def needs_watch(node: NodeState, consumer: Consumer) -> bool:
     """Return whether a delivery may time out before its channel is looked at anyway; most have the default timeout."""
-    return consumer.channel.timeout_due_us is None or consumer.timeout_ms != node.release.consumer_timeout_ms
+    timeout_ms = consumer.timeout_ms
+    if timeout_ms is None:
+        return False
+    return consumer.channel.timeout_due_us is None or timeout_ms != node.release.consumer_timeout_ms
 
 
 def look_again(node: NodeState, channel: Channel, due_us: int) -> None:

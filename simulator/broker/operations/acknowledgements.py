@@ -219,7 +219,6 @@ def _tell_queue(
     node: NodeState, channel: Channel, queue: QueueState, group: list[Unacked], settling: Settling, *, held_back: bool
 ) -> None:
     """Settle deliveries of one queue; ``held_back``: it waits until the global prefetch of the channel has room."""
-    copies = [unacked.copy for unacked in group]
     how = settling.how
     if queue.definition.type == STREAM:
         stream_consumers.settled(node, queue, group, how)
@@ -234,12 +233,19 @@ def _tell_queue(
         consumer_selection.retire_single_active(queue)
     if how == "ack":
         _acknowledged(node, queue, group)
-    elif settling.requeue:
-        queues.requeue(node, queue, copies, _as_return(how), group[0].consumer)
     else:
-        queues.reject(node, queue, _in_order_of_death(queue, copies, node.release), _as_return(how))
+        _returned(node, queue, group, settling)
     if chooses and (freed or queue.definition.type == QUORUM):
         queues.settled(node, queue)
+
+
+def _returned(node: NodeState, queue: QueueState, group: list[Unacked], settling: Settling) -> None:
+    copies = [unacked.copy for unacked in group]
+    how: Return = settling.how  # type: ignore[assignment]
+    if settling.requeue:
+        queues.requeue(node, queue, copies, how, group[0].consumer)
+    else:
+        queues.reject(node, queue, _in_order_of_death(queue, copies, node.release), how)
 
 
 def _in_order_of_death(queue: QueueState, rejected: list[Copy], release: Release) -> list[Copy]:
@@ -263,10 +269,6 @@ def _leaves_single_active(queue: QueueState, settling: Settling, release: Releas
     if queue.definition.type != QUORUM or not queue.single_active or release.quorum_single_active_after_return:
         return False
     return settling.requeue and settling.how != "lost channel"
-
-
-def _as_return(how: str) -> Return:
-    return how  # type: ignore[return-value]
 
 
 def _acknowledged(node: NodeState, queue: QueueState, group: list[Unacked]) -> None:

@@ -50,7 +50,7 @@ def next_taker(queue: QueueState) -> Consumer | None:
                 active.popleft()
                 _insert(queue, consumer)
             return consumer
-        set_aside(queue, consumer)
+        queue.blocked.append(active.popleft())
     return None
 
 

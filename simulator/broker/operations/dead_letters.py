@@ -16,8 +16,8 @@ import msgspec
 from dlx.dead_lettering import DeadLetter
 from dlx.death_headers import QueueCrashError
 from dlx.deaths import EXPIRED
-from dlx.delivery_counts import Counts, carried
-from dlx.global_counters import COUNTED_AT_LEAST_ONCE, COUNTED_AT_MOST_ONCE, counted_strategy
+from dlx.delivery_counts import carried
+from dlx.global_counters import COUNTED_AT_LEAST_ONCE, COUNTED_AT_MOST_ONCE, DISABLED, counted_strategy
 from dlx.letter_copies import CopyOutcome
 from dlx.message import Message, without_expiration
 from dlx.releases import Release
@@ -45,10 +45,10 @@ def die(node: NodeState, queue: QueueState, copy: Copy, reason: str) -> bool:
     settings = queue.settings
     strategy = counted_strategy(settings, queue.vhost.exchanges)
     node.counters.died(reason, queue.definition.type, strategy)
-    if settings.dead_letter_exchange is None:
-        ended(node, queue, copy, reason, "no dead-letter exchange", "the queue has no dead-letter exchange")
-    elif strategy == COUNTED_AT_LEAST_ONCE:
+    if strategy == COUNTED_AT_LEAST_ONCE:
         _hold(node, queue, copy, reason)
+    elif strategy == DISABLED and settings.dead_letter_exchange is None:
+        ended(node, queue, copy, reason, "no dead-letter exchange", "the queue has no dead-letter exchange")
     else:
         return _send(node, queue, copy, reason)
     return False
@@ -122,7 +122,7 @@ def _taken_along(node: NodeState, queue: QueueState, copy: Copy) -> int | None:
     counted = node.release.delivery_count_carried == "from all queues" or queue.definition.type == QUORUM
     if copy.failed is None or not counted:
         return copy.message.delivery_count
-    return carried(Counts(copy.acquired, copy.failed), queue.definition.type, node.release)
+    return carried(copy.failed, queue.definition.type, node.release)
 
 
 def _leaving(message: Message, count: int | None) -> Message:

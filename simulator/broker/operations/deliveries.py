@@ -81,10 +81,11 @@ def settle(node: NodeState, queue: QueueState, deliveries: list[Unacked]) -> Non
             queue.unacked_gets -= 1
             continue
         consumer.unacked -= 1
-        if queue.definition.type == CLASSIC:
+        if queue.definition.type != CLASSIC:
+            if consumer.extra_prefetch > consumer.unacked and not node.release.quorum_delivery_limit_widens_prefetch:
+                consumer.extra_prefetch = consumer.unacked
+        elif consumer in queue.cancelled:
             _credit(queue, consumer)
-        elif consumer.extra_prefetch > consumer.unacked and not node.release.quorum_delivery_limit_widens_prefetch:
-            consumer.extra_prefetch = consumer.unacked
         if queue.cancelled and not consumer.unacked:
             queue.cancelled.discard(consumer)
     if was_in_use and not queue.in_use:
@@ -93,7 +94,6 @@ def settle(node: NodeState, queue: QueueState, deliveries: list[Unacked]) -> Non
 
 def _credit(queue: QueueState, consumer: Consumer) -> None:
     """Make room by tag in a classic queue: what a cancelled consumer acknowledges counts for the next of its tag."""
-    if consumer in queue.cancelled:
-        successor = consumer.channel.consumers.get(consumer.tag)
-        if successor is not None and successor.queue is queue:
-            successor.extra_prefetch += 1
+    successor = consumer.channel.consumers.get(consumer.tag)
+    if successor is not None and successor.queue is queue:
+        successor.extra_prefetch += 1

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Hashable, Iterator, Sequence
 
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
-from dlx.delivery_counts import Counts, Return, returned
+from dlx.delivery_counts import Return, failures
 from dlx.message import Message
 from dlx.settings import AT_LEAST_ONCE
 from dlx.topology import QUORUM, STREAM
@@ -197,8 +197,8 @@ def requeue(
 def reject(node: NodeState, queue: QueueState, copies: list[Copy], how: Return) -> None:
     """Reject deliveries for good: they die in their queue."""
     for copy in copies:
-        counts = returned(Counts(copy.acquired, copy.failed), how, node.release)
-        copy.acquired, copy.failed = counts.acquired, counts.delivery
+        copy.acquired = (copy.acquired or 0) + 1
+        copy.failed = failures(copy.failed, how, node.release)
     _drop(node, queue, copies, REJECTED, Event.REJECTED)
 
 

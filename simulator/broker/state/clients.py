@@ -6,6 +6,8 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from simulator.broker.commands import ChannelId
 from simulator.broker.copies import Copy
 from simulator.broker.state.transactions import Publishing, Settling
@@ -106,8 +108,7 @@ class Consumer:
     offset: int = 0
 
 
-@dataclass(slots=True, eq=False)
-class Unacked:
+class Unacked(msgspec.Struct, eq=False):
     """A delivery that waits for its acknowledgement; ``consumer`` is ``None`` for basic.get.
 
     ``timeout_ms``: how long its queue waits, where queues do.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from math import inf
 
-from dlx.delivery_counts import Counts, Return, returned
+from dlx.delivery_counts import Return, failures
 from dlx.settings import Settings
 from simulator.broker.copies import Copy
 from simulator.broker.stores.priority_queues import NOTHING, Levels, take_expired, time_to_live_us
@@ -151,7 +151,7 @@ class ClassicStore:
             copy.redelivered = True
             self.ready_bytes += copy.size
             if self._carried:
-                copy.failed = returned(Counts(None, copy.failed), how, self.settings.release).delivery
+                copy.failed = failures(copy.failed, how, self.settings.release)
         self.ready += len(copies)
         self._messages.put_back(copies)
         self._looks = True
