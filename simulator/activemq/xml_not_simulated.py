@@ -20,12 +20,12 @@ _POLICY_VALUES = {
     "usePrefetchExtension": "consumers that hold messages get others ahead",
     "consumersBeforeDispatchStarts": "the first consumer gets messages at once",
     "timeBeforeDispatchStarts": "the first consumer gets messages at once",
-    "messageGroupMapFactory": "messages of a group go to any consumer",
-    "messageGroupMapFactoryType": "messages of a group go to any consumer",
+    "messageGroupMapFactory": "a group has one owner, found by its name",
+    "messageGroupMapFactoryType": "a group has one owner, found by its name",
     "memoryLimit": "a queue takes any number of messages",
 }
 _POLICY_PARTS = {
-    "messageGroupMapFactory": "messages of a group go to any consumer",
+    "messageGroupMapFactory": "a group has one owner, found by its name",
     "slowConsumerStrategy": "a slow consumer stays connected",
     "pendingMessageLimitStrategy": "a slow subscriber keeps all its messages",
     "messageEvictionStrategy": "a slow subscriber keeps all its messages",

@@ -159,7 +159,10 @@ def test_prefixes_defaults_and_temporary_destinations() -> None:
             "<filteredDestination>: expected a selector, got ''",
         ),
         ('<destinations><queue name="Q"/></destinations>', "<queue>: expected its name as physicalName"),
-        (policy('<policyEntry queue="Q" id="${x}"/>'), "<policyEntry>: expected letters, digits, '.', '-' and '_' as id"),
+        (
+            policy('<policyEntry queue="Q" id="${x}"/>'),
+            "<policyEntry>: expected letters, digits, '.', '-' and '_' as id",
+        ),
         (
             '<plugins><discardingDLQBrokerPlugin dropOnly="A.B a{,3}"/></plugins>',
             "got 'a{,3}': expected a number of repetitions in braces at character 2",
