@@ -18,6 +18,8 @@ FAILURE_CAUSE = "dlqDeliveryFailureCause"
 REDELIVERY_DELAY = "redeliveryDelay"
 SCHEDULED_JOB = "scheduledJobId"
 SCHEDULED_DELAY = "AMQ_SCHEDULED_DELAY"
+GROUP = "JMSXGroupID"
+GROUP_SEQUENCE = "JMSXGroupSeq"
 NEVER = 0
 
 
@@ -59,6 +61,18 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
         """Its number among the messages of its producer; 0 where the identifier has none."""
         number = self.message_id.rpartition(":")[2]
         return int(number) if number.isdecimal() and number != self.message_id else 0
+
+    @property
+    def group(self) -> str | None:
+        """Its message group; ``None`` where it belongs to none."""
+        group = self.properties.get(GROUP)
+        return None if group is None else str(group)
+
+    @property
+    def group_sequence(self) -> int:
+        """Its number in its group; 0 where it has none."""
+        number = str(self.properties.get(GROUP_SEQUENCE, 0))
+        return int(number) if number.removeprefix("-").isdecimal() else 0
 
     def expired(self, now_ms: int) -> bool:
         """Return whether the message's time is up."""

@@ -6,10 +6,10 @@ Source: activemq-broker, RedeliveryPlugin, DiscardingDLQBroker and its plugin.
 from __future__ import annotations
 
 import msgspec
-import regex
 
 from dlx.activemq.destination_map import DestinationMap
 from dlx.activemq.destinations import Destination
+from dlx.activemq.java_patterns import JavaPatternError, compiled
 from dlx.activemq.redelivery_policy import UNLIMITED, RedeliveryPolicy
 
 MINIMUM_DELAY_MS = 1000
@@ -56,8 +56,8 @@ class Discarding(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for pattern in self.drop_only.split():
             try:
-                regex.compile(pattern)
-            except regex.error as error:
+                compiled(pattern)
+            except JavaPatternError as error:
                 raise ValueError(f"expected regular expressions as dropOnly, got '{pattern}': {error}") from error
 
 
@@ -115,6 +115,6 @@ def _discarded(plugin: Discarding, destination: Destination) -> str | None:
         return "dropTemporaryTopics"
     if plugin.drop_temporary_queues and destination.kind == "temp-queue":
         return "dropTemporaryQueues"
-    if any(regex.fullmatch(pattern, destination.name) for pattern in plugin.drop_only.split()):
+    if any(compiled(pattern).fullmatch(destination.name) for pattern in plugin.drop_only.split()):
         return "dropOnly"
     return None

@@ -25,6 +25,7 @@ class DestinationPolicy(msgspec.Struct, frozen=True, kw_only=True):
         max_queue_audit_depth: how far back a queue remembers one producer, in messages.
         max_audit_depth: the same of a durable subscription.
         max_producers_to_audit: how many producers either remembers.
+        all_exclusive: whether one consumer of a queue gets all messages, until it goes away.
     """
 
     strategy: Strategy | None = None
@@ -33,6 +34,7 @@ class DestinationPolicy(msgspec.Struct, frozen=True, kw_only=True):
     max_queue_audit_depth: int = 10_000
     max_audit_depth: int = 10_000
     max_producers_to_audit: int = 64
+    all_exclusive: bool = False
 
 
 class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +43,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         persistent: whether anything outlives it.
         scheduler: whether it has one, which sends what is to come later.
+        durable_consumers: whether it lets durable subscribers in.
         virtual_destinations: what is copied elsewhere.
         not_simulated: what the configuration asks for and the simulator does not do, in words.
         policies: of destinations.
@@ -53,5 +56,6 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     redelivery_policy: RedeliveryPolicy | None = None
     persistent: bool = True
     scheduler: bool = False
+    durable_consumers: bool = True
     virtual_destinations: tuple[Virtual, ...] = BY_DEFAULT
     not_simulated: tuple[str, ...] = ()

@@ -20,7 +20,9 @@ from simulator.scenario.right_names import hint
 from simulator.scenario.scenario_errors import ScenarioError
 
 _OF_CONSUMER = "consumer."
-_PREFETCH = "consumer.prefetchSize"
+_PREFETCH, _EXCLUSIVE, _PRIORITY = "consumer.prefetchSize", "consumer.exclusive", "consumer.priority"
+PRIORITY_MAX = 127
+"""Of a consumer; the priority is one byte."""
 Milliseconds = Annotated[int, msgspec.Meta(ge=0)]
 Fails = Annotated[int, msgspec.Meta(ge=0)] | Literal["always"]
 Property = str | int | float | bool
@@ -115,7 +117,8 @@ class ListenerPart(_Strict, frozen=True, kw_only=True):
 class Consume(_Step, frozen=True, kw_only=True, tag="consumer"):
     """Create a consumer; with ``subscription``, one of a durable subscription.
 
-    The option ``consumer.prefetchSize`` behind the destination goes before the connection's ``prefetch``.
+    Options behind the destination are ``consumer.prefetchSize``, which goes before the connection's ``prefetch``,
+    ``consumer.exclusive`` and ``consumer.priority``.
     """
 
     consumer: str
@@ -313,18 +316,38 @@ def destination(text: str, where: str) -> Destination:
         raise ScenarioError(where, str(error)) from error
 
 
-def consumer_prefetch(text: str, where: str) -> int | None:
-    """Return the prefetch that a consumer's destination gives in its options; ``None`` if it gives none.
+class ConsumerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a consumer's destination says in its options.
 
-    Raises ``ScenarioError`` for another option of a consumer.
+    Attributes:
+        prefetch: how many unread messages it is given; ``None`` where its connection says so.
+        exclusive: whether it is to be the only one that gets messages of the queue.
+        priority: those of a higher one get messages first.
     """
+
+    prefetch: int | None = None
+    exclusive: bool = False
+    priority: int = 0
+
+
+def consumer_options(text: str, where: str) -> ConsumerOptions:
+    """Read the options behind a consumer's destination. Raises ``ScenarioError``, also for other options."""
     options = {name: value for name, value in split_options(text)[1].items() if name.startswith(_OF_CONSUMER)}
-    prefetch = options.pop(_PREFETCH, None)
+    prefetch, exclusive = options.pop(_PREFETCH, None), options.pop(_EXCLUSIVE, "false")
+    priority = options.pop(_PRIORITY, "0")
     if options:
-        raise ScenarioError(where, f"the option {next(iter(options))} is not simulated; only {_PREFETCH} is")
+        simulated = f"only {_PREFETCH}, {_EXCLUSIVE} and {_PRIORITY} are"
+        raise ScenarioError(where, f"the option {next(iter(options))} is not simulated; {simulated}")
     if prefetch is not None and not prefetch.isdecimal():
         raise ScenarioError(where, f"expected a whole number from 0 as {_PREFETCH}, got '{prefetch}'")
-    return None if prefetch is None else int(prefetch)
+    if exclusive not in ("true", "false"):
+        raise ScenarioError(where, f"expected true or false as {_EXCLUSIVE}, got '{exclusive}'")
+    if not priority.removeprefix("-").isdecimal() or not -PRIORITY_MAX - 1 <= int(priority) <= PRIORITY_MAX:
+        limits = f"from {-PRIORITY_MAX - 1} to {PRIORITY_MAX}"
+        raise ScenarioError(where, f"expected a whole number {limits} as {_PRIORITY}, got '{priority}'")
+    return ConsumerOptions(
+        prefetch=None if prefetch is None else int(prefetch), exclusive=exclusive == "true", priority=int(priority)
+    )
 
 
 def selector(text: str | None, where: str) -> Selector | None:

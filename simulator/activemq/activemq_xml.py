@@ -56,6 +56,7 @@ def broker_settings(text: str | bytes) -> BrokerSettings:
         plugins=tuple(_plugin(each, scheduler=scheduler) for each in _installed(broker)),
         persistent=_flag(broker, given, "persistent", default=True),
         scheduler=scheduler,
+        durable_consumers=not given.get("rejectDurableConsumers", False),
         virtual_destinations=_virtual_destinations(broker, topics=bool(given.get("useVirtualTopics", True))),
         not_simulated=not_simulated(broker),
     )
@@ -148,6 +149,7 @@ def _policy(element: Element) -> DestinationPolicy:
         "maxQueueAuditDepth": "max_queue_audit_depth",
         "maxAuditDepth": "max_audit_depth",
         "maxProducersToAudit": "max_producers_to_audit",
+        "allConsumersExclusiveByDefault": "all_exclusive",
     }
     fields = {names[name]: value for name, value in given.items() if name in names}
     return msgspec.convert({**fields, "strategy": _strategy(holder) if holder else None}, DestinationPolicy)
@@ -155,7 +157,7 @@ def _policy(element: Element) -> DestinationPolicy:
 
 def _named(element: Element, name: str, kind: Kind) -> Destination:
     """Return the destination of that name: ``queue://`` would be part of it, options behind a ``?`` are not."""
-    if "${" in name:
+    if "${" in name and element.filled_in:
         raise element.error(f"expected the name of a destination, got the placeholder '{name}'")
     if not name.strip():
         raise element.error("expected the name of a destination, got ''")
@@ -322,7 +324,7 @@ def _flag(element: Element, given: Mapping[str, Value], name: str, *, default: b
 
 def _struct(element: Element, fields: Mapping[str, Value], to: type[Record]) -> Record:
     placeholders = [value for value in fields.values() if "${" in str(value)]
-    if placeholders:
+    if placeholders and element.filled_in:
         raise element.error(f"expected a value, got the placeholder '{placeholders[0]}'")
     try:
         return msgspec.convert({name: value for name, value in fields.items() if name != "id"}, to)

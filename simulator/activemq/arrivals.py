@@ -11,7 +11,8 @@ from dlx.activemq.destinations import COMPOSITE, Destination, matches, parts
 from dlx.activemq.messages import Message, copied
 from dlx.activemq.virtual_destinations import VirtualTopic
 from simulator.activemq.broker_state import BrokerState
-from simulator.activemq.dispatching import Dispatching, takes
+from simulator.activemq.choosing import takes
+from simulator.activemq.dispatching import Dispatching
 from simulator.activemq.expiry import Expiry
 from simulator.activemq.stores import Held, Store
 from simulator.events import Event
@@ -47,7 +48,10 @@ class Arrivals:
         self._dispatching.dispatch(store)
 
     def _arrive_at(self, message: Message, depth: int) -> None:
-        """Take a message for one destination, which may be virtual and copy it to others."""
+        """Take a message for one destination, which may be virtual and copy it to others.
+
+        Of one for a topic that has expired the first copy to die is its own.
+        """
         if depth > COPIES_DEPTH_MAX:
             raise ScenarioError("broker", f"expected virtual destinations that end; '{message.destination}' does not")
         settings = self._state.settings
@@ -58,11 +62,12 @@ class Arrivals:
             else:
                 copies = each.copies(message)
                 keeps = each.keeps(copies)
+            expired = keeps and self._expiry.at_arrival(message)
             for to in copies:
                 self._arrive_at(copied(message, to), depth + 1)
-            if keeps:
+            if keeps and not expired:
                 self._enter(message, copied=bool(copies))
-        if not virtual:
+        if not virtual and not self._expiry.at_arrival(message):
             self._enter(message)
 
     def _consumer_queues(self, virtual: VirtualTopic, message: Message) -> list[Destination]:

@@ -19,6 +19,7 @@ from dlx.activemq.virtual_destinations import VirtualTopic
 from simulator.activemq.acknowledgements import Acknowledgements
 from simulator.activemq.arrivals import Arrivals
 from simulator.activemq.broker_state import BrokerState
+from simulator.activemq.choosing import join, leave
 from simulator.activemq.dead_letters import DeadLetters
 from simulator.activemq.dispatching import Dispatching
 from simulator.activemq.expiry import Expiry
@@ -82,7 +83,7 @@ class Broker:
                     self._state.queue(part)
             for store in self._stores_of(part, durable_key, receiver.selector):
                 if store.attachment(receiver) is None:
-                    store.attached.append(Attached(receiver, window))
+                    join(store, Attached(receiver, window))
                 self._dispatching.dispatch(store)
 
     def pull(self, receiver: Receiver, wanted: int) -> None:
@@ -99,7 +100,7 @@ class Broker:
             self._state.windows.pop(receiver, None)
         for store in self._state.stores():
             leaving = [each for each in store.attached if each.receiver in receivers]
-            store.attached = [each for each in store.attached if each not in leaving]
+            leave(store, leaving)
             for attached in leaving:
                 for held in _delivered(attached.dispatched, last_delivered, durable=store.topic_subscriber):
                     if held.gone:

@@ -12,6 +12,7 @@ from dlx.activemq.profiles import Profile
 from dlx.activemq.selectors import Selector
 from dlx.activemq.settings import BrokerSettings, DestinationPolicy
 from simulator.activemq.audit import Audit
+from simulator.activemq.choosing import join
 from simulator.activemq.stores import Attached, Receiver, Store, Window
 from simulator.activemq.trace import Trace
 from simulator.deadlines import Deadlines
@@ -58,7 +59,7 @@ class BrokerState:
             self.begin(store)
             for receiver, window in self.windows.items():
                 if any(part.is_pattern and matches(part, destination) for part in parts(receiver.destination)):
-                    store.attached.append(Attached(receiver, window))
+                    join(store, Attached(receiver, window))
         return store
 
     def durable(self, key: str) -> Store | None:

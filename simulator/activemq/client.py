@@ -227,6 +227,8 @@ class Consumer:
         *,
         durable_name: str | None = None,
         prefetch: int | None = None,
+        exclusive: bool = False,
+        priority: int = 0,
         selector: Selector | None = None,
         listener: Listener | None = None,
     ) -> None:
@@ -234,7 +236,7 @@ class Consumer:
         self.session, self.name, self.identifier, self.destination = session, name, identifier, destination
         self.world, self.listener = connection.world, listener
         self.prefetch = connection.prefetch if prefetch is None else prefetch
-        self.selector = selector
+        self.exclusive, self.priority, self.selector = exclusive, priority, selector
         self.policy = connection.policies.lookup(destination) or RedeliveryPolicy()
         self.unread_messages: deque[Delivery] = deque()
         self.delivered: list[Delivery] = []
@@ -274,7 +276,7 @@ class Consumer:
         while self.unread_messages and not self.stopped and not self.closed:
             delivery = self.unread_messages.popleft()
             if delivery.message.expired(self.world.trace.now_ms):
-                self._read(delivery)
+                self._read(delivery, expired=True)
                 self.world.broker.acknowledgements.expired_ack(self, delivery.held)
             elif self._exceeded_before(delivery):
                 cause = dispatch_exceeds(
@@ -305,13 +307,16 @@ class Consumer:
             redelivered=delivery.counter > 0,
         )
 
-    def _read(self, delivery: Delivery) -> None:
-        """Tell the broker of what was read, at once or when it is half of the prefetch."""
+    def _read(self, delivery: Delivery, *, expired: bool = False) -> None:
+        """Tell the broker of what was read, at once or when it is half of the prefetch.
+
+        What had expired is read in a transaction alone.
+        """
         self.last_delivered = delivery.held.sequence
         if self.session.transacted and self.session.connection.non_blocking:
             self.world.broker.acknowledgements.acked_in_transaction(self, [delivery.held])
             self.world.broker.acknowledgements.read_ack(self, 1)
-        elif self.session.mode not in ("auto", "dups_ok"):
+        elif self.session.transacted or (self.session.mode not in ("auto", "dups_ok") and not expired):
             self.untold += 1
             if 2 * self.untold >= self.prefetch:
                 told, self.untold = self.untold, 0

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+import msgspec
+
 from dlx.activemq import plugins
 from dlx.activemq.dead_letter_strategies import Discarding, Individual, Strategy, refusal, target
 from dlx.activemq.destinations import Destination
 from dlx.activemq.messages import Message, dead_letter, expiry_cause, rescheduled
 from dlx.activemq.redelivery_policy import RedeliveryPolicy, delay_by_counter_ms
-from dlx.activemq.settings import DEFAULT_STRATEGY
+from dlx.activemq.settings import DEFAULT_STRATEGY, DestinationPolicy
 from simulator.activemq.audit import Audit
 from simulator.activemq.broker_state import BrokerState
 from simulator.activemq.scheduler import Scheduler
@@ -22,6 +24,14 @@ from simulator.events import Event
 
 EXPIRED = "expired"
 POISON = "poison"
+
+
+class _Place(msgspec.Struct, frozen=True):
+    """Where a message dies: the policy there, the durable subscription, and the broker's count if it has one there."""
+
+    policy: DestinationPolicy
+    durable_key: str | None = None
+    counter: int | None = None
 
 
 class DeadLetters:
@@ -43,10 +53,22 @@ class DeadLetters:
         self.die(held, store, expiry_cause(held.message), EXPIRED)
         store.forget(held.message)
 
+    def expire_at_arrival(self, message: Message) -> None:
+        """Let a message die that has expired before it came into any store."""
+        self._state.trace.add(Event.EXPIRED, message)
+        self._decide(message, _Place(self._state.policy(message.destination)), expiry_cause(message), EXPIRED)
+
     def die(self, held: Held, store: Store, cause: str, reason: str) -> None:
         """Dead-letter a message, unless a plugin or the strategy decides otherwise. The store no longer has it."""
-        message, trace = held.message, self._state.trace
-        counter = message.redelivery_counter if store.topic_subscriber else held.counter
+        if store.topic_subscriber:
+            place = _Place(self._state.policy(held.message.destination), store.durable_key)
+        else:
+            place = _Place(store.policy, counter=held.counter)
+        self._decide(held.message, place, cause, reason)
+
+    def _decide(self, message: Message, place: _Place, cause: str, reason: str) -> None:
+        trace = self._state.trace
+        counter = message.redelivery_counter if place.counter is None else place.counter
         for plugin in reversed(self._state.settings.plugins):
             verdict = plugins.judge(plugin, message.destination, counter, expired=message.expired(trace.now_ms))
             if isinstance(verdict, plugins.Again):
@@ -55,7 +77,7 @@ class DeadLetters:
             if isinstance(verdict, plugins.Lost):
                 trace.add(Event.DROPPED, message, reason=reason, detail=verdict.reason)
                 return
-        self._dead_letter(message, store, cause, reason)
+        self._dead_letter(message, place, cause, reason)
 
     def retried(self, message: Message, destination: Destination) -> None:
         """Take note that a dead letter goes back to a destination: the audit there forgets it."""
@@ -68,15 +90,14 @@ class DeadLetters:
         self._audits.clear()
         self._state.dead_letter_queues.clear()
 
-    def _dead_letter(self, message: Message, store: Store, cause: str, reason: str) -> None:
-        policy = self._state.policy(message.destination) if store.topic_subscriber else store.policy
-        strategy: Strategy = DEFAULT_STRATEGY if policy.strategy is None else policy.strategy
+    def _dead_letter(self, message: Message, place: _Place, cause: str, reason: str) -> None:
+        strategy: Strategy = DEFAULT_STRATEGY if place.policy.strategy is None else place.policy.strategy
         trace = self._state.trace
         refused = refusal(strategy, message, trace.now_ms, duplicate=self._audited(strategy, message))
         if refused is not None or isinstance(strategy, Discarding):
             trace.add(Event.DROPPED, message, reason=reason, detail=refused)
             return
-        to = target(strategy, message.destination, store.durable_key)
+        to = target(strategy, message.destination, place.durable_key)
         if to == message.destination:
             trace.add(Event.DROPPED, message, reason=reason, detail="its dead letter would go where it is")
             return

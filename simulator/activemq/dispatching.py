@@ -1,14 +1,14 @@
-"""Which consumer gets which message, and when.
+"""When consumers get messages.
 
 Source: activemq-broker, Queue.doActualDispatch, Queue.doPageInForDispatch, PrefetchSubscription.dispatchPending.
 """
 
 from __future__ import annotations
 
-from dlx.activemq.messages import Message
 from simulator.activemq.broker_state import BrokerState
+from simulator.activemq.choosing import choose
 from simulator.activemq.dead_letters import DeadLetters
-from simulator.activemq.stores import Attached, Receiver, Store
+from simulator.activemq.stores import Receiver, Store
 
 
 class Dispatching:
@@ -39,7 +39,7 @@ class Dispatching:
             self._read(store)
         for waiting in (store.returned, store.waiting):
             for held in waiting:
-                attached = _next_with_room(store, held.message)
+                attached = choose(store, held.message)
                 if attached is None:
                     if all(each.window.full for each in store.attached):
                         return False
@@ -61,17 +61,3 @@ class Dispatching:
             if held.message.expired(self._state.trace.now_ms):
                 store.waiting.remove(held)
                 self._dead_letters.expire(held, store)
-
-
-def takes(receiver: Receiver, message: Message) -> bool:
-    """Return whether a consumer's selector selects the message."""
-    return receiver.selector is None or receiver.selector.selects(message)
-
-
-def _next_with_room(store: Store, message: Message) -> Attached | None:
-    for attached in store.attached:
-        if not attached.window.full and takes(attached.receiver, message):
-            store.attached.remove(attached)
-            store.attached.append(attached)
-            return attached
-    return None

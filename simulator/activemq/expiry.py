@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
+from dlx.activemq.messages import Message
 from simulator.activemq.broker_state import BrokerState
 from simulator.activemq.dead_letters import DeadLetters
 from simulator.activemq.stores import Held, Store
@@ -18,6 +19,16 @@ class Expiry:
 
     def __init__(self, state: BrokerState, dead_letters: DeadLetters) -> None:
         self._state, self._dead_letters = state, dead_letters
+
+    def at_arrival(self, message: Message) -> bool:
+        """Let a message die that has expired before it came to a topic, as one whose transaction took long.
+
+        Return whether it did. A queue takes it, and finds out when it is read.
+        """
+        if message.destination.is_queue or not message.expired(self._state.trace.now_ms):
+            return False
+        self._dead_letters.expire_at_arrival(message)
+        return True
 
     def plan(self, store: Store, new: Iterable[Held]) -> None:
         """Plan to look at the first regular time after one of the new messages expires."""

@@ -11,6 +11,7 @@ from dlx.activemq.destination_map import DestinationMap, UndefinedError
 from dlx.activemq.destinations import Destination, parts
 from dlx.activemq.messages import SCHEDULED_DELAY, Message, without_expiration
 from dlx.activemq.profiles import PROFILES
+from dlx.activemq.selectors import UnknownSelectionError
 from simulator.activemq import activemq_scenario as form
 from simulator.activemq.broker import Broker
 from simulator.activemq.broker_state import Action, BrokerState
@@ -22,6 +23,8 @@ from simulator.scenario.scenario_errors import ScenarioError
 
 NO_DEAD_LETTERS = "Retry of message is only possible on Dead Letter Queues!"
 """What a broker answers to a retry on a queue to which no dead letter was sent since it started."""
+NO_DURABLE_CONSUMERS = "Durable Consumers are not allowed"
+"""What a broker with rejectDurableConsumers answers to a durable subscriber."""
 
 
 class Run:
@@ -52,7 +55,7 @@ class Run:
             self._trace.step = number
             try:
                 self._run(step, f"steps[{number}]")
-            except UndefinedError as error:
+            except (UndefinedError, UnknownSelectionError) as error:
                 raise ScenarioError(f"steps[{number}]", str(error)) from error
         return {
             "system": "activemq",
@@ -170,14 +173,19 @@ class Run:
             raise ScenarioError(
                 f"{where}.subscription", f"expected one without consumer, '{step.subscription}' has one"
             )
+        if step.subscription is not None and not self._broker.settings.durable_consumers:
+            raise ScenarioError(f"{where}.subscription", f"the broker refuses it: {NO_DURABLE_CONSUMERS}")
         number = sum(len(each.consumers) for each in connection.sessions) + 1
+        options = form.consumer_options(step.destination, f"{where}.destination")
         self._consumers[step.consumer] = Consumer(
             session,
             step.consumer,
             f"ID:client-{connection.number}:1:{session.number}:{number}",
             destination,
             durable_name=step.subscription,
-            prefetch=form.consumer_prefetch(step.destination, f"{where}.destination"),
+            prefetch=options.prefetch,
+            exclusive=options.exclusive,
+            priority=options.priority,
             selector=form.selector(step.selector, f"{where}.selector"),
             listener=None if step.listener is None else _listener(step.listener),
         )
@@ -340,8 +348,6 @@ class Run:
 
 def _not_simulated(message: Message) -> Iterator[str]:
     """Yield what a message asks for that the simulator does not do."""
-    if "JMSXGroupID" in message.properties:
-        yield "JMSXGroupID is not simulated: messages of a group go to any consumer"
     if any(part.is_pattern for part in parts(message.destination)):
         yield f"sends to the pattern {message.destination} are not simulated: it is taken as the name of a destination"
 

@@ -39,6 +39,8 @@ class Receiver(Protocol):
     destination: Destination
     prefetch: int
     selector: Selector | None
+    exclusive: bool
+    priority: int
 
     def dispatched(self, held: Held, store: Store) -> None:
         """Take a message."""
@@ -82,11 +84,15 @@ class Window(msgspec.Struct, eq=False):
 
 
 class Attached(msgspec.Struct, eq=False):
-    """A consumer of a store, and what the broker has given it and not had back, in that order."""
+    """A consumer of a store, and what the broker has given it and not had back, in that order.
+
+    ``groups``: how many message groups it was given.
+    """
 
     receiver: Receiver
     window: Window
     dispatched: list[Held] = []
+    groups: int = 0
 
     def __post_init__(self) -> None:
         self.window.attachments.append(self)
@@ -110,6 +116,8 @@ class Store(msgspec.Struct, eq=False, kw_only=True):
         reads_persistent: the kind that it ended with.
         looked_ms: when the broker last looked for expired messages, which reads the queue.
         attached: its consumers; the next message goes to the first that has room, who then comes last.
+        exclusive: the only one of them that gets any.
+        groups: which of them owns a message group, by its JMSXGroupID.
         dispatching: whether messages are being given out right now.
         sweep_due_ms: when the broker next looks for expired messages.
     """
@@ -127,6 +135,8 @@ class Store(msgspec.Struct, eq=False, kw_only=True):
     reads_persistent: bool = True
     looked_ms: int = 0
     attached: list[Attached] = []
+    exclusive: Attached | None = None
+    groups: dict[str, Attached] = {}
     dispatching: bool = False
     sweep_due_ms: int | None = None
 

@@ -17,7 +17,8 @@ _BITS = {"short": 16, "integer": 32, "long": 64}
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|-?INF|NaN")
 _TEXTS = {"switch": re.compile("true|false", re.I), "memory": re.compile(r"\s*\d+\s*[kmg]?b?\s*", re.I)}
-"""What texts must look like; a placeholder may stand for one."""
+"""What texts must look like; a placeholder that is filled in may stand for one."""
+_BEAN_NAME = re.compile(r"[^\W\d][\w.\-\u00b7]*")
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 _EXPECTED = {
@@ -63,9 +64,13 @@ def values(element: Element) -> dict[str, Value]:
 def _typed(element: Element, form: Form) -> dict[str, Value]:
     """Return the attributes of an element, each as its type; a reference to a bean is a text."""
     types = form.attributes
-    for name in element.attributes:
+    for name, text in element.attributes.items():
         if name not in types:
             raise element.error(f"there is no attribute '{name}'; {suggestion(name, types)}")
+        if name == "id" and not _BEAN_NAME.fullmatch(text.strip()):
+            raise element.error(
+                f"expected letters, digits, '.', '-' and '_' as id, a letter or '_' first, got '{text}'"
+            )
     return {name: _value(element, name, types[name], text) for name, text in element.attributes.items()}
 
 
@@ -98,6 +103,9 @@ def _one_of(names: tuple[str, ...] | None) -> str:
 
 
 def _checked(element: Element) -> list[Element]:
+    for child in element.children:
+        if element.namespace and not child.namespace:
+            raise child.error("expected the namespace of ActiveMQ, got none")
     return [child for child in element.children if child.ours]
 
 
@@ -112,9 +120,14 @@ def _unexpected(child: Element, where: Element, allowed: tuple[str, ...]) -> str
     return f"there is no <{child.name}> in <{where.name}>; {suggestion(child.name, allowed)}"
 
 
+def _is_text(element: Element, kind: str, text: str) -> bool:
+    filled_in = "${" in text and element.filled_in
+    return bool(filled_in or _is_reference(text) or _TEXTS[kind].fullmatch(text))
+
+
 def _value(element: Element, name: str, kind: str, text: str) -> Value:
     value = text.strip()
-    if kind == "text" or (kind in _TEXTS and ("${" in text or _is_reference(text) or _TEXTS[kind].fullmatch(text))):
+    if kind == "text" or (kind in _TEXTS and _is_text(element, kind, text)):
         return text
     if kind == "boolean" and value in _BOOLEANS:
         return _BOOLEANS[value]

@@ -14,6 +14,7 @@ from xml.sax.xmlreader import AttributesImpl, Locator
 BYTES_MAX = 1_000_000
 DEPTH_MAX = 50
 SPRING_PROPERTIES = "http://www.springframework.org/schema/p"
+_CONFIGURERS = ("PlaceholderConfigurer", "PropertyPlaceholderConfigurer", "PropertySourcesPlaceholderConfigurer")
 OURS = "activemq"
 """What is in the name of ActiveMQ's namespaces."""
 
@@ -33,6 +34,7 @@ class Element:
         namespace: empty for none.
         text: what stands in it besides elements.
         children: the elements in it.
+        filled_in: whether a bean of the document fills in placeholders; without one ``${x}`` is a text as any other.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class Element:
         self.spring_properties = [key for prefix, _, key in prefixed if namespaces.get(prefix) == SPRING_PROPERTIES]
         self.children: list[Element] = []
         self.text = ""
+        self.filled_in = False
 
     @property
     def ours(self) -> bool:
@@ -60,11 +63,20 @@ class Element:
         return next(reversed(list(self.named(name))), None)
 
     def everywhere(self, name: str) -> Iterator[Element]:
-        """Yield every element of that name: this one, and those at any depth below it."""
-        if self.name == name:
-            yield self
+        """Return every element of that name: this one, and those at any depth below it."""
+        return (each for each in self.all() if each.name == name)
+
+    def all(self) -> Iterator[Element]:
+        """Yield this element, and those at any depth below it."""
+        yield self
         for child in self.children:
-            yield from child.everywhere(name)
+            yield from child.all()
+
+    @property
+    def fills_in(self) -> bool:
+        """Whether it fills in the placeholders of its document."""
+        given = self.attributes.get("class", "").rpartition(".")[2]
+        return self.name == "property-placeholder" or given in _CONFIGURERS
 
     def error(self, problem: str) -> ConfigurationError:
         """Return the error for a problem with this element, with its place and name."""
@@ -139,4 +151,7 @@ def parse(text: str | bytes) -> Element:
         raise ConfigurationError(f"line 1: not XML: {error}") from error
     if builder.root is None:
         raise ConfigurationError("line 1: expected an element")
+    filled_in = any(each.fills_in for each in builder.root.all())
+    for each in builder.root.all():
+        each.filled_in = filled_in
     return builder.root

@@ -9,7 +9,6 @@ from simulator.activemq.xml_elements import Element
 _POLICY_SWITCHES = {
     "prioritizedMessages": "messages are given out in the order in which they came, whatever their priority",
     "strictOrderDispatch": "a consumer that comes after others gets what they gave back in the order of that",
-    "allConsumersExclusiveByDefault": "all consumers of a queue get messages in turn",
     "persistJMSRedelivered": "a broker that starts again has forgotten which messages were delivered",
     "sendDuplicateFromStoreToDLQ": "a message that comes twice is lost",
     "alwaysRetroactive": "a subscriber gets what is sent from then on",
@@ -21,12 +20,12 @@ _POLICY_VALUES = {
     "usePrefetchExtension": "consumers that hold messages get others ahead",
     "consumersBeforeDispatchStarts": "the first consumer gets messages at once",
     "timeBeforeDispatchStarts": "the first consumer gets messages at once",
-    "messageGroupMapFactory": "messages of a group go to any consumer",
-    "messageGroupMapFactoryType": "messages of a group go to any consumer",
+    "messageGroupMapFactory": "a group has one owner, found by its name",
+    "messageGroupMapFactoryType": "a group has one owner, found by its name",
     "memoryLimit": "a queue takes any number of messages",
 }
 _POLICY_PARTS = {
-    "messageGroupMapFactory": "messages of a group go to any consumer",
+    "messageGroupMapFactory": "a group has one owner, found by its name",
     "slowConsumerStrategy": "a slow consumer stays connected",
     "pendingMessageLimitStrategy": "a slow subscriber keeps all its messages",
     "messageEvictionStrategy": "a slow subscriber keeps all its messages",
@@ -50,6 +49,10 @@ def not_simulated(broker: Element) -> tuple[str, ...]:
 
 
 def _sentences(broker: Element) -> Iterator[str]:
+    for element in broker.all():
+        for text in element.attributes.values():
+            if "${" in text and not element.filled_in:
+                yield f"line {element.line}: nothing in this file fills in '{text}', which is taken as it is written"
     for entry in broker.everywhere("policyEntry"):
         for name, instead in _POLICY_SWITCHES.items():
             if entry.attributes.get(name, "").strip() in ("true", "1"):
@@ -68,8 +71,6 @@ def _sentences(broker: Element) -> Iterator[str]:
     for topic in broker.everywhere("virtualTopic"):
         if topic.attributes.get("setOriginalDestination", "").strip() in ("false", "0"):
             yield _said(topic, "setOriginalDestination", "copies have the queue as their destination, not the topic")
-    if broker.attributes.get("rejectDurableConsumers", "").strip() in ("true", "1"):
-        yield _said(broker, "rejectDurableConsumers", "durable subscribers are let in")
     if broker.attributes.get("keepDurableSubsActive", "").strip() in ("false", "0"):
         yield _said(broker, "keepDurableSubsActive", "a subscription remembers what it has had while nobody is there")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+from xml.sax.saxutils import escape
 
 from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
@@ -19,11 +20,10 @@ from starlette.types import Receive, Scope, Send
 
 from simulator.clock import Clock, VirtualClock, WallClock, duration_us
 from simulator.events import Happened
-from simulator.zaqar.requests import Answer, Refused, Request, bad_api, read_json
+from simulator.zaqar.requests import JSON, Answer, Refused, Request, bad_api, read_json
 from simulator.zaqar.service import Zaqar
 
 _UNITS = ("days", "hours", "minutes", "seconds", "milliseconds")
-_MEDIA_TYPE = "application/json"
 _NO_CONTENT = 204
 _FAILED = "A server error occurred.  Please contact the administrator."
 
@@ -96,13 +96,24 @@ class _EveryMethod:
 def _response(answer: Answer) -> Response:
     headers = {**answer.headers, **({} if answer.location is None else {"Location": answer.location})}
     if answer.document is None:
-        kind = None if answer.bare or answer.status == _NO_CONTENT else _MEDIA_TYPE
+        kind = None if answer.bare or answer.status == _NO_CONTENT else answer.media_type
         return Response(status_code=answer.status, headers=headers, media_type=kind)
     try:
-        content = json.dumps(answer.document, ensure_ascii=False).encode()
+        told = json.dumps(answer.document, ensure_ascii=False) if answer.media_type == JSON else _xml(answer.document)
+        content = told.encode()
     except UnicodeEncodeError:  # Zaqar fails while it answers, and the server below says so
         return Response(_FAILED, 500, headers={"Content-Type": "text/plain"})
-    return Response(content, answer.status, headers=headers, media_type=_MEDIA_TYPE)
+    return Response(content, answer.status, headers={**headers, "Content-Type": answer.media_type})
+
+
+def _xml(error: Mapping[str, Any]) -> str:
+    """Return an error as Falcon tells it in XML."""
+    return f'<?xml version="1.0" encoding="UTF-8"?><error>{_elements(error)}</error>'
+
+
+def _elements(fields: Mapping[str, Any]) -> str:
+    parts = {name: escape(each) if isinstance(each, str) else _elements(each) for name, each in fields.items()}
+    return "".join(f"<{name}>{part}</{name}>" for name, part in parts.items())
 
 
 def _tell_all(zaqar: Zaqar, tell: Callable[[Happened], None] | None) -> None:

@@ -1,8 +1,15 @@
-"""Which answers a client accepts, as Zaqar reads the header ``Accept``: it has JSON to offer, and nothing else."""
+"""Which answers a client accepts, as Zaqar reads the header ``Accept``: it has JSON to offer, for errors XML as well.
+
+Source: Falcon 4.4, mediatypes.best_match, default_serialize_error.
+"""
 
 from __future__ import annotations
 
-_MAIN, _SUB = "application", "json"
+from simulator.zaqar.requests import JSON
+
+_XML = "application/xml"
+_FOR_ERRORS = (JSON, "text/xml", _XML)
+"""The first of those that a client likes best."""
 
 
 def accepts_json(accept: str | None) -> bool:
@@ -10,23 +17,33 @@ def accepts_json(accept: str | None) -> bool:
 
     The most specific range decides. Types are compared with case, and a header with one bad range accepts nothing.
     """
+    return _weight(JSON, accept) > 0
+
+
+def type_of_errors(accept: str | None) -> str | None:
+    """Return the type in which a client is told of errors; with ``None`` they have an empty body."""
+    best = max(_FOR_ERRORS, key=lambda kind: _weight(kind, accept))
+    if _weight(best, accept) > 0:
+        return best
+    asked = (accept or "").lower()
+    return JSON if "+json" in asked else _XML if "+xml" in asked else None
+
+
+def _weight(kind: str, accept: str | None) -> float:
+    """Return how much a client likes a type, from 0, not at all, to 1."""
     if not accept:
-        return True
+        return 1
     try:
         ranges = [_range(text) for text in accept.split(",")]
     except ValueError:
-        return False
+        return 0
+    of_kind, _, of_sub = kind.partition("/")
     fitting = [
         (main != "*", sub != "*", plain, weight)
         for main, sub, plain, weight in ranges
-        if main in ("*", _MAIN) and sub in ("*", _SUB)
+        if main in ("*", of_kind) and sub in ("*", of_sub)
     ]
-    return bool(fitting) and max(fitting)[-1] > 0
-
-
-def shows_errors(accept: str | None) -> bool:
-    """Return whether an error is told in JSON; one that is not has an empty body."""
-    return accepts_json(accept) or "+json" in (accept or "")
+    return max(fitting)[-1] if fitting else 0
 
 
 def _range(text: str) -> tuple[str, str, bool, float]:

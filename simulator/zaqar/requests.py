@@ -13,6 +13,7 @@ from urllib.parse import quote, unquote_plus
 
 import msgspec
 
+JSON = "application/json"
 TITLE_API = "Invalid API request"
 TITLE_BODY = "Invalid request body"
 
@@ -52,6 +53,7 @@ class Answer(msgspec.Struct, frozen=True):
         location: the header ``Location``.
         headers: any others by name.
         bare: whether there is no ``Content-Type``; an answer without a body has one as well, unless it is a 204.
+        media_type: that of the body; of an error it may be one of XML, in which the document is told then.
     """
 
     status: int
@@ -59,6 +61,7 @@ class Answer(msgspec.Struct, frozen=True):
     location: str | None = None
     headers: Mapping[str, str] = {}
     bare: bool = False
+    media_type: str = JSON
 
 
 class Refused(Exception):

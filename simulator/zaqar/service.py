@@ -18,9 +18,9 @@ from simulator.zaqar import claim_calls, message_calls, not_simulated, queue_cal
 from simulator.zaqar.calls import Call, Handlers
 from simulator.zaqar.documents import DocumentStore
 from simulator.zaqar.ids import Ids
-from simulator.zaqar.negotiation import accepts_json, shows_errors
+from simulator.zaqar.negotiation import accepts_json, type_of_errors
 from simulator.zaqar.redis import RedisStore
-from simulator.zaqar.requests import Answer, Refused, Request
+from simulator.zaqar.requests import JSON, Answer, Refused, Request
 from simulator.zaqar.store import Store
 from simulator.zaqar.versions import versions
 
@@ -97,13 +97,17 @@ class Zaqar:
     def handle(self, request: Request, now_us: int) -> Answer:
         """Answer one request. ``now_us`` is microseconds since 1970, and never less than before."""
         self.pass_time(now_us)
+        if request.path.startswith("//"):  # Python's server of HTTP takes them for one
+            request = msgspec.structs.replace(request, path=f"/{request.path.lstrip('/')}")
         try:
             return self._answer(request, now_us)
         except Refused as refused:
             if request.method == "OPTIONS":  # a browser that asks ahead learns nothing, and is not refused
                 return Answer(200, bare=True)
-            shown = request.method != "HEAD" and shows_errors(request.headers.get("accept"))
-            return refused.answer if shown else msgspec.structs.replace(refused.answer, document=None)
+            told_as = type_of_errors(request.headers.get("accept"))
+            answer = msgspec.structs.replace(refused.answer, media_type=told_as or JSON)
+            shown = request.method != "HEAD" and told_as is not None
+            return answer if shown else msgspec.structs.replace(answer, document=None)
 
     def _answer(self, request: Request, now_us: int) -> Answer:
         handlers, names = _route(request)

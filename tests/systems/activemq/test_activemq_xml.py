@@ -116,7 +116,6 @@ def test_prefixes_defaults_and_temporary_destinations() -> None:
             "there is no <deadletterStrategy> in <policyEntry>; did you mean 'deadLetterStrategy'",
         ),
         ("<plugin/>", "there is no <plugin> in <broker>; did you mean 'plugins'"),
-        (policy('<policyEntry queue="${name}"/>'), "got the placeholder '${name}'"),
         (policy('<policyEntry queue=""/>'), "expected the name of a destination"),
         (policy('<policyEntry queue="a" expireMessagesPeriod="soon"/>'), "a whole number as expireMessagesPeriod"),
         (strategy("<ownStrategy/>"), "there is no <ownStrategy> in <deadLetterStrategy>; there are 'discarding'"),
@@ -160,6 +159,14 @@ def test_prefixes_defaults_and_temporary_destinations() -> None:
             "<filteredDestination>: expected a selector, got ''",
         ),
         ('<destinations><queue name="Q"/></destinations>', "<queue>: expected its name as physicalName"),
+        (
+            policy('<policyEntry queue="Q" id="${x}"/>'),
+            "<policyEntry>: expected letters, digits, '.', '-' and '_' as id",
+        ),
+        (
+            '<plugins><discardingDLQBrokerPlugin dropOnly="A.B a{,3}"/></plugins>',
+            "got 'a{,3}': expected a number of repetitions in braces at character 2",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(inner: str, said: str) -> None:
@@ -167,6 +174,19 @@ def test_what_is_wrong_is_said_with_its_line(inner: str, said: str) -> None:
         read(inner)
     assert str(raised.value).startswith("line ")
     assert said in str(raised.value)
+
+
+CONFIGURER = "org.springframework.beans.factory.config.PropertyPlaceholderConfigurer"
+
+
+def test_a_placeholder_is_a_text_unless_a_bean_fills_it_in() -> None:
+    inner = policy('<policyEntry queue="${name}" memoryLimit="1mb"/>')
+    found = read(inner)
+    assert [str(entry.key) for entry in found.policies.entries] == ["queue://${name}"]
+    assert found.not_simulated[0].endswith("nothing in this file fills in '${name}', which is taken as it is written")
+    with pytest.raises(ConfigurationError, match="expected the name of a destination, got the placeholder"):
+        broker_settings(f'<beans><bean class="{CONFIGURER}"/><broker>{inner}</broker></beans>')
+    broker_settings(f'<beans><bean class="{CONFIGURER}"/><broker persistent="true" dataDirectory="${{x}}"/></beans>')
 
 
 def test_the_redelivery_plugin_wants_the_scheduler() -> None:
@@ -184,10 +204,10 @@ def test_a_switch_of_the_broker_is_true_or_false(attribute: str) -> None:
 
 def test_what_is_asked_for_in_vain_is_said() -> None:
     topic = virtual('<virtualTopic name="V.>" setOriginalDestination="false"/>')
-    said = read(topic, attributes='rejectDurableConsumers="true"').not_simulated
+    said = read(topic, attributes='keepDurableSubsActive="false"').not_simulated
     assert [each.partition(" is not simulated")[0] for each in said] == [
         "line 4: setOriginalDestination",
-        "line 2: rejectDurableConsumers",
+        "line 2: keepDurableSubsActive",
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -12,10 +13,12 @@ from dlx.activemq.messages import Message
 from dlx.activemq.selectors import SelectorError, parse_selector
 from simulator.activemq import simulate
 from simulator.activemq.activemq_xml import ConfigurationError, broker_settings
+from simulator.scenario.scenario_errors import ScenarioError
 from tests.systems.activemq.live.agreement import LATE_MS, SCHEDULER_LATE_MS, assert_agreement
-from tests.systems.activemq.live.cases import CASES, Case, configuration
+from tests.systems.activemq.live.cases import CASES, REFUSALS, Case, configuration
 from tests.systems.activemq.live.configurations import CONFIGURATIONS, NOT_SIMULATED
 from tests.systems.activemq.live.record import (
+    ALL,
     RECORDED,
     RECORDED_CONFIGURATIONS,
     RECORDED_SELECTORS,
@@ -41,14 +44,22 @@ def test_the_simulator_does_what_was_recorded(name: str) -> None:
     assert_agreement(kept(name)["lines"], simulated(CASES[name]), late_ms(CASES[name]))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", REFUSALS)
+def test_the_simulator_refuses_what_was_refused(name: str) -> None:
+    *_, last = kept(name)["lines"]
+    with pytest.raises(ScenarioError, match=re.escape(last["refused"].rpartition(": ")[2])) as refusal:
+        simulated(REFUSALS[name])
+    assert str(refusal.value).startswith(f"steps[{last['step']}]")
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_what_was_recorded_is_the_case(name: str) -> None:
     recorded = kept(name)
-    assert (recorded["xml"], recorded["steps"]) == (CASES[name].xml, json.loads(json.dumps(CASES[name].steps)))
+    assert (recorded["xml"], recorded["steps"]) == (ALL[name].xml, json.loads(json.dumps(ALL[name].steps)))
 
 
 def test_each_recording_belongs_to_a_case() -> None:
-    assert {path.name for path in RECORDED.iterdir()} == {file_of(name).name for name in CASES}
+    assert {path.name for path in RECORDED.iterdir()} == {file_of(name).name for name in ALL}
 
 
 def takes(name: str) -> bool:

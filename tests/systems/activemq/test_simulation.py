@@ -313,8 +313,6 @@ def test_a_broker_retries_only_where_it_sent_dead_letters_since_it_started() -> 
 
 
 def test_what_a_send_asks_for_in_vain_is_a_warning() -> None:
-    (group,) = run(*send("Q", "m", properties={"JMSXGroupID": "a"}))["warnings"]
-    assert group == "steps[0]: JMSXGroupID is not simulated: messages of a group go to any consumer"
     (pattern,) = run(*send("Q", "m"), *send("A.*,B", "m"))["warnings"]
     assert pattern.startswith("steps[1]: sends to the pattern queue://A.*,B are not simulated")
 
@@ -433,9 +431,19 @@ C = consumer("c", "Q")
         ({"broker": {"activemq_xml": "<a>"}}, "broker.activemq_xml", "line 1, column 4: not well-formed"),
         ({"broker": {"activemq_xml": "<broker/>", "discarding_plugin": {}}}, "broker", "got both"),
         (
-            {"steps": consumer("c", "Q?consumer.exclusive=true")},
+            {"steps": consumer("c", "Q?consumer.retroactive=true")},
             "steps[2].destination",
-            "the option consumer.exclusive is not simulated; only consumer.prefetchSize is",
+            "the option consumer.retroactive is not simulated; only consumer.prefetchSize, consumer.exclusive and",
+        ),
+        (
+            {"steps": consumer("c", "Q?consumer.exclusive=yes")},
+            "steps[2].destination",
+            "expected true or false as consumer.exclusive, got 'yes'",
+        ),
+        (
+            {"steps": consumer("c", "Q?consumer.priority=128")},
+            "steps[2].destination",
+            "expected a whole number from -128 to 127 as consumer.priority, got '128'",
         ),
         (
             {"steps": consumer("c", "Q?consumer.prefetchSize=few")},

@@ -355,4 +355,52 @@ CASES: dict[str, list[Asked]] = {
         Asked("GET", "/v2/queues/jobs/messages?limit=x", headers={"Accept": "application/json, text/plain"}),
         Asked("GET", "/v2/queues", headers={"Accept": "text/plain", "X-PROJECT-ID": None}),
     ],
+    "errors in XML": [
+        _MADE,
+        *[
+            Asked("GET", path, headers={"Accept": accept})
+            for accept in (
+                *("application/xml", "text/xml", "application/vnd.x+xml", "application/xml, text/plain", "*/xml"),
+                *(
+                    "application/xml;q=0",
+                    "text/xml, */*;q=0.1",
+                    "APPLICATION/XML",
+                    "a/b+XML",
+                    "text/xml, application/xml",
+                ),
+                *("application/xml, text/xml", "application/xml, */*", "application/xml, application/json", "text/*"),
+                *("text/*, application/*", "application/xml;version=1", "application/xml;q=2", "a/a+json, b/b+xml"),
+                *("application/xml;q=0.5, application/json;q=0.1", "*/*;q=0.3, application/json;q=0.2"),
+            )
+            for path in ("/v2/queues", "/v2/queues/jobs/nowhere")
+        ],
+        *[
+            Asked(method, "/v2/queues", headers={"Accept": "application/xml"})
+            for method in ("HEAD", "DELETE", "OPTIONS")
+        ],
+        *[
+            Asked("GET", f"/v2/queues/jobs/messages?{query}", headers={"Accept": "text/xml, */*;q=0.1"})
+            for query in ("limit=x", "marker=%3C%26%22%3E", "limit=1%3C%26%3E")
+        ],
+        Asked("PUT", "/v2/queues/a%3Cb", headers={"Accept": "text/xml, */*;q=0.1"}),
+        Asked("PUT", "/v2/queues/jobs", f'{{"note": {_LONE}}}', headers={"Accept": "text/xml, */*;q=0.1"}),
+        Asked("POST", "/v2/queues/jobs/claims", "[", headers={"Accept": "text/xml, */*;q=0.1"}),
+        Asked("GET", "/v2/queues/jobs/messages/x", headers={"Accept": "text/xml, */*;q=0.1"}),
+        Asked("GET", "/v2/queues/missing", headers={"Accept": "text/xml, */*;q=0.1"}),
+        Asked("GET", "/v2/queues", headers={"Accept": "text/xml, */*;q=0.1", "X-PROJECT-ID": ""}),
+    ],
+    "a target with several slashes": [
+        _MADE,
+        *[
+            Asked("GET", target)
+            for target in (
+                *("//v2/queues", "//v2//queues", "//", "///v2/queues", "//v2", "//x:1/v2/queues", "/v2//queues"),
+                *("//user@h/v2/queues", "//v2/queues/jobs", "//[/v2/queues", "http://h/v2/queues", "/v2/queues//"),
+                *("//v2/queues?detailed=true", "//?x", "//v2/queues/jobs//messages"),
+            )
+        ],
+        Asked("PUT", "//v2/queues/other"),
+        Asked("GET", "//v2/queues"),
+        Asked("OPTIONS", "//v2/queues"),
+    ],
 }

@@ -298,6 +298,7 @@ public class Player {
     message.setJMSDestination(destination("Q"));
     message.setJMSPriority(4);
     message.setPersistent(true);
+    if (step.containsKey("body")) message.setText(step.get("body"));
     setProperties(message, step);
     NonCachedMessageEvaluationContext context = new NonCachedMessageEvaluationContext();
     context.setMessageReference(message);

@@ -11,6 +11,8 @@ LATE_MS = 250
 """How late a delivery may be on a machine that does other things; delays here are 300 ms apart or more."""
 SCHEDULER_LATE_MS = 1500
 
+_OF_ONE_SIDE = ("message", "lives_for_ms", "consumer", "JMSXGroupID", "JMSXGroupSeq")
+
 Line = Mapping[str, Any]
 
 
@@ -70,7 +72,7 @@ def _outcome(line: Line) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     """A value without identifiers, without times and without what only one side tells."""
     if isinstance(value, Mapping):
-        told = {name: each for name, each in value.items() if name not in ("message", "lives_for_ms", "consumer")}
+        told = {name: each for name, each in value.items() if name not in _OF_ONE_SIDE}
         return {name: _plain(each) for name, each in told.items()}
     if isinstance(value, list):
         return [_plain(each) for each in value]

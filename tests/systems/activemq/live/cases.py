@@ -126,6 +126,25 @@ def given_ahead(steps: Steps, prefetch: int) -> Steps:
     return with_fields(steps, "connect", prefetch=prefetch)
 
 
+def killed(name: str) -> Steps:
+    """The client is killed, and the broker has seen it."""
+    return [wait(300), {"do": "disconnect", "connection": name}, wait(500)]
+
+
+def given(name: str, count: int = 6) -> Steps:
+    """All that a consumer is given, acknowledged."""
+    return [*few(name, count), commit(name)]
+
+
+def plugin(**more: str) -> str:
+    """Return the redelivery plugin with one retry after a second; ``more``: attributes of its own."""
+    attributes = " ".join(f'{name}="{value}"' for name, value in more.items())
+    return f"""<plugins><redeliveryPlugin {attributes}><redeliveryPolicyMap><redeliveryPolicyMap>\
+<redeliveryPolicyEntries>
+<redeliveryPolicy queue="Q" maximumRedeliveries="1" initialRedeliveryDelay="1000" redeliveryDelay="2000"/>
+</redeliveryPolicyEntries></redeliveryPolicyMap></redeliveryPolicyMap></redeliveryPlugin></plugins>"""
+
+
 TWO = [*subscriber("c", "T"), *subscriber("d", "T"), *send("topic://T", "m1")]
 TO_A_AND_B = [*consumer("c", "A", 0), *consumer("d", "B", 0), *send("A,B", "m1")]
 BOTH_FAIL = [fails("c"), fails("d")]
@@ -391,8 +410,177 @@ CASES: dict[str, Case] = {
         [*consumer("c", "Q", 3), *send("Q", "m1", "m2"), *send("Q", "n1", persistent=False), *few("c"), rollback("c"),
          *few("c", 2), RESTART, *consumer("d", "Q", 3), *few("d", 3)],
     ),
+    # -- who gets which message ------------------------------------------------------------------------------------
+    **{
+        f"three consumers of prefetch {prefetch}, one of which is killed": Case(
+            [*given_ahead(consumer("c", "Q", 5), prefetch), *given_ahead(consumer("d", "Q", 5), prefetch),
+             *given_ahead(consumer("e", "Q", 5), prefetch),
+             *send("Q", "m0", "m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8"), *few("c"), *few("d"), *killed("d"),
+             *given("e"), *given("c"), *given("e", 3)],
+        )
+        for prefetch in (1, 2, 1000)
+    },
+    **{
+        f"prefetch 2, and one expires with the consumer ({mode})": Case(
+            [*given_ahead(consumer("c", "Q", 5, acknowledge=mode), 2), *send("Q", "m0", ttl_ms=500),
+             *send("Q", "m1", "m2", "m3", "m4", "m5"), wait(900), *few("c"), wait(600), *consumer("d", "Q", 5),
+             *few("d", 5), *few("c", 3), end("c", "connection"), *few("d", 3), *drain(DLQ)],
+        )
+        for mode in ("transacted", "client", "individual", "auto")
+    },
+    "prefetch 2, and the second expires with the consumer": Case(
+        [*given_ahead(consumer("c", "Q", 5, acknowledge="client"), 2), *send("Q", "m0"), *send("Q", "m1", ttl_ms=700),
+         *send("Q", "m2", "m3", "m4", "m5", "m6"), *few("c"), wait(1000), *few("c"), wait(600),
+         *consumer("d", "Q", 5),
+         *few("d", 6), *few("c", 3), acknowledge("c"), *few("c", 2), *drain(DLQ)],
+    ),
+    "an exclusive consumer": Case(
+        [*consumer("c", "Q", 5), *consumer("d", "Q?consumer.exclusive=true", 5),
+         *consumer("e", "Q?consumer.exclusive=true", 5), *send("Q", "m0", "m1", "m2"), *few("c"),
+         *few("e"), *few("d", 2),
+         end("d", "connection"), *few("c"), *given("e", 4), *send("Q", "m3"), *few("c"), *few("e"),
+         end("e", "connection"), *few("c", 2)],
+    ),
+    "an exclusive consumer that is killed": Case(
+        [*given_ahead(consumer("c", "Q?consumer.exclusive=true", 5), 1), *consumer("d", "Q?consumer.exclusive=true", 5),
+         *consumer("e", "Q?consumer.exclusive=true&consumer.priority=5", 5), *send("Q", "m0", "m1", "m2"), *few("c"),
+         *few("d"), *few("e", 2), *killed("e"), *few("d", 4), *few("c", 3)],
+    ),
+    "all consumers are exclusive": Case(
+        [*consumer("c", "Q", 5), *consumer("d", "Q", 5), *consumer("e", "Q", 5),
+         *send("Q", "m0", "m1", "m2"), *few("d"),
+         *few("e"), *few("c", 2), end("c", "connection"), *few("e"), *few("d", 4)],
+        policies('<policyEntry queue=">" allConsumersExclusiveByDefault="true"/>'),
+    ),
+    "consumers of different priorities": Case(
+        [*given_ahead(consumer("c", "Q", 5), 1), *given_ahead(consumer("d", "Q?consumer.priority=7", 5), 1),
+         *given_ahead(consumer("e", "Q?consumer.priority=7", 5), 1), *send("Q", "m0", "m1", "m2", "m3", "m4"),
+         *given("d", 1), *given("e", 1), *given("c", 1), *given("d", 1), *given("e", 1), *given("c", 1)],
+    ),
+    "message groups": Case(
+        [*consumer("c", "Q", 5), *consumer("d", "Q", 5), *send("Q", "a0", "a1", properties={"JMSXGroupID": "a"}),
+         *send("Q", "b0", properties={"JMSXGroupID": "b"}), *send("Q", "m0", "m1"),
+         *send("Q", "a2", properties={"JMSXGroupID": "a"}), *send("Q", "g0", properties={"JMSXGroupID": "g"}),
+         *given("c"), *given("d"), *consumer("e", "Q", 5), *send("Q", "h0", properties={"JMSXGroupID": "h"}),
+         *send("Q", "a3", properties={"JMSXGroupID": "a"}), *given("e", 3), *few("c", 3), *few("d", 3)],
+    ),
+    "a message group whose owner goes away": Case(
+        [*given_ahead(consumer("c", "Q", 5), 1), *given_ahead(consumer("d", "Q", 5), 1),
+         *send("Q", "a0", "a1", "a2", properties={"JMSXGroupID": "a"}), *send("Q", "m0"), *few("c"), *few("d", 2),
+         end("c", "connection"), *few("d", 2), commit("d"), *few("d", 3)],
+    ),
+    "a message group that ends, and one that begins again": Case(
+        [*consumer("c", "Q", 5), *consumer("d", "Q", 5), *send("Q", "a0", properties={"JMSXGroupID": "a"}),
+         *send("Q", "a1", properties={"JMSXGroupID": "a", "JMSXGroupSeq": "-1"}), *send("Q", "m0"),
+         *send("Q", "a2", properties={"JMSXGroupID": "a"}), *given("c"), *given("d"),
+         *send("Q", "b0", properties={"JMSXGroupID": "b", "JMSXGroupSeq": "1"}), *send("Q", "m1"),
+         *send("Q", "b1", properties={"JMSXGroupID": "b", "JMSXGroupSeq": "1"}), *few("c", 3), *few("d", 3)],
+    ),
+    "dead letters of a message group": Case(
+        [*consumer("c", "Q", 0), *consumer("d", "Q", 0),
+         *send("Q", "a0", "a1", properties={"JMSXGroupID": "a"}), *BOTH_FAIL,
+         *drain(DLQ)],
+    ),
+    "priorities of messages": Case(
+        [*[step for index, priority in enumerate((0, 9, 4)) for step in send("Q", f"m{index}", priority=priority)],
+         *consumer("c", "Q", 0), *few("c"), rollback("c"), *given("c", 3), *drain(DLQ)],
+    ),
+    # -- browsers and what has expired -----------------------------------------------------------------------------
+    "a browser": Case(
+        [*send("Q", "m0", "m1"), browse("Q"), browse("Q"), *consumer("c", "Q", 0), browse("Q"), fails("c"), browse("Q"),
+         browse(DLQ), *drain(DLQ)],
+    ),
+    "a browser finds what has expired": Case(
+        [*send("Q", "m0", ttl_ms=300), *send("Q", "m1"), wait(700), browse("Q"), browse(DLQ), *drain("Q", DLQ)],
+    ),
+    "a browser finds what has expired with a consumer": Case(
+        [*consumer("c", "Q", 0), *send("Q", "m0", ttl_ms=400), *send("Q", "m1"), wait(800), browse("Q"), browse(DLQ),
+         *few("c", 2), commit("c"), *drain(DLQ)],
+    ),
+    "a browser of an exclusive consumer's queue": Case(
+        [*consumer("c", "Q?consumer.exclusive=true", 0), *send("Q", "m0", "m1"), browse("Q"), *few("c", 2), browse("Q"),
+         commit("c"), browse("Q")],
+    ),
+    "expired when it arrives, by the scheduler": Case(
+        [*consumer("c", "Q", 0), *send("Q", "m0", ttl_ms=300, delay_ms=2000), wait(3500), browse("Q"), *few("c"),
+         *drain(DLQ)],
+        "", SCHEDULER,
+    ),
+    "expired when it arrives, with a transaction": Case(
+        [*consumer("c", "R", 0), *consumer("d", "Q", 0),
+         *send("Q", "m0", ttl_ms=300, session="c"), wait(800), commit("c"),
+         *few("d"), browse("Q"), *drain(DLQ)],
+    ),
+    "expired when it arrives at nobody": Case(
+        [*consumer("c", "R", 0), *send("Q", "m0", ttl_ms=300, session="c"), wait(800), commit("c"), browse(DLQ),
+         *consumer("d", "Q", 0), *few("d"), *drain(DLQ)],
+    ),
+    "expired when a virtual topic copies it": Case(
+        [*consumer("c", "Consumer.A.VirtualTopic.X", 0), *consumer("d", "R", 0),
+         *send("topic://VirtualTopic.X", "m0", ttl_ms=300, session="d"), wait(800), commit("d"),
+         *few("c"), *drain(DLQ)],
+    ),
+    "expired when it arrives at a topic that nobody subscribes to": Case(
+        [*consumer("c", "R", 0),
+         *send("topic://T", "m0", ttl_ms=300, session="c"), wait(800), commit("c"), *drain(DLQ)],
+    ),
+    "expired when it arrives at a subscription": Case(
+        [*consumer("c", "R", 0), *subscriber("d", "T"), *send("topic://T", "m0", ttl_ms=300, session="c"), wait(800),
+         commit("c"), *few("d"), *drain("DLQ.T", "DLQ.T.i-d:s", DLQ)],
+        policies(strategy('<individualDeadLetterStrategy topicPrefix="DLQ." destinationPerDurableSubscriber="true"/>',
+                          'topic=">"')),
+    ),
+    "expired when it arrives at a composite queue": Case(
+        [*consumer("c", "R", 0), *send("IN", "m0", ttl_ms=300, session="c"), wait(800), commit("c"), *drain(DLQ)],
+        virtual('<compositeQueue name="IN" forwardOnly="false"><forwardTo><queue physicalName="A"/></forwardTo>'
+                "</compositeQueue>"),
+    ),
+    # -- retries of the plugin -------------------------------------------------------------------------------------
+    "the plugin retries": Case(
+        [*consumer("c", "Q", 0), *send("Q", "m1"), *few("c"), rollback("c"), *few("c", 1, 2500), rollback("c"),
+         *few("c", 1, 4000), *drain(DLQ)],
+        plugin(), SCHEDULER,
+    ),
+    "the plugin retries, and another consumer succeeds": Case(
+        [*consumer("c", "Q", 0), *send("Q", "m1", "m2"), *few("c"), rollback("c"),
+         *given("c", 1), end("c", "connection"),
+         *consumer("d", "Q", 0), *few("d", 1, 2500), commit("d"), *few("d"), *drain(DLQ)],
+        plugin(), SCHEDULER,
+    ),
+    "the plugin's retries end after a restart": Case(
+        [*consumer("c", "Q", 0), *send("Q", "m1"), *few("c"), rollback("c"), RESTART, *consumer("d", "Q", 0),
+         *few("d", 1, 3000), rollback("d"), *few("d", 1, 4000), *drain(DLQ)],
+        plugin(), SCHEDULER,
+    ),
+    "the plugin leaves what expires": Case(
+        [*send("Q", "m1", ttl_ms=300), wait(700), *consumer("c", "Q", 0), *few("c", 1, 2500), *drain(DLQ)],
+        plugin(), SCHEDULER,
+    ),
+    "the plugin without a policy, and no fallback": Case(
+        [*consumer("c", "R", 0), *send("R", "m1"), fails("c", 2500), *drain(DLQ)],
+        plugin(fallbackToDeadLetter="false"), SCHEDULER,
+    ),
+    "the plugin without a dead letter at the end": Case(
+        [*consumer("c", "Q", 0), *send("Q", "m1"), *few("c"), rollback("c"), *few("c", 1, 2500), rollback("c"),
+         *few("c", 1, 4000), *drain(DLQ)],
+        plugin(sendToDlqIfMaxRetriesExceeded="false"), SCHEDULER,
+    ),
+    # -- the discarding plugin -------------------------------------------------------------------------------------
+    "dropOnly with a quotation": Case(
+        [*consumer("c", "A.B", 0), *consumer("d", "A-B", 0), *send("A.B", "m1"), *send("A-B", "m2"),
+         *BOTH_FAIL, *drain(DLQ)],
+        r'<plugins><discardingDLQBrokerPlugin dropAll="false" dropOnly="\QA.B\E"/></plugins>',
+    ),
+    "dropOnly with a class without some": Case(
+        [*consumer("c", "a", 0), *consumer("d", "b", 0), *send("a", "m1"), *send("b", "m2"), *BOTH_FAIL, *drain(DLQ)],
+        '<plugins><discardingDLQBrokerPlugin dropAll="false" dropOnly="[a-c&amp;&amp;[^b]]"/></plugins>',
+    ),
     "a broker that starts again and a subscription": Case(
         [*subscriber("c", "T", 3), *send("topic://T", "m1", "m2"), *few("c"), end("c", "connection"), RESTART,
          *subscriber("c", "T", 3), *few("c", 3)],
     ),
 }  # fmt: skip
+REFUSALS: dict[str, Case] = {
+    "a durable subscriber where none is let in": Case(subscriber("c", "T"), "", 'rejectDurableConsumers="true"'),
+}
+"""What the broker does not let clients do, at the last step."""

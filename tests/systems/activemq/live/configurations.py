@@ -238,7 +238,182 @@ _GIVEN: dict[str, str | tuple[str, str]] = {
     '<managementContext createconnector="false"/></managementContext>',
     "management: no connector": '<managementContext><managementContext createConnector="false"/></managementContext>',
     "memoryLimit 1mb": policies('<policyEntry queue="A" memoryLimit="1mb"/>'),
+    # -- placeholders that nothing fills in ------------------------------------------------------------------------
+    "placeholder as a namespace": _strategy('<sharedDeadLetterStrategy xmlns:p="${x}" p:foo="x"/>'),
+    "placeholder in an attribute of another namespace": _strategy(
+        '<sharedDeadLetterStrategy xmlns:p="urn:x" p:foo="${x}"/>'
+    ),
+    "placeholder as physicalName": _strategy(
+        '<sharedDeadLetterStrategy><deadLetterQueue><queue physicalName="${x}"/></deadLetterQueue>'
+        "</sharedDeadLetterStrategy>"
+    ),
+    "placeholder as queuePrefix": _strategy('<individualDeadLetterStrategy queuePrefix="${x}"/>'),
+    "placeholder as a boolean": _strategy('<sharedDeadLetterStrategy processExpired="${x}"/>'),
+    "placeholder as memoryLimit": policies('<policyEntry queue="A" memoryLimit="${x}"/>'),
+    "placeholder as id": policies('<policyEntry queue="A" id="${x}"/>'),
+    "placeholder as persistent": ("", 'persistent="${x}"'),
+    "placeholder as schedulerSupport": ("", 'schedulerSupport="${x}"'),
+    "placeholder as dataDirectory": ("", 'dataDirectory="${x}"'),
+    "placeholder as useVirtualTopics": ("", 'useVirtualTopics="${x}"'),
+    "placeholder as the name of a composite queue": virtual(_composite("${x}")),
+    "placeholder as prefix of a virtual topic": virtual('<virtualTopic name=">" prefix="${x}"/>'),
+    "placeholder as selector": virtual(
+        '<compositeQueue name="A"><forwardTo><filteredDestination selector="${x}" queue="B"/></forwardTo>'
+        "</compositeQueue>"
+    ),
+    "placeholder in the plugin's policy": (_plugin(policy='maximumRedeliveries="${x}"'), SCHEDULER),
+    "placeholder as text": policies('<policyEntry queue="A">${x}</policyEntry>'),
+    # -- regular expressions of Java -------------------------------------------------------------------------------
+    **{
+        f"dropOnly {pattern}": f'<plugins><discardingDLQBrokerPlugin dropAll="false" dropOnly="{pattern}"/></plugins>'
+        for pattern in (
+            *(r"\QA.B\E", r"\QA.B", r"A\E", r"\QA(\E B", "[a-z&amp;&amp;[^b]]", "[a", "[]", "[]a]", "[^]", "[a]]"),
+            *("*a", "a**", "a++", "a{2,1}", "a{2}", "a{,3}", "{", "a{", "}", "a{x}", ")", "(?i)a", "(?&lt;n&gt;a)"),
+            *("(?P&lt;n&gt;a)", "(?R)", "(?|a|b)", "(?#c)a", "(?&gt;a)", r"(?&lt;n&gt;a)\k&lt;n&gt;", r"\k&lt;n&gt;"),
+            *(r"\p{Alpha}", r"\p{Foo}", r"\p{L}", r"\pL", r"\y", r"\h+", r"\x{41}", r"\x4", r"\u0041", r"\1", "A..B"),
+            *(
+                "(?&lt;=a+)b",
+                "(?&lt;=a)b",
+                r"\Z",
+                r"\G",
+                r"\R",
+                r"\K",
+                r"\N{DIGIT ONE}",
+                "[[:alpha:]]",
+                "[z-a]",
+                "",
+                "  ",
+            ),
+            *(
+                "a|*b",
+                "${x}",
+                "a\\",
+                r"\cA",
+                "[a--b]",
+                r"\Q[\E",
+                r"[\Q]\E]",
+                "(?x)a#(",
+                r"\m",
+                r"\_",
+                "(?z)a",
+                r"\07",
+                r"\8",
+            ),
+        )
+    },
+    # -- selectors that ask for XML --------------------------------------------------------------------------------
+    **{
+        f"selector: {selector}": virtual(
+            f'<compositeQueue name="A"><forwardTo><filteredDestination selector="{selector}" queue="B"/></forwardTo>'
+            "</compositeQueue>"
+        )
+        for selector in ("XPATH '/a'", "XPATH '('", "XPATH a", "XQUERY '/a'", "a = 1 AND XPATH '/a'")
+    },
+    # -- as an outsider writes them --------------------------------------------------------------------------------
+    "durable consumers rejected": ("", 'rejectDurableConsumers="true"'),
+    "durable consumers rejected, in capitals": ("", 'rejectDurableConsumers="TRUE"'),
+    "exclusive by default": policies('<policyEntry queue=">" allConsumersExclusiveByDefault="true"/>'),
+    "policyMap without destinationPolicy": (
+        '<policyMap><policyEntries><policyEntry queue="A"/></policyEntries></policyMap>'
+    ),
+    "strategy without its element": policies('<policyEntry queue="A"><sharedDeadLetterStrategy/></policyEntry>'),
+    "strategy in the broker": "<deadLetterStrategy><discarding/></deadLetterStrategy>",
+    "redelivery policy in a policyEntry": policies(
+        '<policyEntry queue="A"><redeliveryPolicy maximumRedeliveries="3"/></policyEntry>'
+    ),
+    "plugin outside of plugins": '<redeliveryPlugin fallbackToDeadLetter="true"/>',
+    "plugin with one map": (
+        "<plugins><redeliveryPlugin><redeliveryPolicyMap><defaultEntry><redeliveryPolicy/></defaultEntry>"
+        "</redeliveryPolicyMap></redeliveryPlugin></plugins>",
+        SCHEDULER,
+    ),
+    "plugin without a map": ("<plugins><redeliveryPlugin/></plugins>", SCHEDULER),
+    "plugin twice": ("<plugins><redeliveryPlugin/><redeliveryPlugin/></plugins>", SCHEDULER),
+    "plugin: destination in the policy": (_plugin(policy='destination="queue://A"'), SCHEDULER),
+    "plugin: a delay of 999": (_plugin(policy='redeliveryDelay="999"'), SCHEDULER),
+    "plugin: maximumRedeliveryDelay 10": (_plugin(policy='maximumRedeliveryDelay="10"'), SCHEDULER),
+    "plugin: maximumRedeliveries -7": (_plugin(policy='maximumRedeliveries="-7"'), SCHEDULER),
+    "plugin: maximumRedeliveries 1.0": (_plugin(policy='maximumRedeliveries="1.0"'), SCHEDULER),
+    "plugin: backOffMultiplier -1": (_plugin(policy='backOffMultiplier="-1"'), SCHEDULER),
+    "plugin: preDispatchCheck": (_plugin(policy='preDispatchCheck="false"'), SCHEDULER),
+    "plugin: a topic's policy": (
+        "<plugins><redeliveryPlugin><redeliveryPolicyMap><redeliveryPolicyMap><redeliveryPolicyEntries>"
+        '<redeliveryPolicy topic="T" maximumRedeliveries="1"/></redeliveryPolicyEntries></redeliveryPolicyMap>'
+        "</redeliveryPolicyMap></redeliveryPlugin></plugins>",
+        SCHEDULER,
+    ),
+    "plugin: a policy for nothing": (
+        "<plugins><redeliveryPlugin><redeliveryPolicyMap><redeliveryPolicyMap><redeliveryPolicyEntries>"
+        '<redeliveryPolicy maximumRedeliveries="1"/></redeliveryPolicyEntries></redeliveryPolicyMap>'
+        "</redeliveryPolicyMap></redeliveryPlugin></plugins>",
+        SCHEDULER,
+    ),
+    "scheduler: yes": ("", 'schedulerSupport="yes"'),
+    "scheduler: 1": ("", 'schedulerSupport="1"'),
+    "scheduler: empty": ("", 'schedulerSupport=""'),
+    "comment in the policies": policies('<!-- A --><policyEntry queue="A"/>'),
+    "cdata in the policies": policies('<![CDATA[ ]]><policyEntry queue="A"/>'),
+    "character reference in a name": policies('<policyEntry queue="A&#46;B"/>'),
+    "a name with a star inside": policies('<policyEntry queue="A*B"/>'),
+    "a name with > inside": policies('<policyEntry queue="A.>.B"/>'),
+    "a name with two dots": policies('<policyEntry queue="A..B"/>'),
+    "a name that ends with a dot": policies('<policyEntry queue="A."/>'),
+    "another namespace's element": policies('<x:policyEntry xmlns:x="urn:x" queue="A"/>'),
+    "no namespace": policies('<policyEntry xmlns="" queue="A"/>'),
+    "individual: destinationPerDurableSubscriber": _strategy(
+        '<individualDeadLetterStrategy destinationPerDurableSubscriber="true" topicPrefix="T." '
+        'useQueueForTopicMessages="0"/>'
+    ),
+    "individual: queueSuffix": _strategy('<individualDeadLetterStrategy queueSuffix=".DLQ" topicSuffix=""/>'),
+    "individual: queueSufix": _strategy('<individualDeadLetterStrategy queueSufix=".DLQ"/>'),
+    "individual: deadLetterQueue": _strategy(
+        '<individualDeadLetterStrategy><deadLetterQueue><queue physicalName="A"/></deadLetterQueue>'
+        "</individualDeadLetterStrategy>"
+    ),
+    "discarding: processExpired": _strategy('<discarding processExpired="false" expiration="5"/>'),
+    "discarding: deadLetterQueue": _strategy(
+        '<discarding><deadLetterQueue><queue physicalName="A"/></deadLetterQueue></discarding>'
+    ),
+    "shared: queuePrefix": _strategy('<sharedDeadLetterStrategy queuePrefix="A."/>'),
+    "shared: a topic": _strategy(
+        '<sharedDeadLetterStrategy><deadLetterQueue><topic physicalName="A"/></deadLetterQueue>'
+        "</sharedDeadLetterStrategy>"
+    ),
+    "shared: a temporary queue": _strategy(
+        '<sharedDeadLetterStrategy><deadLetterQueue><tempQueue physicalName="A"/></deadLetterQueue>'
+        "</sharedDeadLetterStrategy>"
+    ),
+    "shared: a pattern": _strategy(
+        '<sharedDeadLetterStrategy><deadLetterQueue><queue physicalName="A.>"/></deadLetterQueue>'
+        "</sharedDeadLetterStrategy>"
+    ),
+    "shared: text": _strategy("<sharedDeadLetterStrategy>A</sharedDeadLetterStrategy>"),
+    "shared: maxProducersToAudit": _strategy('<sharedDeadLetterStrategy maxProducersToAudit="-1" maxAuditDepth="0"/>'),
+    "shared: enableAudit in capitals": _strategy('<sharedDeadLetterStrategy enableAudit="FALSE"/>'),
+    "composite: copyMessage": virtual(
+        '<compositeQueue name="A" copyMessage="false" concurrentSend="true"><forwardTo><queue physicalName="B"/>'
+        "</forwardTo></compositeQueue>"
+    ),
+    "composite: a tempQueue as forward": virtual(
+        '<compositeQueue name="A"><forwardTo><tempQueue physicalName="B"/></forwardTo></compositeQueue>'
+    ),
+    "composite: empty forwardTo": virtual('<compositeQueue name="A"><forwardTo/></compositeQueue>'),
+    "virtual topic: dropOnResourceLimit": virtual('<virtualTopic name=">" dropOnResourceLimit="true" local="1"/>'),
+    "virtual topic: forwardTo": virtual('<virtualTopic name=">"><forwardTo/></virtualTopic>'),
+    "two interceptors": virtual(_composite("A")) + virtual(_composite("B")),
+    "two systemUsage": '<systemUsage><systemUsage sendFailIfNoSpace="true"/></systemUsage>' * 2,
+    "expireMessagesPeriod 1e3": policies('<policyEntry queue="A" expireMessagesPeriod="1e3"/>'),
+    "expireMessagesPeriod 0x10": policies('<policyEntry queue="A" expireMessagesPeriod="0x10"/>'),
+    "queuePrefetch -1": policies('<policyEntry queue="A" queuePrefetch="-1"/>'),
+    "queuePrefetch a word": policies('<policyEntry queue="A" queuePrefetch="many"/>'),
+    "prioritizedMessages": policies('<policyEntry queue="A" prioritizedMessages="true"/>'),
+    "messageGroupMapFactoryType": policies(
+        '<policyEntry queue="A" messageGroupMapFactoryType="bucket?bucketCount=8"/>'
+    ),
+    "messageGroupMapFactoryType unknown": policies('<policyEntry queue="A" messageGroupMapFactoryType="x"/>'),
+    "store of memory": "<persistenceAdapter><memoryPersistenceAdapter/></persistenceAdapter>",
+    "deletion at the start": ("", 'deleteAllMessagesOnStartup="maybe"'),
 }
 CONFIGURATIONS = {name: given if isinstance(given, tuple) else (given, "") for name, given in _GIVEN.items()}
-NOT_SIMULATED = frozenset({"placeholder in a name", "spring p: attribute", "spring bean"})
+NOT_SIMULATED = frozenset({"spring p: attribute", "spring bean"})
 """A broker starts with these, and the simulator does not know what they say."""

@@ -17,6 +17,11 @@ from tests.systems.activemq.live.scenarios import DLQ, Steps
 SLOTS_MS = (100, 100, 200, 400, 800, 1600)
 LATE_MAX = 0.35
 """By how much of a slot everything may be late, so that it happens in the order of the simulator."""
+SCHEDULED_SLOT_MS = 800
+"""The shortest slot of a history with a scheduler's messages: a broker sends them up to half a second later."""
+SCHEDULED_EACH = 20
+"""One of so many histories has a scheduler that sends."""
+_SCHEDULED_SLOTS = 4.2
 _DELAY_SLOTS = 2.5
 _RECEIVE_SLOTS = 4
 _DRAIN_MS = 500
@@ -25,6 +30,8 @@ QUEUES = ("Q", "R")
 TOPIC = "topic://T"
 _MODES = ("transacted", "transacted", "transacted", "client", "individual", "auto")
 _PREFETCHES = (0, 1, 1, 2, 3, 5, 1000, 1000)
+_SELECTORS = ("n = 1", "n <> 1", "n IS NULL OR n = 2", "n BETWEEN 1 AND 1", "NOT (n = 1)", "JMSPriority > 4")
+_OPTIONS = ("consumer.exclusive=true", "consumer.priority=3", "consumer.exclusive=true&consumer.priority=5")
 _CONFIGURATIONS = (
     ("", "", (DLQ,)),
     ("", SCHEDULER, (DLQ,)),
@@ -32,16 +39,22 @@ _CONFIGURATIONS = (
     (policies(strategy(AUDIT_OFF), strategy(AUDIT_OFF, 'topic=">"')), "", (DLQ,)),
     (policies(strategy('<sharedDeadLetterStrategy processNonPersistent="true"/>')), "", (DLQ,)),
     (policies(strategy(shared("DEAD"), 'queue="Q"')), "", ("DEAD", DLQ)),
+    (policies('<policyEntry queue="Q" allConsumersExclusiveByDefault="true"/>'), "", (DLQ,)),
 )
 """What is in the element broker, its attributes, and where dead letters may be."""
+_PLUGIN = """<plugins><redeliveryPlugin><redeliveryPolicyMap><redeliveryPolicyMap><redeliveryPolicyEntries>
+<redeliveryPolicy queue="Q" maximumRedeliveries="1" initialRedeliveryDelay="{0}" redeliveryDelay="{0}"/>
+</redeliveryPolicyEntries></redeliveryPolicyMap></redeliveryPolicyMap></redeliveryPlugin></plugins>"""
 
 
 class _History:
-    def __init__(self, seed: int, slot_ms: int) -> None:
+    def __init__(self, seed: int, slot_ms: int, *, scheduled: bool) -> None:
         self.random, self.slot_ms = Random(seed), slot_ms
         self.steps: Steps = []
         self.at_ms = 0
         self.sent = self.opened = 0
+        self.grouped = self.random.random() < 0.25
+        self.scheduled_ms = int(_SCHEDULED_SLOTS * slot_ms) if scheduled else 0
         self.consumers: dict[str, dict[str, Any]] = {}
 
     def add(self, slots: int, **step: Any) -> None:
@@ -69,9 +82,11 @@ class _History:
         self.add(1, do="connect", connection=name, redelivery_policy=policy, prefetch=prefetch, **identity, **blocking)
         self.add(1, do="session", session=name, connection=name, acknowledge=mode)
         more: dict[str, Any] = {"subscription": "s"} if durable else {}
-        if not durable and random.random() < 0.15:
-            more["selector"] = random.choice(("n = 1", "n <> 1"))
+        if random.random() < 0.15:
+            more["selector"] = random.choice(_SELECTORS)
         destination = TOPIC if durable else random.choice(("Q", "Q", "Q", "R"))
+        if not durable and random.random() < 0.15:
+            destination += f"?{random.choice(_OPTIONS)}"
         self.add(1, do="consumer", consumer=name, session=name, destination=destination, **more)
         self.consumers[name] = {"mode": mode, "client_id": client_id, "read": False}
 
@@ -82,12 +97,19 @@ class _History:
             self.sent += 1
             fields: dict[str, Any] = {"to": random.choice(("Q", "Q", "Q", "R", TOPIC, "Q,R")), "body": f"m{self.sent}"}
             fields["properties"] = {"n": random.randint(1, 2)}
+            if self.grouped and random.random() < 0.6:
+                fields["properties"]["JMSXGroupID"] = random.choice(("a", "b"))
+                fields["properties"]["JMSXGroupSeq"] = random.choice(("0", "0", "0", "1", "-1"))
+            if random.random() < 0.15:
+                fields["priority"] = random.randint(0, 9)
+            if self.scheduled_ms and random.random() < 0.3:
+                fields["delay_ms"] = self.scheduled_ms
             if random.random() < 0.2:
                 fields["ttl_ms"] = int((random.randint(3, 12) + 0.6) * self.slot_ms)
             if random.random() < 0.1 and fields["to"] != TOPIC:
                 fields["persistent"] = False
             transacted = [name for name, each in self.consumers.items() if each["mode"] == "transacted"]
-            if transacted and random.random() < 0.1:
+            if transacted and random.random() < 0.15:
                 fields["session"] = random.choice(transacted)
             self.add(1, do="send", **fields)
 
@@ -113,7 +135,7 @@ class _History:
     def close(self, name: str) -> None:
         """Let a consumer go away, in one way or another."""
         del self.consumers[name]
-        how = self.random.choice(("session", "connection", "disconnect"))
+        how = self.random.choice(("session", "connection", "disconnect", "disconnect"))
         if how == "disconnect":
             self.add(5, do="disconnect", connection=name)
             return
@@ -122,19 +144,31 @@ class _History:
             self.add(1, do="close", connection=name)
 
 
-def history(seed: int, slot_ms: int = SLOTS_MS[0]) -> Case:
-    """Return the history of a seed, in slots of that length."""
-    made = _History(seed, slot_ms)
+def slots_ms(seed: int) -> tuple[int, ...]:
+    """Return the lengths of slots in which the history of a seed may be played, the shortest first."""
+    shortest_ms = SCHEDULED_SLOT_MS if seed % SCHEDULED_EACH == 0 else 0
+    return tuple(each for each in SLOTS_MS if each >= shortest_ms)
+
+
+def history(seed: int, slot_ms: int) -> Case:
+    """Return the history of a seed, in slots of that length, which is one of ``slots_ms``."""
+    scheduled = seed % SCHEDULED_EACH == 0
+    made = _History(seed, slot_ms, scheduled=scheduled)
     inner, attributes, dead_letter_queues = made.random.choice(_CONFIGURATIONS)
-    for _ in range(made.random.randint(1, 3)):
+    if scheduled:
+        inner = made.random.choice(("", _PLUGIN.format(made.scheduled_ms)))
+        attributes, dead_letter_queues = SCHEDULER, (DLQ,)
+    for _ in range(made.random.randint(1, 4)):
         made.open()
     for _ in range(made.random.randint(8, 14)):
         choice = made.random.random()
         if choice < 0.3:
             made.send()
-        elif choice < 0.4 and len(made.consumers) < 4:
+        elif choice < 0.4 and len(made.consumers) < 6:
             made.open()
-        elif choice < 0.42:
+        elif choice < 0.44:
+            made.add(3, do="browse", queue=made.random.choice(QUEUES))
+        elif choice < 0.46:
             made.consumers.clear()
             made.add(20, do="restart")
         elif made.consumers:

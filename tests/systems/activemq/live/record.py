@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.systems.activemq.live.cases import CASES, configuration
+from tests.systems.activemq.live.cases import CASES, REFUSALS, configuration
 from tests.systems.activemq.live.configurations import CONFIGURATIONS
 from tests.systems.activemq.live.player import Line, Player
 from tests.systems.activemq.live.selectors import PROPERTIES, SELECTORS
@@ -21,6 +21,7 @@ from tests.systems.activemq.live.selectors import PROPERTIES, SELECTORS
 RECORDED = Path(__file__).parents[1] / "recorded"
 RECORDED_CONFIGURATIONS = Path(__file__).parents[1] / "recorded_configurations.json"
 RECORDED_SELECTORS = Path(__file__).parents[1] / "recorded_selectors.json"
+ALL = CASES | REFUSALS
 BROKER = Path(__file__).with_name("broker")
 
 
@@ -37,7 +38,7 @@ def kept(name: str) -> dict[str, Any]:
 
 def keep(name: str, lines: list[Line]) -> None:
     """Write what the broker told."""
-    case = CASES[name]
+    case = ALL[name]
     fields = {"case": name, "broker": "ActiveMQ Classic 5.17.2", "xml": case.xml, "steps": case.steps, "lines": lines}
     rows = {field: json.dumps(value) for field, value in fields.items()}
     for field in ("steps", "lines"):
@@ -73,8 +74,8 @@ def main(names: list[str]) -> None:
     if names == ["selectors"]:
         RECORDED_SELECTORS.write_text(json.dumps(verdicts(player), indent=2) + "\n")
         return player.close()
-    for name in names or CASES:
-        keep(name, player.play(CASES[name].xml, CASES[name].steps))
+    for name in names or ALL:
+        keep(name, player.play(ALL[name].xml, ALL[name].steps))
         print(name)
     player.close()
 

@@ -96,4 +96,7 @@ SELECTORS = (
     *("JMSPriority = 4", "JMSDeliveryMode = 'PERSISTENT'", "JMSDeliveryMode = 2", "JMSMessageID LIKE 'ID:%'"),
     *("JMSDestination = 'queue://Q'", "JMSRedelivered", "JMSRedelivered = FALSE", "JMSXDeliveryCount = 1"),
     *("JMSType IS NULL", "JMSXGroupSeq = 0", "JMSXGroupID IS NULL", "JMSCorrelationID IS NULL", "jmspriority IS NULL"),
+    # XML in the body, of which this message has none
+    *("XPATH '/a'", "XPATH", "XPATH a", "XPATH 3", "xpath '/a' OR n = 3", "XQUERY '/a'", "XQUERY a", "XPATH = 1"),
+    *("NOT XPATH '/a'", "XPATH '('", "XPATH '/a' = TRUE", "(XPATH '/a')", "XPATH '/a' 'b'", "a.XPATH = 1"),
 )
