@@ -12,7 +12,9 @@ alone; what was sent and not confirmed may be there twice in the end, and is nam
 returned or refused, or would be lost, is given back to the queue.
 
 Only what was in the queue at the start is looked at: queues are in order, so that is as many
-deliveries as it had messages then.
+deliveries as it had messages then. No more are taken than that: a consumer has a prefetch, and
+nothing is acknowledged to it before it has been cancelled. What stays is held until the end, and
+goes back all at once, in its order.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ from simulator.redrive.plan import Planned
 from simulator.redrive.waiting import Waiting, waiting
 
 WINDOW = 1_000
-"""How many deliveries a consumer has at most; those that stay in the queue are given to the next consumer's account."""
+"""How many messages a consumer takes at most: its prefetch. Then it is cancelled, and later there is another."""
 WINDOW_MIN = 50
 """How many it has where few are to be moved."""
 BATCH = 200
@@ -139,10 +141,11 @@ class Execution:
         self._inbox: deque[_Delivery] = deque()
         self._ready: deque[Moving] = deque()
         self._sent: dict[int, Moving] = {}
-        self._acknowledged: list[Entry] = []
+        self._acknowledged: list[tuple[int, Entry]] = []  # with its tag
         self._held: set[int] = set()
-        self._number = self._going = self._delivered = self._of_consumer = 0
+        self._number = self._going = self._delivered = self._to_take = 0
         self._consumer = ""
+        self._consumes = False
         self._last = self._began = 0.0
         self._error: BaseException | None = None
         self._unwritten: JournalError | None = None
@@ -196,25 +199,45 @@ class Execution:
         old = self._journal.ledger.to_look_at(ready)
         self.done.of = old if self._looks_max is None else min(old, self._looks_max)
         self._began = self._last = time.monotonic()
-        if self.done.of:
-            self._in.basic_qos(prefetch_count=self._window, callback=lambda _: self._consume())
-        self._connection.ioloop.call_later(TICK_S, self._tick)
-
-    def _consume(self) -> None:
-        self._of_consumer = 0
-        self._consumer = self._in.basic_consume(self._queue, self._on_message)
+        self._tick()
 
     # -- what waits
+
+    def _take_more(self) -> None:
+        """Begin a consumer where there is none, and little is left to decide on."""
+        left = self.done.of - self._delivered
+        if self._consumer or left <= 0 or len(self._inbox) + len(self._ready) > self._window // 2:
+            return
+        self._to_take = min(self._window, left)
+        self._consumes = False
+        self._in.basic_qos(prefetch_count=self._to_take)
+        self._consumer = self._in.basic_consume(self._queue, self._on_message, callback=self._on_consuming)
+
+    def _on_consuming(self, _: Any) -> None:
+        self._consumes = True
+
+    def _cancel(self) -> None:
+        """Take no more. What is on its way comes before the next answer, and is held like the rest.
+
+        pika's own cancel would give it back, and so in front of what is held, or drop it.
+        """
+        if self._consumer:
+            send = self._in._send_method if self._consumes else self._in._rpc  # which waits for its turn
+            send(Basic.Cancel(self._consumer, nowait=True))
+            self._consumer = ""
 
     def _on_message(self, _: Channel, method: Basic.Deliver, properties: BasicProperties, body: bytes) -> None:
         self._last = time.monotonic()
         self._delivered += 1
+        self._to_take -= 1
+        if not self._to_take:
+            self._cancel()
         self._held.add(method.delivery_tag or 0)
         row = delivered_row(self._queue, method, properties, body)
         mark = fingerprint(row)
         if not self._written(self._journal.seen, mark, row.message):
             return
-        self._inbox.append(_Delivery(method.delivery_tag or 0, mark, row, properties))  # some came later, and go back
+        self._inbox.append(_Delivery(method.delivery_tag or 0, mark, row, properties))
 
     def _decide(self) -> None:
         """Look at the next messages: those that go are ready then, and the others stay."""
@@ -234,15 +257,8 @@ class Execution:
                 self._ready.append(moving)
             else:
                 stay.append(_entry(moving, planned.fate.why))
-        if stay and self._written(self._journal.write, "stays", stay):
-            self._stay(len(stay))
-
-    def _stay(self, count: int) -> None:
-        self._of_consumer += count
-        if self._of_consumer >= self._window // 2 and self.done.looked_at < self.done.of:
-            # What stays takes up the consumer's prefetch: the next consumer has one of its own.
-            self._in.basic_cancel(self._consumer, callback=lambda _: self._consume())
-            self._of_consumer = 0
+        if stay:
+            self._written(self._journal.write, "stays", stay)
 
     # -- what goes
 
@@ -252,6 +268,7 @@ class Execution:
         if not self.done.stopped:
             self.done.stopped = self._may(self.done)
         if not self.done.stopped:
+            self._take_more()
             self._decide()
             self._send()
         self._settle()
@@ -310,21 +327,25 @@ class Execution:
                 moved.append(moving)
         if stay and self._written(self._journal.write, "refused", stay):
             self._going -= len(stay)
-            self._stay(len(stay))
         if moved and self._written(self._journal.write, "confirmed", [_entry(each) for each in moved]):
             for moving in moved:
                 self._acknowledge(moving.tag, _entry(moving))
 
     def _acknowledge(self, tag: int, entry: Entry) -> None:
-        self._in.basic_ack(tag)
-        self._held.discard(tag)
         self.done.moved += 1
-        self._acknowledged.append(entry)
+        self._acknowledged.append((tag, entry))
 
     def _settle(self) -> None:
-        """Have the broker hear what was acknowledged: it answers one thing after the other."""
-        if self._acknowledged:
-            entries, self._acknowledged = self._acknowledged, []
+        """Acknowledge what is confirmed, and have the broker hear it: it answers one thing after the other.
+
+        Not while there is a consumer, which would be given more then than are to be looked at.
+        """
+        if self._acknowledged and not self._consumer:
+            for tag, _ in self._acknowledged:
+                self._in.basic_ack(tag)
+                self._held.discard(tag)
+            entries = [entry for _, entry in self._acknowledged]
+            self._acknowledged = []
             self._in.queue_declare(self._queue, passive=True, callback=lambda frame: self._settled(entries, frame))
 
     def _settled(self, entries: list[Entry], frame: Any) -> None:
@@ -359,12 +380,7 @@ class Execution:
 
     def _finish(self) -> None:
         self._ended = True
-        if self._consumer:
-            self._in.basic_cancel(self._consumer, callback=lambda _: self._give_back())
-        else:
-            self._give_back()
-
-    def _give_back(self) -> None:
+        self._cancel()
         self._settle()
         if self._gives_back == "nack":  # otherwise the end of the channel gives it back
             later = self._connection.ioloop.call_later
