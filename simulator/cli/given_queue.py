@@ -63,7 +63,7 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def killed_sentence(self) -> str:
         """Say what the look has killed."""
-        which = "1 message" if self.killed == 1 else f"{self.killed:,} messages"
+        which = f"'{self.messages[-1].id}'" if self.killed == 1 else f"{self.killed:,} messages"
         return f"The look has killed {which} by giving it back: the delivery limit was exceeded."
 
     def as_json(self) -> dict[str, Any]:
@@ -197,6 +197,10 @@ def _looked(server: Server, how: Peek, limit: int | None) -> Looked:
     notes = list(how.notes)
     if dying := doomed(how, (message.deaths for message in messages)) - found.killed:
         notes.append(f"{dying:,} of them die if they are looked at once more: the delivery limit")
+    if found.read_on:
+        notes.append(f"{found.read_on:,} more were read and given back, for the order to stay")
+    if found.behind:
+        notes.append("the messages went back behind others that had come back before, which could not be read")
     unchecked = [_HELD, _AGAIN]
     if not found.confirmed:
         unchecked.insert(0, "whether all messages are back: the queue was not seen to have them all")

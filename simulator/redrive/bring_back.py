@@ -62,7 +62,7 @@ def bring_back(
     assert server.amqp_url is not None
     url, queue = server.amqp_url, on_server.settings.queue.name
     planner = Planner(on_server.flow, held_now(server, on_server), wanted)
-    gives_back = how_to_peek(on_server.settings, "consume").gives_back
+    how = how_to_peek(on_server.settings, "consume")
 
     def may(done: Done) -> str:
         on_row(done.looked_at, done.of)
@@ -75,7 +75,7 @@ def bring_back(
     def run(looks_max: int | None, moves_max: int | None = None) -> Done:
         return Execution(
             url, server.vhost, queue, journal, planner.planned,
-            gives_back=gives_back, looks_max=looks_max, moves_max=moves_max, rate=pace.rate, may=may,
+            how=how, looks_max=looks_max, moves_max=moves_max, rate=pace.rate, may=may,
         ).run()  # fmt: skip
 
     if pace.canary is None:

@@ -30,7 +30,6 @@ import pika
 from pika.channel import Channel
 from pika.spec import Basic, BasicProperties
 
-from dlx.delivery_counts import Return
 from simulator.capture import CaptureUnavailable, Observation
 from simulator.capture.amqp_values import exact_values
 from simulator.capture.client_rows import delivered_row
@@ -38,6 +37,7 @@ from simulator.capture.connected import why_lost
 from simulator.redrive.carried import properties_carried
 from simulator.redrive.gathered_writes import GatheringConnection
 from simulator.redrive.giving_back import GivingBack
+from simulator.redrive.how_to_peek import Peek
 from simulator.redrive.journal import Journal, JournalError, fingerprint
 from simulator.redrive.plan import Planned
 from simulator.redrive.waiting import Waiting, waiting
@@ -110,7 +110,7 @@ class Execution:
         queue: the dead-letter queue.
         journal: what earlier runs have done, and where this one writes.
         planned: returns what is planned for a message.
-        gives_back: how what stays in the queue goes back to it.
+        how: how what stays in the queue goes back to it.
         looks_max: messages that are looked at, at most.
         moves_max: messages that are moved, at most.
         rate: messages that are sent in a second, at most.
@@ -125,7 +125,7 @@ class Execution:
         journal: Journal,
         planned: Callable[[Waiting], Planned],
         *,
-        gives_back: Return = "nack",
+        how: Peek | None = None,
         looks_max: int | None = None,
         moves_max: int | None = None,
         rate: float | None = None,
@@ -134,7 +134,7 @@ class Execution:
         self._parameters = pika.URLParameters(url)
         self._parameters.virtual_host = vhost
         self._queue, self._journal, self._plan = queue, journal, planned
-        self._gives_back, self._looks_max, self._rate, self._may = gives_back, looks_max, rate, may
+        self._how, self._looks_max, self._rate, self._may = how, looks_max, rate, may
         self._moves_max: float = math.inf if moves_max is None else moves_max
         self._window = WINDOW if moves_max is None else min(WINDOW, max(WINDOW_MIN, moves_max))
         self.done = Done()
@@ -143,7 +143,8 @@ class Execution:
         self._sent: dict[int, Moving] = {}
         self._acknowledged: list[tuple[int, Entry]] = []  # with its tag
         self._held: set[int] = set()
-        self._number = self._going = self._delivered = self._to_take = 0
+        self._newest: Observation | None = None
+        self._number = self._going = self._delivered = self._to_take = self._consumers = 0
         self._consumer = ""
         self._consumes = False
         self._last = self._began = 0.0
@@ -208,10 +209,18 @@ class Execution:
         left = self.done.of - self._delivered
         if self._consumer or left <= 0 or len(self._inbox) + len(self._ready) > self._window // 2:
             return
-        self._to_take = min(self._window, left)
-        self._consumes = False
-        self._in.basic_qos(prefetch_count=self._to_take)
-        self._consumer = self._in.basic_consume(self._queue, self._on_message, callback=self._on_consuming)
+        self._take(min(self._window, left))
+
+    def _take(self, count: int) -> None:
+        """Begin a consumer of so many messages."""
+        self._to_take, self._consumes = count, False
+        self._consumers += 1
+        self._in.basic_qos(prefetch_count=count)
+        # Where the end of the channel gives them back, consumers are in the order of their tags.
+        tag = f"redrive {self._consumers:09}"
+        self._consumer = self._in.basic_consume(
+            self._queue, self._on_message, consumer_tag=tag, callback=self._on_consuming
+        )
 
     def _on_consuming(self, _: Any) -> None:
         self._consumes = True
@@ -233,7 +242,7 @@ class Execution:
         if not self._to_take:
             self._cancel()
         self._held.add(method.delivery_tag or 0)
-        row = delivered_row(self._queue, method, properties, body)
+        row = self._newest = delivered_row(self._queue, method, properties, body)
         mark = fingerprint(row)
         if not self._written(self._journal.seen, mark, row.message):
             return
@@ -382,7 +391,36 @@ class Execution:
         self._ended = True
         self._cancel()
         self._settle()
-        if self._gives_back == "nack":  # otherwise the end of the channel gives it back
+        self._in.queue_declare(self._queue, passive=True, callback=self._read_on)
+
+    def _read_on(self, frame: Any) -> None:
+        """Take from a quorum queue what had come back before: what is held would go behind it."""
+        self._inbox.clear()
+        if frame.method.message_count and self._goes_behind():
+            self._last = time.monotonic()
+            self._take(min(self._window, frame.method.message_count))
+            self._wait_for_them()
+        else:
+            self._give_back()
+
+    def _goes_behind(self) -> bool:
+        """Return whether what is held would go behind messages that were not taken."""
+        newest, how = self._newest, self._how
+        if how is None or newest is None or not self._held:
+            return False
+        return how.reads_on(waiting(newest).deaths, redelivered=bool(newest.redelivered))
+
+    def _wait_for_them(self) -> None:
+        if self._consumer and time.monotonic() - self._last < IDLE_S:
+            self._connection.ioloop.call_later(TICK_S, self._wait_for_them)
+            return
+        if self._consumer:  # others have the rest
+            self._newest = None
+            self._cancel()
+        self._in.queue_declare(self._queue, passive=True, callback=self._read_on)
+
+    def _give_back(self) -> None:
+        if self._how is None or self._how.gives_back == "nack":  # otherwise the end of the channel gives it back
             later = self._connection.ioloop.call_later
             GivingBack(self._in, self._queue, self._held, later, self._connection.close).look()
         else:

@@ -80,6 +80,29 @@ class Peek(msgspec.Struct, frozen=True):
         """
         return self.settings.queue.type == QUORUM and self.way == "management" and self.gives_back == "lost channel"
 
+    def reads_on(self, history: DeathHistory, *, redelivered: bool) -> bool:
+        """Return whether more must be read for the order to stay, once the message with these counts was read.
+
+        Not where one that was returned once more than this would die: better in another order than lost.
+        """
+        return self.came_back(history, redelivered=redelivered) and not self.kills(history, self.gives_back)
+
+    def came_back(self, history: DeathHistory, *, redelivered: bool) -> bool:
+        """Return whether a message stands among those that came back to a quorum queue.
+
+        It hands them out before those that never did, and what comes back now goes behind them. So whoever gives one
+        of them back in the end has to take the others, too, for the order to stay.
+
+        Args:
+            history: as its delivery shows it.
+            redelivered: whether its delivery was flagged. Those of 3.8 that are not have a count.
+
+        Source: live, all releases; rabbit_fifo.erl, which keeps them in a queue of their own ("returns").
+        """
+        if self.settings.queue.type != QUORUM:
+            return False
+        return redelivered or bool(history.delivery_count or history.acquired_count)
+
     @property
     def kills_at_once(self) -> bool:
         """Whether the first look kills a message that has never failed."""
@@ -147,7 +170,10 @@ def _notes(settings: Settings, way: Way, gives_back: Return, consumers: int) -> 
     if settings.queue.type == QUORUM:
         yield from _counted(settings, gives_back)
         if way == "management":
-            yield f"the first {TOGETHER} messages are read: a quorum queue would mix more, and count them as failed"
+            yield (
+                f"the first {TOGETHER} messages are read: a quorum queue would mix more, and count them as failed; where"
+                " more had come back before, these go behind them"
+            )
     if consumers:
         who = "1 consumer" if consumers == 1 else f"{consumers:,} consumers"
         yield f"{who} of the queue cannot get a message while it is looked at, and those that they hold are not seen"
