@@ -19,6 +19,7 @@ goes back all at once, in its order.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from collections import deque
@@ -49,6 +50,8 @@ WINDOW_MIN = 50
 BATCH = 200
 """How many messages are sent between two looks at what came back."""
 TICK_S = 0.005
+AHEAD_MAX = 20_000
+"""So many messages are read, and held in memory, to see what came behind them."""
 IDLE_S = 5.0
 """After so long without a delivery, what is left belongs to others."""
 
@@ -90,6 +93,10 @@ class Done(msgspec.Struct):
         looked_at: messages of the queue that were decided on.
         of: how many there are to be looked at.
         arrived: messages that came to the queue since the run began: some of those that were moved, or others.
+        late: how many of these were read.
+        returned: how many of the late ones had been moved: of the same ``message_id``, or, without one, the same body.
+        without_id: how many of these have no ``message_id``.
+        unread: how many messages would have to be read before the late ones, where that is too many; otherwise 0.
         initially: how many messages were ready in the queue when the run began.
         stopped: why it ended before its time; empty if it did not.
     """
@@ -98,6 +105,10 @@ class Done(msgspec.Struct):
     looked_at: int = 0
     of: int = 0
     arrived: int = 0
+    late: int = 0
+    returned: int = 0
+    without_id: int = 0
+    unread: int = 0
     initially: int = 0
     stopped: str = ""
 
@@ -114,6 +125,10 @@ class Execution:
         looks_max: messages that are looked at, at most.
         moves_max: messages that are moved, at most.
         rate: messages that are sent in a second, at most.
+        came: messages at the end of the queue that came just before: some of those that were moved, or others.
+        moved: what tells messages that were moved from others; this adds to it.
+        suspicious: so many messages that came and were not read, of which any may have been moved, and what was done
+            so far: whether they are to be read before anything else is moved.
         may: asked before each batch with what was done; a text that is not empty stops the run, and says why.
     """
 
@@ -129,6 +144,9 @@ class Execution:
         looks_max: int | None = None,
         moves_max: int | None = None,
         rate: float | None = None,
+        came: int = 0,
+        moved: set[str] | None = None,
+        suspicious: Callable[[int, Done], bool] = lambda unread, done: False,
         may: Callable[[Done], str] = lambda done: "",
     ) -> None:
         self._parameters = pika.URLParameters(url)
@@ -137,7 +155,9 @@ class Execution:
         self._how, self._looks_max, self._rate, self._may = how, looks_max, rate, may
         self._moves_max: float = math.inf if moves_max is None else moves_max
         self._window = WINDOW if moves_max is None else min(WINDOW, max(WINDOW_MIN, moves_max))
-        self.done = Done()
+        self._came, self._suspicious = came, suspicious
+        self._marks = set() if moved is None else moved
+        self.done = Done(arrived=came)
         self._inbox: deque[_Delivery] = deque()
         self._ready: deque[Moving] = deque()
         self._sent: dict[int, Moving] = {}
@@ -146,7 +166,8 @@ class Execution:
         self._newest: Observation | None = None
         self._number = self._going = self._delivered = self._to_take = self._consumers = 0
         self._consumer = ""
-        self._consumes = False
+        self._consumes = self._looks_ahead = False
+        self._all = self._came_unread = 0
         self._last = self._began = 0.0
         self._error: BaseException | None = None
         self._unwritten: JournalError | None = None
@@ -206,8 +227,9 @@ class Execution:
 
     def _take_more(self) -> None:
         """Begin a consumer where there is none, and little is left to decide on."""
-        left = self.done.of - self._delivered
-        if self._consumer or left <= 0 or len(self._inbox) + len(self._ready) > self._window // 2:
+        left = (self._all if self._looks_ahead else self.done.of) - self._delivered
+        much = len(self._inbox) + len(self._ready) > self._window // 2 and not self._looks_ahead
+        if self._consumer or left <= 0 or much:
             return
         self._take(min(self._window, left))
 
@@ -242,11 +264,19 @@ class Execution:
         if not self._to_take:
             self._cancel()
         self._held.add(method.delivery_tag or 0)
+        if self._delivered > self.done.initially - self._came:
+            self._note_late(properties, body)
         row = self._newest = delivered_row(self._queue, method, properties, body)
         mark = fingerprint(row)
         if not self._written(self._journal.seen, mark, row.message):
             return
         self._inbox.append(_Delivery(method.delivery_tag or 0, mark, row, properties))
+
+    def _note_late(self, properties: BasicProperties, body: bytes) -> None:
+        self.done.late += 1
+        if _mark(properties, body) in self._marks:
+            self.done.returned += 1
+            self.done.without_id += not properties.message_id
 
     def _decide(self) -> None:
         """Look at the next messages: those that go are ready then, and the others stay."""
@@ -277,9 +307,11 @@ class Execution:
         if not self.done.stopped:
             self.done.stopped = self._may(self.done)
         if not self.done.stopped:
+            self._look_ahead()
             self._take_more()
-            self._decide()
-            self._send()
+            if not self._looks_ahead:
+                self._decide()
+                self._send()
         self._settle()
         if self._unwritten is not None:
             return
@@ -287,6 +319,22 @@ class Execution:
             self._finish()
         else:
             self._connection.ioloop.call_later(TICK_S, self._tick)
+
+    def _look_ahead(self) -> None:
+        """Where many messages have come, read up to them: some of those that were moved, or others?"""
+        if self._looks_ahead:
+            idle = time.monotonic() - self._last > IDLE_S
+            if idle:
+                self._cancel()  # others have the rest
+                self._came_unread = self.done.arrived - self.done.late
+            self._looks_ahead = not idle and self._delivered < self._all
+        elif self._suspicious(self.done.arrived - self.done.late - self._came_unread, self.done):
+            self._all = self.done.initially - self._came + self.done.arrived
+            ahead = self._all - self._delivered
+            if ahead > AHEAD_MAX:
+                self.done.unread = ahead - (self.done.arrived - self.done.late)
+            else:
+                self._looks_ahead, self._last = True, time.monotonic()
 
     def _send(self) -> None:
         batch: list[Moving] = []
@@ -338,6 +386,7 @@ class Execution:
             self._going -= len(stay)
         if moved and self._written(self._journal.write, "confirmed", [_entry(each) for each in moved]):
             for moving in moved:
+                self._marks.add(_mark(moving.properties, moving.body))
                 self._acknowledge(moving.tag, _entry(moving))
 
     def _acknowledge(self, tag: int, entry: Entry) -> None:
@@ -360,7 +409,8 @@ class Execution:
     def _settled(self, entries: list[Entry], frame: Any) -> None:
         if not self._written(self._journal.write, "settled", entries):
             return
-        self.done.arrived = max(0, frame.method.message_count + self._delivered - self.done.initially)
+        came = frame.method.message_count + self._delivered - self.done.initially
+        self.done.arrived = max(0, self._came + came)
 
     # -- the end
 
@@ -381,7 +431,7 @@ class Execution:
             return False
         if self.done.stopped:
             return True
-        if self._ready:
+        if self._ready or self._looks_ahead:
             return False
         idle = time.monotonic() - self._last > IDLE_S
         enough = self.done.looked_at >= self.done.of or self._going >= self._moves_max
@@ -443,6 +493,11 @@ class Execution:
 def _entry(moving: Moving, note: str = "") -> Entry:
     planned = moving.planned
     return moving.fingerprint, planned.message.id, str(planned.fate.kind), note
+
+
+def _mark(properties: BasicProperties, body: bytes) -> str:
+    """Return what a message is known again by that was moved and has died once more."""
+    return f"id {properties.message_id}" if properties.message_id else hashlib.blake2b(body, digest_size=16).hexdigest()
 
 
 def _is_same(moving: Moving, method: Basic.Return, properties: BasicProperties, body: bytes) -> bool:
