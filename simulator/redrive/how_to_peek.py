@@ -171,8 +171,8 @@ def _notes(settings: Settings, way: Way, gives_back: Return, consumers: int) -> 
         yield from _counted(settings, gives_back)
         if way == "management":
             yield (
-                f"the first {TOGETHER} messages are read: a quorum queue would mix more, and count them as failed; where"
-                " more had come back before, these go behind them"
+                f"the first {TOGETHER} messages are read: a quorum queue would mix more, and count them as failed;"
+                " where more had come back before, these go behind them"
             )
     if consumers:
         who = "1 consumer" if consumers == 1 else f"{consumers:,} consumers"
