@@ -111,7 +111,14 @@ def messages_in_file(path: Path, queue: str, vhost: str | None, limit: int | Non
 
 
 def messages_on_server(
-    url: str, queue: str, management_url: str | None, vhost: str | None, way: str | None, limit: int | None
+    url: str,
+    queue: str,
+    management_url: str | None,
+    vhost: str | None,
+    way: str | None,
+    limit: int | None,
+    *,
+    allows_kills: bool = False,
 ) -> Looked:
     """Look into a queue of a running server.
 
@@ -127,7 +134,7 @@ def messages_on_server(
     with exit_codes():
         from simulator.redrive.server import queue_on
 
-        return look_into(server, queue_on(server, queue), through, limit)
+        return look_into(server, queue_on(server, queue), through, limit, allows_kills=allows_kills)
 
 
 def server_given(url: str, management_url: str | None, vhost: str | None) -> Server:
@@ -148,7 +155,9 @@ def check_consumers(server: Server, on_server: QueueOnServer) -> None:
         raise DataError(f"{server}: {queue.name!r} cannot be consumed: {why}")
 
 
-def look_into(server: Server, on_server: QueueOnServer, way: Way, limit: int | None) -> Looked:
+def look_into(
+    server: Server, on_server: QueueOnServer, way: Way, limit: int | None, *, allows_kills: bool = False
+) -> Looked:
     """Look into a queue whose settings are known.
 
     Raises:
@@ -167,8 +176,28 @@ def look_into(server: Server, on_server: QueueOnServer, way: Way, limit: int | N
     if peek.kills_at_once:
         why = _DEADLY.format(on_server.settings.delivery_limit)
         raise DataError(f"{server}: {queue!r} is not looked into: {why}")
+    if not allows_kills:
+        check_brought_counts(server, on_server)
     with exit_codes():
         return _looked(server, peek, limit)
+
+
+def check_brought_counts(server: Server, on_server: QueueOnServer) -> None:
+    """Refuse a queue in which messages may wait that die by being given back. Raises ``DataError``."""
+    from simulator.redrive.brought_counts import over_limit_from
+    from simulator.redrive.how_to_peek import how_to_raise
+
+    settings = on_server.settings
+    sources = over_limit_from(on_server.flow, settings.queue.name)
+    if not sources:
+        return
+    named = ", ".join(f"'{name}'" for name in sources)
+    raise DataError(
+        f"{server}: {settings.queue.name!r} is not looked into: messages that died of the delivery limit of {named}"
+        f" bring more failed deliveries along than its own limit {settings.delivery_limit} allows, and die when they"
+        f" are given back, however they are read; {how_to_raise(settings, server.vhost, on_server.policy)}."
+        " --allow exceeds-limit looks all the same, and ends at the first that dies"
+    )
 
 
 _DEADLY = (

@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 import regex
 
+from dlx import deaths
 from dlx.consumer import DeathHistory
 from dlx.delivery_counts import Counts, Return, limit_exceeded, returned
 from dlx.releases import Release
@@ -62,7 +63,7 @@ class Peek(msgspec.Struct, frozen=True):
         """
         if self.settings.queue.type != QUORUM:
             return False
-        counts = _counts(history, self.release)
+        counts = _counts(history, self.settings)
         for how in (self.gives_back, *later):
             counts = returned(counts, how, self.release)
         return limit_exceeded(counts, self.settings.delivery_limit, self.release)
@@ -155,8 +156,17 @@ def _returned_by(settings: Settings, way: Way) -> Return:
     return "lost channel" if settings.queue.type == QUORUM and behind else "nack"
 
 
-def _counts(history: DeathHistory, release: Release) -> Counts:
-    """Return the counts that a delivery shows. Until 4.2 ``x-delivery-count`` holds all returns."""
+def _counts(history: DeathHistory, settings: Settings) -> Counts:
+    """Return the counts that a delivery shows.
+
+    Until 4.2 ``x-delivery-count`` holds all returns or, as long as there are none, the count that a dead letter has
+    brought along, which the limit does not read. One that died of a limit, and shows more than this one, has.
+    """
+    release, limit = settings.release, settings.delivery_limit
+    of_limit = history.last is not None and history.last.reason == deaths.DELIVERY_LIMIT
+    brought = release.delivery_count_carried != "never" and of_limit and (history.delivery_count or 0) > (limit or 0)
+    if brought and not release.quorum_acquired_count_header:
+        return Counts(delivery=history.delivery_count)
     if release.quorum_acquired_count_header:
         return Counts(acquired=history.acquired_count, delivery=history.delivery_count)
     return Counts(acquired=history.delivery_count, delivery=history.delivery_count)
