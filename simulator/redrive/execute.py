@@ -52,6 +52,8 @@ BATCH = 200
 TICK_S = 0.005
 AHEAD_MAX = 20_000
 """So many messages are read, and held in memory, to see what came behind them."""
+BLOCKED_S = 60.0
+"""So long the broker may take no publishes, since it is short of memory or disk; unless the URL says otherwise."""
 IDLE_S = 5.0
 """After so long without a delivery, what is left belongs to others."""
 
@@ -151,6 +153,8 @@ class Execution:
     ) -> None:
         self._parameters = pika.URLParameters(url)
         self._parameters.virtual_host = vhost
+        if self._parameters.blocked_connection_timeout is None:
+            self._parameters.blocked_connection_timeout = BLOCKED_S
         self._queue, self._journal, self._plan = queue, journal, planned
         self._how, self._looks_max, self._rate, self._may = how, looks_max, rate, may
         self._moves_max: float = math.inf if moves_max is None else moves_max
@@ -302,7 +306,7 @@ class Execution:
     # -- what goes
 
     def _tick(self) -> None:
-        if self._ended:
+        if self._ended or self._error is not None:
             return
         if not self.done.stopped:
             self.done.stopped = self._may(self.done)
@@ -461,6 +465,8 @@ class Execution:
         return how.reads_on(waiting(newest).deaths, redelivered=bool(newest.redelivered))
 
     def _wait_for_them(self) -> None:
+        if self._error is not None:
+            return
         if self._consumer and time.monotonic() - self._last < IDLE_S:
             self._connection.ioloop.call_later(TICK_S, self._wait_for_them)
             return

@@ -42,7 +42,9 @@ class GivingBack:
         self._since = time.monotonic()
 
     def look(self) -> None:
-        """Ask how many messages are ready, and go on."""
+        """Ask how many messages are ready, and go on; unless the broker has closed the channel meanwhile."""
+        if not self._channel.is_open:
+            return
         self._channel.queue_declare(self._queue, passive=True, callback=self._on_count)
 
     def _on_count(self, frame: Any) -> None:
