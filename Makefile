@@ -92,9 +92,10 @@ test-live: install java  ## against real servers, started and stopped here; thos
 	tests/systems/zaqar/server run $(PYTEST) -m live tests/systems
 
 .PHONY: test-container
-test-container: install  ## the harness on a RabbitMQ in a container, whose image is made here (RELEASE=4.3)
+test-container: install  ## the harness on two releases and, in the same run, on a RabbitMQ in a container, whose image is made here (RELEASE=4.3)
 	TESTCONTAINERS_RYUK_DISABLED=true tests/live/broker image $(RELEASE) \
-	  $(PYTEST) tests/testing/test_same_file.py --dlx-broker container:dlx-rabbitmq:$(RELEASE)
+	  $(PYTEST) tests/testing/test_same_file.py --dlx-broker 3.13 --dlx-broker $(RELEASE) \
+	  --dlx-broker container:dlx-rabbitmq:$(RELEASE)
 
 .PHONY: test-compose
 test-compose: install  ## docker/compose.yaml on images that are made here: RabbitMQ, Spark and Jupyter, and a replay there

@@ -80,6 +80,7 @@ _EXAMPLES = (
     show_default=True,
     help="Sentences, JSON, a Mermaid sequence diagram, or a picture of the way.",
 )
+@click.option("--json", "form", flag_value="json", help="The same as --format json.")
 def explain(
     source: Source,
     over: ServerURL | None,

@@ -61,6 +61,7 @@ def _explain(context: click.Context, _parameter: click.Parameter, value: str | N
     show_default=True,
     help="text for people; json, sarif, junit and github (annotations) for machines.",
 )
+@click.option("--json", "form", flag_value="json", help="The same as --format json.")
 @click.option(
     "--baseline", type=GivenFile(), metavar="FILE", help="Leave out what FILE has, which --format json wrote."
 )

@@ -144,14 +144,15 @@ def _server(urls: str) -> Target:
     from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
     from simulator.testing.brokers.running_server import RunningServer
 
+    if not urls.startswith(("amqp://", "amqps://")):
+        raise click.BadParameter(f"expected the URL of a server, got {urls!r}", param_hint="--broker")
     try:
         found = backend(urls)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--broker") from error
     except BrokerUnavailableError as error:
         raise Unavailable(str(error)) from error
-    if not isinstance(found, RunningServer):
-        raise click.BadParameter(f"expected the URL of a server, got {urls!r}", param_hint="--broker")
+    assert isinstance(found, RunningServer)  # a URL names nothing else
     return OnServer(found.server)
 
 

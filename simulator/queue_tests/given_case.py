@@ -9,6 +9,7 @@ from dlx.topology import Topology
 from simulator.queue_tests.file_format import CaseStep, Expect, Releases, SetFaults, Until
 from simulator.queue_tests.times import milliseconds
 from simulator.scenario.steps import Repeat, Wait
+from simulator.server.faults.fault import RaiseAlarm
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,11 @@ class GivenCase:
         """The names of the faults that it asks for, each once."""
         asked = [fault.kind for step in self.steps if isinstance(step, SetFaults) for fault in step.set]
         return list(dict.fromkeys(asked))
+
+    @property
+    def raises_alarm(self) -> bool:
+        """Whether it asks for an alarm, which stops every publisher of a server."""
+        return RaiseAlarm.__struct_config__.tag in self.faults
 
 
 def waited_ms(step: CaseStep) -> int:

@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 import pika
 
 from simulator.definitions import DefinitionsError
+from simulator.queue_tests.faults_on_server import need_faults
 from simulator.queue_tests.given_case import GivenCase
 from simulator.queue_tests.on_server import LONGEST_MS, OnServer, ServerStage
 from simulator.queue_tests.running import CaseResult, Target, run_case
@@ -96,6 +97,8 @@ class OverAmqpAlone:
 
     def why_not(self, case: GivenCase) -> str:
         """Return why a case cannot be run here; empty if it can."""
+        if case.faults:
+            return need_faults(case.faults)
         topology = case.topology
         sets = any(isinstance(step, (steps.SetPolicy, steps.ClearPolicy)) for step in case.steps)
         return _NO_API if sets or topology.policies or topology.operator_policies else ""

@@ -6,16 +6,19 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any, Protocol
 from urllib.parse import quote
 
 import pika
 
+from simulator.queue_tests.faults_on_server import FaultsOnServer, has_faults, need_faults
 from simulator.queue_tests.file_format import SetFaults
 from simulator.queue_tests.given_case import GivenCase
+from simulator.queue_tests.publisher_on_server import Publisher
 from simulator.queue_tests.stage import FoundLoss, FoundMessage, StepRefusedError
+from simulator.queue_tests.turns import Turns
 from simulator.scenario import steps
-from simulator.scenario.clients import published_properties
 from simulator.scenario.steps import AnyStep
 from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
 from simulator.testing.brokers.running_server import RunningServer
@@ -56,6 +59,12 @@ class _Consumer:
     def _deliver(self, _channel: Any, method: Any, _properties: Any, _body: bytes) -> None:
         self.deliveries.append(method.delivery_tag)
 
+    def hear(self, seconds: float = 0) -> None:
+        """Take what has come. Raises ``AMQPError`` if the server has closed the channel or the connection."""
+        self.connection.process_data_events(seconds)
+        if not self.channel.is_open:
+            raise pika.exceptions.ChannelWrongStateError("the server has closed the channel")
+
 
 class VhostUnderTest(Protocol):
     """A virtual host, and how to reach it."""
@@ -71,23 +80,38 @@ class ServerStage:
     """A virtual host with the definitions of a case. The clients are those of ``simulator.scenario.clients``."""
 
     real = True
-    unconfirmed = 0  # a publish waits for its answer
 
     def __init__(self, broker: VhostUnderTest, queues: list[str]) -> None:
-        self.unroutable = self.refused = 0
         self._broker, self._queues = broker, queues
+        self._faults = FaultsOnServer(broker)
         self._consumers: dict[str, _Consumer] = {}
         self._control = pika.BlockingConnection(pika.URLParameters(broker.amqp_url))
         self._counting = self._control.channel()
-        self._publishing = self._control.channel()
-        self._publishing.confirm_delivery()
+        self._publisher = Publisher(broker.amqp_url)
         self._began = time.monotonic()
 
     def close(self) -> None:
-        """Close the connections."""
+        """Clear the faults, and close the connections."""
+        self._faults.clear()
+        self._publisher.close()
         for connection in (self._control, *(each.connection for each in self._consumers.values())):
             if connection.is_open:
                 connection.close()
+
+    @property
+    def unroutable(self) -> int:
+        """How many publishes reached no queue so far."""
+        return self._publisher.unroutable
+
+    @property
+    def refused(self) -> int:
+        """How many publishes were refused so far."""
+        return self._publisher.refused
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many publishes had no answer so far."""
+        return self._publisher.unconfirmed
 
     # Steps
 
@@ -107,8 +131,11 @@ class ServerStage:
             self._rest()
 
     def set_faults(self, step: SetFaults) -> None:
-        """Set none: faults are set on the simulator in this process alone, and such cases are not run here."""
-        assert not step.set, "cases with faults are not run on a server"
+        """Have faults strike, or none any more. Raises ``StepRefusedError``."""
+        try:
+            self._faults.follow(step)
+        except ManagementError as error:
+            raise StepRefusedError(str(error)) from error
 
     def pass_until(self, ms: int) -> None:
         """Let time pass."""
@@ -129,21 +156,25 @@ class ServerStage:
                 depths, since = now, time.monotonic()
 
     def _hear(self, seconds: float) -> None:
-        """Let the consumers receive what was sent to them."""
-        for consumer in self._consumers.values():
-            consumer.connection.process_data_events(0)
+        """Let the clients receive what was sent to them."""
+        for queue in list(self._consumers):
+            with self._closed_by_faults(queue):
+                self._consumers[queue].hear()
+        self._publisher.hear()
         time.sleep(seconds)
 
-    def _publish(self, step: steps.Publish) -> None:
-        properties = pika.BasicProperties(**published_properties(step))
+    @contextlib.contextmanager
+    def _closed_by_faults(self, queue: str) -> Iterator[None]:
+        """Forget a consumer whose channel or connection is closed meanwhile: that is what faults are for."""
         try:
-            self._publishing.basic_publish(
-                step.exchange, step.routing_key, bytes(step.body_bytes), properties, mandatory=True
-            )
-        except pika.exceptions.UnroutableError:
-            self.unroutable += 1
-        except pika.exceptions.NackError:
-            self.refused += 1
+            yield
+        except pika.exceptions.AMQPError:
+            if not self._faults.ever:
+                raise
+            self._leave(steps.Leave(queue=queue))
+
+    def _publish(self, step: steps.Publish) -> None:
+        self._publisher.publish(step, under_faults=self._faults.ever)
 
     def _consumer(self, queue: str, prefetch: int = 1) -> _Consumer:
         found = self._consumers.get(queue)
@@ -154,21 +185,32 @@ class ServerStage:
         return found
 
     def _delivered(self, queue: str) -> _Consumer | None:
-        """Return the consumer of a queue once it has a delivery; ``None`` if it gets none."""
+        """Return the consumer of a queue once it has a delivery; ``None`` if it gets none.
+
+        What closes an earlier consumer was over before this step, so a new one takes its place.
+        """
+        if queue in self._consumers:
+            with self._closed_by_faults(queue):
+                return self._waited(queue)
+        return self._waited(queue)
+
+    def _waited(self, queue: str) -> _Consumer | None:
         consumer = self._consumer(queue)
         began = time.monotonic()
+        consumer.hear()
         while not consumer.deliveries:
-            consumer.connection.process_data_events(_POLL_S)
+            consumer.hear(_POLL_S)
             waited = time.monotonic() - began
             if waited > DELIVERY_S or (waited > EMPTY_S and not self.depths().get(queue)):
                 return consumer if consumer.deliveries else None
         return consumer
 
     def _settle(self, queue: str, answer: Callable[[Any, int], None]) -> None:
-        consumer = self._delivered(queue)
-        if consumer is not None:
-            answer(consumer.channel, consumer.deliveries.popleft())
-            consumer.connection.process_data_events(0)
+        with self._closed_by_faults(queue):
+            consumer = self._delivered(queue)
+            if consumer is not None:
+                answer(consumer.channel, consumer.deliveries.popleft())
+                consumer.hear()
 
     def _ack(self, step: steps.Ack) -> None:
         self._settle(step.queue, lambda channel, tag: channel.basic_ack(tag))
@@ -181,22 +223,28 @@ class ServerStage:
         self._settle(step.queue, lambda channel, tag: getattr(channel, f"basic_{by}")(tag, requeue=True))
 
     def _crash(self, step: steps.Crash) -> None:
-        self._delivered(step.queue)
+        with self._closed_by_faults(step.queue):
+            self._delivered(step.queue)
         self._leave(step)
 
     def _leave(self, step: steps.Leave | steps.Crash) -> None:
         consumer = self._consumers.pop(step.queue, None)
-        if consumer is not None:
+        if consumer is not None and consumer.connection.is_open:
             consumer.connection.close()
 
     def _hold(self, step: steps.Hold) -> None:
-        self._consumer(step.queue, step.times)
+        with self._closed_by_faults(step.queue):
+            self._consumer(step.queue, step.times)
 
     def _get(self, step: steps.Get) -> None:
-        consumer = self._consumer(step.queue, 0)
-        method, _, _ = consumer.channel.basic_get(step.queue)
-        if method is not None:
-            consumer.deliveries.append(method.delivery_tag)
+        if step.queue in self._consumers:
+            with self._closed_by_faults(step.queue):
+                self._consumers[step.queue].hear(_POLL_S)
+        with self._closed_by_faults(step.queue):
+            consumer = self._consumer(step.queue, 0)
+            method, _, _ = consumer.channel.basic_get(step.queue)
+            if method is not None:
+                consumer.deliveries.append(method.delivery_tag)
 
     def _wait(self, step: steps.Wait) -> None:
         self._sleep(step.ms / 1_000)
@@ -230,7 +278,8 @@ class ServerStage:
         return found
 
     def messages(self, queue: str) -> list[FoundMessage]:
-        """Take the ready messages out of a queue."""
+        """Take the ready messages out of a queue; no fault strikes who looks."""
+        self._faults.clear(alarms=False)
         found: list[FoundMessage] = []
         while True:
             method, properties, _ = self._counting.basic_get(queue, auto_ack=True)
@@ -280,10 +329,15 @@ class OnServer:
         self.release = server.release
         self.name = name or f"server {server.version}"
         self._server = server
+        self._turns = Turns()
 
     def why_not(self, case: GivenCase) -> str:
-        """Return nothing: any case can be run here."""
-        return ""
+        """Return why a case cannot be run here: it has faults, and the server none. Raises ``OSError``."""
+        return "" if not case.faults or self._has_faults else need_faults(case.faults)
+
+    @cached_property
+    def _has_faults(self) -> bool:
+        return has_faults(self._server)
 
     @contextlib.contextmanager
     def stage(self, case: GivenCase) -> Iterator[ServerStage]:
@@ -293,7 +347,7 @@ class OnServer:
         """
         document = {name: value for name, value in case.document.items() if name != "original_vhost_name"}
         topology = OneTopology(case.source, case.topology, document)
-        with RunningServer(self._server).broker(None, topology) as broker:
+        with self._turns.turn(alone=case.raises_alarm), RunningServer(self._server).broker(None, topology) as broker:
             try:
                 with contextlib.closing(ServerStage(broker, list(case.topology.queues))) as stage:
                     yield stage

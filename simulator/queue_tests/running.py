@@ -100,12 +100,10 @@ def _why_not(case: GivenCase, target: Target) -> str:
     if not fits(target.release, case.releases):
         condition = case.releases if isinstance(case.releases, str) else " or ".join(case.releases or ())
         return f"the case is for releases {condition}"
-    if target.longest_ms is not None and case.faults:
-        return f"it asks for the fault {' and '.join(case.faults)}; dlx test sets faults on its own simulator alone"
-    if target.longest_ms is not None and case.takes_ms > target.longest_ms:
-        return f"{span(case.takes_ms * 1000)} pass in it; on a server at most {span(target.longest_ms * 1000)}"
     if cannot := target.why_not(case):
         return cannot
+    if target.longest_ms is not None and case.takes_ms > target.longest_ms:
+        return f"{span(case.takes_ms * 1000)} pass in it; on a server at most {span(target.longest_ms * 1000)}"
     if not any(isinstance(step, Expect) and fits(target.release, step.releases) for step in case.steps):
         return f"nothing is expected of {target.release}"
     return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from simulator.broker import Broker
 from simulator.broker.commands import ChannelId, Command, PassTime, Publish, SelectConfirms
@@ -17,7 +17,8 @@ _NO_LIMIT_BYTES = 1 << 62  # a case has an alarm on request alone
 class BrokerUnderFaults:
     """Carries out commands, and returns what faults leave of the replies. Publishers wait for confirms.
 
-    During an alarm publishes wait, as they do for clients that a server does not read.
+    During an alarm publishes wait, as they do for clients that a server does not read. It reads the first frame of
+    content, so that an empty message with which the waiting begins comes in.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -25,6 +26,7 @@ class BrokerUnderFaults:
         self._alarm = Alarm(broker, _NO_LIMIT_BYTES)
         self._faults = Faults(broker, self._alarm)
         self._blocked: list[Publish] = []
+        self._unread: set[Hashable] = set()
         self._published: dict[ChannelId, int] = {}
         self._waiting: set[tuple[ChannelId, int]] = set()
 
@@ -44,7 +46,7 @@ class BrokerUnderFaults:
     def handle(self, command: Command, now_us: int) -> list[Event]:
         """Do as ``Broker.handle``."""
         events = [*self._passed_until(now_us), *self._unblocked(now_us)]
-        if isinstance(command, Publish) and self._alarm.raised:
+        if isinstance(command, Publish) and self._alarm.raised and not self._is_read(command):
             self._blocked.append(command)
             return events
         return [*events, *self._carried_out(command, now_us)]
@@ -55,7 +57,16 @@ class BrokerUnderFaults:
             yield from self._told(PassTime(), due_us)
             yield from self._unblocked(due_us)
 
+    def _is_read(self, command: Publish) -> bool:
+        """Return whether a publish during an alarm comes in all the same, and have none come in after it."""
+        connection = command.channel[0]
+        read = connection not in self._unread and not command.body
+        self._unread.add(connection)
+        return read
+
     def _unblocked(self, now_us: int) -> Iterator[Event]:
+        if not self._alarm.raised:
+            self._unread.clear()
         while self._blocked and not self._alarm.raised:
             yield from self._carried_out(self._blocked.pop(0), now_us)
 

@@ -20,6 +20,14 @@ HOPS_MAX = 10
 """Deaths by expiry in a row that are followed."""
 
 
+class LastDeath(NamedTuple):
+    """A death on the way to a loss: in which queue, for which reason, how long after the message was seen at least."""
+
+    queue: str
+    reason: str
+    after_ms: int
+
+
 class DeadEnd(NamedTuple):
     """A way in which a message is lost.
 
@@ -28,12 +36,14 @@ class DeadEnd(NamedTuple):
         why: the rule by which its dead letter reaches no queue.
         after_ms: how long after it was seen, at the earliest, it is gone.
         certain: whether it is gone then; otherwise only if it was rejected, or once it has expired.
+        way: the deaths from where it was seen to the last one, which no row shows.
     """
 
     queue: str
     why: str
     after_ms: int
     certain: bool
+    way: tuple[LastDeath, ...]
 
 
 class DeadEnds:
@@ -60,20 +70,22 @@ class DeadEnds:
         message = state.message
         key = self._flow.situation(state.queue, message), message.expiration is not None, reason
         if key not in self._known:
-            self._known[key] = tuple(self._following(state, reason, 0, True, HOPS_MAX))
+            self._known[key] = tuple(self._following(state, reason, (), True))
         return self._known[key]
 
-    def _following(self, state: State, reason: str, after_ms: int, certain: bool, hops: int) -> list[DeadEnd]:
+    def _following(self, state: State, reason: str, way: tuple[LastDeath, ...], certain: bool) -> list[DeadEnd]:
         flow, settings = self._flow, self._flow.settings(state.queue)
         if flow.why_not(state, reason) is not None or not settings.dead_letters:
             return []
+        after_ms = way[-1].after_ms if way else 0
         if reason == EXPIRED:
             own = state.message.expiration is not None and expires_messages(settings.queue.type, flow.release)
             certain &= not own and settings.message_ttl_ms is not None
             after_ms += settings.message_ttl_ms or 0
+        way += (LastDeath(state.queue, reason, after_ms),)
         led = flow.hops(state, reason)
         if led:
-            onward = (self._following(each, EXPIRED, after_ms, certain, hops - 1) for _, each in led if hops)
+            onward = (self._following(each, EXPIRED, way, certain) for _, each in led if len(way) <= HOPS_MAX)
             return [end for ends in onward for end in ends]
         copies = [copy for copy in flow.copies(state, reason) if copy.outcome in LOSING]
-        return [DeadEnd(state.queue, str(copy.rule), after_ms, certain) for copy in copies[:1]]
+        return [DeadEnd(state.queue, str(copy.rule), after_ms, certain, way) for copy in copies[:1]]

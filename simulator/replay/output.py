@@ -51,8 +51,12 @@ def _moments(time_us: npt.NDArray[np.int64]) -> Any:
 def dead_end_column(values: Sequence[tuple[DeadEnd, ...]], number: npt.NDArray[np.int32]) -> Any:
     """Return the column of dead ends. ``number`` says which of the values each row has."""
     which = alike_rows(number)
-    found = [[end._asdict() for end in values[each]] for each in number[firsts(which)].tolist()]
+    found = [[_dead_end(end) for end in values[each]] for each in number[firsts(which)].tolist()]
     return pa.array(found, pa.list_(DEAD_END)).take(pa.array(which))
+
+
+def _dead_end(end: DeadEnd) -> dict[str, Any]:
+    return {**end._asdict(), "way": [death._asdict() for death in end.way]}
 
 
 def shown_column(found: Mapping[int, Sequence[Shown]], rows: int) -> Any:

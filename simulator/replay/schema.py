@@ -54,8 +54,15 @@ VERDICT = pa.struct(
         ("unchecked", pa.list_(UNCHECKED)),
     ]
 )
+LAST_DEATH = pa.struct([("queue", pa.string()), ("reason", pa.string()), ("after_ms", pa.int64())])
 DEAD_END = pa.struct(
-    [("queue", pa.string()), ("why", pa.string()), ("after_ms", pa.int64()), ("certain", pa.bool_())],
+    [
+        ("queue", pa.string()),
+        ("why", pa.string()),
+        ("after_ms", pa.int64()),
+        ("certain", pa.bool_()),
+        ("way", pa.list_(LAST_DEATH)),
+    ]
 )
 SHOWN = pa.struct([("rule", pa.string()), ("queue", pa.string())])
 OUTPUT = pa.schema(
@@ -77,8 +84,8 @@ OUTPUT = pa.schema(
     ]
 )
 """The columns that come out. ``first`` and ``last`` mark the rows of a message; ``source`` is how many of its rows back
-the path starts, 0 where that is not known; ``dead_ends`` say how it may be lost if it is not seen again; ``shown``
-are the rules that no row before it in its partition has shown."""
+the path starts, 0 where that is not known; ``dead_ends`` say how it may be lost if it is not seen again, and on which
+``way``; ``shown`` are the rules that no row before it in its partition has shown."""
 
 
 def as_struct(verdict: Verdict) -> dict[str, Any]:

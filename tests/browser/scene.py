@@ -56,10 +56,23 @@ class Scene:
 @contextmanager
 def shop() -> Iterator[Scene]:
     """Serve the shop: bills go to a misspelt exchange, orders are retried, odd messages wait for a human."""
+    with _served() as scene:
+        yield _set_up(scene)
+
+
+@contextmanager
+def mistakes() -> Iterator[Scene]:
+    """Serve a broker on which each message is lost by another mistake: ``bill`` by the first, and so on."""
+    with _served() as scene:
+        yield _make_mistakes(scene)
+
+
+@contextmanager
+def _served() -> Iterator[Scene]:
     with simulator.serve("4.3", management_port=0, start_us=START_US) as server:
         connection = pika.BlockingConnection(pika.URLParameters(server.amqp_url))
         try:
-            yield _set_up(Scene(server, connection.channel()))
+            yield Scene(server, connection.channel())
         finally:
             with suppress(AMQPError):  # a test may have stopped the server
                 connection.close()
@@ -74,6 +87,31 @@ def _set_up(scene: Scene) -> Scene:
         scene.server.clock.advance(seconds=31)
     scene.channel.basic_get("orders")  # somebody works on it
     scene.settle()
+    return scene
+
+
+def _make_mistakes(scene: Scene) -> Scene:
+    scene.channel.exchange_declare("shop", "topic", durable=True)
+    scene.declare("bills", dead_letter_exchange="biils.dlx")
+    scene.channel.queue_bind("bills", "shop", "bill.#")
+    scene.declare("first", message_ttl=1_000, dead_letter_exchange="", dead_letter_routing_key="second")
+    scene.declare("second", message_ttl=1_000, dead_letter_exchange="", dead_letter_routing_key="first")
+    scene.declare("jobs", queue_type="quorum", delivery_limit=1)
+    scene.declare("codes", message_ttl=5_000)
+    scene.declare("pictures", max_length=2)
+    scene.publish("shop", "bill.eu", "", "bill")
+    scene.reject("bills")
+    scene.publish("shop", "bil.eu", "", "misspelt")
+    scene.publish("", "job", "", "nowhere")
+    scene.publish("", "first", "", "round")
+    scene.publish("", "jobs", "", "poison")
+    for _ in range(2):
+        with scene.channel.connection.channel() as consumer:
+            consumer.basic_get("jobs")
+    scene.publish("", "codes", "", "late")
+    for name in ("pushed-out", "kept-1", "kept-2"):
+        scene.publish("", "pictures", "", name)
+    scene.server.clock.advance(seconds=6)
     return scene
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from selenium.common.exceptions import StaleElementReferenceException
-from selenium.webdriver import ActionChains, Chrome, Keys
+from selenium.webdriver import Chrome, Keys
 from selenium.webdriver.common.by import By
-from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.ui import WebDriverWait
 
 import simulator
 from tests.browser.chromium import colours, size
+from tests.browser.page import Page, looked_at
 from tests.browser.scene import Scene, shop
 
 pytestmark = pytest.mark.browser
@@ -57,63 +54,8 @@ def scene() -> Iterator[Scene]:
 
 @pytest.fixture
 def page(chromium: Chrome, scene: Scene) -> Iterator[Page]:
-    size(chromium, 1100)
-    colours(chromium, "light")
-    found = Page(chromium, scene.url)
-    chromium.get_log("performance")
-    chromium.get_log("browser")
-    found.log_in()
-    yield found
-    assert chromium.get_log("browser") == []  # nothing was complained about
-    requested = {
-        message["params"]["request"]["url"].replace("guest:guest@", "")
-        for message in (json.loads(entry["message"])["message"] for entry in chromium.get_log("performance"))
-        if message["method"] == "Network.requestWillBeSent"
-    }
-    assert {url for url in requested if not url.startswith((scene.url, "data:"))} == set()
-    assert scene.url in requested
-    chromium.get("about:blank")
-
-
-class Page:
-    """The page in a browser."""
-
-    def __init__(self, browser: Chrome, url: str) -> None:
-        self.browser = browser
-        self.url = url
-
-    def log_in(self) -> None:
-        self.browser.get(self.url.replace("://", "://guest:guest@"))
-        self.open()
-
-    def open(self, query: str = "") -> None:
-        self.browser.get(self.url + query)
-        self.wait(lambda: self.find("#state").text == "live")
-
-    def find(self, selector: str) -> WebElement:
-        return self.browser.find_element(By.CSS_SELECTOR, selector)
-
-    def link(self, text: str) -> WebElement:
-        return self.browser.find_element(By.LINK_TEXT, text)
-
-    @property
-    def text(self) -> str:
-        found: str = self.browser.execute_script("return document.querySelector('main').innerText")
-        return found
-
-    @property
-    def focused(self) -> WebElement:
-        return self.browser.switch_to.active_element
-
-    def press(self, *keys: str) -> None:
-        ActionChains(self.browser).send_keys(*keys).perform()
-
-    def wait(self, until: Callable[[], object]) -> None:
-        waiting = WebDriverWait(self.browser, 20, 0.05, ignored_exceptions=[StaleElementReferenceException])
-        waiting.until(lambda _: until())
-
-    def wait_for(self, text: str) -> None:
-        self.wait(lambda: text in self.text)
+    with looked_at(chromium, scene.url) as found:
+        yield found
 
 
 def test_three_clicks_lead_from_a_lost_message_to_its_cause(page: Page) -> None:

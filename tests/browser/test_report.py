@@ -48,7 +48,8 @@ def test_one_click_leads_from_a_loss_to_its_message(page: Chrome) -> None:
     told = life(page)
     assert told.startswith("task-")
     assert "Published to the" in told
-    assert "Lost in 'cycles.silent.b': it would return to 'cycles.silent.a'" in told
+    assert "Died in 'cycles.silent.a' (expired), and was dead-lettered to 'cycles.silent.b'." in told
+    assert "Lost in 'cycles.silent.b' (expired): it would return to 'cycles.silent.a'" in told
 
 
 def test_a_message_is_found_by_its_id(page: Chrome) -> None:

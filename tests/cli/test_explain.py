@@ -58,7 +58,7 @@ def test_json_has_steps_fate_missing_and_assumed(ladder: str, capsys: pytest.Cap
     life = json.loads(told)
     assert (status, life["fate"], life["release"]) == (1, "refused", "3.13")
     given = ["--header", "retries=3", "--header", "region=eu", "--expiration", "500"]
-    status, told = explained(capsys, ladder, "--publish", "shop", "order.eu", *given, "--format", "json")
+    status, told = explained(capsys, ladder, "--publish", "shop", "order.eu", *given, "--json")
     life = json.loads(told)
     assert status == 0
     assert life["publish"]["headers"] == {"retries": 3, "region": "eu"}

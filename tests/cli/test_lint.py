@@ -320,3 +320,7 @@ def test_a_file_whose_name_is_no_text_is_linted(form: str, tmp_path: Path, capsy
     path = tmp_path / "d\udcff.json"
     path.write_bytes(Path(ERROR).read_bytes())
     assert "d\N{REPLACEMENT CHARACTER}.json" in unquote(lint(capsys, str(path), "--format", form, status=1))
+
+
+def test_json_is_a_format_with_an_option_of_its_own(capsys: Capture) -> None:
+    assert json.loads(lint(capsys, ERROR, "--json")) == json.loads(lint(capsys, ERROR, "--format", "json"))

@@ -107,3 +107,21 @@ def test_one_who_only_asks_is_not_blocked(url: str) -> None:
         publisher.expect("connection.blocked")
         assert length(asker) > 0
         assert length(asker) > 0
+
+
+@pytest.mark.parametrize(("body", "read"), [(b"", 1), (b"x", 0)])
+def test_a_publisher_is_read_to_its_next_frame_of_content(url: str, body: bytes, read: int) -> None:
+    """So an empty message comes in, and one with a body does not; 3.8.9 and 4.3.6 do so."""
+    with opened(url, {"connection.blocked": True}) as publisher, opened(url, {}) as operator:
+        operator.queue("full", durable=True)
+        operator.queue("q", durable=True)
+        operator.send(*[publish(1, "full", BODY) for _ in range(LIMIT // len(BODY) + 2)])
+        asker = opened(url, {})
+        with asker:
+            publisher.send(*[publish(1, "q", body) for _ in range(3)])
+            publisher.expect("connection.blocked")
+            assert length(asker) == read
+            asker.purge("full")
+            publisher.expect("connection.unblocked")
+            publisher.send(method(1, spec.Queue.Declare(queue="q", passive=True)))
+            assert int(publisher.expect("1: queue.declare-ok").split()[-2]) == 3

@@ -53,6 +53,8 @@ def test_the_cases_hold_on_the_server(cases: list[GivenCase], live_server: LiveS
         results = list(pool.map(lambda case: run_case(case, target), cases))
     told = failures([_again(case, result, target) for case, result in zip(cases, results, strict=True)])
     assert not told, told
+    lacking = {each.why_not.rpartition("; ")[2] for case, each in zip(cases, results, strict=True) if case.faults}
+    assert lacking == {"faults need dlx serve"}
     # Nothing else keeps a case from a server than its releases, its time and its faults.
     run = {each.name for each in results if each.status != "not run"}
     simulated = {case.name for case in cases if run_case(case, OnSimulator(live_server.release)).status != "not run"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from simulator import serve
 from simulator.cli.main import EXIT_UNAVAILABLE, main
 from simulator.queue_tests.case_reading import read_cases
 from simulator.queue_tests.on_server import OnServer
+from simulator.queue_tests.on_simulator import OnSimulator
 from simulator.queue_tests.running import CaseResult, run_case
 from simulator.testing.brokers.servers import Server, ask
 
@@ -19,6 +21,7 @@ definitions:
   queues:
     - {name: orders, arguments: {x-dead-letter-exchange: '', x-dead-letter-routing-key: dead}}
     - {name: dead}
+  exchanges: [{name: hidden, type: direct, internal: true}]
 cases:
   - name: one
     steps:
@@ -83,3 +86,88 @@ def test_a_server_that_does_not_let_clients_in(
     assert main(["test", str(path), "--broker", nobody_there]) == EXIT_UNAVAILABLE
     assert "the server at amqp://guest:...@127.0.0.1:1/ is gone" in capsys.readouterr().err
     assert [vhost["name"] for vhost in server.api("GET", "vhosts")] == ["/"]
+
+
+def test_a_publish_that_is_refused_ends_the_case(server: Server, tmp_path: Path) -> None:
+    result = ran(server, tmp_path, "do: publish, exchange: hidden, routing_key: x", "do: expect, queues: {}")
+    (failure,) = result.failures
+    assert failure.startswith("the broker refused the step: (403, ")
+
+
+FAULTS = """
+definitions:
+  queues:
+    - name: orders
+      arguments:
+        {x-queue-type: quorum, x-delivery-limit: 2, x-dead-letter-exchange: '', x-dead-letter-routing-key: dead}
+    - {name: dead}
+cases:
+  - name: a channel that is closed while the consumer works
+    steps:
+      - {do: publish, exchange: '', routing_key: orders}
+      - {do: faults, set: [{fault: close_channel, queue: orders, delay_ms: 500}]}
+      - {do: hold, queue: orders}
+      - {do: expect, queues: {}}
+      - {do: expect, at: 2s, queues: {orders: [{redelivered: true}]}}
+  - name: a connection that is lost with every delivery
+    steps:
+      - {do: publish, exchange: '', routing_key: orders}
+      - {do: faults, set: [{fault: close_connection, queue: orders, times: null, silent: true}]}
+      - {do: ack, queue: orders, times: 3}
+      - {do: expect, queues: {dead: [{deaths: [{queue: orders, reason: delivery_limit, count: 1}]}]}}
+  - name: a delivery that is late
+    steps:
+      - {do: publish, exchange: '', routing_key: orders}
+      - {do: faults, set: [{fault: delay_delivery, queue: orders, delay_ms: 2000}]}
+      - {do: ack, queue: orders}
+      - {do: expect, queues: {}}
+      - {do: until, at: 4s}
+      - {do: reject, queue: orders}
+      - {do: expect, queues: {dead: [{deaths: [{queue: orders, reason: rejected}]}]}}
+  - name: confirms that are lost and late
+    steps:
+      - do: faults
+        set: [{fault: drop_confirm, exchange: ''}, {fault: delay_confirm, exchange: '', nth: 1, delay_ms: 2000}]
+      - {do: publish, exchange: '', routing_key: orders, times: 3}
+      - {do: expect, queues: {orders: 3}, unconfirmed: 2}
+      - {do: expect, at: 4s, queues: {orders: [{times: 3, redelivered: false}]}, unconfirmed: 1}
+  - name: publishers that wait for the end of an alarm
+    steps:
+      - {do: faults, set: [{fault: alarm, resource: disk}]}
+      - {do: publish, exchange: '', routing_key: orders, times: 2, body_bytes: 10}
+      - {do: expect, queues: {}, unconfirmed: 2}
+      - {do: faults, clear: true}
+      - {do: expect, queues: {orders: 2}}
+  - name: who looks is not struck
+    steps:
+      - {do: publish, exchange: '', routing_key: orders, times: 2}
+      - {do: faults, set: [{fault: close_connection, times: null}]}
+      - {do: expect, queues: {orders: [{times: 2}]}}
+  - name: nothing is wrong here
+    steps:
+      - {do: publish, exchange: '', routing_key: orders, times: 4}
+      - {do: ack, queue: orders, times: 2}
+      - {do: expect, queues: {orders: 1}}
+"""
+
+
+def test_faults_strike_on_a_simulated_server_as_in_the_simulator(server: Server, tmp_path: Path) -> None:
+    path = tmp_path / "cases.yml"
+    path.write_text(FAULTS)
+    cases = read_cases(path)
+    assert [run_case(case, OnSimulator("4.3")).failures for case in cases] == [[]] * len(cases)
+    target = OnServer(server)
+    with ThreadPoolExecutor(len(cases)) as pool:
+        results = list(pool.map(lambda case: run_case(case, target), cases))
+    assert {each.name: each.failures for each in results} == {case.name: [] for case in cases}
+    assert {each.status for each in results} == {"passed"}
+    assert server.api("GET", "faults") == []
+
+
+def test_a_fault_is_cleared_when_its_case_fails(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simulator.queue_tests.running.PATIENCE_S", 0.2)
+    alarm = "do: faults, set: [{fault: alarm, resource: memory}]"
+    assert ran(server, tmp_path, alarm, "do: expect, queues: {}").status == "failed"
+    assert server.api("GET", "faults") == []

@@ -131,6 +131,57 @@ def test_a_long_life_is_told_to_its_end(tmp_path: Path) -> None:
     assert steps[-1].startswith("Delivered from 'work'")
 
 
+CIRCLE = definitions_of(
+    {
+        "first": {"x-message-ttl": 300, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "second"},
+        "second": {"x-message-ttl": 400, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "first"},
+        "other": {},
+        "bills": {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "unpaid"},
+        "unpaid": {"x-message-ttl": 500, "x-dead-letter-exchange": "unpiad.dlx"},
+    },
+    {"all": "fanout"},
+    [("all", "first", ""), ("all", "other", "")],
+)
+
+
+def test_the_hops_to_a_loss_that_no_row_shows_are_told_with_their_times(tmp_path: Path) -> None:
+    log = Log().publish("", "first", message_id="one")
+    for name in ("two", "three"):
+        log.publish("", "other", message_id=name).deliver("other", "", ["other"], message_id=name)
+    html = report(tmp_path, log, definitions=CIRCLE)
+    (one,) = (each for each in figures(html)["messages"] if each["message"] == "one")
+    published, hop, lost = one["steps"]
+    assert hop["text"] == "Died in 'first' (expired), and was dead-lettered to 'second'."
+    assert lost["text"].startswith("Lost in 'second' (expired): it would return to 'first' without a rejection")
+    assert [each["time_us"] - published["time_us"] for each in (hop, lost)] == [300_000, 700_000]
+    assert all("line" not in each for each in (hop, lost))
+
+
+def test_the_loss_of_one_copy_is_told_beside_the_delivery_of_another(tmp_path: Path) -> None:
+    log = Log().publish("all", "", routed=["first", "other"], message_id="one")
+    log.deliver("other", "all", [""], message_id="one")
+    for name in ("two", "three"):
+        log.publish("", "other", message_id=name).deliver("other", "", ["other"], message_id=name)
+    html = report(tmp_path, log, definitions=CIRCLE)
+    steps = life(html, "one")
+    (one,) = (each for each in figures(html)["messages"] if each["message"] == "one")
+    assert ["time_us" in each and each["time_us"] is not None for each in one["steps"]] == [True, True, False, False]
+    assert steps[:3] == [
+        "Published to the exchange 'all' with the key '', which routed it to 'first', 'other'.",
+        "Delivered from 'other'.",
+        "Died in 'first' (expired), and was dead-lettered to 'second'.",
+    ]
+    assert steps[3].startswith("Lost in 'second' (expired): ")
+
+
+def test_where_a_message_that_may_be_lost_went_on_to_is_told(tmp_path: Path) -> None:
+    log = Log().publish("", "bills", message_id="one").deliver("bills", "", ["bills"], message_id="one")
+    assert life(report(tmp_path, log, definitions=CIRCLE), "one")[-1].startswith(
+        "Not seen again. If it was rejected or has expired in 'bills', it went on to 'unpaid' and was lost there by "
+        "expiring: dead-letter exchange 'unpiad.dlx' of queue 'unpaid' does not exist"
+    )
+
+
 def test_a_difference_says_what_it_is_and_links_to_its_message(tmp_path: Path) -> None:
     wrong = died(death("wait", "expired", count=3, keys=["wait"]))
     html = report(tmp_path, Log().publish("", "wait").deliver("work", "", ["work"], headers=wrong))

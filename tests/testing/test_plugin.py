@@ -724,7 +724,34 @@ def test_a_container_is_started_once_when_it_is_needed_and_removed(inner: pytest
     result.assert_outcomes(passed=3)
     said = re.findall(r"no broker|one broker|two brokers|container \w+", result.stdout.str())
     assert said == ["no broker", "container started", "one broker", "two brokers", "container removed"]
-    result.stdout.fnmatch_lines(["*::test_one?container?*"])
+    result.stdout.fnmatch_lines(["*::test_one?container-rabbitmq:4.3-management?*"])
+
+
+def test_releases_servers_and_a_container_are_one_matrix(inner: pytest.Pytester, server: str) -> None:
+    inner.makeconftest(CONTAINER)
+    inner.makepyfile("""
+        import pytest
+
+        @pytest.mark.parametrize("queue", ["a", "b"])
+        def test_each(dlx_broker, queue):
+            dlx_broker.api("PUT", f"queues/{dlx_broker.vhost.replace('/', '%2F')}/{queue}", {})
+            dlx_broker.publish("", queue, b"one")
+            assert [each.body for each in dlx_broker.drain(queue)] == [b"one"]
+
+        @pytest.mark.dlx_releases("3.10", "4.3")
+        def test_marked(dlx_broker):
+            assert dlx_broker.release in ("3.10", "4.3")
+    """)
+    named = ["4.0", "simulator", server, "container:rabbitmq:4.3-management"]
+    result = inner.runpytest_subprocess("-v", *[f"--dlx-broker={each}" for each in named])
+    result.assert_outcomes(passed=12, skipped=1)
+    brokers = {"4.0", "simulator", "live-4.3", "container-rabbitmq:4.3-management"}
+    assert {each for each in ran(result) if "each" in each} == {
+        f"test_each[{broker}-{queue}]" for broker in brokers for queue in "ab"
+    }
+    assert {each for each in ran(result) if "marked" in each} == {
+        f"test_marked[{broker}]" for broker in {"3.10", "4.3", *brokers} - {"4.0", "simulator"}
+    }
 
 
 def test_a_container_of_another_release_is_removed_at_once(inner: pytest.Pytester) -> None:

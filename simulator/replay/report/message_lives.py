@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from dlx.deaths import REJECTED
 from simulator.events import Event
 from simulator.markup import plural
 from simulator.replay.report.data import MessageLife, MessageStep
@@ -59,9 +60,9 @@ _ROWS = f"""
     ORDER BY kind, vhost, message, place
     LIMIT {ROWS_MAX}"""
 _WITH_KEYS = f"""
-    SELECT one.*, seen.routing_keys
+    SELECT one.*, seen.routing_keys, seen.routed_queues
     FROM {{kept}} AS one LEFT JOIN (
-        SELECT time_us, file, line, message, routing_keys
+        SELECT time_us, file, line, message, routing_keys, routed_queues
         FROM {{captured}}
         WHERE event = '{Event.PUBLISHED.value}'
     ) AS seen
@@ -78,7 +79,7 @@ def message_lives(replayed: Table, captured: Table | None, until_us: int) -> tup
     dies in time is known to be gone.
     """
     kept = select(_ROWS, replayed=replayed)
-    if captured is not None and "routing_keys" in captured.columns:
+    if captured is not None and {"routing_keys", "routed_queues"} <= set(captured.columns):
         found = rows(_WITH_KEYS, kept=kept, captured=captured)
     else:
         found = rows("SELECT * FROM {kept}", kept=kept)
@@ -95,11 +96,8 @@ def _life(vhost: str, message: str, own: list[dict[str, Any]], until_us: int) ->
         steps += _steps(row, own[:place])
     last = own[-1]
     ending, queue, why = _end(last, until_us) if last["place"] == last["of_it"] else ("", "", "")
-    if ending == "lost":
-        steps.append(MessageStep(None, "loss", f"Lost in '{_short(queue)}': {why}."))
-    elif ending:
-        told = f"Not seen again. Lost in '{_short(queue)}' if it was rejected or has expired: {why}."
-        steps.append(MessageStep(None, "death", told))
+    if ending:
+        steps += _ends(last, until_us)
     elif last["place"] < last["of_it"]:
         steps.append(_left_out(last["of_it"] - last["place"]))
     unlike = any(row["verdict"] in ("differ", "unexplained") for row in own)
@@ -133,6 +131,9 @@ def _published(row: dict[str, Any], before: list[dict[str, Any]]) -> str:
     to = f"to the exchange '{_short(row['exchange'])}'" if row["exchange"] else "to the default exchange"
     keys = row.get("routing_keys") or ()
     to += f" with the key {', '.join(repr(_short(key)) for key in keys)}" if keys else ""
+    routed = row.get("routed_queues")
+    if routed is not None and (row["exchange"] or list(routed) != list(keys)):  # the default one routes by the name
+        to += f", which routed it to {', '.join(repr(_short(queue)) for queue in routed) or 'no queue'}"
     if not any(each["event"] == Event.PUBLISHED for each in before):
         return f"Published {to}"
     source = next((each["queue"] for each in reversed(before) if each["event"] == Event.DELIVERED), None)
@@ -152,11 +153,56 @@ def _verdict(row: dict[str, Any]) -> tuple[str, str]:
     return ("death", ", by one of several paths") if row["verdict"] == "ambiguous" else ("", "")
 
 
+def _ends(last: dict[str, Any], until_us: int) -> Iterator[MessageStep]:
+    """Yield what no row shows: how each copy that may be lost went on from where it was seen last."""
+    told: set[MessageStep] = set()  # copies that are lost apart may have gone a part of the way together
+    for end in last["dead_ends"]:
+        if _is_over(end, last, until_us):
+            steps = _lost(end, last["time_us"] if _was_seen_then(end, last) else None)
+        else:
+            steps = [MessageStep(None, "death", f"Not seen again. {_may_be_lost(end)}: {end['why']}.")]
+        yield from (each for each in steps if each not in told)
+        told.update(steps)
+
+
+def _was_seen_then(end: dict[str, Any], last: dict[str, Any]) -> bool:
+    """Return whether the copy was seen in this row, so that its deaths have their times from there."""
+    if last["of_it"] == 1:
+        return True
+    first = end["way"][0]
+    return bool(first["queue"] == last["queue"] and first["reason"] == last["event"] == REJECTED)
+
+
+def _lost(end: dict[str, Any], seen_us: int | None) -> list[MessageStep]:
+    """Return the deaths of a copy up to its loss, with their times if one knows when it was seen last."""
+    moments = [None if seen_us is None else seen_us + each["after_ms"] * 1_000 for each in end["way"]]
+    *passed, last = zip(moments, [_short(each["queue"]) for each in end["way"]], end["way"], strict=True)
+    to = [queue for _, queue, _ in (*passed[1:], last)]
+    hops = [
+        MessageStep(at_us, "letter", f"Died in '{queue}' ({death['reason']}), and was dead-lettered to '{onward}'.")
+        for (at_us, queue, death), onward in zip(passed, to, strict=True)
+    ]
+    at_us, queue, death = last
+    return [*hops, MessageStep(at_us, "loss", f"Lost in '{queue}' ({death['reason']}): {end['why']}.")]
+
+
+def _may_be_lost(end: dict[str, Any]) -> str:
+    first, *passed = (f"'{_short(each['queue'])}'" for each in end["way"])
+    if not passed:
+        return f"Lost in {first} if it was rejected or has expired"
+    went = f"If it was rejected or has expired in {first}, it went on to {', '.join(passed)}"
+    return f"{went} and was lost there by expiring"
+
+
+def _is_over(end: dict[str, Any], last: dict[str, Any], until_us: int) -> bool:
+    return bool(end["certain"] and last["time_us"] + end["after_ms"] * 1_000 < until_us)
+
+
 def _end(row: dict[str, Any], until_us: int) -> tuple[Ending, str, str]:
     """Tell whether the message is lost if nothing follows its last row, in which queue, and why."""
     ends = row["dead_ends"] or ()
     for end in ends:
-        if end["certain"] and row["time_us"] + end["after_ms"] * 1_000 < until_us:
+        if _is_over(end, row, until_us):
             return "lost", end["queue"], end["why"]
     return ("may be lost", ends[0]["queue"], ends[0]["why"]) if ends else ("", "", "")
 

@@ -22,7 +22,8 @@ def messages_section(data: ReportData) -> Html:
     if kept < every:
         order = "first those that are lost or may be, then those not as predicted, then those that died"
         note += f" of {number(every)}: {order}"
-    note += ". What a consumer publishes again with the same id stands in the same timeline."
+    note += ". What a consumer publishes again with the same id stands in the same timeline. "
+    note += "A step without a line of the log follows from the rules."
     if kept < every:
         note += " Of any other, dlx explain LOG --message ID tells."
     label = "Message id, queue, or what happened"

@@ -83,7 +83,8 @@ class Connection:
         user, mechanism, client_properties, capabilities: as the client gave them.
         channel_max, frame_max, heartbeat_s: as negotiated.
         patience_s: how long the server waits for the client's goodbye, in seconds.
-        content_frames: how many frames of content came in.
+        publishers_wait: whether a frame of content has the connection read no further.
+        blocked: whether it reads no further; what came in waits for ``unblock``.
 
     Args:
         connection: its ``id``.
@@ -107,7 +108,7 @@ class Connection:
         self.frame_max = settings.release.frame_max_min
         self.heartbeat_s = 0
         self.patience_s = 3  # rabbit_reader.erl NORMAL_TIMEOUT
-        self.content_frames = 0
+        self.publishers_wait = self.blocked = False
         self._settings = settings
         self._authenticate = authenticate
         self._in_broker = False
@@ -142,7 +143,7 @@ class Connection:
     def _frames(self, buffer: bytes, offset: int) -> Generator[Command, None, int]:
         """Yield the commands of the whole frames from ``offset`` on; return where the rest begins."""
         end = len(buffer)
-        while end - offset >= ENVELOPE.size and not self.ending and self.state != PRE_INIT:
+        while end - offset >= ENVELOPE.size and not self.ending and not self.blocked and self.state != PRE_INIT:
             kind, number, size = ENVELOPE.unpack_from(buffer, offset)
             if size > self.frame_max:  # by its overhead more than a frame may have: some clients err by that
                 raise frame_too_large(kind, size, self.frame_max - OVERHEAD, self._settings.release)
@@ -153,6 +154,7 @@ class Connection:
             if buffer[stop] != END:
                 raise no_frame_end(kind, payload, buffer[stop], self._settings.release)
             offset = stop + 1
+            self.blocked = self.publishers_wait and kind != METHOD and number != 0 and self.state == RUNNING
             try:
                 command = self._frame(kind, number, payload)
             except Fault as problem:
@@ -184,10 +186,8 @@ class Connection:
                 self._forget(channel)
             return command
         if kind == BODY:
-            self.content_frames += 1
             return channel.body(payload)
         if kind == HEADER and len(payload) >= CONTENT_HEADER.size:
-            self.content_frames += 1
             return channel.header(payload)
         raise misplaced(kind, payload, self._settings.release)
 
@@ -352,6 +352,7 @@ class Connection:
 
     def unblock(self) -> None:
         """Tell the client that the server reads publishes again."""
+        self.blocked = False
         if self.capabilities.get("connection.blocked") is True:
             self._outbox.send(0, "connection.unblocked", {})
 

@@ -73,7 +73,7 @@ class AmqpClient(asyncio.Protocol):
         self._unread = b""
         self._unread_because: set[str] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._heard = self._said = self._content_frames = self._silent_ticks = 0
+        self._heard = self._said = self._silent_ticks = 0
         self._taken_bytes = self._stuck_looks = 0
 
     # What the management API asks
@@ -134,6 +134,7 @@ class AmqpClient(asyncio.Protocol):
         self.host, self.port = transport.get_extra_info("sockname", ("", 0))[:2]
         self.name = f"{_address(self.peer_host, self.peer_port)} -> {_address(self.host, self.port)}"
         self._connection = Connection(self.id, self.name, self._settings, self._authenticate)
+        self._connection.publishers_wait = self._node.alarm.active
         self._node.connections[self.id] = self
         self._after(HANDSHAKE_S, "handshake", self._reset)
 
@@ -171,6 +172,13 @@ class AmqpClient(asyncio.Protocol):
 
     # Turns
 
+    def _go_on(self) -> None:
+        """Run the commands that came in before an alarm."""
+        if self._work is None:
+            data, self._unread = self._unread, b""
+            self._work = self._connection.receive(data)
+            self._turn()
+
     def _turn(self) -> None:
         """Run the next commands of the client."""
         if self._work is None:
@@ -189,7 +197,7 @@ class AmqpClient(asyncio.Protocol):
         if over:
             self._do_not_read("turn")
             self._loop.call_soon(self._turn)
-        elif self._unread:
+        elif self._unread and not self._connection.blocked:
             data, self._unread = self._unread, b""
             self._work = self._connection.receive(data)
             self._loop.call_soon(self._turn)
@@ -211,10 +219,11 @@ class AmqpClient(asyncio.Protocol):
             self._timers.pop("handshake").cancel()
             if connection.heartbeat_s:
                 self._after(connection.heartbeat_s / 2, "heartbeat", self._heartbeat)
-        if connection.content_frames != self._content_frames:
-            self._content_frames = connection.content_frames
-            if self._node.alarm.active:
-                self._block()
+        if connection.blocked and self._node.alarm.active:
+            self._block()
+        elif connection.blocked:  # the alarm has ended in the same turn
+            connection.blocked = False
+            self._loop.call_soon(self._go_on)
 
     def _end(self, how: str) -> None:
         if how == protocol.DONE:
@@ -259,7 +268,9 @@ class AmqpClient(asyncio.Protocol):
             self._tell_broker(self._connection.close(forced.code, forced.text))
             self._node.has_output(self)
             self._await_goodbye()
+            self._connection.blocked = False
             self._read_again("alarm")
+            self._loop.call_soon(self._go_on)
         else:
             self._reset()
 
@@ -269,10 +280,12 @@ class AmqpClient(asyncio.Protocol):
 
     def alarm_changed(self, active: bool) -> None:
         """Read blocked publishers again when the alarm ends. When it begins, each is blocked as it next publishes."""
+        self._connection.publishers_wait = active
         if not active and "alarm" in self._unread_because:
             self._connection.unblock()
             self.flush()
             self._read_again("alarm")
+            self._loop.call_soon(self._go_on)
 
     # Small things
 

@@ -19,10 +19,10 @@ _MANAGEMENT_WAIT_S = 60
 class Container:
     """A server in a container, which is started when the first test needs it and removed at the end."""
 
-    id = "container"
     simulated = False
 
     def __init__(self, image: str, release_name: str | None = None) -> None:
+        self.id = f"container-{image.rpartition('/')[2]}"
         self._image = image
         self._release = release_name
         self._container: Any = None

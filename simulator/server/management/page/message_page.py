@@ -16,6 +16,7 @@ from simulator.message_history import MessageHistory, what_happened
 from simulator.message_location import locations
 from simulator.pictures.life_graph import life_graph
 from simulator.server.management import access
+from simulator.server.management.page.bound import what_is_bound
 from simulator.server.management.page.frame import exact_time, framed, keys_shown, part
 from simulator.server.management.page.links import HOME, message_name, queue_link
 from simulator.server.management.page.picture import picture
@@ -82,9 +83,11 @@ def _sentence(event: Happened) -> str:
 
 
 def _settings_link(event: Happened, request: Request) -> Html:
-    """Return the link to the queue where it was lost, whose settings decided that."""
+    """Return the link to the queue where it was lost, whose settings decided that, or else what its exchange routes."""
+    if event.queue is None:
+        return what_is_bound(event, request)
     host = request.broker.vhosts.get(event.vhost)
-    if event.queue is None or host is None or event.queue not in host.queues:
+    if host is None or event.queue not in host.queues:
         return Html("")
     return element(
         "p", "The settings that decided it, and where they come from: ", queue_link(event.vhost, event.queue), "."
