@@ -8,7 +8,8 @@ from dlx.message import Message
 def routed(message: Message, queue: str | None) -> str:
     """Say that the message's exchange routes it to the queue, or, with ``None``, to no queue."""
     to = "no queue" if queue is None else f"'{queue}'"
-    return f"exchange '{message.exchange}' routes {list(message.routing_keys)} to {to}"
+    keys = ", ".join(f"'{key}'" for key in message.routing_keys)
+    return f"exchange '{message.exchange}' routes {'key' if len(message.routing_keys) == 1 else 'keys'} {keys} to {to}"
 
 
 def would_return(queue: str) -> str:

@@ -13,6 +13,7 @@ from pika.adapters.utils.connection_workflow import AMQPConnectorException, AMQP
 from pika.exceptions import (
     AMQPError,
     ChannelClosedByBroker,
+    ConnectionBlockedTimeout,
     ConnectionClosedByBroker,
     ConnectionOpenAborted,
     IncompatibleProtocolError,
@@ -46,6 +47,8 @@ def why_lost(error: BaseException) -> str:
         return f"it was lost, the broker closed it: {cause.reply_text} ({cause.reply_code})"
     if isinstance(cause, ChannelClosedByBroker | ConnectionClosedByBroker):
         return f"refused: {cause.reply_text} ({cause.reply_code})"
+    if isinstance(cause, ConnectionBlockedTimeout):
+        return "the broker takes no publishes: it is short of memory or disk, and has not said that this is over"
     if isinstance(cause, ConnectionRefusedError):
         return f"nothing listens there; {_USUAL}"
     if isinstance(cause, socket.gaierror):

@@ -63,7 +63,7 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def killed_sentence(self) -> str:
         """Say what the look has killed."""
-        which = "1 message" if self.killed == 1 else f"{self.killed:,} messages"
+        which = f"'{self.messages[-1].id}'" if self.killed == 1 else f"{self.killed:,} messages"
         return f"The look has killed {which} by giving it back: the delivery limit was exceeded."
 
     def as_json(self) -> dict[str, Any]:
@@ -111,7 +111,14 @@ def messages_in_file(path: Path, queue: str, vhost: str | None, limit: int | Non
 
 
 def messages_on_server(
-    url: str, queue: str, management_url: str | None, vhost: str | None, way: str | None, limit: int | None
+    url: str,
+    queue: str,
+    management_url: str | None,
+    vhost: str | None,
+    way: str | None,
+    limit: int | None,
+    *,
+    allows_kills: bool = False,
 ) -> Looked:
     """Look into a queue of a running server.
 
@@ -127,7 +134,7 @@ def messages_on_server(
     with exit_codes():
         from simulator.redrive.server import queue_on
 
-        return look_into(server, queue_on(server, queue), through, limit)
+        return look_into(server, queue_on(server, queue), through, limit, allows_kills=allows_kills)
 
 
 def server_given(url: str, management_url: str | None, vhost: str | None) -> Server:
@@ -148,7 +155,9 @@ def check_consumers(server: Server, on_server: QueueOnServer) -> None:
         raise DataError(f"{server}: {queue.name!r} cannot be consumed: {why}")
 
 
-def look_into(server: Server, on_server: QueueOnServer, way: Way, limit: int | None) -> Looked:
+def look_into(
+    server: Server, on_server: QueueOnServer, way: Way, limit: int | None, *, allows_kills: bool = False
+) -> Looked:
     """Look into a queue whose settings are known.
 
     Raises:
@@ -167,8 +176,28 @@ def look_into(server: Server, on_server: QueueOnServer, way: Way, limit: int | N
     if peek.kills_at_once:
         why = _DEADLY.format(on_server.settings.delivery_limit)
         raise DataError(f"{server}: {queue!r} is not looked into: {why}")
+    if not allows_kills:
+        check_brought_counts(server, on_server)
     with exit_codes():
         return _looked(server, peek, limit)
+
+
+def check_brought_counts(server: Server, on_server: QueueOnServer) -> None:
+    """Refuse a queue in which messages may wait that die by being given back. Raises ``DataError``."""
+    from simulator.redrive.brought_counts import over_limit_from
+    from simulator.redrive.how_to_peek import how_to_raise
+
+    settings = on_server.settings
+    sources = over_limit_from(on_server.flow, settings.queue.name)
+    if not sources:
+        return
+    named = ", ".join(f"'{name}'" for name in sources)
+    raise DataError(
+        f"{server}: {settings.queue.name!r} is not looked into: messages that died of the delivery limit of {named}"
+        f" bring more failed deliveries along than its own limit {settings.delivery_limit} allows, and die when they"
+        f" are given back, however they are read; {how_to_raise(settings, server.vhost, on_server.policy)}."
+        " --allow exceeds-limit looks all the same, and ends at the first that dies"
+    )
 
 
 _DEADLY = (
@@ -197,6 +226,10 @@ def _looked(server: Server, how: Peek, limit: int | None) -> Looked:
     notes = list(how.notes)
     if dying := doomed(how, (message.deaths for message in messages)) - found.killed:
         notes.append(f"{dying:,} of them die if they are looked at once more: the delivery limit")
+    if found.read_on:
+        notes.append(f"{found.read_on:,} more were read and given back, for the order to stay")
+    if found.behind:
+        notes.append("the messages went back behind others that had come back before, which could not be read")
     unchecked = [_HELD, _AGAIN]
     if not found.confirmed:
         unchecked.insert(0, "whether all messages are back: the queue was not seen to have them all")

@@ -48,6 +48,12 @@ WIDTH_MAX = 10_000
     help="Read as an AMQP consumer, or through the management API. [default: as SOURCE is a URL of]",
 )
 @click.option("--max", "limit", type=click.IntRange(min=1), metavar="N", help="Read no more than N messages.")
+@click.option(
+    "--allow",
+    "allowed",
+    type=click.Choice(["exceeds-limit"]),
+    help="Look also where a message may die of the delivery limit by being given back.",
+)
 @click.option("--header", "headers", multiple=True, metavar="NAME", help="Group by a header, too; repeatable.")
 @click.option("--message", "message_id", metavar="ID", help="Tell the life of one message, by its id.")
 @click.option(
@@ -61,6 +67,7 @@ def inspect(
     management_url: str | None,
     way: str | None,
     limit: int | None,
+    allowed: str | None,
     headers: tuple[str, ...],
     message_id: str | None,
     out: Path | None,
@@ -77,12 +84,13 @@ def inspect(
     in which it would kill messages at once is refused.
     """
     if isinstance(source, Path):
-        given = {"--management-url": management_url, "--peek": way}
+        given = {"--management-url": management_url, "--peek": way, "--allow": allowed}
         if wrong := [option for option, value in given.items() if value is not None]:
             raise click.UsageError(f"{wrong[0]} is for servers, and {click.format_filename(source)} is a file")
         found = messages_in_file(source, queue, vhost, limit)
     else:
-        found = messages_on_server(source, queue, management_url, vhost, way, limit)
+        allows_kills = allowed is not None
+        found = messages_on_server(source, queue, management_url, vhost, way, limit, allows_kills=allows_kills)
     if out is not None:
         found.write(out)
     if message_id is not None:

@@ -17,7 +17,7 @@ from rich.text import Text
 from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS
 from dlx.topology import STREAM
 from simulator.cli.command_parts import DataError, FiniteRange, example, print_json
-from simulator.cli.given_queue import check_consumers, exit_codes, look_into, server_given
+from simulator.cli.given_queue import check_brought_counts, check_consumers, exit_codes, look_into, server_given
 from simulator.cli.progress import progress
 from simulator.cli.stopping import until_interrupted
 
@@ -180,10 +180,12 @@ def _check_ends(on_server: QueueOnServer, wanted: Wanted) -> None:
 
 def _dry_run(server: Server, on_server: QueueOnServer, wanted: Wanted, pace: Pace, as_json: bool) -> int:
     from simulator.redrive.delivery_limit import would_die
+    from simulator.redrive.fate import Kind
     from simulator.redrive.plan import Planner
     from simulator.redrive.server import held_now
 
-    found = look_into(server, on_server, "consume", pace.limit)
+    allows_kills = Kind.EXCEEDS_LIMIT in wanted.allowed
+    found = look_into(server, on_server, "consume", pace.limit, allows_kills=allows_kills)
     with exit_codes():
         planner = Planner(on_server.flow, held_now(server, on_server), wanted)
     planned = [
@@ -305,6 +307,7 @@ def _check_limit(server: Server, on_server: QueueOnServer, wanted: Wanted, pace:
 
     if Kind.EXCEEDS_LIMIT in wanted.allowed:
         return
+    check_brought_counts(server, on_server)
     with progress("reading delivery counts") as show:
         queue = on_server.settings.queue.name
         check_delivery_limit(server, on_server, pace, on_row=lambda rows, of: show(queue, rows, of))

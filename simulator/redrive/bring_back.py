@@ -16,7 +16,7 @@ from simulator.redrive.server import QueueOnServer, Server, held_now, ready_in
 CANARY_S = 5.0
 """How long canaries have to come back."""
 RETURNS_MIN = 10
-"""So many messages that come into the queue meanwhile, and a tenth of what was moved, end a redrive."""
+"""So many messages that were moved and come back, and a tenth of what was moved, end a redrive."""
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ def bring_back(
         journal: what earlier runs have done, and where this one writes.
         pace: how much at a time.
         asked: gets how many canaries were moved and how many messages have come since, and tells whether to go on.
-            Without it, the run goes on if none has come.
+            Where it does, or without it, the run goes on until it meets a canary that has come back.
         on_row: gets how many messages were looked at, of how many.
         stop: tells whether to stop; what is on its way is finished.
 
@@ -62,20 +62,37 @@ def bring_back(
     assert server.amqp_url is not None
     url, queue = server.amqp_url, on_server.settings.queue.name
     planner = Planner(on_server.flow, held_now(server, on_server), wanted)
-    gives_back = how_to_peek(on_server.settings, "consume").gives_back
+    how = how_to_peek(on_server.settings, "consume")
 
     def may(done: Done) -> str:
         on_row(done.looked_at, done.of)
         if stop():
             return "interrupted"
-        if done.arrived >= max(RETURNS_MIN, done.moved // 10):
-            return f"{done.arrived:,} messages came into the queue meanwhile; those that were moved may be among them"
+        if done.unread:
+            came_in = "1 message came" if done.arrived == 1 else f"{done.arrived:,} messages came"
+            was = "was" if done.arrived == 1 else "were"
+            return (
+                f"{came_in} into the queue behind {done.unread:,} others, and {was} not read: what was moved may have"
+                " come back"
+            )
+        if done.returned and done.returned >= _tolerated(done, came):
+            back = (
+                "1 message that was moved has"
+                if done.returned == 1
+                else f"{done.returned:,} messages that were moved have"
+            )
+            known = f"; {done.without_id:,} of them have no message_id, and are known by their bodies"
+            return f"{back} come back{known if done.without_id else ''}"
         return ""
+
+    came = 0
+    moved: set[str] = set()
 
     def run(looks_max: int | None, moves_max: int | None = None) -> Done:
         return Execution(
             url, server.vhost, queue, journal, planner.planned,
-            gives_back=gives_back, looks_max=looks_max, moves_max=moves_max, rate=pace.rate, may=may,
+            how=how, looks_max=looks_max, moves_max=moves_max, rate=pace.rate, came=came, moved=moved,
+            suspicious=lambda unread, done: unread > 0 and unread >= _tolerated(done, came), may=may,
         ).run()  # fmt: skip
 
     if pace.canary is None:
@@ -84,8 +101,13 @@ def bring_back(
     if first.stopped or first.looked_at >= first.of:
         return first.stopped
     time.sleep(CANARY_S)
-    arrived = ready_in(server, queue) - (first.initially - first.moved)
-    if not (asked(first.moved, arrived) if asked is not None else arrived <= 0):
-        return f"{arrived:,} messages came into the queue after the canaries"
+    came = max(0, ready_in(server, queue) - (first.initially - first.moved))
+    if asked is not None and not asked(first.moved, came):
+        return f"{came:,} messages came into the queue after the canaries"
     # What stayed of the first ones is met again, in front of the rest.
     return run(None if pace.limit is None else pace.limit - first.moved).stopped
+
+
+def _tolerated(done: Done, came: int) -> int:
+    """Return how many messages that come back end the run: after canaries a single one."""
+    return 1 if came and not done.moved else max(RETURNS_MIN, done.moved // 10)

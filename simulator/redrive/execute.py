@@ -12,11 +12,14 @@ alone; what was sent and not confirmed may be there twice in the end, and is nam
 returned or refused, or would be lost, is given back to the queue.
 
 Only what was in the queue at the start is looked at: queues are in order, so that is as many
-deliveries as it had messages then.
+deliveries as it had messages then. No more are taken than that: a consumer has a prefetch, and
+nothing is acknowledged to it before it has been cancelled. What stays is held until the end, and
+goes back all at once, in its order.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from collections import deque
@@ -28,7 +31,6 @@ import pika
 from pika.channel import Channel
 from pika.spec import Basic, BasicProperties
 
-from dlx.delivery_counts import Return
 from simulator.capture import CaptureUnavailable, Observation
 from simulator.capture.amqp_values import exact_values
 from simulator.capture.client_rows import delivered_row
@@ -36,17 +38,22 @@ from simulator.capture.connected import why_lost
 from simulator.redrive.carried import properties_carried
 from simulator.redrive.gathered_writes import GatheringConnection
 from simulator.redrive.giving_back import GivingBack
+from simulator.redrive.how_to_peek import Peek
 from simulator.redrive.journal import Journal, JournalError, fingerprint
 from simulator.redrive.plan import Planned
 from simulator.redrive.waiting import Waiting, waiting
 
 WINDOW = 1_000
-"""How many deliveries a consumer has at most; those that stay in the queue are given to the next consumer's account."""
+"""How many messages a consumer takes at most: its prefetch. Then it is cancelled, and later there is another."""
 WINDOW_MIN = 50
 """How many it has where few are to be moved."""
 BATCH = 200
 """How many messages are sent between two looks at what came back."""
 TICK_S = 0.005
+AHEAD_MAX = 20_000
+"""So many messages are read, and held in memory, to see what came behind them."""
+BLOCKED_S = 60.0
+"""So long the broker may take no publishes, since it is short of memory or disk; unless the URL says otherwise."""
 IDLE_S = 5.0
 """After so long without a delivery, what is left belongs to others."""
 
@@ -88,6 +95,10 @@ class Done(msgspec.Struct):
         looked_at: messages of the queue that were decided on.
         of: how many there are to be looked at.
         arrived: messages that came to the queue since the run began: some of those that were moved, or others.
+        late: how many of these were read.
+        returned: how many of the late ones had been moved: of the same ``message_id``, or, without one, the same body.
+        without_id: how many of these have no ``message_id``.
+        unread: how many messages would have to be read before the late ones, where that is too many; otherwise 0.
         initially: how many messages were ready in the queue when the run began.
         stopped: why it ended before its time; empty if it did not.
     """
@@ -96,6 +107,10 @@ class Done(msgspec.Struct):
     looked_at: int = 0
     of: int = 0
     arrived: int = 0
+    late: int = 0
+    returned: int = 0
+    without_id: int = 0
+    unread: int = 0
     initially: int = 0
     stopped: str = ""
 
@@ -108,10 +123,14 @@ class Execution:
         queue: the dead-letter queue.
         journal: what earlier runs have done, and where this one writes.
         planned: returns what is planned for a message.
-        gives_back: how what stays in the queue goes back to it.
+        how: how what stays in the queue goes back to it.
         looks_max: messages that are looked at, at most.
         moves_max: messages that are moved, at most.
         rate: messages that are sent in a second, at most.
+        came: messages at the end of the queue that came just before: some of those that were moved, or others.
+        moved: what tells messages that were moved from others; this adds to it.
+        suspicious: so many messages that came and were not read, of which any may have been moved, and what was done
+            so far: whether they are to be read before anything else is moved.
         may: asked before each batch with what was done; a text that is not empty stops the run, and says why.
     """
 
@@ -123,26 +142,36 @@ class Execution:
         journal: Journal,
         planned: Callable[[Waiting], Planned],
         *,
-        gives_back: Return = "nack",
+        how: Peek | None = None,
         looks_max: int | None = None,
         moves_max: int | None = None,
         rate: float | None = None,
+        came: int = 0,
+        moved: set[str] | None = None,
+        suspicious: Callable[[int, Done], bool] = lambda unread, done: False,
         may: Callable[[Done], str] = lambda done: "",
     ) -> None:
         self._parameters = pika.URLParameters(url)
         self._parameters.virtual_host = vhost
+        if self._parameters.blocked_connection_timeout is None:
+            self._parameters.blocked_connection_timeout = BLOCKED_S
         self._queue, self._journal, self._plan = queue, journal, planned
-        self._gives_back, self._looks_max, self._rate, self._may = gives_back, looks_max, rate, may
+        self._how, self._looks_max, self._rate, self._may = how, looks_max, rate, may
         self._moves_max: float = math.inf if moves_max is None else moves_max
         self._window = WINDOW if moves_max is None else min(WINDOW, max(WINDOW_MIN, moves_max))
-        self.done = Done()
+        self._came, self._suspicious = came, suspicious
+        self._marks = set() if moved is None else moved
+        self.done = Done(arrived=came)
         self._inbox: deque[_Delivery] = deque()
         self._ready: deque[Moving] = deque()
         self._sent: dict[int, Moving] = {}
-        self._acknowledged: list[Entry] = []
+        self._acknowledged: list[tuple[int, Entry]] = []  # with its tag
         self._held: set[int] = set()
-        self._number = self._going = self._delivered = self._of_consumer = 0
+        self._newest: Observation | None = None
+        self._number = self._going = self._delivered = self._to_take = self._consumers = 0
         self._consumer = ""
+        self._consumes = self._looks_ahead = False
+        self._all = self._came_unread = 0
         self._last = self._began = 0.0
         self._error: BaseException | None = None
         self._unwritten: JournalError | None = None
@@ -196,25 +225,62 @@ class Execution:
         old = self._journal.ledger.to_look_at(ready)
         self.done.of = old if self._looks_max is None else min(old, self._looks_max)
         self._began = self._last = time.monotonic()
-        if self.done.of:
-            self._in.basic_qos(prefetch_count=self._window, callback=lambda _: self._consume())
-        self._connection.ioloop.call_later(TICK_S, self._tick)
-
-    def _consume(self) -> None:
-        self._of_consumer = 0
-        self._consumer = self._in.basic_consume(self._queue, self._on_message)
+        self._tick()
 
     # -- what waits
+
+    def _take_more(self) -> None:
+        """Begin a consumer where there is none, and little is left to decide on."""
+        left = (self._all if self._looks_ahead else self.done.of) - self._delivered
+        much = len(self._inbox) + len(self._ready) > self._window // 2 and not self._looks_ahead
+        if self._consumer or left <= 0 or much:
+            return
+        self._take(min(self._window, left))
+
+    def _take(self, count: int) -> None:
+        """Begin a consumer of so many messages."""
+        self._to_take, self._consumes = count, False
+        self._consumers += 1
+        self._in.basic_qos(prefetch_count=count)
+        # Where the end of the channel gives them back, consumers are in the order of their tags.
+        tag = f"redrive {self._consumers:09}"
+        self._consumer = self._in.basic_consume(
+            self._queue, self._on_message, consumer_tag=tag, callback=self._on_consuming
+        )
+
+    def _on_consuming(self, _: Any) -> None:
+        self._consumes = True
+
+    def _cancel(self) -> None:
+        """Take no more. What is on its way comes before the next answer, and is held like the rest.
+
+        pika's own cancel would give it back, and so in front of what is held, or drop it.
+        """
+        if self._consumer:
+            send = self._in._send_method if self._consumes else self._in._rpc  # which waits for its turn
+            send(Basic.Cancel(self._consumer, nowait=True))
+            self._consumer = ""
 
     def _on_message(self, _: Channel, method: Basic.Deliver, properties: BasicProperties, body: bytes) -> None:
         self._last = time.monotonic()
         self._delivered += 1
+        self._to_take -= 1
+        if not self._to_take:
+            self._cancel()
         self._held.add(method.delivery_tag or 0)
-        row = delivered_row(self._queue, method, properties, body)
+        if self._delivered > self.done.initially - self._came:
+            self._note_late(properties, body)
+        row = self._newest = delivered_row(self._queue, method, properties, body)
         mark = fingerprint(row)
         if not self._written(self._journal.seen, mark, row.message):
             return
-        self._inbox.append(_Delivery(method.delivery_tag or 0, mark, row, properties))  # some came later, and go back
+        self._inbox.append(_Delivery(method.delivery_tag or 0, mark, row, properties))
+
+    def _note_late(self, properties: BasicProperties, body: bytes) -> None:
+        self.done.late += 1
+        if _mark(properties, body) in self._marks:
+            self.done.returned += 1
+            self.done.without_id += not properties.message_id
 
     def _decide(self) -> None:
         """Look at the next messages: those that go are ready then, and the others stay."""
@@ -234,26 +300,22 @@ class Execution:
                 self._ready.append(moving)
             else:
                 stay.append(_entry(moving, planned.fate.why))
-        if stay and self._written(self._journal.write, "stays", stay):
-            self._stay(len(stay))
-
-    def _stay(self, count: int) -> None:
-        self._of_consumer += count
-        if self._of_consumer >= self._window // 2 and self.done.looked_at < self.done.of:
-            # What stays takes up the consumer's prefetch: the next consumer has one of its own.
-            self._in.basic_cancel(self._consumer, callback=lambda _: self._consume())
-            self._of_consumer = 0
+        if stay:
+            self._written(self._journal.write, "stays", stay)
 
     # -- what goes
 
     def _tick(self) -> None:
-        if self._ended:
+        if self._ended or self._error is not None:
             return
         if not self.done.stopped:
             self.done.stopped = self._may(self.done)
         if not self.done.stopped:
-            self._decide()
-            self._send()
+            self._look_ahead()
+            self._take_more()
+            if not self._looks_ahead:
+                self._decide()
+                self._send()
         self._settle()
         if self._unwritten is not None:
             return
@@ -261,6 +323,22 @@ class Execution:
             self._finish()
         else:
             self._connection.ioloop.call_later(TICK_S, self._tick)
+
+    def _look_ahead(self) -> None:
+        """Where many messages have come, read up to them: some of those that were moved, or others?"""
+        if self._looks_ahead:
+            idle = time.monotonic() - self._last > IDLE_S
+            if idle:
+                self._cancel()  # others have the rest
+                self._came_unread = self.done.arrived - self.done.late
+            self._looks_ahead = not idle and self._delivered < self._all
+        elif self._suspicious(self.done.arrived - self.done.late - self._came_unread, self.done):
+            self._all = self.done.initially - self._came + self.done.arrived
+            ahead = self._all - self._delivered
+            if ahead > AHEAD_MAX:
+                self.done.unread = ahead - (self.done.arrived - self.done.late)
+            else:
+                self._looks_ahead, self._last = True, time.monotonic()
 
     def _send(self) -> None:
         batch: list[Moving] = []
@@ -310,27 +388,33 @@ class Execution:
                 moved.append(moving)
         if stay and self._written(self._journal.write, "refused", stay):
             self._going -= len(stay)
-            self._stay(len(stay))
         if moved and self._written(self._journal.write, "confirmed", [_entry(each) for each in moved]):
             for moving in moved:
+                self._marks.add(_mark(moving.properties, moving.body))
                 self._acknowledge(moving.tag, _entry(moving))
 
     def _acknowledge(self, tag: int, entry: Entry) -> None:
-        self._in.basic_ack(tag)
-        self._held.discard(tag)
         self.done.moved += 1
-        self._acknowledged.append(entry)
+        self._acknowledged.append((tag, entry))
 
     def _settle(self) -> None:
-        """Have the broker hear what was acknowledged: it answers one thing after the other."""
-        if self._acknowledged:
-            entries, self._acknowledged = self._acknowledged, []
+        """Acknowledge what is confirmed, and have the broker hear it: it answers one thing after the other.
+
+        Not while there is a consumer, which would be given more then than are to be looked at.
+        """
+        if self._acknowledged and not self._consumer:
+            for tag, _ in self._acknowledged:
+                self._in.basic_ack(tag)
+                self._held.discard(tag)
+            entries = [entry for _, entry in self._acknowledged]
+            self._acknowledged = []
             self._in.queue_declare(self._queue, passive=True, callback=lambda frame: self._settled(entries, frame))
 
     def _settled(self, entries: list[Entry], frame: Any) -> None:
         if not self._written(self._journal.write, "settled", entries):
             return
-        self.done.arrived = max(0, frame.method.message_count + self._delivered - self.done.initially)
+        came = frame.method.message_count + self._delivered - self.done.initially
+        self.done.arrived = max(0, self._came + came)
 
     # -- the end
 
@@ -351,7 +435,7 @@ class Execution:
             return False
         if self.done.stopped:
             return True
-        if self._ready:
+        if self._ready or self._looks_ahead:
             return False
         idle = time.monotonic() - self._last > IDLE_S
         enough = self.done.looked_at >= self.done.of or self._going >= self._moves_max
@@ -359,14 +443,40 @@ class Execution:
 
     def _finish(self) -> None:
         self._ended = True
-        if self._consumer:
-            self._in.basic_cancel(self._consumer, callback=lambda _: self._give_back())
+        self._cancel()
+        self._settle()
+        self._in.queue_declare(self._queue, passive=True, callback=self._read_on)
+
+    def _read_on(self, frame: Any) -> None:
+        """Take from a quorum queue what had come back before: what is held would go behind it."""
+        self._inbox.clear()
+        if frame.method.message_count and self._goes_behind():
+            self._last = time.monotonic()
+            self._take(min(self._window, frame.method.message_count))
+            self._wait_for_them()
         else:
             self._give_back()
 
+    def _goes_behind(self) -> bool:
+        """Return whether what is held would go behind messages that were not taken."""
+        newest, how = self._newest, self._how
+        if how is None or newest is None or not self._held:
+            return False
+        return how.reads_on(waiting(newest).deaths, redelivered=bool(newest.redelivered))
+
+    def _wait_for_them(self) -> None:
+        if self._error is not None:
+            return
+        if self._consumer and time.monotonic() - self._last < IDLE_S:
+            self._connection.ioloop.call_later(TICK_S, self._wait_for_them)
+            return
+        if self._consumer:  # others have the rest
+            self._newest = None
+            self._cancel()
+        self._in.queue_declare(self._queue, passive=True, callback=self._read_on)
+
     def _give_back(self) -> None:
-        self._settle()
-        if self._gives_back == "nack":  # otherwise the end of the channel gives it back
+        if self._how is None or self._how.gives_back == "nack":  # otherwise the end of the channel gives it back
             later = self._connection.ioloop.call_later
             GivingBack(self._in, self._queue, self._held, later, self._connection.close).look()
         else:
@@ -389,6 +499,11 @@ class Execution:
 def _entry(moving: Moving, note: str = "") -> Entry:
     planned = moving.planned
     return moving.fingerprint, planned.message.id, str(planned.fate.kind), note
+
+
+def _mark(properties: BasicProperties, body: bytes) -> str:
+    """Return what a message is known again by that was moved and has died once more."""
+    return f"id {properties.message_id}" if properties.message_id else hashlib.blake2b(body, digest_size=16).hexdigest()
 
 
 def _is_same(moving: Moving, method: Basic.Return, properties: BasicProperties, body: bytes) -> bool:

@@ -7,7 +7,7 @@ messages: on 4.3 that counts as failed deliveries. ``peek.py`` does the same ove
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from pika.channel import Channel
@@ -26,21 +26,25 @@ class GivingBack:
 
     Args:
         channel, queue: where they were delivered, and from what.
-        tags: of the deliveries: all that the channel has not settled.
+        tags: of the deliveries: all that the channel has not settled. They are read when the broker has answered
+            once: by then nothing is on its way any more.
         later: of the connection's loop.
         done: called at the end.
     """
 
     def __init__(
-        self, channel: Channel, queue: str, tags: Iterable[int], later: Later, done: Callable[[], None]
+        self, channel: Channel, queue: str, tags: Collection[int], later: Later, done: Callable[[], None]
     ) -> None:
         self._channel, self._queue, self._later, self._done = channel, queue, later, done
-        self._tags = sorted(tags)
+        self._held = tags
+        self._tags: list[int] = []
         self._most = self._wanted = -1
         self._since = time.monotonic()
 
     def look(self) -> None:
-        """Ask how many messages are ready, and go on."""
+        """Ask how many messages are ready, and go on; unless the broker has closed the channel meanwhile."""
+        if not self._channel.is_open:
+            return
         self._channel.queue_declare(self._queue, passive=True, callback=self._on_count)
 
     def _on_count(self, frame: Any) -> None:
@@ -48,7 +52,7 @@ class GivingBack:
         if ready > self._most:
             self._most, self._since = ready, time.monotonic()
         if self._wanted < 0:
-            self._wanted = ready
+            self._wanted, self._tags = ready, sorted(self._held)
         if ready < self._wanted and time.monotonic() - self._since < SETTLE_S:
             self._later(PAUSE_S, self.look)
         elif self._tags:

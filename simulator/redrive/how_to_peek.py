@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 import regex
 
+from dlx import deaths
 from dlx.consumer import DeathHistory
 from dlx.delivery_counts import Counts, Return, limit_exceeded, returned
 from dlx.releases import Release
@@ -62,7 +63,7 @@ class Peek(msgspec.Struct, frozen=True):
         """
         if self.settings.queue.type != QUORUM:
             return False
-        counts = _counts(history, self.release)
+        counts = _counts(history, self.settings)
         for how in (self.gives_back, *later):
             counts = returned(counts, how, self.release)
         return limit_exceeded(counts, self.settings.delivery_limit, self.release)
@@ -79,6 +80,29 @@ class Peek(msgspec.Struct, frozen=True):
         Source: rabbit_fifo.erl handle_down, which goes by the consumers' tags as texts.
         """
         return self.settings.queue.type == QUORUM and self.way == "management" and self.gives_back == "lost channel"
+
+    def reads_on(self, history: DeathHistory, *, redelivered: bool) -> bool:
+        """Return whether more must be read for the order to stay, once the message with these counts was read.
+
+        Not where one that was returned once more than this would die: better in another order than lost.
+        """
+        return self.came_back(history, redelivered=redelivered) and not self.kills(history, self.gives_back)
+
+    def came_back(self, history: DeathHistory, *, redelivered: bool) -> bool:
+        """Return whether a message stands among those that came back to a quorum queue.
+
+        It hands them out before those that never did, and what comes back now goes behind them. So whoever gives one
+        of them back in the end has to take the others, too, for the order to stay.
+
+        Args:
+            history: as its delivery shows it.
+            redelivered: whether its delivery was flagged. Those of 3.8 that are not have a count.
+
+        Source: live, all releases; rabbit_fifo.erl, which keeps them in a queue of their own ("returns").
+        """
+        if self.settings.queue.type != QUORUM:
+            return False
+        return redelivered or bool(history.delivery_count or history.acquired_count)
 
     @property
     def kills_at_once(self) -> bool:
@@ -132,8 +156,17 @@ def _returned_by(settings: Settings, way: Way) -> Return:
     return "lost channel" if settings.queue.type == QUORUM and behind else "nack"
 
 
-def _counts(history: DeathHistory, release: Release) -> Counts:
-    """Return the counts that a delivery shows. Until 4.2 ``x-delivery-count`` holds all returns."""
+def _counts(history: DeathHistory, settings: Settings) -> Counts:
+    """Return the counts that a delivery shows.
+
+    Until 4.2 ``x-delivery-count`` holds all returns or, as long as there are none, the count that a dead letter has
+    brought along, which the limit does not read. One that died of a limit, and shows more than this one, has.
+    """
+    release, limit = settings.release, settings.delivery_limit
+    of_limit = history.last is not None and history.last.reason == deaths.DELIVERY_LIMIT
+    brought = release.delivery_count_carried != "never" and of_limit and (history.delivery_count or 0) > (limit or 0)
+    if brought and not release.quorum_acquired_count_header:
+        return Counts(delivery=history.delivery_count)
     if release.quorum_acquired_count_header:
         return Counts(acquired=history.acquired_count, delivery=history.delivery_count)
     return Counts(acquired=history.delivery_count, delivery=history.delivery_count)
@@ -147,7 +180,10 @@ def _notes(settings: Settings, way: Way, gives_back: Return, consumers: int) -> 
     if settings.queue.type == QUORUM:
         yield from _counted(settings, gives_back)
         if way == "management":
-            yield f"the first {TOGETHER} messages are read: a quorum queue would mix more, and count them as failed"
+            yield (
+                f"the first {TOGETHER} messages are read: a quorum queue would mix more, and count them as failed;"
+                " where more had come back before, these go behind them"
+            )
     if consumers:
         who = "1 consumer" if consumers == 1 else f"{consumers:,} consumers"
         yield f"{who} of the queue cannot get a message while it is looked at, and those that they hold are not seen"

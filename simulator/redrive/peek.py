@@ -45,12 +45,16 @@ class Found(msgspec.Struct, frozen=True):
         ready: how many messages were ready before the look.
         killed: how many of the rows exceeded the delivery limit by being given back. The look ended at the first.
         confirmed: whether the queue was seen to have again all that was given back.
+        read_on: how many more messages were read, and are no rows, so that the order stays.
+        behind: whether the rows went back behind others, that had come back before and were not read.
     """
 
     rows: list[Observation]
     ready: int
     killed: int = 0
     confirmed: bool = True
+    read_on: int = 0
+    behind: bool = False
 
     @property
     def unseen(self) -> int:
@@ -67,7 +71,8 @@ def peek(url: str, vhost: str, peek: Peek, *, limit: int | None = None, on_row: 
         url: AMQP URL.
         vhost: virtual host of the queue.
         peek: how to look into it.
-        limit: read no more than so many messages, from the head of the queue.
+        limit: show no more than so many messages, from the head of the queue. Beyond them, others are read only where
+            a quorum queue would put these behind them.
         on_row: called for each message read.
 
     Raises:
@@ -84,8 +89,15 @@ def peek(url: str, vhost: str, peek: Peek, *, limit: int | None = None, on_row: 
             if peek.kills(waiting(row).deaths):
                 killed = 1
                 break
+        beyond = look.read_on(rows[-1], ready - len(rows)) if rows and not killed else []
+        last = (rows + beyond)[-1:]
+        if beyond and peek.kills(waiting(beyond[-1]).deaths):
+            killed = 1
+            rows.append(_placed(beyond.pop(), name, vhost, len(rows) + 1))
         confirmed = look.give_back(killed)
-    return Found(rows, max(ready, len(rows)), killed, confirmed)
+    left = ready - len(rows) - len(beyond)
+    behind = left > 0 and any(_is(peek.came_back, row) for row in last)
+    return Found(rows, max(ready, len(rows)), killed, confirmed, len(beyond), behind)
 
 
 def peek_by_management(url: str, vhost: str, peek: Peek, *, limit: int | None = None) -> Found:
@@ -111,7 +123,8 @@ def peek_by_management(url: str, vhost: str, peek: Peek, *, limit: int | None = 
     except OSError as error:
         raise CaptureUnavailable(name, f"no answer: {getattr(error, 'reason', error)}") from error
     rows = [_placed(_row_of_json(queue, each), name, vhost, line) for line, each in enumerate(got, 1)]
-    return Found(rows, max(ready, len(rows)), sum(peek.kills(waiting(row).deaths) for row in rows))
+    behind = bool(rows) and ready > len(rows) and _is(peek.came_back, rows[-1])
+    return Found(rows, max(ready, len(rows)), sum(peek.kills(waiting(row).deaths) for row in rows), behind=behind)
 
 
 class _Look:
@@ -136,6 +149,17 @@ class _Look:
             yield from self._one_by_one(wanted)
         else:
             yield from self._in_windows(wanted)
+
+    def read_on(self, last: Observation, left: int) -> list[Observation]:
+        """Take, behind the last message that was read, what had come back before, so that the order stays."""
+        beyond: list[Observation] = []
+        if left > 0 and _is(self._peek.reads_on, last):
+            singly = self._peek.gives_back == "nack"  # the end of a channel mixes what was got singly
+            for row in self._one_by_one(left) if singly else list(self._in_windows(left)):
+                beyond.append(row)
+                if not _is(self._peek.reads_on, row):
+                    break
+        return beyond
 
     def give_back(self, killed: int) -> bool:
         """Give everything back, and return whether the queue was seen to have it again, without those killed.
@@ -227,6 +251,10 @@ class _Look:
             yield delivered_row(self._queue, method, properties, body)
             if tag == wanted:
                 return
+
+
+def _is(said: Callable[..., bool], row: Observation) -> bool:
+    return said(waiting(row).deaths, redelivered=bool(row.redelivered))
 
 
 def _placed(row: Observation, name: str, vhost: str, line: int) -> Observation:

@@ -15,8 +15,10 @@ import pytest
 
 from simulator.capture.amqp_values import exact_values
 from simulator.cli.main import main
-from simulator.redrive import bring_back
+from simulator.redrive import bring_back, execute
 from simulator.redrive import server as asking
+from simulator.redrive.plan import Planner
+from simulator.redrive.server import ready_in
 from tests.redrive.dead_letters import DEAD, TIMED, WORK, Place, declare, let_die, simulated
 
 
@@ -171,8 +173,75 @@ def test_canaries_that_come_back_end_it(
     monkeypatch.setattr(bring_back, "CANARY_S", 0.0)
     options = ["--execute", "--journal", str(tmp_path / "journal"), "--allow", "dies-at-once", "--canary", "1"]
     found = answer(capsys, given(place, *options), 1)
-    assert found["stopped"] == "1 messages came into the queue after the canaries"
+    assert found["stopped"].startswith("1 message that was moved has come back")
     assert found["moved"] == 1
+
+
+def test_other_messages_that_come_after_the_canaries_do_not_end_it(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bring_back, "CANARY_S", 0.0)
+    monkeypatch.setattr(bring_back, "ready_in", lambda server, queue: fail(place, "new") or ready_in(server, queue))
+    options = ["--execute", "--journal", str(tmp_path / "journal"), "--canary", "1"]
+    found = answer(capsys, given(place, *options), 1)
+    assert (found["moved"], found["stopped"]) == (4, "")
+    assert ids(place, DEAD) == ["m0", "m3", "new"]
+
+
+@pytest.mark.parametrize("with_id", [True, False])
+def test_what_was_moved_and_comes_back_ends_it(
+    with_id: bool, place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without ids, bodies tell."""
+    with place.channel() as channel:
+        channel.queue_purge(DEAD)
+        for number in range(40):
+            properties = pika.BasicProperties(message_id=f"r{number}" if with_id else None)
+            channel.basic_publish("", DEAD, b"body %d" % number, properties)
+    options = ["--execute", "--journal", str(tmp_path / "journal"), "--allow", "dies-at-once", "--rate", "50"]
+    found = answer(capsys, given(place, TIMED, "--to", "", *options), 1)
+    assert "messages that were moved have come back" in found["stopped"]
+    assert ("known by their bodies" in found["stopped"]) == (not with_id)
+    assert 10 <= found["moved"] < 40
+    assert len(ids(place, DEAD)) == 40
+
+
+def test_others_that_fail_meanwhile_do_not_end_it(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = Planner.planned
+
+    def failing(self: Planner, *arguments: Any, **named: Any) -> Any:
+        fail(place, *(f"n{number}" for number in range(4)))
+        return planned(self, *arguments, **named)
+
+    monkeypatch.setattr(Planner, "planned", failing)
+    options = ["--execute", "--journal", str(tmp_path / "journal"), "--rate", "20"]
+    found = answer(capsys, given(place, *options), 1)
+    assert (found["moved"], found["stopped"]) == (4, "")
+    assert ids(place, DEAD) == ["m0", "m3", *(f"n{number}" for number in range(4))] + [
+        f"n{number}" for _ in range(5) for number in range(4)
+    ]
+
+
+def test_what_came_is_not_read_behind_too_many_others(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bring_back, "CANARY_S", 0.0)
+    monkeypatch.setattr(bring_back, "ready_in", lambda server, queue: fail(place, "new") or ready_in(server, queue))
+    monkeypatch.setattr(execute, "AHEAD_MAX", 3)
+    options = ["--execute", "--journal", str(tmp_path / "journal"), "--canary", "1"]
+    found = answer(capsys, given(place, *options), 1)
+    assert "1 message came into the queue behind 5 others, and was not read" in found["stopped"]
+    assert ids(place, DEAD) == ["m0", "m2", "m3", "m4", "m5", "new"]
+
+
+def fail(place: Place, *ids: str) -> None:
+    """Put other messages into the dead-letter queue."""
+    with place.channel() as channel:
+        channel.confirm_delivery()
+        for each in ids:
+            channel.basic_publish("", DEAD, b"body", pika.BasicProperties(message_id=each))
 
 
 def test_canaries_that_stay_away_let_the_rest_go(

@@ -101,7 +101,7 @@ def test_a_dead_letter_that_no_queue_is_bound_for() -> None:
     assert world.told()[-1] == "Nothing is left of it."
     assert world.life()["loss"] == (
         "No queue was bound for its dead letter from 'q' (rejected): it is gone"
-        " (exchange 'amq.fanout' routes ['q'] to no queue)."
+        " (exchange 'amq.fanout' routes key 'q' to no queue)."
     )
 
 

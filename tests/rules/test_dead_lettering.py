@@ -65,7 +65,7 @@ def test_an_unroutable_dead_letter_says_where_it_was_sent():
     where = topology(Queue(name="work", arguments=WAITING))
     letter = die(publish(), "work", "rejected", where, "4.3")
     assert letter.outcome == "unroutable"
-    assert letter.why == "exchange '' routes ['wait'] to no queue"
+    assert letter.why == "exchange '' routes key 'wait' to no queue"
 
 
 def test_a_cycle_is_dropped_with_its_path():

@@ -114,14 +114,14 @@ def test_nothing_dies_in_a_stream() -> None:
 
 
 def test_dead_lettered() -> None:
-    why = "exchange '' routes ['dead'] to 'dead' (dead-letter-routing-key by argument)"
+    why = "exchange '' routes key 'dead' to 'dead' (dead-letter-routing-key by argument)"
     assert fates(flow(work(TO_DEAD), Queue(name="dead"))) == [("dead-lettered", "dead", why)]
 
 
 def test_the_deciding_setting_may_come_from_a_policy() -> None:
     dlx = Policy(name="dlx", pattern="^work$", definition={"dead-letter-exchange": "amq.fanout"}, apply_to="queues")
     of = flow(work({}), Queue(name="d"), bindings=[Binding(source="amq.fanout", destination="d")], policies=[dlx])
-    why = "exchange 'amq.fanout' routes ['work'] to 'd' (dead-letter-exchange by policy dlx)"
+    why = "exchange 'amq.fanout' routes key 'work' to 'd' (dead-letter-exchange by policy dlx)"
     assert fates(of) == [("dead-lettered", "d", why)]
 
 
@@ -136,7 +136,7 @@ def test_a_dead_letter_exchange_that_does_not_exist() -> None:
 
 
 def test_unroutable() -> None:
-    why = "exchange '' routes ['dead'] to no queue (dead-letter-routing-key by argument)"
+    why = "exchange '' routes key 'dead' to no queue (dead-letter-routing-key by argument)"
     assert fates(flow(work(TO_DEAD))) == [("unroutable", None, why)]
 
 
@@ -151,7 +151,7 @@ def test_a_cycle_without_a_rejection(name: str) -> None:
     ]
     address = "(dead-letter-exchange by argument)"
     assert fates(of, "expired") == [
-        ("dead-lettered", "dead", f"exchange 'amq.fanout' routes ['work'] to 'dead' {address}"),
+        ("dead-lettered", "dead", f"exchange 'amq.fanout' routes key 'work' to 'dead' {address}"),
         ("cycle", "work", f"it would return to 'work' without a rejection on the way {address}"),
     ]
     assert [hop.to_queue for hop, _ in of.hops(state(of), "expired")] == ["dead"]
@@ -170,7 +170,7 @@ def test_streams_of_older_releases_lose_dead_letters(name: str, outcome: str) ->
 @pytest.mark.parametrize("name", ["3.10", "3.13", "4.0", "4.3"])
 @pytest.mark.parametrize(("arguments", "why"), [
     ({"x-dead-letter-exchange": "x"}, "dead-letter exchange 'x' of queue 'work' does not exist"),
-    (TO_DEAD, "exchange '' routes ['dead'] to no queue"),
+    (TO_DEAD, "exchange '' routes key 'dead' to no queue"),
     ({"x-dead-letter-exchange": ""}, "would return to 'work' without a rejection on the way: work"),
 ])  # fmt: skip
 def test_at_least_once_holds_what_it_cannot_send(name: str, arguments: dict[str, object], why: str) -> None:

@@ -260,7 +260,7 @@ def lose_by_a_purge(bench: Bench) -> None:
         (lose_to_a_missing_exchange, "It was dropped: it died in the queue 'q' (rejected) and went nowhere "
          "(dead-letter exchange 'gone' of queue 'q' does not exist)."),
         (lose_to_no_queue, "No queue was bound for its dead letter from 'q' (rejected): it is gone "
-         "(exchange 'amq.direct' routes ['q'] to no queue)."),
+         "(exchange 'amq.direct' routes key 'q' to no queue)."),
         (lose_in_a_circle, "It was dropped: its dead letter from 'q' (expired) would have gone in a circle "),
         (lose_at_a_full_queue, "It was dropped: it died in the queue 'full' (maxlen) and went nowhere "
          "(queue 'full' is full)."),
