@@ -62,7 +62,8 @@ class Happened(msgspec.Struct, gc=False):
         exchange, routing_keys: where the message was published to, in RabbitMQ.
         reason: the reason of death (``expired``), if there is one.
         detail: the rest, in words.
-        more: what only this system tells, by its name in the system's trace.
+        more: what only this system tells, by its name in the system's trace; of a delivery of RabbitMQ the headers
+            that the queue added to it.
     """
 
     event: Event

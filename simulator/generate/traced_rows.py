@@ -25,7 +25,7 @@ def observation(happened: Happened, message: Message, flow: MessageFlow, *, pref
     # The firehose names every key of a publish to the default exchange, whether or not there is such a queue.
     keys = tuple(dict.fromkeys(message.routing_keys))
     routed = (flow.entries(message) if message.exchange else keys) if is_publish else ()
-    shown = {**delivered_properties(message, flow.release), "message_id": f"{prefix}{happened.uid}"}
+    shown = {**delivered_properties(message, flow.release, happened.more), "message_id": f"{prefix}{happened.uid}"}
     return trace_row(
         properties=plain(shown),
         time_us=happened.time_us,

@@ -54,7 +54,7 @@ def handed_out(
     if queue.vhost.tracing:
         tracing.delivered(node, queue, copy, channel, added)
     if Event.DELIVERED in node.watched:
-        node.happened(Event.DELIVERED, queue, copy)
+        node.happened(Event.DELIVERED, queue, copy, more=added)
     if no_ack and Event.ACKED in node.watched:
         node.happened(Event.ACKED, queue, copy, detail="automatically")
 

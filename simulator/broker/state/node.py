@@ -11,7 +11,7 @@ import hashlib
 import math
 import random
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -79,9 +79,19 @@ class NodeState:
     # What happened
 
     def happened(
-        self, event: Event, where: QueueState | VirtualHost, copy: Copy, *, reason: str | None = None, detail: str = ""
+        self,
+        event: Event,
+        where: QueueState | VirtualHost,
+        copy: Copy,
+        *,
+        reason: str | None = None,
+        detail: str = "",
+        more: Mapping[str, int] | None = None,
     ) -> None:
-        """Tell what happened to a copy. Ask ``watched`` first: most events nobody wants."""
+        """Tell what happened to a copy. Ask ``watched`` first: most events nobody wants.
+
+        ``more`` are the headers that a queue adds to a delivery.
+        """
         if isinstance(where, QueueState):
             vhost, queue = where.vhost.name, where.definition.name
         else:
@@ -89,7 +99,7 @@ class NodeState:
         message = copy.message
         # By position: the fields' names would take a third longer.
         happened = Happened(
-            event, self.now_us, vhost, copy.uid, "", queue, message.exchange, message.routing_keys, reason, detail
+            event, self.now_us, vhost, copy.uid, "", queue, message.exchange, message.routing_keys, reason, detail, more
         )
         if self.observer is not None:
             self.observer(happened, message)
