@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from dlx.delivery_counts import X_ACQUIRED_COUNT, X_DELIVERY_COUNT
 from dlx.message_flow import MessageFlow
 from simulator.events import Event
 from simulator.replay.explain import Explainer
@@ -62,18 +63,19 @@ class Repairer:
             self._forget()
         self._effort.left = STATES_MAX
         found: dict[Suggestion, None] = {}
-        late: set[int] = set()  # outlived the TTL
+        other: set[int] = set()  # outlived the TTL, or counts no more returns than before
         for at, (field, expected, shown) in zip(sequence.bad, sequence.differing, strict=True):
             for part in other_limits(field, expected, shown):
                 found[Suggestion(self._hypothesis(frozenset([part])), frozenset([at]))] = None
-                late |= {at} if part.bound == AT_LEAST else set()
+                other |= {at} if part.bound == AT_LEAST else set()
+            other |= {at} if field in (X_DELIVERY_COUNT, X_ACQUIRED_COUNT) else set()
         bad = frozenset(sequence.bad)
         rows = replay_rows(self._observer, seen, bad)
         changed: set[int] = set()  # what the change behind an earlier delivery explains needs no other change
         for at in sorted(bad):
             case = Case(seen, rows, bad, at)
             if case.explained(self._explainer):  # that needs no hypothesis, and so every one would fit
-                if at in late:  # but it is another message, if it was published again meanwhile
+                if at in other:  # but it is another message, if it was published again meanwhile
                     found.update(dict.fromkeys(self._unseen.publishes(case)))
                 continue
             own = [*self._unseen.suggestions(case)]
