@@ -50,7 +50,8 @@ def limited() -> Log:
     """A message is returned until it was delivered as often as the limit allows."""
     log = Log().publish("", "work")
     for count in range(4):
-        log.deliver("work", "", ["work"], headers={"x-delivery-count": count} if count else {})
+        counts = {"x-acquired-count": count, "x-delivery-count": count} if count else {}
+        log.deliver("work", "", ["work"], headers=counts)
     return log.deliver("late", "dlx", ["late"], headers=died(death("work", "delivery_limit", keys=["work"])))
 
 
