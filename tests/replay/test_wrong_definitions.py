@@ -58,7 +58,7 @@ def test_the_right_definitions_agree(name: str) -> None:
 def test_counts_are_unchecked_where_a_death_brought_them_or_rows_are_missing(name: str) -> None:
     counts = {queue for what, queue in unchecked(replayed(name, example_definitions(name))) if what == "delivery-count"}
     assert {"emails.parking", "emails.send", "carts.replicated"} <= counts
-    queues = example_definitions(name).topology().queues
+    queues = example_definitions(name).topology("dlx-workload").queues
     assert {queues[queue].type for queue in counts} == {"quorum"}
 
 

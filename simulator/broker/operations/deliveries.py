@@ -14,6 +14,7 @@ from simulator.broker.operations import ack_deadlines, tracing
 from simulator.broker.replies import Delivered
 from simulator.broker.state import Channel, Consumer, NodeState, QueueState, Unacked
 from simulator.events import Event
+from simulator.json_values import plain
 
 
 def deliver(node: NodeState, consumer: Consumer, copy: Copy) -> None:
@@ -54,7 +55,7 @@ def handed_out(
     if queue.vhost.tracing:
         tracing.delivered(node, queue, copy, channel, added)
     if Event.DELIVERED in node.watched:
-        node.happened(Event.DELIVERED, queue, copy, more=added)
+        node.happened(Event.DELIVERED, queue, copy, more=plain(added) if added else None)
     if no_ack and Event.ACKED in node.watched:
         node.happened(Event.ACKED, queue, copy, detail="automatically")
 
