@@ -5,7 +5,7 @@ Source: activemq-broker, PrefetchSubscription.acknowledge, TopicSubscription.ack
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from dlx.activemq.redelivery_policy import RedeliveryPolicy
@@ -46,22 +46,26 @@ class Acknowledgements:
         self._state.windows[receiver].expand(count)
         self._dispatching.room(receiver)
 
-    def rolled_back(self, receiver: Receiver, count: int) -> None:
-        """Take note that a transaction gave so many messages back to a consumer, which still has them."""
+    def rolled_back(self, receiver: Receiver, given_back: Sequence[Held]) -> None:
+        """Take note that a transaction gave messages back to a consumer, which still has them."""
+        for held in given_back:
+            held.acked = False
         if receiver in self._state.windows:
-            self._state.windows[receiver].contract(count)
+            self._state.windows[receiver].contract(len(given_back))
             self._dispatching.room(receiver)
 
     def acked_in_transaction(self, receiver: Receiver, acked: Iterable[Held]) -> None:
         """Take note that a transaction acknowledges messages, which may yet be rolled back; every rollback starts so.
 
-        A durable subscription forgets at once how often they were delivered again; a queue does not.
+        A durable subscription forgets at once how often they were delivered again; a queue does not, and gives them to
+        nobody else until the transaction ends.
         """
         counted = {id(held) for held in acked}
         for store, attached in self._state.attachments(receiver):
-            for held in attached.dispatched:
-                if store.durable_key is not None and id(held) in counted:
+            for held in [each for each in attached.dispatched if id(each) in counted]:
+                if store.durable_key is not None:
                     held.counter = held.message.redelivery_counter
+                held.acked = not store.topic_subscriber
 
     def expired_ack(self, receiver: Receiver, held: Held) -> None:
         """Expire a message whose time is up, as a client found."""

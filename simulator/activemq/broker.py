@@ -94,6 +94,8 @@ class Broker:
     def detach(self, receivers: Sequence[Receiver], last_delivered: int | None) -> None:
         """Detach consumers that go away together; what they did not acknowledge goes back, and may be counted.
 
+        Their transactions end after they are gone: only then others get what those had acknowledged.
+
         ``last_delivered``: the sequence of what was delivered last, or ``LAST_UNKNOWN``, or ``LAST_NONE``.
         """
         for receiver in receivers:
@@ -118,12 +120,25 @@ class Broker:
             elif leaving:
                 self._expiry.plan(store, returned)
                 self._dispatching.dispatch(store)
+        self._end_transactions()
+
+    def _end_transactions(self) -> None:
+        """Roll back the transactions of consumers that are gone."""
+        for store in self._state.stores():
+            held_back = [held for held in store.returned if held.acked]
+            for held in held_back:
+                held.acked = False
+            if held_back:
+                self._dispatching.dispatch(store)
 
     def browse(self, destination: Destination) -> list[Held]:
-        """Look at a queue, which is when the broker finds what has expired in it."""
+        """Look at a queue, which is when the broker finds what has expired in it.
+
+        What a transaction has acknowledged is not shown.
+        """
         store = self._state.queue(destination)
         self._expiry.sweep_all(store)
-        return store.held
+        return [held for held in store.held if not held.acked]
 
     def retry(self, destination: Destination) -> int | None:
         """Send dead letters back to where they came from; the audit there forgets them. Return how many there were.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlx.activemq.messages import Message
-from simulator.activemq.stores import Attached, Receiver, Store
+from simulator.activemq.stores import Attached, Held, Receiver, Store
 
 _FIRST = 1
 """The number of a group's first message: who gets it owns the group, whoever did before."""
@@ -40,11 +40,16 @@ def leave(store: Store, leaving: Sequence[Attached]) -> None:
         store.exclusive = max(candidates, key=lambda each: each.receiver.priority, default=None)
 
 
-def choose(store: Store, message: Message) -> Attached | None:
-    """Return the consumer that gets a message, which then comes last; ``None`` where none may have it now."""
+def choose(store: Store, held: Held) -> Attached | None:
+    """Return the consumer that gets a message, which then comes last; ``None`` where none may have it now.
+
+    One that a transaction has acknowledged gives its group to a consumer, which does not get it yet.
+    """
     for attached in store.attached:
-        if not attached.window.full and _may_have(store, attached, message):
-            _assign_group(store, attached, message)
+        if not attached.window.full and _may_have(store, attached, held.message):
+            _assign_group(store, attached, held.message)
+            if held.acked:
+                continue
             if store.exclusive is not attached:
                 store.attached.remove(attached)
                 store.attached.append(attached)

@@ -349,7 +349,7 @@ class Consumer:
             return
         if self.session.transacted:
             self.world.broker.acknowledgements.acked_in_transaction(self, [each.held for each in batch])
-            self.world.broker.acknowledgements.rolled_back(self, len(batch))
+            self.world.broker.acknowledgements.rolled_back(self, [each.held for each in batch])
             if not self.session.connection.non_blocking:
                 self.untold = max(self.untold - len(batch), 0)
         self.untold -= len(batch)

@@ -39,7 +39,7 @@ class Dispatching:
             self._read(store)
         for waiting in (store.returned, store.waiting):
             for held in waiting:
-                attached = choose(store, held.message)
+                attached = choose(store, held)
                 if attached is None:
                     if all(each.window.full for each in store.attached):
                         return False

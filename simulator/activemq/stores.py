@@ -23,6 +23,7 @@ class Held(msgspec.Struct, eq=False):
         counter: how often it was delivered again.
         given: the number of its last dispatch, in the order of those of all queues.
         gone: whether it expired while a consumer had it, who does not know.
+        acked: whether a transaction acknowledged it that has not ended: no other consumer and no browser gets it.
     """
 
     message: Message
@@ -30,6 +31,7 @@ class Held(msgspec.Struct, eq=False):
     counter: int = 0
     given: int = 0
     gone: bool = False
+    acked: bool = False
 
 
 class Receiver(Protocol):
