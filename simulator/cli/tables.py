@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len
 from rich.console import Console
+from rich.segment import Segments
 from rich.table import Table
 from rich.text import Text
 
@@ -39,7 +40,9 @@ def show(console: Console, titles: Sequence[str], rows: Iterable[Sequence[Cell]]
         cells = (Text("") if first.plain == before else first, *others)
         built.add_row(*(_broken(cell, width) for cell, width in zip(cells, widths, strict=True)))
         before = first.plain
-    console.print(built, width=max(console.width, sum(widths) + gap * len(widths)), crop=False)
+    # Rendered here: print() makes no table wider than the terminal.
+    wide = console.options.update(width=max(console.width, sum(widths) + gap * len(widths)))
+    console.print(Segments(console.render(built, wide)), crop=False)
 
 
 def _fitting(columns: Sequence[Sequence[Text]], room: int) -> tuple[list[int], int]:

@@ -82,6 +82,18 @@ def test_at_80_columns_no_word_is_broken(tmp_path: Path, capsys: Capture, monkey
     assert max(map(len, out.splitlines())) <= 81
 
 
+def test_a_table_of_words_too_long_for_80_columns_is_wider(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    queue = "orders." + "x" * 33
+    scenario = {"messages": [{"name": "poison", "fails": "always"}], "queue": queue, "until_ms": 300_000}
+    assert main(["compare", str(written(tmp_path, scenario | {"dead_letter_queue": "dead"}))]) == 0
+    table = capsys.readouterr().out.split("\n\n")[0]
+    assert "…" not in table
+    assert {"message", "rabbitmq", "dead-lettered", f"{queue},"} <= set(table.split())
+
+
 def test_at_80_columns_a_number_stays_with_its_unit(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
