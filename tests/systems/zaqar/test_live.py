@@ -1,7 +1,11 @@
-"""The same scenarios on a running Zaqar and on the simulator: what the server did, the simulator does."""
+"""The same scenarios on a running Zaqar and on the simulator: what the server did, the simulator does.
+
+``DLX_ZAQAR_HISTORIES`` says how many random ones, and ``DLX_ZAQAR_SEED`` from which on.
+"""
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -11,10 +15,11 @@ from tests.systems.zaqar.live import Recorder, Server
 from tests.systems.zaqar.random_scenarios import drawn
 from tests.systems.zaqar.scenarios import SCENARIOS, SLOW
 
-pytestmark = pytest.mark.live
-
-
+COUNT = int(os.environ.get("DLX_ZAQAR_HISTORIES", "100"))
+SEED = int(os.environ.get("DLX_ZAQAR_SEED", "0"))
 _TIMES = 3
+
+pytestmark = pytest.mark.live
 
 
 def _play(server: Server, scenario: dict[str, Any], name: str) -> None:
@@ -34,7 +39,7 @@ def test_the_simulator_does_what_the_server_did(name: str, zaqar_server: Server)
     _play(zaqar_server, SCENARIOS[name], name)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", range(SEED, SEED + COUNT))
 def test_so_it_does_in_what_nobody_thought_of(seed: int, zaqar_server: Server) -> None:
     _play(zaqar_server, drawn(seed), f"drawn({seed})")
 
