@@ -452,6 +452,13 @@ CASES: dict[str, Case] = {
          *few("e"), *few("c", 2), end("c", "connection"), *few("e"), *few("d", 4)],
         policies('<policyEntry queue=">" allConsumersExclusiveByDefault="true"/>'),
     ),
+    "one that acknowledges as it reads is killed": Case(
+        [*given_ahead(consumer("c", "Q", 5, non_blocking_redelivery=True), 5),
+         *given_ahead(selecting(consumer("d", "Q", 5), "n = 1"), 1), *consumer("e", "Q", 5),
+         *with_fields(send("Q", "m0", "m1", "m2", "m3"), "send", properties={"n": 1}), *few("c", 2), browse("Q"),
+         *killed("c"), *few("d", 2), *few("e", 4)],
+        policies('<policyEntry queue="Q" allConsumersExclusiveByDefault="true"/>'),
+    ),
     "consumers of different priorities": Case(
         [*given_ahead(consumer("c", "Q", 5), 1), *given_ahead(consumer("d", "Q?consumer.priority=7", 5), 1),
          *given_ahead(consumer("e", "Q?consumer.priority=7", 5), 1), *send("Q", "m0", "m1", "m2", "m3", "m4"),
@@ -496,6 +503,10 @@ CASES: dict[str, Case] = {
     "a browser finds what has expired with a consumer": Case(
         [*consumer("c", "Q", 0), *send("Q", "m0", ttl_ms=400), *send("Q", "m1"), wait(800), browse("Q"), browse(DLQ),
          *few("c", 2), commit("c"), *drain(DLQ)],
+    ),
+    "a browser does not see what a transaction has acknowledged": Case(
+        [*consumer("c", "Q", 5, non_blocking_redelivery=True), *send("Q", "m0", "m1", "m2"), browse("Q"), *few("c", 2),
+         browse("Q"), rollback("c"), browse("Q"), *few("c", 1), commit("c"), browse("Q")],
     ),
     "a browser of an exclusive consumer's queue": Case(
         [*consumer("c", "Q?consumer.exclusive=true", 0), *send("Q", "m0", "m1"), browse("Q"), *few("c", 2), browse("Q"),
