@@ -21,7 +21,7 @@ from dlx.activemq.selectors import SelectorError, parse_selector
 from dlx.activemq.settings import BrokerSettings, DestinationPolicy
 from dlx.activemq.virtual_destinations import BY_DEFAULT, CompositeDestination, Forward, Virtual, VirtualTopic
 from simulator.activemq.xml_bean_names import check_bean_names
-from simulator.activemq.xml_check import Value, check, values
+from simulator.activemq.xml_check import Value, check, check_namespace, values
 from simulator.activemq.xml_elements import BYTES_MAX, DEPTH_MAX, ConfigurationError, Element, parse
 from simulator.activemq.xml_not_simulated import not_simulated
 
@@ -42,7 +42,7 @@ def broker_settings(text: str | bytes) -> BrokerSettings:
     """Read an ``activemq.xml``.
 
     Raises ``ConfigurationError`` with the place and what would be right, for all that a broker does not start with,
-    as far as names and values of the elements read here go.
+    as far as names and values of the elements read here go. The text may be a fragment, without schemas.
     """
     root = parse(text)
     broker = _broker(root)
@@ -71,6 +71,7 @@ def _broker(root: Element) -> Element:
     brokers = list(root.everywhere("broker"))
     if len(brokers) != 1:
         raise ConfigurationError(f"line {root.line}: expected one <broker>, found {len(brokers)}")
+    check_namespace(brokers[0])
     return brokers[0]
 
 

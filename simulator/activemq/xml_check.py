@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from simulator.activemq.xml_elements import Element
+from simulator.activemq.xml_elements import CORE, Element
 from simulator.activemq.xml_names import ELEMENTS, FORMS, Content, Form
 from simulator.activemq.xml_other_names import OTHER_FORMS
 from simulator.nearest_names import suggestion
@@ -96,6 +96,12 @@ def _check_property(holder: Element, content: Content) -> None:
         raise children[1].error(f"expected one element in <{holder.name}>, got another")
 
 
+def check_namespace(element: Element) -> None:
+    """Refuse another namespace than ActiveMQ's; a text of a scenario may have none."""
+    if not element.ours:
+        raise element.error(f"expected the namespace {CORE}, got '{element.namespace}'")
+
+
 def _one_of(names: tuple[str, ...] | None) -> str:
     if names is None:
         return "an element"
@@ -106,6 +112,8 @@ def _checked(element: Element) -> list[Element]:
     for child in element.children:
         if element.namespace and not child.namespace:
             raise child.error("expected the namespace of ActiveMQ, got none")
+        if "activemq" in child.namespace:
+            check_namespace(child)
     return [child for child in element.children if child.ours]
 
 

@@ -15,8 +15,9 @@ BYTES_MAX = 1_000_000
 DEPTH_MAX = 50
 SPRING_PROPERTIES = "http://www.springframework.org/schema/p"
 _CONFIGURERS = ("PlaceholderConfigurer", "PropertyPlaceholderConfigurer", "PropertySourcesPlaceholderConfigurer")
-OURS = "activemq"
-"""What is in the name of ActiveMQ's namespaces."""
+CORE = "http://activemq.apache.org/schema/core"
+"""The namespace of ActiveMQ."""
+XSI = "http://www.w3.org/2001/XMLSchema-instance"
 
 
 class ConfigurationError(ValueError):
@@ -32,19 +33,28 @@ class Element:
         spring_properties: properties in Spring's short form, ``p:expiration``; attributes of others are left out.
         line, column: where it begins, from 1 on.
         namespace: empty for none.
+        schemas: the namespaces for which the element, or one around it, says where their schema is.
         text: what stands in it besides elements.
         children: the elements in it.
         filled_in: whether a bean of the document fills in placeholders; without one ``${x}`` is a text as any other.
     """
 
     def __init__(
-        self, name: str, attributes: Mapping[str, str], line: int, column: int, namespaces: Mapping[str, str]
+        self,
+        name: str,
+        attributes: Mapping[str, str],
+        line: int,
+        column: int,
+        namespaces: Mapping[str, str],
+        schemas: frozenset[str],
     ) -> None:
         prefix, _, self.name = name.rpartition(":")
         self.line, self.column, self.namespace = line, column, namespaces.get(prefix, "")
         self.attributes = {key: value for key, value in attributes.items() if ":" not in key and key != "xmlns"}
         prefixed = [key.partition(":") for key in attributes if ":" in key]
         self.spring_properties = [key for prefix, _, key in prefixed if namespaces.get(prefix) == SPRING_PROPERTIES]
+        located = [key for key in attributes if _is_schema_location(key, namespaces)]
+        self.schemas = schemas.union(*(attributes[key].split()[::2] for key in located))
         self.children: list[Element] = []
         self.text = ""
         self.filled_in = False
@@ -52,7 +62,7 @@ class Element:
     @property
     def ours(self) -> bool:
         """Whether it is ActiveMQ's, and not Spring's or another's."""
-        return not self.namespace or OURS in self.namespace
+        return self.namespace in ("", CORE)
 
     def named(self, *names: str) -> Iterator[Element]:
         """Return the children of ActiveMQ's with these names."""
@@ -83,6 +93,11 @@ class Element:
         return ConfigurationError(f"line {self.line}, column {self.column}, <{self.name}>: {problem}")
 
 
+def _is_schema_location(key: str, namespaces: Mapping[str, str]) -> bool:
+    prefix, _, name = key.partition(":")
+    return name == "schemaLocation" and namespaces.get(prefix) == XSI
+
+
 class _Builder(xml.sax.handler.ContentHandler):
     """Builds the elements. Prefixes of names are dropped: ``amq:broker`` is ``broker``."""
 
@@ -108,7 +123,8 @@ class _Builder(xml.sax.handler.ContentHandler):
             if declares == "xmlns":
                 known[prefix] = value
         self._namespaces.append(known)
-        element = Element(name, attributes, line, column, known)
+        schemas = self._open[-1].schemas if self._open else frozenset[str]()
+        element = Element(name, attributes, line, column, known, schemas)
         if len(self._open) >= DEPTH_MAX:
             raise element.error(f"expected at most {DEPTH_MAX} elements inside each other")
         if self._open:

@@ -23,7 +23,8 @@ from simulator.activemq.activemq_xml import (
     plugins_with_places,
     policies_with_places,
 )
-from simulator.activemq.xml_elements import Element
+from simulator.activemq.xml_elements import Element, parse
+from simulator.activemq.xml_schemas import check_schemas
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -51,8 +52,9 @@ class LintedConfiguration(msgspec.Struct, frozen=True):
 
 
 def lint(text: str | bytes) -> LintedConfiguration:
-    """Lint an ``activemq.xml``. Raises ``ConfigurationError`` for one that no broker starts with."""
+    """Lint an ``activemq.xml``, a whole one. Raises ``ConfigurationError`` for one that no broker starts with."""
     settings, broker = broker_settings(text), broker_element(text)
+    check_schemas(parse(text))
     found = dict.fromkeys(_findings(broker, settings))
     policies = sum(1 for _ in policies_with_places(broker, settings))
     return LintedConfiguration(

@@ -13,14 +13,17 @@ from dlx.activemq.messages import Message
 from dlx.activemq.selectors import SelectorError, parse_selector
 from simulator.activemq import simulate
 from simulator.activemq.activemq_xml import ConfigurationError, broker_settings
+from simulator.activemq.xml_lint import lint
 from simulator.scenario.scenario_errors import ScenarioError
 from tests.systems.activemq.live.agreement import LATE_MS, SCHEDULER_LATE_MS, assert_agreement
 from tests.systems.activemq.live.cases import CASES, REFUSALS, Case, configuration
 from tests.systems.activemq.live.configurations import CONFIGURATIONS, NOT_SIMULATED
+from tests.systems.activemq.live.documents import DOCUMENTS
 from tests.systems.activemq.live.record import (
     ALL,
     RECORDED,
     RECORDED_CONFIGURATIONS,
+    RECORDED_DOCUMENTS,
     RECORDED_SELECTORS,
     file_of,
     kept,
@@ -76,6 +79,20 @@ def takes(name: str) -> bool:
 def test_the_simulator_takes_the_configurations_that_a_broker_takes(name: str) -> None:
     refused = json.loads(RECORDED_CONFIGURATIONS.read_text())[name]
     assert takes(name) == (not refused and name not in NOT_SIMULATED)
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_lint_takes_the_files_that_a_broker_takes(name: str) -> None:
+    assert reads(name) == (not json.loads(RECORDED_DOCUMENTS.read_text())[name])
+
+
+def reads(name: str) -> bool:
+    """Whether lint takes a whole file; what is wrong with it is said with its place."""
+    try:
+        lint(DOCUMENTS[name])
+    except ConfigurationError as error:
+        return not str(error).startswith("line 1, column ")
+    return True
 
 
 VERDICTS: dict[str, str] = json.loads(RECORDED_SELECTORS.read_text())

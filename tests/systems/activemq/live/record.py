@@ -1,7 +1,7 @@
 """Ask a real broker what it makes of the cases, and keep its answers: ``python -m tests.systems.activemq.live.record``.
 
-With names of cases, only of those; with ``configurations``, which configurations a broker starts with; with
-``selectors``, what it makes of selectors.
+With names of cases, only of those; with ``configurations``, which configurations a broker starts with, and with
+``documents``, which whole files; with ``selectors``, what it makes of selectors.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from typing import Any
 
 from tests.systems.activemq.live.cases import CASES, REFUSALS, configuration
 from tests.systems.activemq.live.configurations import CONFIGURATIONS
+from tests.systems.activemq.live.documents import DOCUMENTS
 from tests.systems.activemq.live.player import Line, Player
 from tests.systems.activemq.live.selectors import PROPERTIES, SELECTORS
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 RECORDED_CONFIGURATIONS = Path(__file__).parents[1] / "recorded_configurations.json"
+RECORDED_DOCUMENTS = Path(__file__).parents[1] / "recorded_documents.json"
 RECORDED_SELECTORS = Path(__file__).parents[1] / "recorded_selectors.json"
 ALL = CASES | REFUSALS
 BROKER = Path(__file__).with_name("broker")
@@ -49,11 +51,20 @@ def keep(name: str, lines: list[Line]) -> None:
 
 def keep_configurations(player: Player) -> None:
     """Write which configurations the broker started with, and what it said of the others."""
-    said = {}
-    for name, (inner, attributes) in CONFIGURATIONS.items():
-        refused = player.play(configuration(inner, attributes), [])[0].get("refused")
-        said[name] = refused and re.sub(r"\S*/activemq\S*xml|@?[0-9a-f]{7,8}\b", "", " ".join(refused.split()))[-200:]
+    said = {name: refusal(player, configuration(*given)) for name, given in CONFIGURATIONS.items()}
     RECORDED_CONFIGURATIONS.write_text(json.dumps(said, indent=2) + "\n")
+
+
+def keep_documents(player: Player) -> None:
+    """Write which whole files the broker started with, and what it said of the others."""
+    said = {name: refusal(player, text) for name, text in DOCUMENTS.items()}
+    RECORDED_DOCUMENTS.write_text(json.dumps(said, indent=2) + "\n")
+
+
+def refusal(player: Player, xml: str) -> str | None:
+    """Return the end of what the broker said where it refused a file."""
+    refused = player.play(xml, [])[0].get("refused")
+    return refused and re.sub(r"\S*/activemq\S*xml|@?[0-9a-f]{7,8}\b", "", " ".join(refused.split()))[-200:]
 
 
 def verdicts(player: Player) -> dict[str, str]:
@@ -70,6 +81,9 @@ def main(names: list[str]) -> None:
     player = Player(BROKER)
     if names == ["configurations"]:
         keep_configurations(player)
+        return player.close()
+    if names == ["documents"]:
+        keep_documents(player)
         return player.close()
     if names == ["selectors"]:
         RECORDED_SELECTORS.write_text(json.dumps(verdicts(player), indent=2) + "\n")
