@@ -15,8 +15,10 @@ _FOR_GOOD = (Action.IGNORE, Action.DISCARD)
 
 def lint(table: RulesTable, rule_lines: Sequence[int]) -> Iterator[Problem]:
     """Yield a warning for each thing that is allowed and likely a mistake."""
-    if not any(rule.is_catch_all for rule in table.rules):
-        text = "no rule takes every message; without a last one such as ACTION(FWD) FWDQ(REALLY.DEAD.QUEUE) some stay"
+    catch_all = [rule.action for rule in table.rules if rule.is_catch_all]
+    if set(catch_all) <= {Action.RETRY}:
+        what = "every message whose tries have failed" if catch_all else "every message"
+        text = f"no rule takes {what}; without a last one such as ACTION(FWD) FWDQ(REALLY.DEAD.QUEUE) some stay"
         yield Problem(rule_lines[-1], 1, text)
     final: list[tuple[int, Rule]] = []
     for line, rule in zip(rule_lines, table.rules, strict=True):
