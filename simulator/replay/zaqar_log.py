@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import msgspec
@@ -25,6 +25,7 @@ from dlx.zaqar.metadata import DEAD_LETTER_QUEUE, dead_lettering
 from dlx.zaqar.profiles import REDIS
 from simulator.replay.checked_log import Checked, Found
 
+_Kind = TypeVar("_Kind")
 _AGE_TOLERANCE_S = 5  # both ends of an age are whole seconds, and an answer takes its time
 _CREATED, _OK = 201, range(200, 300)
 
@@ -47,17 +48,55 @@ class Asked(msgspec.Struct, frozen=True):
     t_s: float | None = None
 
 
+class WrongLine(ValueError):
+    """A line that no Zaqar wrote.
+
+    Attributes:
+        line: its number, from 1 on.
+        problem: the field, and what it should be, in the words of msgspec.
+    """
+
+    def __init__(self, line: int, problem: str) -> None:
+        super().__init__(f"line {line}: {problem}")
+        self.line, self.problem = line, problem
+
+
+class _WrongDocument(ValueError):
+    """A document of a line that no Zaqar wrote or took."""
+
+
+class _Message(msgspec.Struct, frozen=True):
+    id: str
+    age: int | float
+
+
+class _HandedOut(msgspec.Struct, frozen=True):
+    messages: tuple[_Message, ...] = ()
+
+
+class _Posted(msgspec.Struct, frozen=True):
+    resources: tuple[str, ...] = ()
+
+
 class CheckedRequests(Checked, kw_only=True):
     """The same of a log of requests; ``requests`` is how many there were."""
 
     requests: int = 0
 
 
-def check_log(log: Iterable[Asked]) -> CheckedRequests:
-    """Check the requests of one project, in the order in which the server answered them."""
+def check_log(log: Iterable[Asked | None]) -> CheckedRequests:
+    """Check the requests of one project, in the order in which the server answered them.
+
+    ``log`` has ``None`` for a line without one. Raises ``WrongLine``.
+    """
     reading = _Reading()
     for line, asked in enumerate(log, 1):
-        reading.take(line, asked)
+        if asked is None:
+            continue
+        try:
+            reading.take(line, asked)
+        except _WrongDocument as error:
+            raise WrongLine(line, str(error)) from error
     return reading.checked
 
 
@@ -76,7 +115,10 @@ class _Reading:
         self.checked.requests += 1
         path, _, query = asked.path.partition("?")
         _, *parts = [unquote(part) for part in path.split("/")]
-        if asked.status not in _OK or parts[:2] != ["v2", "queues"] or len(parts) < 3:
+        if parts[:1] != ["v2"]:
+            self.checked.not_checked["requests whose path does not begin with /v2/"] += 1
+            return
+        if asked.status not in _OK or parts[1:2] != ["queues"] or len(parts) < 3:
             return
         queue, rest = parts[2], parts[3:]
         match asked.method, rest:
@@ -101,27 +143,27 @@ class _Reading:
         elif asked.method == "PUT" and asked.status != _CREATED:
             return
         else:
-            metadata = dict(asked.request or {}) if asked.method == "PUT" else {}
+            metadata = _document(asked.request, "request", dict[str, Any]) if asked.method == "PUT" else {}
         self._metadata[queue] = metadata
         if metadata.get(DEAD_LETTER_QUEUE) is not None:
             # The move to a dead-letter queue takes its name apart at its dots.
             self._targets.setdefault(queue, set()).add(str(metadata[DEAD_LETTER_QUEUE]).split(".")[0])
 
     def _post(self, queue: str, asked: Asked) -> None:
-        for resource in (asked.response or {}).get("resources", ()):
+        for resource in _document(asked.response, "response", _Posted).resources:
             self._posted[resource.rpartition("/")[2]] = queue, asked.t_s
 
     def _handed_out(self, line: int, queue: str, asked: Asked) -> None:
-        for message in (asked.response or {}).get("messages", ()):
+        for message in _document(asked.response, "response", _HandedOut).messages:
             for problem in self._problems(queue, message, asked.t_s):
-                self.checked.found.append(Found(line, message["id"], problem))
+                self.checked.found.append(Found(line, message.id, problem))
 
-    def _problems(self, queue: str, message: Mapping[str, Any], t_s: float | None) -> Iterator[str]:
-        yield from self._count(queue, message["id"])
-        if message["id"] not in self._posted:
+    def _problems(self, queue: str, message: _Message, t_s: float | None) -> Iterator[str]:
+        yield from self._count(queue, message.id)
+        if message.id not in self._posted:
             self.checked.not_checked["destinations and ages: the message was posted before the log"] += 1
             return
-        yield from self._place(queue, message["id"])
+        yield from self._place(queue, message.id)
         yield from self._age(message, t_s)
 
     def _count(self, queue: str, id: str) -> Iterator[str]:
@@ -154,11 +196,19 @@ class _Reading:
                 ", ".join(sorted(within - {first})) or "no queue"
             )
 
-    def _age(self, message: Mapping[str, Any], t_s: float | None) -> Iterator[str]:
-        posted_s = self._posted[message["id"]][1]
+    def _age(self, message: _Message, t_s: float | None) -> Iterator[str]:
+        posted_s = self._posted[message.id][1]
         if t_s is None or posted_s is None:
             self.checked.not_checked["ages: the log has no times"] += 1
             return
         self.checked.looked_at["ages"] += 1
-        if abs(message["age"] - (t_s - posted_s)) > _AGE_TOLERANCE_S:
-            yield f"its age is {message['age']} s; it was posted {t_s - posted_s:g} s before"
+        if abs(message.age - (t_s - posted_s)) > _AGE_TOLERANCE_S:
+            yield f"its age is {message.age} s; it was posted {t_s - posted_s:g} s before"
+
+
+def _document(document: Any, field: str, kind: type[_Kind]) -> _Kind:
+    """Return the document of a request or an answer, an empty one without it. Raises ``_WrongDocument``."""
+    try:
+        return msgspec.convert({} if document is None else document, kind)
+    except msgspec.ValidationError as error:
+        raise _WrongDocument(f"{field}: {error}") from error

@@ -122,6 +122,41 @@ def test_dlx_replay_refuses_a_line_that_is_no_request(tmp_path: Path, capsys: py
     assert "line 1: the field path is missing; expected an object with method" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"path": "/v2/queues/new", "method": "PUT", "request": [1]}, "request: expected an object, got a list"),
+        ({"response": "no"}, "response: expected an object, got a string"),
+        ({"response": {"messages": 5}}, "response: expected a list, got a whole number, at messages"),
+        ({"response": {"messages": [{"age": 1}]}}, "response: the field id is missing, at messages[0]"),
+        (
+            {"response": {"messages": [{"id": "m", "age": "1"}]}},
+            "response: expected a whole number or a number, got a string, at messages[0].age",
+        ),
+        (
+            {"path": "/v2/queues/jobs/messages", "response": {"resources": [{}]}},
+            "response: expected a string, got an object, at resources[0]",
+        ),
+    ],
+)
+def test_dlx_replay_refuses_a_line_that_no_zaqar_wrote(
+    tmp_path: Path, wrong: dict[str, Any], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "log.jsonl"
+    lines = ["", *map(json.dumps, [*LOG, handed("jobs") | wrong])]  # a blank line is one, too
+    path.write_text("\n".join(lines), encoding="utf-8")
+    assert main(["replay", str(path), "--form", "zaqar"]) == 65
+    assert f"Error: {path}: line 6: {problem}" in capsys.readouterr().err
+
+
+def test_a_log_of_another_api_is_told_to_be_unchecked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = [{**each, "path": each["path"].removeprefix("/v2")} for each in [*LOG, handed("jobs")]]
+    assert main(["replay", str(written(tmp_path, log)), "--form", "zaqar"]) == 0
+    out = capsys.readouterr().out
+    assert "looked at nothing" in out
+    assert "Not checked: requests whose path does not begin with /v2/ (5 times)" in out
+
+
 def test_options_of_one_form_are_refused_for_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path, LOG)
     assert main(["replay", str(path), "--form", "zaqar", "--coverage", "--definitions", "d.json"]) == 64
