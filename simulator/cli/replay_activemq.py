@@ -40,6 +40,11 @@ def _checked(path: Path, settings: BrokerSettings | None) -> CheckedBrokerLog:
             checked = check_broker_log(read_log(lines), settings)
     except UNREADABLE as error:
         raise DataError(f"{path}: the gzip stream is damaged: {error}") from error
+    if not checked.messages and checked.first_unread:
+        raise DataError(
+            f"{path}: line {checked.first_unread}: expected the date and time as 2026-11-24 13:42:20,645, and a whole "
+            "message as ActiveMQ 5.17 writes it; no line that tells of a message can be read"
+        )
     if not checked.messages:
         raise DataError(
             f"{path}: no line of the loggingBrokerPlugin tells of a message; expected a broker with {_PLUGIN}"

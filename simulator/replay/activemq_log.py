@@ -38,6 +38,7 @@ from simulator.replay.checked_log import Checked, Found
 
 SENT, TO_DIE = "Sending message", "Sending to DLQ"
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[,.]\d{3}")
+_HEAD = re.compile(rf"\b({SENT}|{TO_DIE}): ActiveMQ\w*Message\b")
 _LINE = re.compile(
     rf"\b(?P<what>{SENT}|{TO_DIE}): ActiveMQ\w*Message "
     r"\{.*?\bmessageId = (?P<id>[^,]+), originalDestination = (?P<original>\S.*?), originalTransactionId = .*?"
@@ -87,19 +88,32 @@ class Passed(msgspec.Struct, frozen=True):
     time_ms: int
 
 
+class Unread(msgspec.Struct, frozen=True):
+    """A line that tells of a message, and not as this reads it: cut, or with another time; its number."""
+
+    line: int
+
+
 class CheckedBrokerLog(Checked, kw_only=True):
-    """The same of a broker's log; ``messages`` is how many lines told of one."""
+    """The same of a broker's log.
+
+    Attributes:
+        messages: how many lines told of a message.
+        first_unread: the number of the first that did and could not be read; 0 where all could.
+    """
 
     messages: int = 0
+    first_unread: int = 0
 
 
-def read_log(lines: Iterable[str]) -> Iterator[Logged | Passed]:
+def read_log(lines: Iterable[str]) -> Iterator[Logged | Passed | Unread]:
     """Yield what the plugin told of messages; of other lines, and those of advisories, the time alone."""
     for number, text in enumerate(lines, 1):
-        time_ms = _time_ms(text)
+        time_ms, found = _time_ms(text), _LINE.search(text)
+        if _HEAD.search(text) and (time_ms is None or found is None):
+            yield Unread(number)
         if time_ms is None:
             continue
-        found = _LINE.search(text)
         if found is None or _ADVISORY in found["destination"]:
             yield Passed(time_ms)
             continue
@@ -127,10 +141,13 @@ def _time_ms(text: str) -> int | None:
     return round(time.timestamp() * 1000)
 
 
-def check_broker_log(log: Iterable[Logged | Passed], settings: BrokerSettings | None) -> CheckedBrokerLog:
+def check_broker_log(log: Iterable[Logged | Passed | Unread], settings: BrokerSettings | None) -> CheckedBrokerLog:
     """Check what the plugin told, in its order. Without ``settings``, what depends on them is not checked."""
     reading = _Reading(settings)
     for each in log:
+        if isinstance(each, Unread):
+            reading.skip(each)
+            continue
         reading.until(each.time_ms)
         if isinstance(each, Logged):
             reading.take(each)
@@ -149,6 +166,13 @@ class _Reading:
         # How a retry of the management sends each dead letter back: with the same cause, and from the queue it was in.
         self._ways_back: set[tuple[str, Destination, Destination]] = set()
         self._ahead_ms: int | None = None
+        self._skipped = 0
+
+    def skip(self, unread: Unread) -> None:
+        """Pass over a line: it may be the dead letter of any message that is to die."""
+        self.checked.not_checked["lines of messages that are cut, or not as ActiveMQ 5.17 writes them"] += 1
+        self.checked.first_unread = self.checked.first_unread or unread.line
+        self._skipped = unread.line
 
     def until(self, time_ms: int) -> None:
         """Take note of the time: what was to die long before has no dead letter."""
@@ -223,6 +247,9 @@ class _Reading:
         del self._dying[died.message.message_id, died.message.destination]
         strategy = self._strategy(died.message.destination)
         if strategy is None:
+            return
+        if self._skipped > died.line:
+            self.checked.not_checked["messages without a dead letter: a line that cannot be read may be it"] += 1
             return
         self.checked.looked_at["messages without a dead letter"] += 1
         if self._prevented(died, strategy) is None and not self._may_be_known(died, strategy):

@@ -164,3 +164,25 @@ def test_dlx_replay_refuses_a_log_without_the_plugin(tmp_path: Path, capsys: pyt
     assert main(["replay", str(LOG), "--form", "activemq", "--definitions", str(LOG)]) == 65
     assert f"{LOG}: line 1, column 1: not well-formed XML" in capsys.readouterr().err
     assert main(["replay", str(LOG), "--form", "activemq", "--tolerance-ms", "5"]) == 64
+
+
+def test_a_line_that_cannot_be_read_may_be_the_dead_letter_that_is_missing() -> None:
+    letters = [number for number, line in enumerate(LINES) if "Sending message" in line and "dlqDelivery" in line]
+    cut = [line[:300] if number in letters else line for number, line in enumerate(LINES)]
+    found = checked(cut)
+    assert found.found == []
+    assert found.not_checked == {
+        "lines of messages that are cut, or not as ActiveMQ 5.17 writes them": len(letters),
+        "messages without a dead letter: a line that cannot be read may be it": 6,
+    }
+    assert len(checked([line for number, line in enumerate(LINES) if number not in letters]).found) == 6
+
+
+@pytest.mark.parametrize("change", [lambda line: line[:300], lambda line: line.removeprefix("2026-11-24 ")])
+def test_dlx_replay_says_why_no_line_can_be_read(
+    tmp_path: Path, change: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "broker.log"
+    path.write_text("\n".join(map(change, LINES)), encoding="utf-8")
+    assert main(["replay", str(path), "--form", "activemq"]) == 65
+    assert f"{path}: line 3: expected the date and time as 2026-11-24 13:42:20,645" in capsys.readouterr().err
