@@ -204,6 +204,8 @@ def parse_definitions(data: bytes, source: str, vhost: str | None = None) -> Def
     """
     data = data.removeprefix(UTF8_MARK)
     why = _GZIPPED if data.startswith(_GZIP_MAGIC) else why_not_utf8(data)
+    if not data.strip():
+        why = "it is empty; expected a definitions export"
     if why is not None:
         raise DefinitionsError(source, "", why)
     try:

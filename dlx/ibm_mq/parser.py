@@ -22,7 +22,8 @@ from dlx.ibm_mq.rules_table import DEST_Q, REPLY_Q, Action, Control, Pattern, Pu
 from dlx.ibm_mq.rules_table_errors import INVALID_COMBINATION, KEYWORD_REPEATED, NO_INPUT, Problem, RulesTableError
 
 _RULE_READERS: Mapping[str, Reader] = {**PATTERN_READERS, **ACTION_READERS}
-_KEYWORDS = tuple(sorted((*CONTROL_READERS, *_RULE_READERS)))
+KEYWORDS = tuple(sorted((*CONTROL_READERS, *_RULE_READERS)))
+"""The keywords of a table."""
 _FORWARD_ONLY = ("FWDQ", "FWDQM", "HEADER")
 
 
@@ -72,7 +73,7 @@ class _Reading:
             return
         start = len(entry.text) - len(entry.text.lstrip(" "))
         try:
-            found = pairs(entry, _KEYWORDS)
+            found = pairs(entry, KEYWORDS)
         except SyntaxProblem as error:
             self.problems.append(error.problem)
             return

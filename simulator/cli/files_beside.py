@@ -37,8 +37,10 @@ def _filled(value: Any, place: Sequence[str], beside: Path, where: str) -> Any:
         if not isinstance(value, dict) or name not in value:
             return value
         return {**value, name: _filled(value[name], deeper, beside, where)}
-    if not isinstance(value, dict) or set(value) != {"file"}:
+    if not isinstance(value, dict):
         return value
+    if set(value) != {"file"}:
+        raise DataError(f'{beside}: {where}: expected a text, or {{"file": NAME}} with a file beside the scenario')
     if not isinstance(value["file"], str):
         raise DataError(f"{beside}: {where}.file: expected the name of a file beside the scenario")
     path = beside.parent / value["file"]

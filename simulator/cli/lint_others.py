@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from simulator.cli.command_parts import DataError
 from simulator.cli.given_source import Source, named
 from simulator.cli.lint_activemq_xml import is_activemq_xml, lint_activemq_xml
 from simulator.cli.lint_places import PLACED_FORMATS, LintedFile
@@ -30,22 +31,28 @@ def lint_others(sources: Sequence[Source], form: str, counted: Collection[str]) 
         counted: the severities of findings that make the exit code 1.
 
     Raises:
-        DataError: a file that its system refuses.
+        DataError: a file that its system refuses, if it is the only one; of several it is told, and hides no other.
         click.UsageError: definitions among the sources, or another form.
     """
     if form not in PLACED_FORMATS:
         raise click.UsageError(f"--format {form}: a file of another system has {', '.join(PLACED_FORMATS)}")
-    reports = []
-    for source in dict.fromkeys(sources):
-        data = _data(source)
-        lint_one = _kind(data)
-        if lint_one is None:
-            raise click.UsageError(
-                "files of other systems have reports of another form than definitions: lint them apart"
-            )
-        reports.append(lint_one(named(source), data))
-    click.echo(PLACED_FORMATS[form](reports), nl=False)
-    return int(any(found.severity in counted for report in reports for found in report.findings))
+    given = {source: _data(source) for source in sources}
+    kinds = {source: _kind(data) for source, data in given.items()}
+    if None in kinds.values():
+        raise click.UsageError("files of other systems have reports of another form than definitions: lint them apart")
+    reports, statuses = [], [0]
+    for source, lint_one in kinds.items():
+        assert lint_one is not None
+        try:
+            reports.append(lint_one(named(source), given[source]))
+        except DataError as error:
+            if len(given) == 1:
+                raise
+            error.show()
+            statuses.append(error.exit_code)
+    if reports:
+        click.echo(PLACED_FORMATS[form](reports), nl=False)
+    return max(*statuses, int(any(found.severity in counted for report in reports for found in report.findings)))
 
 
 def _data(source: Source) -> bytes:

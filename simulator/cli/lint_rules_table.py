@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 
-from dlx.ibm_mq.parser import parse
+from dlx.ibm_mq.parser import KEYWORDS, parse
 from dlx.ibm_mq.rules_table_errors import RulesTableError
 from simulator.cli.command_parts import DataError
 from simulator.cli.lint_places import LintedFile, Placed
 
-_ACTION = re.compile(rb"\bACTION *\(", re.IGNORECASE)
+_KEYWORD = "|".join(KEYWORDS)
+_TABLE = re.compile(rf"\A\s*(\*|({_KEYWORD})\b)|\b({_KEYWORD}) *\(".encode(), re.IGNORECASE)
+"""A comment or a keyword at its beginning, or anywhere a keyword with a value."""
+_UTF8_MARK = b"\xef\xbb\xbf"
 _ASSUMED = ("the handler is started without arguments: they would name another queue than INPUTQ",)
 _UNCHECKED = (
     "whether the queues exist, take messages, and are those of other handlers",
@@ -18,8 +21,9 @@ _UNCHECKED = (
 
 
 def is_rules_table(data: bytes) -> bool:
-    """Return whether a file has a rules table: one that names an ACTION, and is no JSON."""
-    return not data.lstrip().startswith((b"{", b"[")) and _ACTION.search(data) is not None
+    """Return whether a file has a rules table: one that has its keywords, and is no JSON."""
+    text = data.removeprefix(_UTF8_MARK)
+    return not text.lstrip().startswith((b"{", b"[", b'"')) and _TABLE.search(text) is not None
 
 
 def lint_rules_table(name: str, data: bytes) -> LintedFile:
@@ -27,7 +31,10 @@ def lint_rules_table(name: str, data: bytes) -> LintedFile:
     try:
         parsed = parse(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise DataError(f"{name}: expected UTF-8, got the byte {error.object[error.start]:#04x}") from error
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise DataError(
+            f"{name}: line {line}: expected UTF-8, got the byte {error.object[error.start]:#04x}"
+        ) from error
     except RulesTableError as error:
         raise DataError("\n".join(f"{name}: {problem}" for problem in error.problems)) from error
     findings = tuple(Placed(each.line, each.column, "warning", each.text) for each in parsed.warnings)

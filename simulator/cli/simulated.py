@@ -54,7 +54,8 @@ def _remarks(trace: Mapping[str, Any]) -> Iterator[str]:
     answers = trace.get("answers", [])
     refused = [each for each in answers if each.get("status", 0) >= _REFUSED]
     for each in refused:
-        yield f"step {each['step']} was refused: {each['status']} {_words(each.get('document') or each.get('body'))}"
+        status, words = str(each["status"]), _words(each.get("document") or each.get("body"))
+        yield f"step {each['step']} was refused: {status} {words.removeprefix(f'{status} ')}"
     for warning in trace.get("warnings", []):
         yield f"warning: {_words(warning)}"
     for name, what in (("refused_publishes", "publishes were refused"), ("exceptions", "exceptions were thrown")):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -50,10 +50,7 @@ class _Simulation:
         self._results = deque(
             read_result(value, f"put_results[{index}]") for index, value in enumerate(scenario.put_results)
         )
-        self._outages = [
-            (outage, read_result(outage.result, f"outages[{index}].result"))
-            for index, outage in enumerate(scenario.outages)
-        ]
+        self._outages = [_outage(outage, f"outages[{index}]") for index, outage in enumerate(scenario.outages)]
         self._delivered: dict[str, list[dict[str, Any]]] = {}
         self._until_us = None if scenario.until_s is None else _us(scenario.until_s)
         self._now_us = self._steps = 0
@@ -164,6 +161,13 @@ class _Simulation:
             return UNKNOWN_OBJECT_NAME
         return next((result for outage, result in self._outages if _is_out(outage, put, time_us)), OK)
 
+    def _idle_outages(self) -> Iterator[str]:
+        """Yield a warning for each outage of a queue that nobody put to, which may be misspelt."""
+        put_to = {visit["put_to"][0] for visit in self._trace.visits if visit.get("put_to")}
+        for index, (outage, _) in enumerate(self._outages):
+            if outage.queue not in put_to:
+                yield f"outages[{index}].queue: nothing was put to {outage.queue}"
+
     def _is_input(self, put: Put) -> bool:
         return put.queue == self._place[0] and put.queue_manager in ("", self._place[1])
 
@@ -182,7 +186,7 @@ class _Simulation:
             "events": self._trace.told(),
             "visits": self._trace.visits,
             "operator_messages": self._trace.operator_messages,
-            "warnings": [str(warning) for warning in self._parsed.warnings],
+            "warnings": [*map(str, self._parsed.warnings), *self._idle_outages()],
             "handler": {
                 "input_queue": self._place[0],
                 "queue_manager": self._place[1],
@@ -195,6 +199,13 @@ class _Simulation:
                 **self._delivered,
             },
         }
+
+
+def _outage(outage: Outage, where: str) -> tuple[Outage, int]:
+    """Return an outage and the reason with which puts fail then."""
+    if outage.until_s is not None and outage.until_s <= outage.from_s:
+        raise ScenarioError(f"{where}.until_s", f"expected a time after from_s, {outage.from_s:g}")
+    return outage, read_result(outage.result, f"{where}.result")
 
 
 def _is_out(outage: Outage, put: Put, time_us: int) -> bool:

@@ -161,4 +161,3 @@ def returns_said(place: Place, queue_type: str, way: Way) -> int:
     notes = " ".join(how_to_peek(queue_on(place.server, DEAD).settings, way).notes)
     assert ("rises by 1" in notes) == (queue_type == "quorum")
     return 2 * ("rises by 1" in notes)
-

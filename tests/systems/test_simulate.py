@@ -140,6 +140,8 @@ def test_the_table_has_what_was_refused_and_warned_of(capsys: pytest.CaptureFixt
     _, out, _ = run(capsys, tmp_path, "zaqar", zaqar)
     assert out.startswith("nothing happened to any message\n")
     assert "step 0 was refused: 400 Invalid API request: The TTL for a claim may not exceed" in out
+    _, out, _ = run(capsys, tmp_path, "zaqar", {"steps": [{"do": "request", "method": "GET", "path": "/v9"}]})
+    assert "step 0 was refused: 404 Not Found\n" in out
     ibm_mq = {"rules_table": "DESTQ(A) ACTION(DISCARD)", "messages": [{"DESTQ": "A"}]}
     _, out, _ = run(capsys, tmp_path, "ibm_mq", ibm_mq)
     assert "warning: line 1, column 1: no rule takes every message" in out.replace("\n", " ")
@@ -158,6 +160,8 @@ def test_a_rules_table_may_be_a_file_beside_the_scenario(capsys: pytest.CaptureF
     status, _, err = run(capsys, tmp_path, "ibm_mq", {**scenario, "rules_table": {"file": "rules"}})
     assert status == 65
     assert f"rules_table.file: {tmp_path / 'rules'}: No such file or directory" in err
+    status, _, err = run(capsys, tmp_path, "ibm_mq", {**scenario, "rules_table": {"fil": "rules.tab"}})
+    assert (status, 'rules_table: expected a text, or {"file": NAME}' in err) == (65, True)
 
 
 def test_an_activemq_xml_may_be_a_file_beside_the_scenario(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

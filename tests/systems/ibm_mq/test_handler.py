@@ -152,6 +152,11 @@ class TestPuts:
             "150 order 1 removed",
         ]
 
+    def test_an_outage_of_a_queue_that_nothing_is_put_to_is_told(self) -> None:
+        outages = [{"queue": "ORDRES", "result": FULL}, {"queue": "ORDERS", "from_s": 9, "result": FULL}]
+        trace = run("ACTION(RETRY)\nACTION(DISCARD)\n", outages=outages)
+        assert trace["warnings"] == ["outages[0].queue: nothing was put to ORDRES"]
+
     def test_the_same_failure_at_the_same_queue_is_not_reported(self) -> None:
         table = "ACTION(RETRY) RETRY(2)\nACTION(FWD) FWDQ(ORDERS) FWDQM(QM1)\nACTION(FWD) FWDQ(ORDERS)\n"
         trace = run(table, put_results=[FULL, INHIBITED, FULL, FULL])

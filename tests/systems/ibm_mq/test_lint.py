@@ -120,3 +120,35 @@ def test_tables_and_definitions_are_linted_apart(
     definitions.write_text("{}")
     assert main(["lint", str(table), str(definitions)]) == 64
     assert "lint them apart" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("* Dead letters of orders.\n", "line 1, column 1: the table has no rule"),
+        ("REASON(MQRC_Q_FULL) ACTON(RETRY)\n", "line 1, column 21: no keyword is called ACTON; did you mean ACTION?"),
+        ("INPUTQ(ORDERS)\nWAIT(MAYBE)\n", "line 2, column "),
+        ("REASON 2053 ACTION DISCARD\n", "line 1, column "),
+    ],
+)
+def test_a_table_without_an_action_is_one(
+    table: Path, text: str, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table.write_text(text)
+    assert main(["lint", str(table)]) == 65
+    assert f"{table}: {problem}" in capsys.readouterr().err
+
+
+def test_a_byte_that_is_no_utf_8_has_its_line(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table.write_bytes(b"ACTION(IGNORE)\nDESTQ('\xfc') ACTION(DISCARD)\n")
+    assert main(["lint", str(table)]) == 65
+    assert f"{table}: line 2: expected UTF-8, got the byte 0xfc" in capsys.readouterr().err
+
+
+def test_a_refused_table_hides_no_other(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = tmp_path / "wrong.tab"
+    wrong.write_text("ACTION(RETRY\n")
+    assert main(["lint", str(wrong), str(table)]) == 65
+    out, err = capsys.readouterr()
+    assert f"{wrong}: line 1, column 13: expected )" in err
+    assert f"{table}: 2 warnings in 1 rule" in out

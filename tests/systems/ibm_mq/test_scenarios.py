@@ -64,6 +64,11 @@ SCENARIO: dict[str, Any] = {"rules_table": "ACTION(RETRY) RETRY(2)\n", "messages
         ({"outages": [{"queue": "ORDERS"}]}, "outages[0]", "Object missing required field `result`"),
         ({"outages": [{"queue": "ORDERS", "result": "NO"}]}, "outages[0].result", "a name that begins with MQRC_"),
         (
+            {"outages": [{"queue": "ORDERS", "from_s": 5, "until_s": 1, "result": 2053}]},
+            "outages[0].until_s",
+            "expected a time after from_s, 5",
+        ),
+        (
             {"removals": [{"time_s": 1, "message": "b"}]},
             "removals[0].message",
             "expected the name of a message, got 'b'",
