@@ -89,7 +89,9 @@ class BrokerState:
         store.audit = Audit(depth, policy.max_producers_to_audit) if audited else None
         held = store.held
         store.returned.clear()
-        store.waiting, store.unread, store.reads_persistent = deque(held), [], True
+        store.waiting, store.unread, store.reads_persistent = deque(), held, True  # nobody has read a queue yet
+        if store.topic_subscriber:
+            store.waiting, store.unread = deque(held), []
         store.looked_ms = store.created_ms
         for each in held:
             each.counter = each.message.redelivery_counter

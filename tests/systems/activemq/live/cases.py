@@ -415,6 +415,9 @@ CASES: dict[str, Case] = {
          *drain(DLQ)],
         policies('<policyEntry queue="Q" expireMessagesPeriod="3000"/>'),
     ),
+    "a broker that starts again has read nothing of what has expired": Case(
+        [*send("Q", "m0", ttl_ms=1000), RESTART, *send("Q", "m1", ttl_ms=300), wait(1500), *drain("Q", DLQ)],
+    ),
     # -- who gets which message ------------------------------------------------------------------------------------
     **{
         f"three consumers of prefetch {prefetch}, one of which is killed": Case(
