@@ -204,10 +204,15 @@ class Broker:
 
 
 def _delivered(dispatched: list[Held], last_delivered: int | None, *, durable: bool) -> list[Held]:
-    """Return what a consumer that went away had delivered; for one that vanished, all that it had."""
+    """Return what a consumer that went away had delivered; for one that vanished, all that it had.
+
+    A broker counts up to the last one, and on to the end where that one has died meanwhile: it does not come by it.
+    """
     if last_delivered is LAST_UNKNOWN:
         return dispatched
     if durable:
         return [held for held in dispatched if held.sequence <= last_delivered]
     ends = [index for index, held in enumerate(dispatched) if held.sequence == last_delivered]
+    if ends and dispatched[ends[0]].gone:
+        return dispatched
     return dispatched[: ends[0] + 1] if ends else []

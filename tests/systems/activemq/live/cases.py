@@ -516,6 +516,10 @@ CASES: dict[str, Case] = {
         [*consumer("c", "Q", 5, non_blocking_redelivery=True), *send("Q", "m0", "m1", "m2"), browse("Q"), *few("c", 2),
          browse("Q"), rollback("c"), browse("Q"), *few("c", 1), commit("c"), browse("Q")],
     ),
+    "the last that a consumer read has died when it goes away": Case(
+        [*consumer("c", "Q", 5), *send("Q", "m0", ttl_ms=500), *send("Q", "m1", "m2"), *few("c"), wait(900),
+         browse("Q"), end("c", "connection"), *drain("Q", DLQ)],
+    ),
     "a browser of an exclusive consumer's queue": Case(
         [*consumer("c", "Q?consumer.exclusive=true", 0), *send("Q", "m0", "m1"), browse("Q"), *few("c", 2), browse("Q"),
          commit("c"), browse("Q")],
