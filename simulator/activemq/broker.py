@@ -66,9 +66,16 @@ class Broker:
         """Return the durable subscription with that key; ``None`` if it does not exist."""
         return self._state.durable(key)
 
+    def announce(self, destination: Destination) -> None:
+        """Take note that somebody is going to send there, as a transaction does: the queues are there from now on."""
+        for part in parts(destination):
+            if part.is_queue and not part.is_pattern:
+                self._state.queue(part)
+
     def send(self, message: Message) -> None:
         """Take a message, now or when the delay that it carries is over."""
         if self._state.settings.scheduler and SCHEDULED_DELAY in message.properties:
+            self.announce(message.destination)
             self._state.trace.add(Event.HELD, message, detail="the scheduler has it")
             self._scheduler.send(message, int(message.properties[SCHEDULED_DELAY]), message.producer)
         else:

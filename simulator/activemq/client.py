@@ -141,6 +141,7 @@ class Session:
     def send(self, message: Message) -> None:
         """Send a message: at once, or with the transaction."""
         if self.transacted:
+            self.connection.world.broker.announce(message.destination)
             self.unsent.append(message)
         else:
             self.connection.world.broker.send(message)

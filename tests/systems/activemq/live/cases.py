@@ -418,6 +418,11 @@ CASES: dict[str, Case] = {
     "a broker that starts again has read nothing of what has expired": Case(
         [*send("Q", "m0", ttl_ms=1000), RESTART, *send("Q", "m1", ttl_ms=300), wait(1500), *drain("Q", DLQ)],
     ),
+    "a send in a transaction makes the queue at once": Case(
+        [*consumer("c", "Q", 1), *send("R", "m0", session="c"), wait(1500), *send("R", "m1", ttl_ms=200), wait(2200),
+         browse(DLQ), rollback("c"), *drain("R", DLQ)],
+        policies('<policyEntry queue="R" expireMessagesPeriod="3000"/>'),
+    ),
     # -- who gets which message ------------------------------------------------------------------------------------
     **{
         f"three consumers of prefetch {prefetch}, one of which is killed": Case(
