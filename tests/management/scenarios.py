@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from tests.management import calls, import_calls, limit_calls
+from tests.management import calls, import_calls, limit_calls, list_calls
 
-SCENARIOS = calls.SCENARIOS | limit_calls.SCENARIOS | import_calls.SCENARIOS
+_MODULES = (calls, limit_calls, import_calls, list_calls)
+SCENARIOS = {name: each for module in _MODULES for name, each in module.SCENARIOS.items()}

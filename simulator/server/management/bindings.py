@@ -137,7 +137,7 @@ def _needed(request: Request) -> Binding:
 
 
 def _one(request: Request) -> Any:
-    return listing.chosen(_binding_json(_needed(request), request.needed_vhost()), request)
+    return _binding_json(_needed(request), request.needed_vhost())
 
 
 def _bind(request: Request) -> Response:

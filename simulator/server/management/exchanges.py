@@ -50,15 +50,16 @@ def _exchange_json(exchange: Exchange, vhost: VirtualHost, request: Request) -> 
 
 def _all(request: Request) -> Any:
     seen = [(x, vhost) for vhost in access.visible_vhosts(request) for x in vhost.exchanges.values()]
-    return listing.listed([_exchange_json(x, vhost, request) for x, vhost in seen], request)
+    return listing.paged([_exchange_json(x, vhost, request) for x, vhost in seen], request)
 
 
 def _one(request: Request) -> Any:
+    listing.check_samples(request)
     exchange = _found(request)
     if exchange is None:
         raise object_not_found()
     details = _exchange_json(exchange, request.needed_vhost(), request) | {"incoming": [], "outgoing": []}
-    return listing.chosen(dict(sorted(details.items())), request)
+    return dict(sorted(details.items()))
 
 
 def _declare(request: Request) -> None:

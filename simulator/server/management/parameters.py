@@ -60,7 +60,7 @@ def _found(request: Request) -> dict[str, Any] | None:
 
 
 def _one(request: Request) -> Any:
-    return listing.chosen(_found(request) or {}, request)
+    return _found(request) or {}
 
 
 def _put(request: Request) -> None:

@@ -39,11 +39,11 @@ def exists(request: Request) -> bool:
 
 def _all(request: Request) -> Any:
     show = queue_json if "columns" in request.query else listed_queue
-    return listing.listed([_shown(queue, request, show) for queue in _seen(request)], request)
+    return listing.paged([_shown(queue, request, show) for queue in _seen(request)], request)
 
 
 def _all_detailed(request: Request) -> Any:
-    return listing.listed([_shown(queue, request, queue_json) for queue in _seen(request)], request)
+    return listing.paged([_shown(queue, request, queue_json) for queue in _seen(request)], request)
 
 
 def _seen(request: Request) -> list[QueueState]:
@@ -58,7 +58,7 @@ def _shown(queue: QueueState, request: Request, show: _Show) -> dict[str, Any]:
 
 def _one(request: Request) -> Any:
     listing.check_samples(request)
-    return listing.chosen(_shown(_needed(request), request, queue_details), request)
+    return _shown(_needed(request), request, queue_details)
 
 
 def _needed(request: Request) -> QueueState:
