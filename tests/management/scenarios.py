@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.management import binding_calls, calls, import_calls, limit_calls, list_calls
+from tests.management import binding_calls, calls, import_calls, limit_calls, list_calls, odd_calls
 
-_MODULES = (calls, limit_calls, import_calls, list_calls, binding_calls)
+_MODULES = (calls, limit_calls, import_calls, list_calls, binding_calls, odd_calls)
 SCENARIOS = {name: each for module in _MODULES for name, each in module.SCENARIOS.items()}

@@ -56,10 +56,12 @@ class Requests:
         evidence="3.8, 3.10, 4.0 and 4.3 live; 3.10 also takes one for a queue that exists, which is not done here",
         undecided=("3.9", "3.11", "3.12", "3.13"),
     )
-    empty_bodies: frozenset[str] = since(
-        "3.9", frozenset({"null"}), before=frozenset({"[]"}),
+    empty_bodies: frozenset[str] = changed(
+        {"3.9": frozenset({"null"}), "3.10": frozenset({"null", "true", "false"}), "4.0": frozenset({"null"})},
+        before=frozenset({"[]"}),
         meaning="JSON texts that count as an empty object.",
-        evidence="live; rabbit_mgmt_util.erl decode",
+        evidence="live for null and []; 3.8, 3.10, 4.0 and 4.3 live for true and false; rabbit_mgmt_util.erl decode",
+        undecided=("3.11", "3.12", "3.13"),
     )
     page_out_of_range: Literal["empty", "refused"] = since(
         "3.9", "refused", before="empty",
