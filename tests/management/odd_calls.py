@@ -7,6 +7,14 @@ from typing import Any
 from tests.management.calls import LOOK, Call, delete, get, post, put
 
 _BODIES: tuple[Any, ...] = (True, False, 1, 1.5, "x", [], None, {})
+_QUORUM = {"x-queue-type": "quorum"}
+_RETRIES: dict[str, dict[str, Any]] = {
+    "none": {},
+    "all": {"x-delayed-retry-type": "all", "x-delayed-retry-min": 1000},
+    "failed": {"x-delayed-retry-type": "failed", "x-delayed-retry-min": 1000, "x-delayed-retry-max": 5000},
+    "backwards": {"x-delayed-retry-type": "returned", "x-delayed-retry-min": 1000, "x-delayed-retry-max": 5},
+    "disabled": {"x-delayed-retry-type": "disabled", "x-delayed-retry-min": 1000},
+}
 _LIMITS = "/api/parameters/vhost-limits/{v}"
 
 
@@ -55,6 +63,17 @@ SCENARIOS: dict[str, list[Call]] = {
         get("/api/queues/{v}/q?columns=name,exclusive"),
         *(post("/api/queues/{v}/q/get", LOOK | {"ackmode": mode, "count": "x"}) for mode in ([], ["a"], "no", None)),
         *(post("/api/queues/{v}/q/get", LOOK | {"ackmode": [], "count": count}) for count in (0, 1, None)),
+    ],
+    "delayed retries": [
+        put("/api/policies/{v}/p", {"pattern": ".*", "definition": {"max-length": 9}}),
+        *(
+            call
+            for name, arguments in _RETRIES.items()
+            for call in (
+                put(f"/api/queues/{{v}}/{name}", {"durable": True, "arguments": _QUORUM | arguments}),
+                get(f"/api/queues/{{v}}/{name}", "policy", "delayed_retry", "arguments", settled=True),
+            )
+        ),
     ],
     "nodes that are no names": [
         *(put("/api/queues/{v}/q", {"node": node}) for node in (1, True, None, [], {}, "no", "5", "No such@where")),
