@@ -75,6 +75,15 @@ SCENARIOS: dict[str, list[Call]] = {
             )
         ),
     ],
+    "patterns that only PCRE refuses": [
+        *(
+            put("/api/policies/{v}/p", {"pattern": pattern, "definition": {"max-length": 1}})
+            for pattern in (
+                "a{99999}", "a{1,65536}", "a{65535}", "bb{2,1}", "[{99999}]", "(?<n>a)(?<n>b)", "(?P<nn>a)(?'nn'b)",
+                "(?|(?<n>a)|(?<n>b))", "(?J)(?<n>a)(?<n>b)", r"(?<n>a)\k<n>", r"(?<n>a)\k'n'",
+            )
+        ),
+    ],
     "nodes that are no names": [
         *(put("/api/queues/{v}/q", {"node": node}) for node in (1, True, None, [], {}, "no", "5", "No such@where")),
         exchange(type="direct", node=1.5),
