@@ -30,7 +30,6 @@ SCENARIOS: dict[str, list[Call]] = {
         get("/api/policies/{v}?page=1"),
         get("/api/users?page=0"),
         get("/api/users/without-permissions?page=0"),
-        get("/api/users/without-permissions?page=1&columns=name", "page", "page_size"),
         get("/api/vhosts?page=0"),
         get("/api/connections?page=0"),
         get("/api/channels?page=0"),
