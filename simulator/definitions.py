@@ -9,7 +9,6 @@ nothing that is not understood here.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -20,7 +19,7 @@ import msgspec
 from dlx.parameter_validation import is_number
 from dlx.topology import CLASSIC, QUORUM, STREAM, Binding, Exchange, Policy, Queue, Topology
 from simulator.files import write_whole
-from simulator.json_reading import UTF8_MARK, NestedTooDeeplyError, read_json, why_not_utf8
+from simulator.json_reading import UTF8_MARK, NestedTooDeeplyError, read_json, where_broken, why_not_utf8
 from simulator.nearest_names import suggestion
 
 # Sections whose items belong to one virtual host.
@@ -216,7 +215,7 @@ def parse_definitions(data: bytes, source: str, vhost: str | None = None) -> Def
     except NestedTooDeeplyError as error:
         raise DefinitionsError(source, "", _TOO_DEEP) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DefinitionsError(source, _position(data, error), f"not JSON: {error}") from error
+        raise DefinitionsError(source, where_broken(data, error), f"not JSON: {error}") from error
     if not isinstance(document, dict):
         raise DefinitionsError(source, "", f"not a definitions export: {_wrong(dict, document)}")
     if _KNOWN.isdisjoint(document):
@@ -426,11 +425,3 @@ def _wrong(kind: type, value: Any) -> str:
 def _shown(value: Any) -> str:
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= 60 else f"{text[:60]}..."
-
-
-def _position(data: bytes, error: Exception) -> str:
-    """Return where the parser stopped."""
-    found = re.search(r"\(byte (\d+)\)", str(error))
-    before = data[: int(found[1])] if found else data
-    line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
-    return f"line {line}, column {column}"

@@ -218,7 +218,7 @@ def test_an_error_names_the_file_the_field_and_what_would_be_right(document: Any
 
 @pytest.mark.parametrize(
     ("data", "place"),
-    [(b'{"queues": [\n  {"name": x}\n]}', "line 2, column 12"), (b'{"queues": [\n', "line 2, column 1")],
+    [(b'{"queues": [\n  {"name": x}\n]}', "line 2, column 12"), (b'{"queues": [\n', "line 1, column 13")],
 )
 def test_what_is_not_json_is_placed(data: bytes, place: str) -> None:
     with pytest.raises(DefinitionsError) as caught:
