@@ -522,7 +522,7 @@ CASES: dict[str, Case] = {
          browse("Q"), rollback("c"), browse("Q"), *few("c", 1), commit("c"), browse("Q")],
     ),
     "the last that a consumer read has died when it goes away": Case(
-        [*consumer("c", "Q", 5), *send("Q", "m0", ttl_ms=500), *send("Q", "m1", "m2"), *few("c"), wait(900),
+        [*consumer("c", "Q", 5), *send("Q", "m0", ttl_ms=1500), *send("Q", "m1", "m2"), *few("c"), wait(2000),
          browse("Q"), end("c", "connection"), *drain("Q", DLQ)],
     ),
     "a browser of an exclusive consumer's queue": Case(
