@@ -179,6 +179,7 @@ class _Reading:
             returned, failed = returned - before.returned - 1, failed - before.failed
             crashed = self._tells_requeues and failed > 0
             self._settle(before, Outcome.CRASHED if crashed else Outcome.REQUEUED, *_just_before(delivery))
+            delivery.came = Came(after=self._place(before), latest_us=delivery.at_us, back=True)
             failed -= crashed
         self._untraced(before or delivery, returned, failed, delivery.at_us, delivery.place)
 
@@ -193,9 +194,12 @@ class _Reading:
         first, last = hops[0], hops[-1]
         if first["reason"] != REJECTED or None in (first["earliest_us"], first["latest_us"], last["earliest_us"]):
             return None
-        after = next(place for place, each in enumerate(self._story.deliveries) if each is died)
         later_us = last["earliest_us"] - first["earliest_us"]
-        return Came(after=after, later_us=later_us, latest_us=first["latest_us"])
+        return Came(after=self._place(died), later_us=later_us, latest_us=first["latest_us"])
+
+    def _place(self, delivery: Delivery) -> int:
+        """Return which delivery of the message it is."""
+        return next(place for place, each in enumerate(self._story.deliveries) if each is delivery)
 
     def _missing(self, last: Delivery) -> int:
         """Return how many deliveries the log lacks before the message exceeded its delivery limit."""
