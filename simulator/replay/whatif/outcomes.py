@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from dlx.deaths import DELIVERY_LIMIT, REJECTED, X_DEATH
+from dlx.deaths import DELIVERY_LIMIT, EXPIRED, REJECTED, X_DEATH
 from dlx.delivery_counts import COUNT_HEADERS, X_DELIVERY_COUNT
 from dlx.field_values import Timestamp
 from dlx.message_flow import MessageFlow
@@ -241,9 +241,10 @@ class _Reading:
 def _moment(hop: Mapping[str, Any], delivery: Delivery) -> tuple[int, float]:
     """Return when, and behind which rows, a consumer did what led to a death before a delivery.
 
-    It rejects at once; what it returned has died in its queue before anybody took it again.
+    It rejects at once; what it returned has died in its queue before anybody took it again: of the length limit at the
+    next publish, for which it was there.
     """
-    at_us: int | None = hop["earliest_us" if hop["reason"] in (REJECTED, DELIVERY_LIMIT) else "latest_us"]
+    at_us: int | None = hop["latest_us" if hop["reason"] == EXPIRED else "earliest_us"]
     if at_us is None:
         return 0, 0
     return (at_us, 0) if at_us < delivery.at_us else _just_before(delivery)
