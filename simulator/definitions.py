@@ -17,6 +17,7 @@ from typing import Any, TypeGuard
 
 import msgspec
 
+from dlx.parameter_validation import is_number
 from dlx.topology import CLASSIC, QUORUM, STREAM, Binding, Exchange, Policy, Queue, Topology
 from simulator.files import write_whole
 from simulator.json_reading import UTF8_MARK, NestedTooDeeplyError, read_json, why_not_utf8
@@ -43,7 +44,9 @@ _NO_VHOST = (
 _TYPES = {"rabbit_classic_queue": CLASSIC, "rabbit_quorum_queue": QUORUM, "rabbit_stream_queue": STREAM}
 _MEANS_DEFAULT = ("", "undefined")
 """Values of the argument x-queue-type that stand for the default of the virtual host."""
-_EXPECTED = {str: "a string", bool: "true or false", int: "an integer", dict: "an object", list: "a list"}
+_EXPECTED = {
+    str: "a string", bool: "true or false", int: "an integer", float: "a number", dict: "an object", list: "a list",
+}  # fmt: skip
 _REQUIRED = object()
 
 
@@ -318,7 +321,7 @@ class _Reader:
             pattern=self._get(item, where, "pattern", str),
             definition=self._definition(item, where),
             apply_to=self._get(item, where, "apply-to", str, "all"),
-            priority=self._get(item, where, "priority", int, 0),
+            priority=self._get(item, where, "priority", float, 0),
         )
 
     def _definition(self, item: dict[str, Any], where: str) -> dict[str, Any]:
@@ -357,7 +360,8 @@ class _Reader:
     def _checked(self, value: Any, place: str, kind: type) -> Any:
         if kind is dict and value == []:  # how Erlang writes an empty table
             return {}
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        fits = is_number(value) if kind is float else isinstance(value, kind)
+        if not fits or (kind is int and isinstance(value, bool)):
             raise DefinitionsError(self.source, place, _wrong(kind, value))
         return value
 
