@@ -13,6 +13,7 @@ from dlx.message import Message
 from dlx.message_flow import MessageFlow, State
 from dlx.settings import Settings, expires_messages
 from dlx.topology import CLASSIC, QUORUM, STREAM
+from simulator.redrive.held import Held, HeldMeanwhile
 
 
 class Kind(StrEnum):
@@ -49,8 +50,8 @@ AT_ONCE_MS = 1_000
 """So short a time to live ends before anybody looks again."""
 ROUNDS_MAX = 3
 """Whoever has died in one queue so often, and by itself, goes on dying there."""
-BURST_MS = 20
-"""With so long a one, messages that come right behind each other meet, and may fill the queue."""
+APART_US = 50.0
+"""So much later than the one before a broker takes a message of a redrive, which sends many in one write."""
 
 _LOST = frozenset(
     {"unroutable", "no dead-letter exchange", "dead-letter exchange missing", "lost in a stream", "cycle"}
@@ -79,13 +80,6 @@ class Fate(msgspec.Struct, frozen=True):
         return self.kind in LOSING
 
 
-class Held(msgspec.Struct):
-    """What a queue holds: how many messages are ready, and of how many bytes."""
-
-    messages: int = 0
-    bytes: int = 0
-
-
 class _Sized(NamedTuple):
     """A message in a queue, how many bytes its body and its properties have, and the queues in which it died before."""
 
@@ -101,14 +95,16 @@ class Fates:
     Args:
         flow: what can become of messages in the virtual host.
         held: what each queue holds now.
+        apart_us: the time between two publishes.
     """
 
-    def __init__(self, flow: MessageFlow, held: Mapping[str, Held]) -> None:
+    def __init__(self, flow: MessageFlow, held: Mapping[str, Held], apart_us: float = APART_US) -> None:
         self._flow = flow
-        self._held = {name: Held(each.messages, each.bytes) for name, each in held.items()}
+        self._held = HeldMeanwhile(held, apart_us)
 
     def of(self, message: Message, body_bytes: int = 0, property_bytes: int = 0) -> Fate:
         """Return the fate of a message that is published now, and count it in the queues that keep it."""
+        self._held.next_publish()
         queues = self._flow.entries(message)
         if not queues:
             where = f"the exchange '{message.exchange}'" if message.exchange else "the default exchange"
@@ -126,26 +122,21 @@ class Fates:
             return self._dies(sized, MAXLEN, full)
         ttl_ms = _time_to_live_ms(state, settings)
         if ttl_ms is not None and ttl_ms <= AT_ONCE_MS:
-            if ttl_ms >= BURST_MS and not full:
-                self._keep(sized, settings)
+            if ttl_ms and not full:
+                self._held.add(state.queue, _size(sized, settings), ttl_ms)
             return self._dies(sized, EXPIRED, f"its time to live is {ttl_ms:,} ms, unless a consumer takes it before")
         pushes = bool(full) and not settings.refuses_when_full
         if not pushes:
-            self._keep(sized, settings)
+            self._held.add(state.queue, _size(sized, settings), ttl_ms)
         if (cycle := self._cycle(state)) is not None:
             return cycle
         if pushes:
             return Fate(Kind.PUSHES_OUT, (state.queue,), full)
         return Fate(Kind.ARRIVES, (state.queue,), "" if ttl_ms is None else self._later(state, ttl_ms))
 
-    def _keep(self, sized: _Sized, settings: Settings) -> None:
-        held = self._held.setdefault(sized.state.queue, Held())
-        held.messages += 1
-        held.bytes += _size(sized, settings)
-
     def _full(self, sized: _Sized, settings: Settings) -> str:
         """Return by which limit the queue has no room for it; empty where it has."""
-        held = self._held.get(sized.state.queue, Held())
+        held = self._held.of(sized.state.queue)
         # A quorum queue stops its publishers once it is over its limit; otherwise it counts what is about to come.
         stops = settings.queue.type == QUORUM and settings.refuses_when_full
         more, more_bytes = (0, 0) if stops else (1, _size(sized, settings))
