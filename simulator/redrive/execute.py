@@ -285,13 +285,14 @@ class Execution:
     def _decide(self) -> None:
         """Look at the next messages: those that go are ready then, and the others stay."""
         stay = []
+        self._note_back()
         for _ in range(min(BATCH, len(self._inbox))):
             if self.done.looked_at >= self.done.of or self._going >= self._moves_max:
                 break
             given = self._inbox.popleft()
             self.done.looked_at += 1
             if self._journal.ledger.take_confirmed(given.fingerprint):
-                self._acknowledge(given.tag, (given.fingerprint, given.row.message, "", ""))
+                self._acknowledge(given.tag, _entry_of(given))
                 continue
             planned = self._plan(waiting(given.row))
             moving = Moving(given.tag, given.fingerprint, planned, given.properties, given.row.payload)
@@ -302,6 +303,13 @@ class Execution:
                 stay.append(_entry(moving, planned.fate.why))
         if stay:
             self._written(self._journal.write, "stays", stay)
+
+    def _note_back(self) -> None:
+        """Note those of the next messages that an earlier run had settled: they are looked at once more."""
+        ahead = [self._inbox[at] for at in range(min(BATCH, len(self._inbox), self.done.of - self.done.looked_at))]
+        back = [given for given in ahead if self._journal.ledger.was_settled(given.fingerprint)]
+        if back and self._written(self._journal.write, "back", [_entry_of(given) for given in back]):
+            self.done.of = min(self.done.of + len(back), self._looks_max or self.done.initially)
 
     # -- what goes
 
@@ -494,6 +502,10 @@ class Execution:
     def _on_closed(self, _: Any, reason: Exception) -> None:
         self._error = self._error or reason
         self._connection.ioloop.stop()
+
+
+def _entry_of(given: _Delivery) -> Entry:
+    return given.fingerprint, given.row.message, "", ""
 
 
 def _entry(moving: Moving, note: str = "") -> Entry:
