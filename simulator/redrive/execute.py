@@ -171,6 +171,7 @@ class Execution:
         self._number = self._going = self._delivered = self._to_take = self._consumers = 0
         self._consumer = ""
         self._consumes = self._looks_ahead = False
+        self._blocked_at: float | None = None
         self._all = self._came_unread = 0
         self._last = self._began = 0.0
         self._error: BaseException | None = None
@@ -202,6 +203,8 @@ class Execution:
     # -- beginning
 
     def _on_open(self, connection: Any) -> None:
+        connection.add_on_connection_blocked_callback(self._on_blocked)
+        connection.add_on_connection_unblocked_callback(self._on_unblocked)
         connection.channel(on_open_callback=self._on_in)
 
     def _on_in(self, channel: Channel) -> None:
@@ -348,8 +351,20 @@ class Execution:
             else:
                 self._looks_ahead, self._last = True, time.monotonic()
 
+    def _on_blocked(self, *_: Any) -> None:
+        """Send no more: the broker reads nothing now, and nobody would know what became of it after a kill."""
+        if self._blocked_at is None:
+            self._blocked_at = time.monotonic()
+
+    def _on_unblocked(self, *_: Any) -> None:
+        if self._blocked_at is not None:
+            self._began += time.monotonic() - self._blocked_at  # the rate does not make up for it
+            self._blocked_at = None
+
     def _send(self) -> None:
         batch: list[Moving] = []
+        if self._blocked_at is not None:
+            return
         while self._ready and len(batch) < min(BATCH, self._allowed()):
             if self._ready[0].planned.fate.stops_publishers and (batch or self._sent):
                 break  # this channel hears with its confirms that it should stop
