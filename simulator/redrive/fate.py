@@ -52,6 +52,8 @@ ROUNDS_MAX = 3
 """Whoever has died in one queue so often, and by itself, goes on dying there."""
 APART_US = 50.0
 """So much later than the one before a broker takes a message of a redrive, which sends many in one write."""
+STOP_US = 5_000.0
+"""So long at least a publish waits that is to be refused: the publisher has to hear before that it should stop."""
 
 _LOST = frozenset(
     {"unroutable", "no dead-letter exchange", "dead-letter exchange missing", "lost in a stream", "cycle"}
@@ -104,13 +106,14 @@ class Fates:
 
     def of(self, message: Message, body_bytes: int = 0, property_bytes: int = 0) -> Fate:
         """Return the fate of a message that is published now, and count it in the queues that keep it."""
-        self._held.next_publish()
         queues = self._flow.entries(message)
         if not queues:
             where = f"the exchange '{message.exchange}'" if message.exchange else "the default exchange"
             return Fate(Kind.UNROUTABLE, why=f"{where} has no queue for {message.routing_key!r}")
         states = [self._flow.state(queue, message) for queue in queues]
-        return _worst(self._in(_Sized(state, body_bytes, property_bytes)) for state in states)
+        fate = _worst(self._in(_Sized(state, body_bytes, property_bytes)) for state in states)
+        self._held.next_publish(waits_us=STOP_US if fate.stops_publishers else 0)
+        return fate
 
     def _in(self, sized: _Sized, *, letter: bool = False) -> Fate:
         """Return what becomes of the copy in one queue, which it enters as a publish, or as a dead ``letter``."""
@@ -136,9 +139,9 @@ class Fates:
 
     def _full(self, sized: _Sized, settings: Settings) -> str:
         """Return by which limit the queue has no room for it; empty where it has."""
-        held = self._held.of(sized.state.queue)
         # A quorum queue stops its publishers once it is over its limit; otherwise it counts what is about to come.
         stops = settings.queue.type == QUORUM and settings.refuses_when_full
+        held = self._held.of(sized.state.queue, in_us=STOP_US if stops else 0)
         more, more_bytes = (0, 0) if stops else (1, _size(sized, settings))
         count, size = settings.max_length, settings.max_length_bytes
         if settings.queue.type == STREAM:

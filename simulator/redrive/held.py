@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import NamedTuple
 
 import msgspec
@@ -34,22 +35,24 @@ class HeldMeanwhile:
         self._leaving: dict[str, deque[_Leaving]] = {}
         self._apart_us, self._now_us = apart_us, 0.0
 
-    def next_publish(self) -> None:
-        """Let the time pass until the next publish."""
-        self._now_us += self._apart_us
+    def next_publish(self, *, waits_us: float = 0.0) -> None:
+        """Let the time pass until the next publish, which waits so long."""
+        self._now_us += max(waits_us, self._apart_us)
 
-    def of(self, queue: str) -> Held:
-        """Return what a queue holds now. Not to be changed."""
+    def of(self, queue: str, *, in_us: float = 0.0) -> Held:
+        """Return what a queue holds now, or will hold of that in some microseconds."""
         held = self._held.setdefault(queue, Held())
-        leaving = self._leaving.get(queue)
+        leaving = self._leaving.get(queue, deque())
         while leaving and leaving[0].at_us <= self._now_us:
             held.messages -= 1
             held.bytes -= leaving.popleft().bytes
-        return held
+        gone = list(takewhile(lambda each: each.at_us <= self._now_us + in_us, leaving))
+        return Held(held.messages - len(gone), held.bytes - sum(each.bytes for each in gone))
 
     def add(self, queue: str, size_bytes: int, ttl_ms: int | None) -> None:
         """Count a message that comes into a queue now, and has that time to live there."""
-        held = self.of(queue)
+        self.of(queue)
+        held = self._held[queue]
         held.messages += 1
         held.bytes += size_bytes
         if ttl_ms is not None:
