@@ -2,7 +2,7 @@ r"""Translates the patterns of policies from PCRE to Python's ``regex``, which k
 
 Rewrites whatever ``regex`` reads otherwise or not at all: settings before the pattern such as
 ``(*UTF8)``, quotations ``\Q...\E``, characters by number (``\x{6f}``, ``\o{157}``), ``\N``, ``\H``, ``\V``, and
-names of groups in quotes or braces.
+names of groups in quotes, braces or angles. Refuses repetitions beyond PCRE's limit and names given twice.
 Pattern and name are bytes, each of them a character, unless the settings say that they are UTF-8.
 Leaves these as ``regex`` has them: lookbehinds of any length, ``a{,3}``, ``[:lower:]`` by itself, unknown escapes.
 
@@ -26,18 +26,35 @@ _TOKEN = re.compile(
     | \\x\{ (?P<hexadecimal> [0-9A-Fa-f]+ ) \}
     | \\o\{ (?P<octal> [0-7]+ ) \}
     | (?P<end_of_quote> \\E )
+    | (?P<repeated_names> \(\?J\) )
     | (?P<no_newline> \\N (?!\{U) )
     | (?P<no_blank> \\H )
     | (?P<no_line_break> \\V )
     | \(\?'(?P<group> \w+ )'
-    | \\k\{(?P<same_as> \w+ )\}
+    | \\k(?:\{(?P<same_as> \w+ )\}|<(?P<same_in_angles> \w+ )>|'(?P<same_in_quotes> \w+ )')
     | \\ .
     """,
     re.VERBOSE | re.DOTALL,
 )
+_OUTSIDE = re.compile(  # what repeats or names groups, outside of escapes and classes
+    r"""
+      \\ .
+    | \[ \^? \]? (?: \\ . | \[: [^\]]* :\] | [^\]\\] )* \]
+    | \{ (?P<least> [0-9]+ ) (?: , (?P<most> [0-9]* ) )? \}
+    | \(\? P? [<'] (?P<name> [A-Za-z_]\w* ) [>']
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_REPEATED_MAX = 65_535
 _REPETITION = re.compile(r"[*+?{]")
 _LENGTHY = re.compile(r"\)[*+?{]|\(\?|\\[0-9gk]")
-_IN_WORDS = {"end_of_quote": "", "no_newline": r"[^\n]", "no_blank": r"[^\h]", "no_line_break": r"[^\n\v\f\r\x85]"}
+_IN_WORDS = {
+    "end_of_quote": "",
+    "repeated_names": "",
+    "no_newline": r"[^\n]",
+    "no_blank": r"[^\h]",
+    "no_line_break": r"[^\n\v\f\r\x85]",
+}
 
 
 class PatternError(ValueError):
@@ -73,10 +90,27 @@ def compiled(pattern: str) -> Compiled:
     utf = "(*UTF" in pattern[:start]
     most = 0x10FFFF if utf else 0xFF
     written = _TOKEN.sub(lambda token: _rewritten(token, most), _characters(pattern[start:], utf))
+    _check_limits(written, repeated_names="(?J)" in pattern or "(?|" in pattern)
     try:
         return Compiled(regex.compile(written), utf, _is_brief(written))
     except regex.error as error:
         raise PatternError(error.msg, error.pos or 0) from None
+
+
+def _check_limits(written: str, *, repeated_names: bool) -> None:
+    """Refuse what only PCRE refuses: long repetitions, and names of groups twice. Raises ``PatternError``."""
+    names: set[str] = set()
+    for token in _OUTSIDE.finditer(written):
+        least, most, name = token.group("least", "most", "name")
+        for number, start in ((least, token.start("least")), (most, token.start("most"))):
+            digits = next((n for n in range(len(number or "")) if int(number[: n + 1]) > _REPEATED_MAX), None)
+            if digits is not None:
+                raise PatternError("number too big in {} quantifier", start + digits + 1)
+        if least and most and int(most) < int(least):
+            raise PatternError("numbers out of order in {} quantifier", token.end() - 1)
+        if name in names and not repeated_names:
+            raise PatternError("two named subpatterns have the same name", token.end() - 1)
+        names |= {name} - {None}
 
 
 def _is_brief(written: str) -> bool:
@@ -96,8 +130,8 @@ def _rewritten(token: re.Match[str], most: int) -> str:
         return _literally(_character(int(token[kind], 16 if kind == "hexadecimal" else 8), most))
     if kind == "group":
         return f"(?<{token['group']}>"
-    if kind == "same_as":
-        return f"(?P={token['same_as']})"
+    if kind in ("same_as", "same_in_angles", "same_in_quotes"):
+        return f"(?P={token[kind]})"
     return token[0] if kind is None else _IN_WORDS[kind]
 
 

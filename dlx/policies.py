@@ -77,7 +77,7 @@ class PolicyChoice(msgspec.Struct, frozen=True):
         return why_not(policy, self.target, self.release, at_declaration=self.at_declaration)
 
     @property
-    def _priority(self) -> int | None:
+    def _priority(self) -> float | None:
         return None if self.policy is None else self.policy.priority
 
     def _beaten_by(self) -> str:

@@ -121,6 +121,10 @@ _PATTERN_ERRORS = {
         ("unrecognized character after (? or (?-", 0),
         ("unrecognized character after (? or (?-", 1),
     ),
+    "two named subpatterns have the same name": (
+        ("two named subpatterns have the same name", 0),
+        ("two named subpatterns have the same name (PCRE2_DUPNAMES not set)", 1),
+    ),
     "invalid group reference": (("reference to non-existent subpattern", 0),) * 2,
 }
 

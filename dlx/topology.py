@@ -66,7 +66,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True,
     pattern: str
     definition: Arguments
     apply_to: str = "all"
-    priority: int = 0
+    priority: int | float = 0
 
 
 class Topology(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True, dict=True):

@@ -9,7 +9,6 @@ nothing that is not understood here.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -17,9 +16,10 @@ from typing import Any, TypeGuard
 
 import msgspec
 
+from dlx.parameter_validation import is_number
 from dlx.topology import CLASSIC, QUORUM, STREAM, Binding, Exchange, Policy, Queue, Topology
 from simulator.files import write_whole
-from simulator.json_reading import UTF8_MARK, NestedTooDeeplyError, read_json, why_not_utf8
+from simulator.json_reading import UTF8_MARK, NestedTooDeeplyError, read_json, where_broken, why_not_utf8
 from simulator.nearest_names import suggestion
 
 # Sections whose items belong to one virtual host.
@@ -43,7 +43,9 @@ _NO_VHOST = (
 _TYPES = {"rabbit_classic_queue": CLASSIC, "rabbit_quorum_queue": QUORUM, "rabbit_stream_queue": STREAM}
 _MEANS_DEFAULT = ("", "undefined")
 """Values of the argument x-queue-type that stand for the default of the virtual host."""
-_EXPECTED = {str: "a string", bool: "true or false", int: "an integer", dict: "an object", list: "a list"}
+_EXPECTED = {
+    str: "a string", bool: "true or false", int: "an integer", float: "a number", dict: "an object", list: "a list",
+}  # fmt: skip
 _REQUIRED = object()
 
 
@@ -211,7 +213,7 @@ def parse_definitions(data: bytes, source: str, vhost: str | None = None) -> Def
     except NestedTooDeeplyError as error:
         raise DefinitionsError(source, "", _TOO_DEEP) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DefinitionsError(source, _position(data, error), f"not JSON: {error}") from error
+        raise DefinitionsError(source, where_broken(data, error), f"not JSON: {error}") from error
     if not isinstance(document, dict):
         raise DefinitionsError(source, "", f"not a definitions export: {_wrong(dict, document)}")
     if _KNOWN.isdisjoint(document):
@@ -318,7 +320,7 @@ class _Reader:
             pattern=self._get(item, where, "pattern", str),
             definition=self._definition(item, where),
             apply_to=self._get(item, where, "apply-to", str, "all"),
-            priority=self._get(item, where, "priority", int, 0),
+            priority=self._get(item, where, "priority", float, 0),
         )
 
     def _definition(self, item: dict[str, Any], where: str) -> dict[str, Any]:
@@ -357,7 +359,8 @@ class _Reader:
     def _checked(self, value: Any, place: str, kind: type) -> Any:
         if kind is dict and value == []:  # how Erlang writes an empty table
             return {}
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        fits = is_number(value) if kind is float else isinstance(value, kind)
+        if not fits or (kind is int and isinstance(value, bool)):
             raise DefinitionsError(self.source, place, _wrong(kind, value))
         return value
 
@@ -420,11 +423,3 @@ def _wrong(kind: type, value: Any) -> str:
 def _shown(value: Any) -> str:
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= 60 else f"{text[:60]}..."
-
-
-def _position(data: bytes, error: Exception) -> str:
-    """Return where the parser stopped."""
-    found = re.search(r"\(byte (\d+)\)", str(error))
-    before = data[: int(found[1])] if found else data
-    line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
-    return f"line {line}, column {column}"

@@ -5,6 +5,7 @@ Python's limit differs by its version and by how deeply the reader itself was ca
 
 from __future__ import annotations
 
+import re
 from itertools import accumulate
 from typing import Any
 
@@ -15,6 +16,7 @@ UTF8_MARK = b"\xef\xbb\xbf"
 """What editors may write before a text in UTF-8."""
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_BYTE = re.compile(r"\(byte (\d+)\)")
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
 
@@ -43,6 +45,14 @@ def read_json(data: bytes, depth_max: int = DEPTH_MAX) -> Any:
     if is_too_deep(data, depth_max):
         raise NestedTooDeeplyError(depth_max)
     return msgspec.json.decode(data)
+
+
+def where_broken(data: bytes, error: Exception) -> str:
+    """Return the line and column where the parser stopped, both from 1; what ends too early stopped at its end."""
+    found = _BYTE.search(str(error))
+    before = data[: int(found[1])] if found else data.rstrip()
+    line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
+    return f"line {line}, column {column}"
 
 
 def is_too_deep(data: bytes, depth_max: int = DEPTH_MAX) -> bool:

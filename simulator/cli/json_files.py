@@ -10,10 +10,7 @@ import msgspec
 
 from dlx.value_kinds import value_kind
 from simulator.cli.command_parts import DataError
-from simulator.json_reading import read_json
-
-_TRUNCATED = "Input data was truncated"
-"""What msgspec says of a document without its end."""
+from simulator.json_reading import NestedTooDeeplyError, read_json, where_broken
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -30,9 +27,10 @@ def read_object(path: Path) -> dict[str, Any]:
         raise DataError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: expected UTF-8, got the byte {error.object[error.start]:#04x}") from error
+    except NestedTooDeeplyError as error:
+        raise DataError(f"{path}: {error}") from error
     except msgspec.DecodeError as error:
-        line = f"line {max(len(data.rstrip().splitlines()), 1)}: " if str(error) == _TRUNCATED else ""
-        raise DataError(f"{path}: {line}{error}") from error
+        raise DataError(f"{path}: {where_broken(data, error)}: not JSON: {error}") from error
     if not isinstance(document, dict):
         raise DataError(f"{path}: expected an object, got {value_kind(document)}")
     return document

@@ -18,6 +18,7 @@ import dlx
 from dlx.plugins import PluginError
 from simulator.cli.command_parts import example
 from simulator.extras import missing
+from simulator.nearest_names import suggestion
 
 EXIT_USAGE = 64
 EXIT_DATA = 65
@@ -98,6 +99,14 @@ class LazyGroup(click.Group):
         names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
         options = click.Command.shell_complete(self, ctx, incomplete)
         return [CompletionItem(name, help=COMMANDS[name][1]) for name in names] + options
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            ctx.fail(f"there is no command {name!r}; {suggestion(name, COMMANDS)}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -41,6 +41,12 @@ class Refused(msgspec.Struct, frozen=True):
     why: str
 
 
+def queue_left_out(about: ObjectName) -> str:
+    """Say in a phrase that a queue is not looked into which only bindings name."""
+    left_out = "the export has its bindings, and leaves out the queue, as it does where a queue is exclusive"
+    return f"what becomes of messages in {about}: {left_out}"
+
+
 class Snapshot:
     """Definitions under one release.
 
@@ -81,8 +87,7 @@ class Snapshot:
         """What is taken to be so of the exchanges that the export leaves out, in phrases."""
         routed = [f"how {about} routes, which the export leaves out: here as a {kind} exchange" for about, kind in
                   self.stand_ins.items()]  # fmt: skip
-        unknown = [f"what becomes of messages in {about}: the export has its bindings, and leaves out the queue, as it"
-                   " does where a queue is exclusive" for about in sorted(self.left_out)]  # fmt: skip
+        unknown = [queue_left_out(about) for about in sorted(self.left_out)]
         plugins = [f"what a plugin does by {', '.join(map(repr, keys))} in {about}"
                    for about, keys in self._of_plugins()]  # fmt: skip
         limited = [f"{about}, which the broker does not declare: the queue limit of its virtual host is reached"

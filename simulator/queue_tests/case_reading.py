@@ -14,7 +14,7 @@ import msgspec
 from dlx.topology import STREAM, Topology
 from simulator.definitions import Definitions, DefinitionsError, importable, read_definitions
 from simulator.nearest_names import suggestion
-from simulator.queue_tests.case_tables import filled, rows
+from simulator.queue_tests.case_tables import as_text, filled, rows
 from simulator.queue_tests.file_error import CaseFileError
 from simulator.queue_tests.file_format import FIELDS_AT, AnyFault, Case, CaseFile, CaseStep, Expect, SetFaults, Until
 from simulator.queue_tests.given_case import GivenCase, waited_ms
@@ -187,13 +187,14 @@ class _Reader:
             problem = f"unknown field {unknown[1]!r}; {suggestion(unknown[1], fields)}"
             return self._error((*place, *at, unknown[1]), problem)
         if at and at[-1] == "do":
-            given = str(_at(raw, at))
-            if given in _STEPS:
+            given = _at(raw, at)
+            if isinstance(given, str) and given in _STEPS:
                 return self._error((*place, *at), f"do: {given!r} cannot be repeated")
-            return self._error((*place, *at), f"do: no step {given!r}; {suggestion(given, _STEPS)}")
+            return self._error((*place, *at), f"do: no step {_shown(given)}; {suggestion(str(given), _STEPS)}")
         if at and at[-1] == "fault":
-            given = str(_at(raw, at))
-            return self._error((*place, *at), f"fault: no fault {given!r} in a case; {suggestion(given, _FAULTS)}")
+            given = _at(raw, at)
+            nearest = suggestion(str(given), _FAULTS)
+            return self._error((*place, *at), f"fault: no fault {_shown(given)} in a case; {nearest}")
         where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in at).lstrip(".")
         return self._error((*place, *at), f"{where}: {problem}" if where else problem)
 
@@ -231,6 +232,11 @@ def _at(value: Any, place: Place) -> Any:
         except (LookupError, TypeError):
             return None
     return value
+
+
+def _shown(value: Any) -> str:
+    """Return a value as its file has it; a text in quotes."""
+    return repr(value) if isinstance(value, str) else as_text(value)
 
 
 def _fields(raw: Any, at: Place) -> list[str]:

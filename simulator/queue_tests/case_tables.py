@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -40,8 +41,13 @@ def filled(value: Any, row: Mapping[str, Any]) -> Any:
     return _of(whole[1], row) if whole and whole[1] else _text(value, row)
 
 
+def as_text(value: Any) -> str:
+    """Return a value as YAML and JSON write it, such as ``null``; a text as it is."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 def _text(text: str, row: Mapping[str, Any]) -> str:
-    return _NAME.sub(lambda found: str(_of(found[1] or found[2], row)) if found[0] != "$$" else "$", text)
+    return _NAME.sub(lambda found: as_text(_of(found[1] or found[2], row)) if found[0] != "$$" else "$", text)
 
 
 def _of(name: str, row: Mapping[str, Any]) -> Any:

@@ -22,7 +22,11 @@ def parse_yaml(text: str, source: str) -> tuple[Any, dict[Place, int]]:
 
     Raises ``CaseFileError`` for text that is not YAML, or that has what JSON has not.
     """
-    loader = yaml.SafeLoader(text)
+    try:
+        loader = yaml.SafeLoader(text)
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise CaseFileError(source, line, f"not YAML: the character {chr(error.character)!r} is not allowed") from error
     try:
         node = loader.get_single_node()
         reader = _Reader(loader, source)

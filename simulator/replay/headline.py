@@ -105,7 +105,8 @@ def _open(summary: Summary, balance: Balance | None) -> list[str]:
 def _not_checked(what: What, count: int) -> str:
     if what == "shared-rows":
         return f"{_number(count, 'row', 'rows')} of one moment may stand in two of the logs"
-    return f"{what} was not checked in {_number(count, 'delivery', 'deliveries')}"
+    rows = ("row", "rows") if what == "routing" else ("delivery", "deliveries")  # publishes are routed, too
+    return f"{what} was not checked in {_number(count, *rows)}"
 
 
 def _number(count: int, one: str, several: str) -> str:

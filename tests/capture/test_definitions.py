@@ -137,6 +137,15 @@ def test_a_queue_type_comes_from_where_the_server_takes_it(queue: Any, vhost: An
     assert parse(alone).topology("/").queues["q"].type == expected
 
 
+def test_a_priority_may_lie_between_two_others() -> None:
+    """RabbitMQ takes any number."""
+    policy = {"vhost": "/", "name": "one", "pattern": "", "definition": {}}
+    policies = [{**policy, "priority": 1}, {**policy, "name": "other", "priority": 1.5}]
+    document = {"policies": policies, "vhosts": [{"name": "/"}]}
+    found = parse_definitions(json.dumps(document).encode(), "definitions.json")
+    assert [each.priority for each in found.topology("/").policies] == [1, 1.5]
+
+
 def test_an_empty_virtual_host_has_what_every_one_has() -> None:
     definitions = parse({"vhosts": [{"name": "empty", "limits": []}], "queues": []})
     assert definitions.topology("empty") == Topology.of()
@@ -184,7 +193,7 @@ def test_an_empty_virtual_host_has_what_every_one_has() -> None:
         ({"policies": [{"name": "p"}]}, "policies[0].pattern: missing; expected a string"),
         (
             {"policies": [{"name": "p", "pattern": "", "definition": {}, "priority": True}]},
-            "policies[0].priority: expected an integer, got true",
+            "policies[0].priority: expected a number, got true",
         ),
         (
             {"parameters": [{"component": "operator_policy", "name": "o", "value": {"pattern": ""}}]},
@@ -209,7 +218,7 @@ def test_an_error_names_the_file_the_field_and_what_would_be_right(document: Any
 
 @pytest.mark.parametrize(
     ("data", "place"),
-    [(b'{"queues": [\n  {"name": x}\n]}', "line 2, column 12"), (b'{"queues": [\n', "line 2, column 1")],
+    [(b'{"queues": [\n  {"name": x}\n]}', "line 2, column 12"), (b'{"queues": [\n', "line 1, column 13")],
 )
 def test_what_is_not_json_is_placed(data: bytes, place: str) -> None:
     with pytest.raises(DefinitionsError) as caught:

@@ -17,8 +17,9 @@ DEEP = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
     [
         (b'{"a":"\xff"}', "expected UTF-8, got the byte 0xff"),
         (DEEP, "nested more than 400 deep"),
-        (b"", "line 1: Input data was truncated"),
-        (b'{\n "a": [\n  1,\n', "line 3: Input data was truncated"),
+        (b"", "line 1, column 1: not JSON: Input data was truncated"),
+        (b'{\n "a": [\n  1,\n', "line 3, column 5: not JSON: Input data was truncated"),
+        (b'{"a": 1,\n "b": [}', "line 2, column 8: not JSON: JSON is malformed: invalid character"),
         (b"[]", "expected an object"),
     ],
 )

@@ -55,6 +55,11 @@ def test_wrong_usage_is_64(args: list[str], capsys: pytest.CaptureFixture[str]) 
     assert "nonsense" in capsys.readouterr().err
 
 
+def test_an_unknown_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dlx_main.main(["lnt", "definitions.json"]) == 64
+    assert "there is no command 'lnt'; did you mean 'lint'?" in capsys.readouterr().err
+
+
 def test_an_unexpected_error_is_70_with_a_hint(failing: Install, capsys: pytest.CaptureFixture[str]) -> None:
     failing(RuntimeError("first\nsecond"))
     assert dlx_main.main(["fail"]) == 70

@@ -248,6 +248,17 @@ def test_a_log_that_overlaps_another_one_is_refused(capsys, tmp_path, first, sec
     assert problem is None or problem in err
 
 
+def test_rows_of_one_moment_that_two_logs_have_alike_are_counted(capsys, tmp_path):
+    """They may be the same row or another: it is used, and said."""
+    records = example_records("4.3")
+    logs = [write_log(tmp_path / "first.log", records[:40]), write_log(tmp_path / "second.log", records[39:80])]
+    code, out, err = run(capsys, *logs, "--definitions", DEFINITIONS, "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["unchecked"]["shared-rows"] == 1
+    _, out, _ = run(capsys, *logs, "--definitions", DEFINITIONS)
+    assert "1 row of one moment may stand in two of the logs" in " ".join(out.split())
+
+
 def test_the_results_of_an_earlier_run_outlive_one_that_fails(capsys, tmp_path):
     (tmp_path / "kept").write_text("")
     code, _, _ = run(capsys, tmp_path / "none.log", "--definitions", DEFINITIONS, "--out", tmp_path)

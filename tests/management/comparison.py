@@ -122,7 +122,9 @@ def _reduced(call: Call, answer: Answer, shorten: Callable[[str], str]) -> Any:
     value = answer.value if call.method != "HEAD" else None
     if value is not None:
         value = json.loads(shorten(json.dumps(_readable(value), ensure_ascii=False)))
-        value = _stable(_kept(value, call.keys), _VOLATILE - {"password_hash"} if call.hashes else _VOLATILE)
+        value = _stable(
+            _kept(_without_stack(value), call.keys), _VOLATILE - {"password_hash"} if call.hashes else _VOLATILE
+        )
         reduced.append(_sorted(value) if call.unordered else value)
     return reduced
 
@@ -136,6 +138,13 @@ def _readable(value: Any) -> Any:
     if len(value) > 3 and all(type(item) is int and (item >= 32 or item == 10) for item in value):
         return "".join(map(chr, value))
     return [_readable(item) for item in value]
+
+
+def _without_stack(value: Any) -> Any:
+    """The value without the stack that RabbitMQ shows of a crash."""
+    if isinstance(value, dict) and str(value.get("reason")).startswith("Request to node "):
+        return value | {"reason": value["reason"].partition(" failed with ")[0]}
+    return value
 
 
 def _sorted(value: Any) -> Any:

@@ -434,3 +434,10 @@ def test_lives_of_other_virtual_hosts_are_hidden(server: Simulated) -> None:
     server("PUT", "/api/users/u", {"password": "p", "tags": "management"})
     assert server("GET", "/api/histories", auth="u:p").json == []
     assert server("GET", "/api/histories/1", auth="u:p").status == 404
+
+
+@pytest.mark.parametrize(("release", "paged"), [("3.8", False), ("3.10", False), ("4.0", True), ("4.3", True)])
+def test_users_come_in_pages_from_4_0_on(release: str, paged: bool) -> None:
+    """Not among the recorded calls: what a server answers has the users of whoever else asks it something."""
+    answer = Simulated(release)("GET", "/api/users?page=1&columns=name").json
+    assert (answer["items"] if paged else answer) == [{"name": "guest"}]

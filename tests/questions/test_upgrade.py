@@ -121,6 +121,23 @@ def test_exchanges_of_plugins_are_named_as_not_looked_at() -> None:
     assert ("quorum_default_delivery_limit", "orders") in changes(document, "3.13", "4.0")
 
 
+def test_what_only_bindings_name_is_told_and_the_rest_is_answered() -> None:
+    shop = {"vhost": "/", "name": "shop", "type": "topic", "durable": True, "arguments": {}}
+    ways = [("shop", "orders", "queue"), ("shop", "lost", "queue"), ("shop", "inner", "exchange")]
+    key: dict[str, Any] = {"vhost": "/", "routing_key": "#", "arguments": {}}
+    bound = [
+        key | {"source": source, "destination": to, "destination_type": kind}
+        for source, to, kind in [*ways, ("inner", "lost", "queue")]
+    ]
+    document = topology(queue("orders", "quorum"), exchanges=[shop], bindings=bound)
+    for before, after in [("3.10", "4.3"), ("4.3", "3.10")]:
+        told = [each for each in report(document, before, after).unchecked if "the export" in each]
+        assert [each.partition(",")[0].partition(":")[0] for each in told] == [
+            "what goes through exchange 'inner'", "what becomes of messages in queue 'lost'"
+        ]  # fmt: skip
+    assert ("quorum_default_delivery_limit", "orders") in changes(document, "3.13", "4.0")
+
+
 @pytest.mark.parametrize(("before", "after"), [("3.8", "4.3"), ("4.3", "3.8"), ("3.12", "3.13"), ("4.2", "4.3")])
 def test_each_change_has_a_sentence_a_fix_and_its_evidence(before: str, after: str) -> None:
     for each in report(_EVERYTHING, before, after).changes:

@@ -75,6 +75,10 @@ def test_a_release_that_looks_like_a_number_stays_text(tmp_path: Path) -> None:
         ("routing_key", "routing_kay", 6, "unknown field 'routing_kay'; did you mean 'routing_key'?"),
         ("steps:", "stepps:", 5, "unknown field 'stepps'; did you mean 'steps'?"),
         ("do: publish", "do: publsh", 6, "do: no step 'publsh'; did you mean 'publish'?"),
+        ("do: publish", "do: null", 6, "do: no step null; there are 'ack',"),
+        ("do: publish", "do: [publish]", 6, 'do: no step ["publish"]; did you mean'),
+        ("key: orders", "key: ord\x00ers", 6, r"not YAML: the character '\x00' is not allowed"),
+        ("name: one", "name: $(n)\n    each: [{n: null}, {n: null}]", 4, "two cases are called 'null'"),
         ("key: orders", "key: orders, properties: {mesage_id: x}", 6, "'mesage_id'; did you mean 'message_id'"),
         ("key: orders", "key: orders, properties: {priority: 256}", 6, "properties.priority: Expected `int` <= 255"),
         (

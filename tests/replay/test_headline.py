@@ -56,7 +56,7 @@ def test_messages_that_were_certainly_lost_are_bad(lost: int, begins: str) -> No
 def test_what_was_not_checked_is_named() -> None:
     assert told(unchecked={"max-length": 2, "routing": 1})[2] == (
         "max-length was not checked in 2 deliveries",
-        "routing was not checked in 1 delivery",
+        "routing was not checked in 1 row",
     )
 
 

@@ -414,7 +414,7 @@ def test_report_of_a_captured_log(captured: Callable[[str, bool], Replayed]) -> 
     assert (summary.lost, summary.may_be_lost) == (19, 58)
     lost = {each.queue: (each.lost, each.may_be_lost) for each in data.lost}
     assert (lost["cycles.silent.b"], lost["feeds.missing"]) == ((19, 0), (0, 25))
-    assert set(summary.unchecked) == {"message-ttl", "routing"}
+    assert set(summary.unchecked) == {"delivery-count", "message-ttl", "routing"}
 
     html = page(data)
     assert html == page(again)

@@ -19,7 +19,7 @@ from simulator.replay.report.data import Cause, Example, FieldDiffers, MessageLi
 from simulator.replay.report.message_lives import ROWS_MAX, message_lives
 from simulator.replay.summary import LostMessages
 from simulator.replay.tables import LocalTable
-from tests.replay.logs import EXAMPLES
+from tests.replay.logs import EXAMPLES, Log, definitions_of, write_log
 from tests.replay.test_report import EVIL, SUMMARY, figures, report_data, visible_text
 
 
@@ -92,6 +92,18 @@ def test_of_a_large_log_the_lost_messages_are_kept(tmp_path: Path) -> None:
     assert sum(len(each.steps) for each in lives) < 3 * ROWS_MAX
     assert [bool(each.ending) for each in lives[:400]] == [True] * 400
     assert len(msgspec.json.encode(lives)) < 3_000_000
+
+
+def test_a_message_that_is_lost_where_it_was_published_ends_there(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "trace.log", Log().publish("", "codes", message_id="one").records)
+    with Database(tmp_path) as database:
+        convert([log], tmp_path / "log.parquet")
+        captured = database.parquet([tmp_path / "log.parquet"])
+        definitions = definitions_of({"codes": {"x-message-ttl": 500, "x-dead-letter-exchange": "ordres.dlx"}})
+        replayed = replay_files(captured, definitions, "4.3", verdicts=tmp_path / "verdicts.parquet")
+        (life,) = message_lives(replayed, captured, 2**60)
+    assert life.ending == "lost"
+    assert [step.text.partition(":")[0] for step in life.steps[1:]] == ["Lost in 'codes' (expired)"]
 
 
 def test_texts_of_messages_are_text() -> None:

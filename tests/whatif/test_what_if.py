@@ -10,7 +10,7 @@ from dlx.topology import Binding, Exchange, Queue, Topology
 from simulator.replay.whatif.local import Asked
 from simulator.replay.whatif.stories import Outcome
 from simulator.replay.whatif.what_if import RETURNED
-from simulator.scenario.steps import Ack, AnyStep, Crash, Publish, Reject, Requeue, Wait
+from simulator.scenario.steps import Ack, AnyStep, Crash, Hold, Leave, Publish, Reject, Requeue, Wait
 from tests.whatif.asking import asked_about
 
 RELEASES = ("3.8", "3.10", "4.0", "4.3")
@@ -126,6 +126,18 @@ def test_a_length_limit_couples_what_meets_there_and_nothing_else() -> None:
     assert asked.answer.after.acknowledged == {"burst": 2, "other": 1}
     assert asked.answer.after.waiting == {"over": 3}
     assert [(len(unit.stories), unit.why) for unit in asked.units] == [(5, ("'burst' has a length limit",)), (1, ())]
+
+
+@pytest.mark.parametrize("release", ["3.10", "4.0", "4.3"])
+def test_returned_messages_fill_a_queue_that_refuses_the_next(release: str) -> None:
+    """No trace tells when they came back: not as late as they were delivered again, or more would have been taken."""
+    limited = {"x-queue-type": "quorum", "x-max-length": 3, "x-overflow": "reject-publish", "x-delivery-limit": 9}
+    topology = Topology.of(queues=[Queue(name="jobs", type="quorum", arguments=limited)])
+    returned = [Publish("", "jobs", times=3), Wait(1_000), Hold("jobs", times=3), Leave("jobs"), Wait(1_000)]
+    answer = asked_about(topology, [*returned, Publish("", "jobs", times=4), Wait(1_000), *[Ack("jobs")] * 4],
+                         release=release).answer  # fmt: skip
+    assert (answer.messages, answer.reproduced) == (7, 7)
+    assert answer.before.refused == {"jobs": 3}
 
 
 def test_a_consumer_that_never_got_the_message_publishes_nothing() -> None:

@@ -259,15 +259,14 @@ def _add_binding(node: NodeState, at: At, item: Item) -> None:
         routing_key=item.get("routing_key", ""),
         arguments=_arguments(item),
     )
-    if not binding.source:  # every queue has one from the default exchange
-        return
     try:
         _check_binding(node, at.vhost, binding)
     except OperatorError:
         if node.release.definitions_impossible_bindings == "refused":
             raise
         return
-    exchanges.add_binding(node.vhosts[str(at.vhost)], binding)
+    if binding.source:  # every queue has one from the default exchange, which routes by no other
+        exchanges.add_binding(node.vhosts[str(at.vhost)], binding)
 
 
 def _check_binding(node: NodeState, vhost_name: str | None, binding: Binding) -> None:

@@ -6,6 +6,8 @@ rabbit_reader.erl is_over_vhost_connection_limit, is_over_user_connection_limit,
 
 from __future__ import annotations
 
+from typing import Any
+
 from dlx import amqp_errors, limits, operator_errors
 from dlx.limits import MAX_CHANNELS, MAX_CONNECTIONS, MAX_QUEUES, limit_reached
 from simulator.broker.commands import ClearUserLimit, SetUserLimits, SetVhostLimits
@@ -20,18 +22,23 @@ def set_vhost_limits(node: NodeState, command: SetVhostLimits) -> None:
     if command.limits is None:
         vhost.limits = None
         return
-    if wrong := limits.wrong_limits(command.limits, limits.OF_VHOSTS, "limits"):
-        raise operator_errors.invalid_parameter("\n".join(wrong))
+    check_vhost_limits(command.limits)
     vhost.limits = dict(command.limits)
+
+
+def check_vhost_limits(given: Any, name: str = "limits") -> None:
+    """Refuse a value that is not for the limits of a virtual host, under the name of a parameter."""
+    if wrong := limits.wrong_limits(given, limits.OF_VHOSTS, name):
+        raise operator_errors.invalid_parameter("\n".join(wrong))
 
 
 def set_user_limits(node: NodeState, command: SetUserLimits) -> None:
     """Add limits to those of a user."""
+    if wrong := limits.wrong_limits(command.limits, limits.OF_USERS, "user-limits"):
+        raise operator_errors.invalid_user_limit(wrong[0])
     user = node.users.get(command.user)
     if user is None:
         raise operator_errors.no_user_to_grant(command.user)
-    if wrong := limits.wrong_limits(command.limits, limits.OF_USERS, "user-limits"):
-        raise operator_errors.invalid_user_limit(wrong[0])
     user.limits |= command.limits
 
 

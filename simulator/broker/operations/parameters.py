@@ -30,7 +30,8 @@ def keep(node: NodeState, vhost: VirtualHost, component: str, name: str, value: 
     if component == _OPERATOR_POLICY:
         vhost.operator_policies[name] = checked_policy(node, name, value, operator=True)
     elif component == _LIMITS:
-        if name != "limits":
+        limits.check_vhost_limits(value, name)
+        if name != "limits":  # a server keeps them, but fails when it tells of them
             raise operator_errors.wrong_type()
         limits.set_vhost_limits(node, SetVhostLimits(vhost.name, value))
     else:

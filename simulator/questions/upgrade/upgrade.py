@@ -21,6 +21,7 @@ from dlx.topology import QUORUM, Policy, Topology
 from simulator.definitions import Definitions
 from simulator.questions.entries import Entries, entries
 from simulator.questions.findings import Fix, ObjectName, Severity
+from simulator.questions.snapshot import queue_left_out
 from simulator.questions.upgrade.change import NOTHING_TO_DO, Change, Kind, Traffic, named
 from simulator.questions.walk import Walk
 
@@ -43,7 +44,7 @@ class Upgrade:
     Attributes:
         definitions: as given.
         before, after: the releases.
-        topologies: the virtual hosts by name, without exchanges of plugins.
+        topologies: the virtual hosts by name, without exchanges of plugins and bindings of what the export lacks.
         left_out: what that leaves out, in sentences.
         before_flows, after_flows: what the rules of each release say of them.
     """
@@ -52,24 +53,27 @@ class Upgrade:
         self.definitions, self.before, self.after = definitions, before, after
         self.left_out: list[str] = []
         self._trials: dict[str, tuple[dict[str, MessageFlow], dict[str, MessageFlow]]] = {}
-        self.topologies = {name: self._known(definitions.topology(name)) for name in definitions.vhosts}
+        self.topologies = {name: self._known(name, definitions.topology(name)) for name in definitions.vhosts}
         self.before_flows, self.after_flows = self.flows(before), self.flows(after)
 
-    def _known(self, topology: Topology) -> Topology:
-        """Return the topology without the exchanges whose types only plugins have; where they lead is not known."""
+    def _known(self, vhost: str, topology: Topology) -> Topology:
+        """Return the topology without exchanges whose types only plugins have, and bindings of what is not there."""
         others = {name: each.type for name, each in topology.exchanges.items() if each.type not in INDEXES}
-        if not others:
-            return topology
         self.left_out += [f"what goes through exchange '{name}' of type {kind}" for name, kind in others.items()]
+        exchanges = {name: each for name, each in topology.exchanges.items() if name not in others}
+        known = {"queue": topology.queues, "exchange": exchanges}
+        absent = [(kind, name) for kind, name in _bound(topology) if name not in known[kind]]
+        if not others and not absent:
+            return topology
+        gone = [ObjectName(kind, vhost, name) for kind, name in absent if kind == "queue" or name not in others]
+        self.left_out += map(_not_exported, gone)
         return msgspec.structs.replace(
             topology,
-            exchanges={name: each for name, each in topology.exchanges.items() if name not in others},
+            exchanges=exchanges,
             bindings={
-                name: tuple(
-                    each for each in bound if each.destination_type == "queue" or each.destination not in others
-                )
+                name: tuple(each for each in bound if each.destination in known[each.destination_type])
                 for name, bound in topology.bindings.items()
-                if name not in others
+                if name in exchanges
             },
         )
 
@@ -181,6 +185,19 @@ def in_force(settings: Settings) -> dict[str, Any]:
     if settings.queue.type == QUORUM:
         found[DELIVERY_LIMIT] = settings.delivery_limit
     return found
+
+
+def _bound(topology: Topology) -> list[tuple[str, str]]:
+    """Return the kind and name of whatever bindings lead from or to, once each."""
+    sources = {("exchange", name) for name in topology.bindings}
+    ends = ((each.destination_type, each.destination) for bound in topology.bindings.values() for each in bound)
+    return sorted(sources.union(ends))
+
+
+def _not_exported(about: ObjectName) -> str:
+    if about.kind == "queue":
+        return queue_left_out(about)
+    return f"what goes through {about}, which the export leaves out"
 
 
 def for_each_vhost(

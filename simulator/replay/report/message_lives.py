@@ -177,7 +177,7 @@ def _lost(end: dict[str, Any], seen_us: int | None) -> list[MessageStep]:
     """Return the deaths of a copy up to its loss, with their times if one knows when it was seen last."""
     moments = [None if seen_us is None else seen_us + each["after_ms"] * 1_000 for each in end["way"]]
     *passed, last = zip(moments, [_short(each["queue"]) for each in end["way"]], end["way"], strict=True)
-    to = [queue for _, queue, _ in (*passed[1:], last)]
+    to = [queue for _, queue, _ in [*passed, last][1:]]
     hops = [
         MessageStep(at_us, "letter", f"Died in '{queue}' ({death['reason']}), and was dead-lettered to '{onward}'.")
         for (at_us, queue, death), onward in zip(passed, to, strict=True)

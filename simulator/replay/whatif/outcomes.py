@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from dlx.deaths import DELIVERY_LIMIT, REJECTED, X_DEATH
+from dlx.deaths import DELIVERY_LIMIT, EXPIRED, REJECTED, X_DEATH
 from dlx.delivery_counts import COUNT_HEADERS, X_DELIVERY_COUNT
 from dlx.field_values import Timestamp
 from dlx.message_flow import MessageFlow
@@ -179,6 +179,7 @@ class _Reading:
             returned, failed = returned - before.returned - 1, failed - before.failed
             crashed = self._tells_requeues and failed > 0
             self._settle(before, Outcome.CRASHED if crashed else Outcome.REQUEUED, *_just_before(delivery))
+            delivery.came = Came(after=self._place(before), latest_us=delivery.at_us, back=True)
             failed -= crashed
         self._untraced(before or delivery, returned, failed, delivery.at_us, delivery.place)
 
@@ -193,9 +194,12 @@ class _Reading:
         first, last = hops[0], hops[-1]
         if first["reason"] != REJECTED or None in (first["earliest_us"], first["latest_us"], last["earliest_us"]):
             return None
-        after = next(place for place, each in enumerate(self._story.deliveries) if each is died)
         later_us = last["earliest_us"] - first["earliest_us"]
-        return Came(after=after, later_us=later_us, latest_us=first["latest_us"])
+        return Came(after=self._place(died), later_us=later_us, latest_us=first["latest_us"])
+
+    def _place(self, delivery: Delivery) -> int:
+        """Return which delivery of the message it is."""
+        return next(place for place, each in enumerate(self._story.deliveries) if each is delivery)
 
     def _missing(self, last: Delivery) -> int:
         """Return how many deliveries the log lacks before the message exceeded its delivery limit."""
@@ -237,9 +241,10 @@ class _Reading:
 def _moment(hop: Mapping[str, Any], delivery: Delivery) -> tuple[int, float]:
     """Return when, and behind which rows, a consumer did what led to a death before a delivery.
 
-    It rejects at once; what it returned has died in its queue before anybody took it again.
+    It rejects at once; what it returned has died in its queue before anybody took it again: of the length limit at the
+    next publish, for which it was there.
     """
-    at_us: int | None = hop["earliest_us" if hop["reason"] in (REJECTED, DELIVERY_LIMIT) else "latest_us"]
+    at_us: int | None = hop["latest_us" if hop["reason"] == EXPIRED else "earliest_us"]
     if at_us is None:
         return 0, 0
     return (at_us, 0) if at_us < delivery.at_us else _just_before(delivery)

@@ -1,7 +1,11 @@
-"""Narrows when consumers rejected: queues deliver in the order of arrival, so what came out later came in later.
+"""Narrows when consumers rejected or returned: queues deliver in the order of arrival, so what came out later came in
+later.
 
 A trace tells the second of a rejection, or only that it was between two rows. Two dead letters of the
 same second came into their queue in the order in which they were delivered.
+
+When a consumer returned a message no trace tells. It matters in a queue with a length limit, which was the fuller
+meanwhile: there it is taken to have come back as early as it can.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from itertools import count
 from typing import NamedTuple
 
 from dlx.message_flow import MessageFlow
+from dlx.topology import QUORUM
 from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Came, Delivery, Outcome, Story
 
@@ -19,7 +24,8 @@ _PRIORITIES = "x-max-priority"
 
 
 def put_in_order(stories: Iterable[Story], flows: Mapping[str, MessageFlow]) -> Iterator[Story]:
-    """Move rejections to later moments, as far as the order of the deliveries behind them asks for it.
+    """Move rejections to later moments, as far as the order of the deliveries behind them asks for it, and returns to
+    earlier ones, as far as it allows them.
 
     ``stories`` come in the order in which they begin, and are yielded once their last delivery has been seen.
     """
@@ -28,7 +34,7 @@ def put_in_order(stories: Iterable[Story], flows: Mapping[str, MessageFlow]) -> 
     for story in stories:
         while ahead and ahead[0][:2] < story.began:
             yield from queues.see(heapq.heappop(ahead)[-1])
-        arrivals = [_Arrival(story, each, each.came) for each in story.deliveries if each.traced and each.came]
+        arrivals = [_Arrival(story, each) for each in story.deliveries if each.traced]
         if not arrivals:
             yield story
             continue
@@ -40,11 +46,10 @@ def put_in_order(stories: Iterable[Story], flows: Mapping[str, MessageFlow]) -> 
 
 
 class _Arrival(NamedTuple):
-    """A delivery of a story, and how it came into its queue."""
+    """A delivery of a story, from a queue."""
 
     story: Story
     delivery: Delivery
-    came: Came
 
 
 class _Queues:
@@ -53,20 +58,23 @@ class _Queues:
     def __init__(self, flows: Mapping[str, MessageFlow]) -> None:
         self._flows = flows
         self._latest: dict[Queue, tuple[int, float]] = {}
+        self._back_after: dict[Queue, tuple[int, float]] = {}
         self.awaited: dict[int, int] = {}
 
     def see(self, arrival: _Arrival) -> Iterator[Story]:
         """Put what led to a delivery behind what led to those before it, and yield its story if that was the last."""
-        story = arrival.story
-        if not _has_priorities(self._flows.get(story.vhost), arrival.delivery.queue):
-            self._put_in_order(arrival)
+        story, delivery = arrival
+        flow, came = self._flows.get(story.vhost), delivery.came
+        if _is_limited_quorum(flow, delivery.queue):
+            self._return_early(story, delivery, came)
+        if came is not None and not came.back and not _has_priorities(flow, delivery.queue):
+            self._put_in_order(story, delivery, came)
         self.awaited[id(story)] -= 1
         if not self.awaited[id(story)]:
             del self.awaited[id(story)]
             yield story
 
-    def _put_in_order(self, arrival: _Arrival) -> None:
-        story, delivery, came = arrival
+    def _put_in_order(self, story: Story, delivery: Delivery, came: Came) -> None:
         queue = story.vhost, delivery.queue
         latest = self._latest.get(queue, (0, 0.0))
         if came.after is None:
@@ -78,6 +86,29 @@ class _Queues:
             if (sent.until_us, sent.until_place) < wanted and wanted[0] <= came.latest_us:
                 sent.until_us, sent.until_place = wanted
         self._latest[queue] = max(latest, (sent.until_us + came.later_us, 0.0 if came.later_us else sent.until_place))
+
+    def _return_early(self, story: Story, delivery: Delivery, came: Came | None) -> None:
+        """Let a consumer return a message as early as it can have.
+
+        A quorum queue delivers what was returned before all else, and in the order in which it was returned: so it
+        came back after those returned before it, and after any other delivery until it was delivered again.
+        """
+        queue = story.vhost, delivery.queue
+        after = self._back_after.get(queue, (0, 0.0))
+        moment = delivery.at_us, delivery.place
+        if came is not None and came.back and came.after is not None:
+            sent = story.deliveries[came.after]
+            moment = max(after, (sent.at_us, sent.place))
+            if not sent.observed:
+                sent.until_us, sent.until_place = moment[0], moment[1] + 0.25
+        self._back_after[queue] = max(after, moment)
+
+
+def _is_limited_quorum(flow: MessageFlow | None, queue: str) -> bool:
+    if flow is None or queue not in flow.topology.queues:
+        return False
+    settings = flow.settings(queue)
+    return settings.queue.type == QUORUM and (settings.max_length, settings.max_length_bytes) != (None, None)
 
 
 def _has_priorities(flow: MessageFlow | None, queue: str) -> bool:

@@ -442,20 +442,23 @@ class Rerun:
         if attempt < len(seen):
             delivery = seen[attempt]
             after_us = delivery.until_us - delivery.at_us
-            self._settle_later(each, got, delivery.outcome, after_us, delivery.until_place)
+            at_once = not after_us and delivery.until_place <= delivery.place
+            self._settle_later(each, got, delivery.outcome, None if at_once else after_us, delivery.until_place)
             self._publish_again(each, delivery)
             return
         outcome = Outcome.ENDED
         if self._unseen == "repeat" and seen and attempt < len(seen) + ATTEMPTS_MAX:
             outcome = seen[-1].outcome
         _assume(each, f"the consumer of '{name}' {_ASSUMED[outcome]} a delivery that the log does not have")
-        self._settle_later(each, got, outcome, 0, LAST)
+        self._settle_later(each, got, outcome, None, LAST)
 
-    def _settle_later(self, each: _OnStage, got: Got, outcome: Outcome, after_us: int, place: float) -> None:
+    def _settle_later(self, each: _OnStage, got: Got, outcome: Outcome, after_us: int | None, place: float) -> None:
+        """Let the consumer do it then, ``None`` being at once."""
+
         def settle() -> None:
             self._stage.settle(got, outcome)
 
-        if after_us:
+        if after_us is not None:
             self._at(self._stage.now_us + after_us, place, each, settle)
         else:
             settle()

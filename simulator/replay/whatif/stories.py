@@ -40,6 +40,7 @@ class Came(msgspec.Struct, gc=False):
         after: which delivery of the message it was whose end sent it there,
         later_us: how much later it came, since it waited for TTLs on the way,
         latest_us: and until when it must have been sent.
+        back: whether a consumer returned it after that delivery.
     """
 
     at_us: int = 0
@@ -47,6 +48,7 @@ class Came(msgspec.Struct, gc=False):
     after: int | None = None
     later_us: int = 0
     latest_us: int = 0
+    back: bool = False
 
 
 class Delivery(msgspec.Struct, gc=False):
@@ -63,7 +65,7 @@ class Delivery(msgspec.Struct, gc=False):
         until_place: behind which rows of that moment.
         observed: whether a recorder wrote the outcome down; otherwise it is inferred.
         traced: whether the log has it. A delivery that was lost on the way to its channel has no trace, but counts.
-        came: how it came into its queue; ``None`` if it came back, or where that is not known.
+        came: how it came into its queue; ``None`` where that is not known.
     """
 
     shown: Shown

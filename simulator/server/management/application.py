@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from dlx.operator_errors import OperatorError, UnforeseenError
-from simulator.server.management import access
+from simulator.server.management import access, listing
 from simulator.server.management.http_errors import (
     ApiError,
     Crash,
@@ -145,7 +145,7 @@ def _success(request: Request, answer: Any, existed: bool) -> Response:
     if isinstance(answer, Response):
         return answer
     if request.method in ("GET", "HEAD") or answer is not None:
-        return json_response(answer)
+        return json_response(listing.shown(answer, request))
     return Response(status_code=201 if request.method == "PUT" and not existed else 204)
 
 

@@ -14,13 +14,22 @@ from urllib.parse import quote_plus, unquote_plus
 
 from starlette.responses import Response
 
+from dlx import amqp_errors
 from dlx.erlang_hash import arguments_hash
 from dlx.topology import Binding
 from simulator.broker import VirtualHost
 from simulator.broker.commands import BindExchange, BindQueue, UnbindExchange, UnbindQueue
 from simulator.json_values import plain
 from simulator.server.management import access, listing
-from simulator.server.management.http_errors import ApiError, Crash, TooDeepError, bad_request, object_not_found
+from simulator.server.management.http_errors import (
+    ApiError,
+    Crash,
+    TooDeepError,
+    bad_request,
+    not_authorised,
+    not_found,
+    object_not_found,
+)
 from simulator.server.management.internal_connections import declare
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Handler, Resource, vhost_exists
@@ -34,9 +43,14 @@ _TYPES = {"q": "queue", "e": "exchange"}
 def all_bindings(vhost: VirtualHost) -> Iterator[Binding]:
     """Yield the bindings of a virtual host, with those of every queue to the default exchange."""
     for queue in vhost.queues:
-        yield Binding(source="", destination=queue, routing_key=queue)
+        yield _by_default(queue)
     for bound in vhost.bindings.values():
         yield from bound
+
+
+def _by_default(queue: str) -> Binding:
+    """Return the binding of a queue to the default exchange; RabbitMQ may show it without looking for the queue."""
+    return Binding(source="", destination=queue, routing_key=queue)
 
 
 def properties_key(binding: Binding) -> str:
@@ -78,9 +92,8 @@ def _of(key: str, kind: str, end: str) -> Handler:
         bindings = [b for b in all_bindings(vhost) if getattr(b, end) == name]
         if end == "destination":
             bindings = [b for b in bindings if b.destination_type == kind]
-            # The default exchange's bindings are not looked up: the queue need not exist.
             if kind == "queue" and name not in vhost.queues:
-                bindings.insert(0, Binding(source="", destination=name, routing_key=name))
+                bindings.insert(0, _by_default(name))
         return listing.listed([_binding_json(b, vhost) for b in bindings], request, _SORT)
 
     return handler
@@ -88,15 +101,22 @@ def _of(key: str, kind: str, end: str) -> Handler:
 
 def _between(request: Request) -> Any:
     vhost = request.needed_vhost()
-    return listing.listed([_binding_json(b, vhost) for b in _candidates(request)], request, _SORT)
+    source, kind, destination = _ends(request)
+    found = [_by_default(destination)] if (source, kind) == ("", "queue") else _candidates(request)
+    return listing.listed([_binding_json(b, vhost) for b in found], request, _SORT)
 
 
 def _candidates(request: Request) -> list[Binding]:
     vhost = request.vhost
     if vhost is None:
         return []
-    ends = (request.name("source"), _destination_type(request), request.name("destination"))
+    ends = _ends(request)
     return [b for b in all_bindings(vhost) if (b.source, b.destination_type, b.destination) == ends]
+
+
+def _ends(request: Request) -> tuple[str, str, str]:
+    """Return the source, the type of the destination, and the destination that the path names."""
+    return request.name("source"), _destination_type(request), request.name("destination")
 
 
 def _destination_type(request: Request) -> str:
@@ -137,13 +157,13 @@ def _needed(request: Request) -> Binding:
 
 
 def _one(request: Request) -> Any:
-    return listing.chosen(_binding_json(_needed(request), request.needed_vhost()), request)
+    return _binding_json(_needed(request), request.needed_vhost())
 
 
 def _bind(request: Request) -> Response:
     if len(request.body) > _BODY_BYTES_MAX:
         raise bad_request("Payload size limit exceeded")
-    kind = _destination_type(request)
+    source, kind, destination = _ends(request)
     try:
         document = request.json()
         arguments = arguments_of("binding", document, request.api)
@@ -153,8 +173,8 @@ def _bind(request: Request) -> Response:
         raise Crash from error
     key = document.get("routing_key", "")
     if not isinstance(key, str):
+        _check_ends(request)
         raise Crash
-    source, destination = request.name("source"), request.name("destination")
     bind = BindQueue if kind == "queue" else BindExchange
     declare(request, lambda channel: bind(channel, destination, source, key, arguments))
     added = Binding(
@@ -166,6 +186,20 @@ def _bind(request: Request) -> Response:
     )
     place = f"{quote_plus(request.names['destination'])}/{quote_plus(properties_key(added))}"
     return Response(status_code=201, headers={"Location": place})
+
+
+def _check_ends(request: Request) -> None:
+    """Refuse ends that cannot be bound, which RabbitMQ sees before it uses the key. Raises ``ApiError`` 401 or 404."""
+    vhost = request.needed_vhost()
+    source, kind, destination = _ends(request)
+    if not source or (kind == "exchange" and not destination):
+        raise not_authorised("Access refused.")
+    if source not in vhost.exchanges:
+        raise not_found(amqp_errors.no_exchange(source, vhost.name).explanation)
+    if kind == "exchange" and destination not in vhost.exchanges:
+        raise not_found(amqp_errors.no_exchange(destination, vhost.name).explanation)
+    if kind == "queue" and destination not in vhost.queues:
+        raise not_found(amqp_errors.no_queue(destination, vhost.name).explanation)
 
 
 def _unbind(request: Request) -> None:

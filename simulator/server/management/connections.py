@@ -44,8 +44,17 @@ def _is_visible(facts: dict[str, Any], request: Request) -> bool:
 
 
 def _all(request: Request) -> Any:
+    return listing.paged(_visible(request), request)
+
+
+def _of_vhost(request: Request) -> Any:
+    listing.check_samples(request)
+    return listing.listed(_visible(request), request)
+
+
+def _visible(request: Request) -> list[dict[str, Any]]:
     facts = [_connection_json(request, key, client) for key, client in _clients(request)]
-    return listing.listed([f for f in facts if _is_visible(f, request)], request)
+    return [f for f in facts if _is_visible(f, request)]
 
 
 def _of_user(request: Request) -> Any:
@@ -70,7 +79,7 @@ def _one(request: Request) -> Any:
     found = _found(request)
     if found is None:
         raise object_not_found()
-    return listing.chosen(_connection_json(request, *found), request)
+    return _connection_json(request, *found)
 
 
 def _close(request: Request) -> None:
@@ -94,8 +103,17 @@ def _channels(request: Request) -> list[Channel]:
 
 
 def _all_channels(request: Request) -> Any:
+    return listing.paged(_visible_channels(request), request)
+
+
+def _channels_of_vhost(request: Request) -> Any:
+    listing.check_samples(request)
+    return listing.listed(_visible_channels(request), request)
+
+
+def _visible_channels(request: Request) -> list[dict[str, Any]]:
     facts = [channel_json(channel, request.node, request.api) for channel in _channels(request)]
-    return listing.listed([f for f in facts if _is_visible(f, request)], request)
+    return [f for f in facts if _is_visible(f, request)]
 
 
 def _channels_of_connection(request: Request) -> Any:
@@ -104,6 +122,7 @@ def _channels_of_connection(request: Request) -> Any:
         raise Crash
     connection = request.broker.connections.get(found[0])
     channels = [] if connection is None else connection.channels.values()
+    listing.check_samples(request)
     return listing.listed([channel_json(channel, request.node, request.api) for channel in channels], request)
 
 
@@ -123,7 +142,7 @@ def _one_channel(request: Request) -> Any:
     details = channel_details(channel, request.node)
     consumers = [consumer_json(c, request.api) | {"channel_details": details} for c in channel.consumers.values()]
     facts = channel_json(channel, request.node, request.api)
-    return listing.chosen(facts | {"consumer_details": consumers, "deliveries": [], "publishes": []}, request)
+    return facts | {"consumer_details": consumers, "deliveries": [], "publishes": []}
 
 
 # Consumers
@@ -155,6 +174,6 @@ RESOURCES = (
     ),
     Resource("/consumers", _consumers),
     Resource("/consumers/:vhost", _consumers, allow=access.inhabitants, exists=vhost_exists),
-    Resource("/vhosts/:vhost/connections", _all, allow=access.observers, exists=vhost_exists),
-    Resource("/vhosts/:vhost/channels", _all_channels, allow=access.observers, exists=vhost_exists),
+    Resource("/vhosts/:vhost/connections", _of_vhost, allow=access.observers, exists=vhost_exists),
+    Resource("/vhosts/:vhost/channels", _channels_of_vhost, allow=access.observers, exists=vhost_exists),
 )

@@ -10,13 +10,14 @@ from email import message_from_bytes
 from typing import Any
 
 import msgspec
+from starlette.responses import Response
 
 from dlx.topology import STOCK_EXCHANGES, Exchange
 from simulator.broker import OperatorError, QueueState, VirtualHost
 from simulator.broker.commands import ImportDefinitions
 from simulator.json_reading import NestedTooDeeplyError, read_json
 from simulator.json_values import plain
-from simulator.server.management import access
+from simulator.server.management import access, listing
 from simulator.server.management.bindings import all_bindings
 from simulator.server.management.http_errors import (
     ApiError,
@@ -45,7 +46,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 # Export
 
 
-def _export(request: Request) -> Any:
+def _export(request: Request) -> Response:
     if request.vhost_name is None:
         document = _whole(request)
     elif request.vhost is None:
@@ -53,9 +54,10 @@ def _export(request: Request) -> Any:
     else:
         document = _single(request, request.vhost)
     name = request.query.get("download")
-    if name is None:
-        return document
-    return json_response(document, headers={"Content-Disposition": f"attachment; filename={_file_name(name, request)}"})
+    headers = {} if name is None else {"Content-Disposition": f"attachment; filename={_file_name(name, request)}"}
+    if request.api.definitions_by_columns:
+        document = listing.shown(document, request)
+    return json_response(document, headers=headers)
 
 
 def _file_name(name: str, request: Request) -> str:

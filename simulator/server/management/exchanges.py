@@ -5,6 +5,8 @@ Source: rabbit_mgmt_wm_exchanges.erl, _exchange.erl; rabbit_exchange.erl info.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
 from dlx.policies import choose_policy
@@ -13,7 +15,7 @@ from simulator.broker import VirtualHost
 from simulator.broker.commands import DeclareExchange, DeleteExchange
 from simulator.json_values import plain
 from simulator.server.management import access, listing, messages
-from simulator.server.management.http_errors import Crash, object_not_found
+from simulator.server.management.http_errors import crashed, object_not_found
 from simulator.server.management.internal_connections import declare
 from simulator.server.management.message_stats import exchange_stats
 from simulator.server.management.request import Request
@@ -50,26 +52,25 @@ def _exchange_json(exchange: Exchange, vhost: VirtualHost, request: Request) -> 
 
 def _all(request: Request) -> Any:
     seen = [(x, vhost) for vhost in access.visible_vhosts(request) for x in vhost.exchanges.values()]
-    return listing.listed([_exchange_json(x, vhost, request) for x, vhost in seen], request)
+    return listing.paged([_exchange_json(x, vhost, request) for x, vhost in seen], request)
 
 
 def _one(request: Request) -> Any:
+    listing.check_samples(request)
     exchange = _found(request)
     if exchange is None:
         raise object_not_found()
     details = _exchange_json(exchange, request.needed_vhost(), request) | {"incoming": [], "outgoing": []}
-    return listing.chosen(dict(sorted(details.items())), request)
+    return dict(sorted(details.items()))
 
 
 def _declare(request: Request) -> None:
     request.needed_vhost()
     document = request.json()
-    kind = document.get("type", "direct")
-    if not isinstance(kind, str):
-        raise Crash
     auto_delete, durable, internal = (boolean(document, key) for key in ("auto_delete", "durable", "internal"))
     arguments = arguments_of("exchange", document, request.api)
     request.check_node(document)
+    kind = _type(document, request)
     declare(
         request,
         lambda channel: DeclareExchange(
@@ -82,6 +83,18 @@ def _declare(request: Request) -> None:
             arguments=arguments,
         ),
     )
+
+
+def _type(document: Mapping[str, Any], request: Request) -> str:
+    """Return the exchange type in a document; to RabbitMQ, true, false and null are names. Raises ``ApiError``."""
+    kind = document.get("type", "direct")
+    if isinstance(kind, bool) or kind is None:
+        return json.dumps(kind)
+    if kind == []:
+        return ""
+    if not isinstance(kind, str):
+        raise crashed(request.broker.node, "an exchange type that is no string")
+    return kind
 
 
 def _delete(request: Request) -> None:

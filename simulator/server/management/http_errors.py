@@ -67,6 +67,11 @@ def bad_request(reason: Any) -> ApiError:
     return ApiError(400, "bad_request", reason)
 
 
+def crashed(node: str, why: str) -> ApiError:
+    """Return the error 400 of a declaration on which the node crashes; RabbitMQ has the whole stack in place of why."""
+    return bad_request(f"Request to node {node} failed with {why}")
+
+
 def not_found(reason: Any) -> ApiError:
     """Return an error 404 with a reason; for a resource that does not exist see ``object_not_found``."""
     return ApiError(404, "not_found", reason)

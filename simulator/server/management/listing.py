@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import regex
 
-from simulator.server.management.http_errors import ApiError, bad_request
+from simulator.server.management.http_errors import ApiError, Crash, bad_request
 from simulator.server.management.request import Request
 
 _PAGE_SIZE, _PAGE_SIZE_MAX = 100, 500
@@ -35,25 +35,50 @@ class Page(msgspec.Struct, frozen=True):
     by_regex: bool
 
 
-def listed(items: Sequence[Item], request: Request, sort: tuple[str, ...] = ("vhost", "name")) -> Any:
-    """Return the list as the query asks for it; if it asks for a page, an object with the list in ``items``.
+def listed(items: Sequence[Item], request: Request, sort: tuple[str, ...] = ("vhost", "name")) -> list[Item]:
+    """Return the list in the order that the query asks for, by columns that it names alone.
 
-    Raises ``ApiError`` 400 for parameters that make no sense.
+    Raises ``Crash`` for an order that is none.
     """
-    check_samples(request, "invalid_range_parameters")
-    page = _page(request)
+    columns = _asked_columns(request)
+    if columns is not None:  # chosen before the list is sorted: equals are in the order of all that is left of them
+        items = sorted((_columns(item, columns) for item in items), key=_whole_order)
+    return _sorted(items, request, sort)
+
+
+def paged(
+    items: Sequence[Item], request: Request, sort: tuple[str, ...] = ("vhost", "name"), *, sampled: bool = True
+) -> Any:
+    """Return the list in its order; if the query asks for a page, an object with the list in ``items``.
+
+    ``sampled``: there are statistics of the items, of which the query may ask for samples.
+
+    Raises ``ApiError`` 400 for parameters that make no sense, ``Crash`` for an order that is none.
+    """
+    if sampled:
+        check_samples(request, "invalid_range_parameters")
+    page = asked_page(request)
     ordered = _sorted(items, request, sort)
-    if page is None:
-        return [chosen(item, request) for item in ordered]
-    return _paged(ordered, page, request)
+    return ordered if page is None else _paged(ordered, page, request)
 
 
-def chosen(item: Item, request: Request) -> Item:
-    """Return the item with the columns that the query names, or with all columns if it names no column."""
-    columns = request.query.get("columns")
+def shown(answer: Any, request: Request) -> Any:
+    """Return what a handler answers with the columns that the query names, or whole if it names no column.
+
+    Raises ``Crash`` for a page that makes no sense, whether or not such an answer has pages.
+    """
+    try:
+        page = asked_page(request)
+    except ApiError as error:
+        raise Crash from error
+    columns = _asked_columns(request)
     if columns is None:
-        return item
-    return _columns(item, [column.split(".") for column in columns.split(",") if column])
+        return answer
+    if page is None:
+        return _columns(answer, columns)
+    if isinstance(answer, Mapping) and "items" in answer:
+        return {**answer, "items": _columns(answer["items"], columns)}
+    return answer
 
 
 def check_samples(request: Request, error: str = "bad_request") -> None:
@@ -66,24 +91,33 @@ def check_samples(request: Request, error: str = "bad_request") -> None:
             raise ApiError(400, error, f"Invalid range parameters: age {age}, incr {step}")
 
 
-def _columns(item: Item, wanted: list[list[str]]) -> Item:
+def _asked_columns(request: Request) -> list[list[str]] | None:
+    """Return the paths of the columns that the query names; ``None``: it names none."""
+    named = request.query.get("columns")
+    if named is None:
+        return None
+    paths = [[part for part in path.split(".") if part] for path in named.split(",") if path]
+    if [] in paths:
+        raise Crash
+    return paths
+
+
+def _columns(value: Any, paths: list[list[str]]) -> Any:
+    """Return of each object what the paths lead to; RabbitMQ's empty objects are empty lists."""
+    if isinstance(value, list):
+        return [_columns(item, paths) for item in value]
+    if not isinstance(value, Mapping):
+        return value
     kept = {}
-    for name, value in item.items():
-        paths = [path[1:] for path in wanted if path[0] == name]
-        if not paths:
-            continue
-        if [] in paths or name in _WHOLE:
-            kept[name] = value
-        elif isinstance(value, Mapping):
-            kept[name] = _columns(value, paths)
-        elif isinstance(value, list):
-            kept[name] = [_columns(part, paths) if isinstance(part, Mapping) else part for part in value]
-        else:
-            kept[name] = value
-    return kept
+    for name, part in value.items():
+        below = [path[1:] for path in paths if path[0] == name]
+        if below:
+            kept[name] = part if [] in below or name in _WHOLE else _columns(part, below)
+    return kept or []
 
 
-def _page(request: Request) -> Page | None:
+def asked_page(request: Request) -> Page | None:
+    """Return the page that the query asks for. Raises ``ApiError`` 400."""
     try:
         number = _integer(request.query.get("page"))
         size = _integer(request.query.get("page_size"))
@@ -119,6 +153,9 @@ def _sorted(items: Sequence[Item], request: Request, sort: tuple[str, ...]) -> l
     asked = request.query.get("sort")
     keys = (asked, *sort) if asked else sort
     ordered = sorted(items, key=lambda item: [_term_order(_dotted(item, key)) for key in keys])
+    known = request.query.get("sort_reverse", "false") in ("true", "false")
+    if ordered and not known and request.api.unknown_sort_reverse == "crashes":
+        raise Crash
     return ordered[::-1] if request.flag("sort_reverse") else ordered
 
 
@@ -129,6 +166,10 @@ def _dotted(item: Any, key: str) -> Any:
             return 0
         item = item[part]
     return item
+
+
+def _whole_order(item: Any) -> list[tuple[int, Any]]:
+    return [_term_order(value) for value in item.values()] if isinstance(item, Mapping) else []
 
 
 def _term_order(value: Any) -> tuple[int, Any]:
@@ -152,7 +193,7 @@ def _paged(ordered: list[Item], page: Page, request: Request) -> dict[str, Any]:
     return {
         "filtered_count": len(filtered),
         "item_count": len(items),
-        "items": [chosen(item, request) for item in items],
+        "items": items,
         "page": page.number,
         "page_count": -(-len(filtered) // page.size),
         "page_size": page.size,

@@ -110,11 +110,11 @@ def get(request: Request) -> list[dict[str, Any]]:
     _check_queue(request)
     document = request.json("ackmode", "count", "encoding")
     ackmode, encoding = document["ackmode"], document["encoding"]
-    if isinstance(ackmode, dict):
+    if not isinstance(ackmode, str | list):
         raise Crash
     if request.api.unknown_ackmode == "refused":
         _check_ackmode(ackmode)
-    elif not isinstance(ackmode, str | list):
+    elif not isinstance(ackmode, str):
         raise Crash
     with getting_channel(request) as channel:
         count = _integer(document["count"])
@@ -138,7 +138,8 @@ def _check_queue(request: Request) -> None:
 
 def _check_ackmode(ackmode: Any) -> None:
     if ackmode not in _ACKMODES:
-        raise bad_request(f"Invalid ackmode value: {ackmode}. Valid values are: {', '.join(_ACKMODES)}")
+        shown = "".join(map(str, ackmode)) if isinstance(ackmode, list) else ackmode
+        raise bad_request(f"Invalid ackmode value: {shown}. Valid values are: {', '.join(_ACKMODES)}")
 
 
 def _integer(value: Any) -> int:

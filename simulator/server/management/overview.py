@@ -76,7 +76,7 @@ def _overview(request: Request) -> Any:
     }
     if access.is_monitor(request.user):
         facts |= {"node": request.broker.node, "listeners": listeners(request), "contexts": _contexts(request)}
-    return listing.chosen(facts, request)
+    return facts
 
 
 def _counts(vhost: VirtualHost, request: Request) -> bool:
@@ -150,11 +150,13 @@ def _node(request: Request) -> dict[str, Any]:
 
 
 def _nodes(request: Request) -> Any:
+    listing.check_samples(request)
     return listing.listed([_node(request)], request, ("name",))
 
 
 def _one_node(request: Request) -> Any:
-    return listing.chosen(_node(request), request)
+    listing.check_samples(request)
+    return _node(request)
 
 
 def _is_this_node(request: Request) -> bool:

@@ -43,7 +43,7 @@ def parameters(vhost: VirtualHost, component: str | None = None) -> Iterator[dic
         for policy in vhost.policies.values():
             yield policy_parameter(policy, vhost.name, POLICY)
     if component in (None, VHOST_LIMITS) and vhost.limits is not None:
-        yield {"value": vhost.limits, "vhost": vhost.name, "component": VHOST_LIMITS, "name": "limits"}
+        yield {"value": vhost.limits or [], "vhost": vhost.name, "component": VHOST_LIMITS, "name": "limits"}
 
 
 def _all(request: Request) -> Any:
@@ -60,7 +60,7 @@ def _found(request: Request) -> dict[str, Any] | None:
 
 
 def _one(request: Request) -> Any:
-    return listing.chosen(_found(request) or {}, request)
+    return _found(request) or {}
 
 
 def _put(request: Request) -> None:

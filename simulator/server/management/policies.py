@@ -48,7 +48,7 @@ def _one(operator: bool) -> Handler:
         policy = _found(request, operator)
         if policy is None:
             raise object_not_found()
-        return listing.chosen(policy_json(policy, request.needed_vhost().name), request)
+        return policy_json(policy, request.needed_vhost().name)
 
     return handler
 

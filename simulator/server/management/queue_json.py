@@ -176,9 +176,13 @@ def _quorum(queue: QueueState, request: Request) -> dict[str, Any]:
         shown |= _delivery_limit(queue)
     if node.broker.release.quorum_delayed_retry:
         shown["messages_delayed"] = queue.store.total - queue.store.ready
-        if queue.settings.delayed_retry is None:
-            shown["delayed_retry"] = "disabled"
+        shown["delayed_retry"] = _delayed_retry(queue)
     return shown
+
+
+def _delayed_retry(queue: QueueState) -> str:
+    retry = queue.settings.delayed_retry
+    return "disabled" if retry is None else f"{retry.type} (min: {retry.min_ms}ms, max: {retry.max_ms}ms)"
 
 
 def _delivery_limit(queue: QueueState) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 from simulator.broker import QueueState
 from simulator.broker.commands import DeclareQueue, DeleteQueue, PurgeQueue
 from simulator.server.management import access, listing, messages
-from simulator.server.management.http_errors import Crash, bad_request, not_found, object_not_found
+from simulator.server.management.http_errors import Crash, bad_request, crashed, not_found, object_not_found
 from simulator.server.management.internal_connections import declare
 from simulator.server.management.queue_json import (
     listed_queue,
@@ -39,11 +39,11 @@ def exists(request: Request) -> bool:
 
 def _all(request: Request) -> Any:
     show = queue_json if "columns" in request.query else listed_queue
-    return listing.listed([_shown(queue, request, show) for queue in _seen(request)], request)
+    return listing.paged([_shown(queue, request, show) for queue in _seen(request)], request)
 
 
 def _all_detailed(request: Request) -> Any:
-    return listing.listed([_shown(queue, request, queue_json) for queue in _seen(request)], request)
+    return listing.paged([_shown(queue, request, queue_json) for queue in _seen(request)], request)
 
 
 def _seen(request: Request) -> list[QueueState]:
@@ -58,7 +58,7 @@ def _shown(queue: QueueState, request: Request, show: _Show) -> dict[str, Any]:
 
 def _one(request: Request) -> Any:
     listing.check_samples(request)
-    return listing.chosen(_shown(_needed(request), request, queue_details), request)
+    return _shown(_needed(request), request, queue_details)
 
 
 def _needed(request: Request) -> QueueState:
@@ -75,6 +75,8 @@ def _declare(request: Request) -> None:
     auto_delete, durable = boolean(document, "auto_delete"), boolean(document, "durable")
     arguments = arguments_of("queue", document, request.api)
     request.check_node(document)
+    if not isinstance(document.get("exclusive", False), bool):
+        raise crashed(request.broker.node, "exclusive that is neither true nor false")
     declare(
         request,
         lambda channel: DeclareQueue(
@@ -103,9 +105,11 @@ def _purge(request: Request) -> None:
 
 
 def _act(request: Request) -> None:
-    if not exists(request):
-        raise not_found("queue_not_found") if request.api.missing_targets == "not found" else Crash
+    if request.api.missing_targets == "not found" and not exists(request):
+        raise not_found("queue_not_found")
     action = request.json("action")["action"]
+    if not exists(request):
+        raise Crash
     if not (request.api.mirroring_actions and action in ("sync", "cancel_sync")):
         raise bad_request(["unknown", action])
 

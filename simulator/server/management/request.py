@@ -12,7 +12,7 @@ from dlx.erlang_printing import Atom, printed
 from simulator.broker import Broker, Copy, QueueState, User, VirtualHost
 from simulator.broker.commands import Command
 from simulator.json_reading import NestedTooDeeplyError, read_json
-from simulator.server.management.http_errors import TooDeepError, bad_request, not_found
+from simulator.server.management.http_errors import Crash, TooDeepError, bad_request, not_found
 from simulator.server.management.management_releases import Api
 from simulator.server.management.management_state import ManagementState
 from simulator.server.node import Node
@@ -116,11 +116,15 @@ class Request:
     def check_node(self, document: Mapping[str, Any]) -> None:
         """Refuse to declare on a node other than this one. Raises ``ApiError`` 400."""
         name = document.get("node", self.broker.node)
+        if not isinstance(name, str):
+            raise Crash
         if name == self.broker.node:
             return
         if self.api.unknown_node_in_body == "not a member":
             raise bad_request(f"Node {name} is not a cluster member")
-        raise bad_request(f"Node {name} could not be contacted")
+        named = name if "@" in name else f"{name}@{self.broker.node.partition('@')[2]}"
+        if named != self.broker.node:
+            raise bad_request(f"Node {printed(Atom(named))} could not be contacted")
 
     def flag(self, name: str) -> bool:
         """Return whether a query parameter is ``true``."""

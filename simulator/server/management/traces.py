@@ -9,7 +9,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from simulator.server.management import access, listing
+from simulator.server.management import access
 from simulator.server.management.http_errors import Crash, bad_request, object_not_found
 from simulator.server.management.queue_json import queue_json
 from simulator.server.management.request import Request
@@ -42,7 +42,7 @@ def _one(request: Request) -> Any:
     trace = _found(request)
     if trace is None:
         raise object_not_found()
-    return listing.chosen(_trace_json(trace, request), request)
+    return _trace_json(trace, request)
 
 
 def _put(request: Request) -> None:

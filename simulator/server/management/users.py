@@ -59,17 +59,22 @@ def _needed_user(request: Request) -> User:
 
 
 def _all(request: Request) -> Any:
-    users = [user_json(user, request.api) for user in request.broker.users.values()]
-    return listing.listed(users, request, ("name",))
+    return _listed(list(request.broker.users.values()), request)
 
 
 def _without_permissions(request: Request) -> Any:
-    users = [user_json(user, request.api) for user in request.broker.users.values() if not user.permissions]
-    return listing.listed(users, request, ("name",))
+    return _listed([user for user in request.broker.users.values() if not user.permissions], request)
+
+
+def _listed(users: list[User], request: Request) -> Any:
+    facts = [user_json(user, request.api) for user in users]
+    if request.api.users_in_pages:
+        return listing.paged(facts, request, ("name",), sampled=False)
+    return listing.listed(facts, request, ("name",))
 
 
 def _one(request: Request) -> Any:
-    return listing.chosen(user_json(_needed_user(request), request.api), request)
+    return user_json(_needed_user(request), request.api)
 
 
 def _put(request: Request) -> None:
@@ -155,7 +160,7 @@ def _has_topic_permission(request: Request) -> bool:
 
 def _permission(request: Request) -> Any:
     shown = next(p for p in permissions([_needed_user(request)]) if _is_asked_for(p, request))
-    return listing.chosen(shown, request)
+    return shown
 
 
 def _strings(request: Request, *names: str) -> list[str]:

@@ -15,6 +15,7 @@ from simulator.server.management.http_errors import ApiError, Crash, bad_request
 from simulator.server.management.message_stats import overall_stats, with_rates
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource, vhost_exists
+from simulator.server.management.responses import json_response
 from simulator.server.management.values import boolean
 
 _QUEUE_TYPES = ("classic", "quorum", "stream")
@@ -63,11 +64,17 @@ def _all(request: Request) -> Any:
         for vhost in request.broker.vhosts.values()
         if access.is_monitor(request.user) or vhost.name in request.user.permissions
     ]
-    return listing.listed([_vhost_json(vhost, request) for vhost in visible], request, ("name",))
+    answer = listing.paged([_vhost_json(vhost, request) for vhost in visible], request, ("name",))
+    if request.api.vhosts_listed == "as asked for":
+        return answer
+    if listing.asked_page(request) is not None:
+        raise Crash
+    return json_response(answer)
 
 
 def _one(request: Request) -> Any:
-    return listing.chosen(_vhost_json(request.needed_vhost(), request), request)
+    listing.check_samples(request)
+    return _vhost_json(request.needed_vhost(), request)
 
 
 def _put(request: Request) -> None:

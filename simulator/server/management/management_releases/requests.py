@@ -56,15 +56,44 @@ class Requests:
         evidence="3.8, 3.10, 4.0 and 4.3 live; 3.10 also takes one for a queue that exists, which is not done here",
         undecided=("3.9", "3.11", "3.12", "3.13"),
     )
-    empty_bodies: frozenset[str] = since(
-        "3.9", frozenset({"null"}), before=frozenset({"[]"}),
+    empty_bodies: frozenset[str] = changed(
+        {"3.9": frozenset({"null"}), "3.10": frozenset({"null", "true", "false"}), "4.0": frozenset({"null"})},
+        before=frozenset({"[]"}),
         meaning="JSON texts that count as an empty object.",
-        evidence="live; rabbit_mgmt_util.erl decode",
+        evidence="live for null and []; 3.8, 3.10, 4.0 and 4.3 live for true and false; rabbit_mgmt_util.erl decode",
+        undecided=("3.11", "3.12", "3.13"),
     )
     page_out_of_range: Literal["empty", "refused"] = since(
         "3.9", "refused", before="empty",
         meaning="How a page after the last one is answered.",
         evidence="live; rabbit_mgmt_util.erl sublist",
+    )
+    users_in_pages: bool = since(
+        "4.0", True, before=False,
+        meaning="The lists of users have pages, as have queues, exchanges, virtual hosts, connections and channels.",
+        evidence="3.8, 3.10, 4.0 and 4.3 live; rabbit_mgmt_wm_users.erl to_json",
+        undecided=("3.11", "3.12", "3.13"),
+    )
+    vhosts_listed: Literal["as asked for", "whole"] = since(
+        "4.0", "whole", before="as asked for",
+        meaning=(
+            "How virtual hosts are listed: by the columns and the page that the query asks for; or whole, where asking"
+            " for a page fails."
+        ),
+        evidence="3.8, 3.10, 4.0 and 4.3 live; rabbit_mgmt_wm_vhosts.erl to_json, rabbit_queue_type.erl inject_dqt",
+        undecided=("3.11", "3.12", "3.13"),
+    )
+    definitions_by_columns: bool = since(
+        "4.3", False, before=True,
+        meaning="An export has the columns alone that the query names.",
+        evidence="3.8, 3.10, 4.0 and 4.3 live",
+        undecided=("4.1", "4.2"),
+    )
+    unknown_sort_reverse: Literal["crashes", "counts as false"] = since(
+        "4.3", "counts as false", before="crashes",
+        meaning="What sort_reverse does that is neither true nor false, where there is anything to sort.",
+        evidence="3.8, 3.10, 4.0 and 4.3 live; rabbit_mgmt_util.erl get_sort_reverse, maybe_reverse",
+        undecided=("4.1", "4.2"),
     )
     broken_name_filter: Literal["refused", "matches nothing"] = since(
         "4.2", "matches nothing", before="refused",
