@@ -51,6 +51,7 @@ class Refusal(Exception):
 
     encoding = "utf-8"
     silent = False  # whether the connection ends without a word
+    reason: Any = None  # the term that says why a server crashed, for imports, which show it
 
     def __init__(self, code: int, explanation: str = "") -> None:
         super().__init__(explanation)
@@ -73,6 +74,11 @@ class Refusal(Exception):
     @property
     def _whole(self) -> str:
         return f"{NAMES[self.code]} - {self.explanation}" if self.explanation else NAMES[self.code]
+
+    @property
+    def is_crash(self) -> bool:
+        """Whether the server ran into something that it did not foresee (``internal_error``)."""
+        return self.code == 541 and not self.explanation
 
     @property
     def ends_connection(self) -> bool:
@@ -115,9 +121,11 @@ def client_characters(sent: str | bytes, release: Release) -> str:
     return data.decode("latin-1")
 
 
-def internal_error() -> Refusal:
+def internal_error(reason: Any = None) -> Refusal:
     """Report that the server ran into something it did not foresee; its reply says no more."""
-    return Refusal(541)
+    refusal = Refusal(541)
+    refusal.reason = reason
+    return refusal
 
 
 def resource(kind: str, name: str, vhost: str) -> str:

@@ -27,6 +27,8 @@ _INTEGERS = frozenset({"byte", "short", "signedint", "long", "unsignedbyte", "un
 _AGE = re.compile(r"([0-9]*)([^\n]*)")
 _DAY_MS = 24 * 3_600_000
 _AGE_UNITS_MS = {"Y": 365 * _DAY_MS, "M": 30 * _DAY_MS, "D": _DAY_MS, "h": 3_600_000, "m": 60_000, "s": 1_000}
+LOCATION_STRATEGIES = ("min-masters", "client-local", "random")
+"""The strategies by which a node is chosen for a classic queue, where a master locator is a strategy."""
 _NAMED_OFFSETS = ("first", "last", "next")
 _NAMED_OFFSETS_IN_BYTES = tuple(name.encode() for name in _NAMED_OFFSETS)
 _MAX_PRIORITY = 255
@@ -100,6 +102,11 @@ def overflow(value: Any, _arguments: Arguments, _release: Release) -> Any:
 
 def leader_locator(value: Any, _arguments: Arguments, release: Release) -> Any:
     return _one_of(release.leader_locators, value, Atom("invalid_queue_locator_arg"))
+
+
+def is_location_strategy(value: Any) -> bool:
+    """Return whether a string or a byte array names a strategy of ``LOCATION_STRATEGIES``."""
+    return field_term(value) in [name.encode() for name in LOCATION_STRATEGIES]
 
 
 def queue_mode(value: Any, _arguments: Arguments, release: Release) -> Any:

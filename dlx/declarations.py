@@ -35,12 +35,14 @@ from dlx.settings import KEYS
 from dlx.topology import CLASSIC, QUORUM, STREAM, Arguments, Queue
 
 _TYPE = "x-queue-type"
+_LOCATOR = "x-queue-master-locator"
 _DEAD_LETTER_EXCHANGE = "x-dead-letter-exchange"
 _MAX_SEGMENT_BYTES = 3_000_000_000
-_LOCATOR_DENIED = (  # as much of it as the reply text holds
+_LOCATOR_DENIED = (
     "Feature `queue_master_locator` is deprecated.\nBy default, this feature is not permitted anymore.\nThe feature"
     " will be removed from a future major RabbitMQ version, regardless of the configuration; actual version to be"
-    " determined.\nTo continue using this feature when it is not permitted by default, set the following parameter"
+    " determined.\nTo continue using this feature when it is not permitted by default, set the following parameter in"
+    ' your configuration:\n    "deprecated_features.permit.queue_master_locator = true"'
 )
 
 # The order in which the arguments of a new queue are checked.
@@ -167,8 +169,8 @@ def imported_queue(
         return None
     try:
         _check_declarable(queue, vhost, release)
-    except Refusal:
-        if release.definitions_impossible_queues == "refused":
+    except Refusal as refusal:
+        if release.definitions_impossible_queues == "refused" or refusal.is_crash:
             raise
         return None
     return queue
@@ -283,8 +285,8 @@ def _check_value(key: str, check: Check, name: str, vhost: str, arguments: Argum
 
 def _check_declarable(queue: Queue, vhost: str, release: Release) -> None:
     if queue.type == CLASSIC:
-        if "x-queue-master-locator" in queue.arguments and release.queue_master_locator == "denied":
-            raise Refusal(541, _LOCATOR_DENIED)
+        if _LOCATOR in queue.arguments:
+            _check_locator(queue, release)
         return
     named = resource("queue", queue.name, vhost)
     if queue.auto_delete:
@@ -297,6 +299,18 @@ def _check_declarable(queue: Queue, vhost: str, release: Release) -> None:
         _check_quorum_name(queue.name, vhost, release)
     if queue.type == STREAM:
         _check_stream(queue, release)
+
+
+def _check_locator(queue: Queue, release: Release) -> None:
+    if release.queue_master_locator == "denied":
+        raise Refusal(541, _LOCATOR_DENIED)
+    looked_up = release.queue_master_locator == "strategies" and (
+        release.exclusive_queues_located or not queue.exclusive
+    )
+    if looked_up and not values.is_location_strategy(queue.arguments[_LOCATOR]):
+        words = list(map(ord, "~p invalid queue-master-locator value"))
+        wrong = (Atom("error"), words, [field_term(queue.arguments[_LOCATOR])])
+        raise internal_error((Atom("case_clause"), wrong))
 
 
 def _check_quorum_name(name: str, vhost: str, release: Release) -> None:

@@ -204,8 +204,8 @@ def invalid_binding(words: str, terms: tuple[Any, ...]) -> OperatorError:
 
 def imported(refusal: Refusal) -> OperatorError:
     """Return the error of an import that runs into an AMQP refusal."""
-    if refusal.code == 541:
-        return bad_argument()
+    if refusal.is_crash:
+        return _unforeseen(Atom("badarg") if refusal.reason is None else refusal.reason)
     name, explanation = NAMES[refusal.code].lower(), refusal.explanation
     term = (Atom("amqp_error"), Atom(name), list(map(ord, explanation)), Atom("none"))
     return OperatorError(f"{name}: {explanation}", term=term)

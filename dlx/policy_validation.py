@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dlx.amqp_errors import Refusal
-from dlx.argument_values import age_ms
+from dlx.argument_values import LOCATION_STRATEGIES, age_ms
 from dlx.erlang_printing import Atom, json_term, printed
 from dlx.parameter_validation import Member, is_integer, is_number, said, wrong_members, wrong_number
 from dlx.patterns import PatternError, compiled
@@ -288,9 +288,6 @@ def _wrong_quorum(members: Definition, release: Release) -> str | None:
     return None
 
 
-_LOCATION_STRATEGIES = frozenset({"min-masters", "client-local", "random"})
-
-
 def _wrong_locator(members: Definition, release: Release) -> str | None:
     if release.queue_master_locator == "denied":
         return "use of deprecated queue-master-locator argument is not permitted"
@@ -298,7 +295,7 @@ def _wrong_locator(members: Definition, release: Release) -> str | None:
     if release.queue_master_locator == "leader locators":
         known, text = release.leader_locators, "{} is not a valid master locator"
     else:
-        known, text = _LOCATION_STRATEGIES, "{} invalid queue-master-locator value"
+        known, text = frozenset(LOCATION_STRATEGIES), "{} invalid queue-master-locator value"
     return None if isinstance(value, str) and value in known else said(text, value)
 
 

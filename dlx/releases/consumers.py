@@ -41,6 +41,14 @@ class Consumers:
         meaning="basic.qos with global set limits all consumers of a channel together; otherwise the flag is ignored.",
         evidence="live; rabbit_channel.erl is_global_qos_permitted",
     )
+    global_qos_refused: Literal["before the arguments", "after the arguments"] = since(
+        "3.9", "after the arguments", before="before the arguments",
+        meaning=(
+            "When a consumer of a quorum queue is refused for the channel's global prefetch: before or after its"
+            " arguments are checked."
+        ),
+        evidence="3.8 and 3.10 live, 3.9 by source: rabbit_amqqueue.erl basic_consume",
+    )
     quorum_consumer_order: Literal["tag", "subscription"] = since(
         "4.0", "subscription", before="tag",
         meaning=(

@@ -138,6 +138,14 @@ class Declarations:
         meaning="The values that x-queue-leader-locator may have.",
         evidence="live; rabbit_queue_location.erl queue_leader_locators",
     )
+    exclusive_queues_located: bool = since(
+        "3.10", False, before=True,
+        meaning=(
+            "The x-queue-master-locator of an exclusive queue is looked up, too; where values are strategies, an"
+            " unknown one ends the connection with 541."
+        ),
+        evidence="3.8 and 3.10 live, 3.9 by source: rabbit_classic_queue.erl declare",
+    )
     exchange_types: frozenset[str] = changed(
         {
             "4.0": _EXCHANGES | {"x-local-random"},

@@ -182,7 +182,8 @@ class PolicyContents:
         {"4.0": "leader locators", "4.3": "denied"}, before="strategies",
         meaning=(
             "The values of queue-master-locator that a policy may have; at last it is denied there, and as an"
-            " argument of classic queues."
+            " argument of classic queues. While they are strategies, an argument that is none ends the connection"
+            " with 541."
         ),
         evidence="live; rabbit_queue_location.erl",
     )

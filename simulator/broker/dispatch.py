@@ -38,7 +38,9 @@ def end(node: NodeState, channel_id: commands.ChannelId, refusal: amqp_errors.Re
     connection, number = channel_id
     channel = node.channels.get(channel_id)
     if refusal.ends_connection or channel is None:
-        node.out.append(ConnectionClosed(connection, refusal.code, refusal.text, method, number, refusal.silent))
+        node.out.append(
+            ConnectionClosed(connection, refusal.code, refusal.text, method, number, refusal.silent, refusal.uncut)
+        )
         connections.close_connection(node, commands.CloseConnection(connection))
     else:
         node.out.append(ChannelClosed(channel.id, refusal.code, refusal.text, method, refusal.uncut))
@@ -48,10 +50,10 @@ def end(node: NodeState, channel_id: commands.ChannelId, refusal: amqp_errors.Re
 def _is_nameless(command: Any, refusal: amqp_errors.Refusal) -> bool:
     """Return whether the refusal does not say which method it refuses.
 
-    An internal error is a crash: by then nobody knows the method any more. Of a channel beyond
-    a limit nobody knows it yet.
+    An internal error without a word is a crash: by then nobody knows the method any more. Of a channel
+    beyond a limit nobody knows it yet.
     """
-    return refusal.code == 541 or (isinstance(command, commands.OpenChannel) and refusal.code == 530)
+    return refusal.is_crash or (isinstance(command, commands.OpenChannel) and refusal.code == 530)
 
 
 def _pass_time(_node: NodeState, _command: commands.PassTime) -> None:

@@ -168,7 +168,7 @@ class Reminded(Reply):
 class ConnectionClosed(Reply):
     """``connection.close`` from the broker; ``channel`` is the number of the offending one, or 0 without one.
 
-    ``silent``: the connection is cut instead.
+    ``silent``: the connection is cut instead. ``uncut`` is the whole text where ``text`` had to be cut.
     """
 
     connection: Hashable
@@ -177,3 +177,4 @@ class ConnectionClosed(Reply):
     method: str = ""
     channel: int = 0
     silent: bool = False
+    uncut: str = ""

@@ -60,7 +60,7 @@ KINDS = (
     Kind.keeping("queue", QueueState, but=("settings", "letters")),
     Kind.keeping("pending", Pending),
     Kind.keeping("connection", Connection),
-    Kind.keeping("channel", Channel, but=("allowed", "publishes")),
+    Kind.keeping("channel", Channel, but=("publishes",)),
     Kind.keeping("consumer", Consumer),
     Kind.keeping("unacked", Unacked),
     Kind.keeping("route", Route),
@@ -224,7 +224,7 @@ def _complete(state: NodeState, rules: Release, decoder: Decoder, in_force: dict
             for binding in bound:
                 exchanges.note_destination(vhost, binding)
     for channel in decoder.made(Channel):
-        channel.allowed, channel.publishes = set(), {}
+        channel.publishes = {}
     for queue in decoder.made(QueueState):
         topology = queue.vhost.topology
         if queue in in_force:

@@ -215,7 +215,8 @@ def _check_timers(broker: Broker, queue: QueueState, timers: set[Any]) -> None:
         assert any(kind == "retry" and subject == id(queue) for _, kind, subject in timers)
     expires_ms = queue.settings.expires_ms
     if expires_ms is not None and not queue.in_use:
-        ends_us = queue.looks_at_expiry_us(max(queue.unused_since_us + expires_ms * 1_000, broker.now_us))
+        ends_us = max(queue.unused_since_us + expires_ms * 1_000, broker.now_us)
+        ends_us = queue.looks_at_expiry_us(ends_us, broker.release)
         assert queue.unused_due_us is not None, "the queue will not expire"
         assert queue.unused_due_us <= ends_us, "the queue will expire too late"
         assert (queue.unused_due_us, "unused", id(queue)) in timers

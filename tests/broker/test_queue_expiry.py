@@ -40,6 +40,12 @@ def test_a_quorum_queue_looks_every_five_seconds_from_its_declaration_on(
     assert lives_ms(declared(release, expires_ms)) == lives
 
 
+@pytest.mark.parametrize(("release", "lives"), [("3.10", 5_000), ("4.0", 5_000), ("4.1", 100), ("4.3", 100)])
+def test_a_new_quorum_queue_looks_once_more_when_its_leader_is_elected(release: str, lives: int) -> None:
+    assert lives_ms(declared(release, 1)) == lives
+    assert lives_ms(declared(release, 200)) == 5_000
+
+
 @every_release
 def test_a_classic_queue_goes_in_time(release: str) -> None:
     assert lives_ms(declared(release, 1_000, "classic")) == 1_000

@@ -50,7 +50,7 @@ FITTING: dict[str, tuple[Any, ...]] = {
     "x-stream-filter-size-bytes": (16, 255, 15, 256),
     "x-initial-cluster-size": (1,),
     "x-queue-leader-locator": ("client-local", "balanced", "random", "least-leaders", "min-masters", "here"),
-    "x-queue-master-locator": ("min-masters", "client-local"),
+    "x-queue-master-locator": ("min-masters", "client-local", "random", "balanced", "nope"),
     "x-delivery-limit": (5, 0, -1),
     "x-delayed-retry-type": ("all", "failed"),
     "x-delayed-retry-min": (100,),
@@ -59,7 +59,6 @@ FITTING: dict[str, tuple[Any, ...]] = {
 }
 # A server is not asked what it does not check, and what then crashes the queue's process.
 UNCHECKED = {"x-delivery-limit", "x-delayed-retry-type", "x-delayed-retry-min", "x-delayed-retry-max"}
-UNCHECKED |= {"x-queue-master-locator"}
 SHORT_LIVES = (1, 5, 7, 9, 200, 255, 256)  # a queue must not be gone when it is looked at again
 QUEUE_TYPES = ("classic", "quorum", "stream")
 ODD_QUEUE_TYPES = ("", "undefined", "Quorum", "mqtt", "direct", 5, True, None, Binary(b"quorum"))

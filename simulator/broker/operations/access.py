@@ -1,4 +1,4 @@
-"""Checks what a channel's user may do, and finds the queue that an empty name means."""
+"""Checks what a channel's user may do, unless the channel remembers it; finds the queue that an empty name means."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def check(node: NodeState, channel: Channel, what: str, kind: str, name: str) ->
     vhost, user = channel.connection.vhost.name, channel.connection.user
     granted = user.permissions.get(vhost)
     permissions.check(granted, what, kind, name, vhost=vhost, user=user.name, release=node.release)
-    if len(channel.allowed) > 1_000:
-        channel.allowed.clear()
-    channel.allowed.add(key)
+    channel.remember(channel.allowed, key)
 
 
 def check_any(node: NodeState, channel: Channel, kind: str, name: str) -> None:
     """Check a passive declare, which needs no permission or any, as the release has it."""
     if node.release.passive_declare_needs == "nothing":
+        return
+    if any((what, kind, name) in channel.allowed for what in ("read", "write", "configure")):
         return
     for what in ("read", "write"):
         try:
@@ -35,17 +35,19 @@ def check_any(node: NodeState, channel: Channel, kind: str, name: str) -> None:
 
 def check_topic(node: NodeState, channel: Channel, what: str, exchange: Exchange, keys: tuple[str, ...]) -> None:
     """Raise ``Refusal`` 403 unless the user's topic permissions allow each routing key of a topic exchange."""
-    user = channel.connection.user
-    if exchange.type != "topic" or not user.topic_permissions:
+    if exchange.type != "topic":
         return
-    vhost = channel.connection.vhost.name
-    granted = user.topic_permissions.get((vhost, exchange.name))
+    for key in keys[:1] if node.release.topic_permission_keys == "first" else keys:
+        if (what, exchange.name, key) not in channel.allowed_topics:
+            _check_topic(node, channel, what, exchange.name, key)
+            channel.remember(channel.allowed_topics, (what, exchange.name, key))
+
+
+def _check_topic(node: NodeState, channel: Channel, what: str, exchange: str, key: str) -> None:
+    vhost, user = channel.connection.vhost.name, channel.connection.user
+    granted = user.topic_permissions.get((vhost, exchange))
     if granted is not None:
-        checked = keys[:1] if node.release.topic_permission_keys == "first" else keys
-        for key in checked:
-            permissions.check_topic(
-                granted, what, exchange.name, key, vhost=vhost, user=user.name, release=node.release
-            )
+        permissions.check_topic(granted, what, exchange, key, vhost=vhost, user=user.name, release=node.release)
 
 
 def expand_queue(channel: Channel, name: str) -> str:

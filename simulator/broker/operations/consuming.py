@@ -61,15 +61,23 @@ def start(node: NodeState, queue: QueueState, consumer: Consumer) -> None:
 
 
 def _check_consume(node: NodeState, channel: Channel, queue: QueueState, command: Consume) -> None:
+    checked_first = node.release.global_qos_refused == "before the arguments"
+    if checked_first:
+        _check_global_qos(channel, queue)
     check_consumer_arguments(queue.definition, command.arguments, vhost=queue.vhost.name, release=node.release)
     alone = command.exclusive and (queue.consumers or queue.single_active)
     if queue.definition.type == CLASSIC and (queue.exclusive_consumer is not None or alone):
         raise amqp_errors.exclusive_consumer(queue.name, queue.vhost.name)
-    if queue.definition.type == QUORUM and channel.global_prefetch:
-        raise amqp_errors.global_qos(queue.name, queue.vhost.name)
+    if not checked_first:
+        _check_global_qos(channel, queue)
     if queue.definition.type == STREAM:
         stream_consumers.check(node, channel, queue, command)
     check_credit(queue.definition, command.arguments, node.release)
+
+
+def _check_global_qos(channel: Channel, queue: QueueState) -> None:
+    if queue.definition.type == QUORUM and channel.global_prefetch:
+        raise amqp_errors.global_qos(queue.name, queue.vhost.name)
 
 
 def _consumer(node: NodeState, channel: Channel, queue: QueueState, command: Consume) -> Consumer:

@@ -20,6 +20,7 @@ from simulator.json_values import plain
 def deliver(node: NodeState, consumer: Consumer, copy: Copy) -> None:
     """Send a message to the consumer whose turn it is."""
     queue, channel = consumer.queue, consumer.channel
+    channel.wake(node.now_us)
     tag = channel.next_delivery_tag
     channel.next_delivery_tag = tag + 1
     if consumer.no_ack:

@@ -118,13 +118,13 @@ def set_permissions(node: NodeState, command: SetPermissions) -> None:
         _check_pattern(pattern, node, shown=list(pattern.encode()))
     granted = Permissions(command.configure, command.write, command.read)
     node.known_user(command.user).permissions[command.vhost] = granted
-    _forget_allowed(node)
+    _permissions_changed(node)
 
 
 def clear_permissions(node: NodeState, command: ClearPermissions) -> None:
     """Take a user's permissions in a virtual host away."""
     node.known_user(command.user).permissions.pop(command.vhost, None)
-    _forget_allowed(node)
+    _permissions_changed(node)
 
 
 def set_topic_permissions(node: NodeState, command: SetTopicPermissions) -> None:
@@ -136,7 +136,7 @@ def set_topic_permissions(node: NodeState, command: SetTopicPermissions) -> None
         raise operator_errors.no_exchange_for_topic_permissions(command.exchange)
     key = (command.vhost, command.exchange)
     node.known_user(command.user).topic_permissions[key] = (command.write, command.read)
-    _forget_allowed(node)
+    _permissions_changed(node)
 
 
 def clear_topic_permissions(node: NodeState, command: ClearTopicPermissions) -> None:
@@ -145,7 +145,7 @@ def clear_topic_permissions(node: NodeState, command: ClearTopicPermissions) -> 
     for vhost, exchange in list(granted):
         if vhost == command.vhost and command.exchange in (None, exchange):
             del granted[vhost, exchange]
-    _forget_allowed(node)
+    _permissions_changed(node)
 
 
 def _check_pattern(pattern: str, node: NodeState, *, shown: str | list[int]) -> None:
@@ -154,7 +154,7 @@ def _check_pattern(pattern: str, node: NodeState, *, shown: str | list[int]) -> 
         raise operator_errors.invalid_permission_pattern(shown, error)
 
 
-def _forget_allowed(node: NodeState) -> None:
+def _permissions_changed(node: NodeState) -> None:
     for channel in node.channels.values():
-        channel.allowed.clear()
+        channel.permissions_changed = True
         channel.publishes.clear()

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from simulator.broker.state.virtual_hosts import VirtualHost
 
 
+_HIBERNATES_AFTER_US = 1_000_000  # the first time; then a server takes longer, by chance
+_REMEMBERED = 12
+
+
 @dataclass(slots=True, eq=False)
 class Connection:
     """One connection. ``paused``: the client does not read, so its consumers get nothing.
@@ -43,8 +47,13 @@ class Channel:
     """One channel.
 
     ``unacked`` are its deliveries by tag, ascending; ``pending_tx`` what a commit
-    will do. ``allowed`` remembers which permissions were checked, ``publishes`` what
-    became of publishes that looked alike.
+    will do. ``allowed`` and ``allowed_topics`` are the last permissions that it found,
+    the oldest first: as long as it remembers one, it does not ask again.
+    ``permissions_changed``: some are others since it last forgot; ``awake_us``: when it
+    last had something to do. ``publishes`` remembers what became of publishes that looked alike.
+
+    Source: rabbit_channel.erl check_resource_access, check_topic_authorisation,
+    handle_pre_hibernate; ``?MAX_PERMISSION_CACHE_SIZE``, ``?HIBERNATE_AFTER_MIN``.
     """
 
     id: ChannelId
@@ -65,7 +74,10 @@ class Channel:
     last_queue: str = ""
     reply_consumer: str | None = None
     reply_key: str = ""
-    allowed: set[tuple[str, str, str]] = field(default_factory=set)
+    allowed: dict[tuple[str, str, str], None] = field(default_factory=dict)
+    allowed_topics: dict[tuple[str, str, str], None] = field(default_factory=dict)
+    permissions_changed: bool = False
+    awake_us: int = 0
     publishes: dict[Any, Any] = field(default_factory=dict)
     timeout_due_us: int | None = None
 
@@ -73,6 +85,26 @@ class Channel:
     def number(self) -> int:
         """The channel's number in its connection."""
         return self.id[1]
+
+    def wake(self, now_us: int) -> None:
+        """Have something to do. After a second without, a channel hibernates, and forgets what it was allowed."""
+        if now_us - self.awake_us > _HIBERNATES_AFTER_US:
+            self.allowed.clear()
+            self.allowed_topics.clear()
+            self._forget_publishes()
+            self.permissions_changed = False
+        self.awake_us = now_us
+
+    def remember(self, allowed: dict[tuple[str, str, str], None], key: tuple[str, str, str]) -> None:
+        """Add to ``allowed`` or ``allowed_topics``, of which the oldest makes room."""
+        if len(allowed) == _REMEMBERED:
+            del allowed[next(iter(allowed))]
+            self._forget_publishes()
+        allowed[key] = None
+
+    def _forget_publishes(self) -> None:
+        if self.permissions_changed:
+            self.publishes.clear()
 
     def uncommitted(self) -> list[Settled]:
         """Return the deliveries that are settled in the open transaction."""

@@ -117,7 +117,8 @@ class NodeState:
         """Have the queue deleted when it has been unused for as long as x-expires says."""
         expires_ms = queue.settings.expires_ms
         if expires_ms is not None and not queue.in_use and not queue.deleted:
-            due_us = queue.looks_at_expiry_us(max(queue.unused_since_us + expires_ms * 1_000, self.now_us))
+            ends_us = max(queue.unused_since_us + expires_ms * 1_000, self.now_us)
+            due_us = queue.looks_at_expiry_us(ends_us, self.release)
             if queue.unused_due_us is None or due_us < queue.unused_due_us:
                 queue.unused_due_us = due_us
                 self.timers.set(due_us, "unused", queue)
@@ -153,6 +154,7 @@ class NodeState:
         found = self.channels.get(key)
         if found is None:
             raise amqp_errors.channel_not_open()
+        found.wake(self.now_us)
         return found
 
     def known_vhost(self, name: str) -> VirtualHost:

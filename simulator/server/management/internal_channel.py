@@ -5,6 +5,7 @@ Source: rabbit_mgmt_util.erl with_channel.
 
 from __future__ import annotations
 
+from dlx.amqp_errors import NAMES
 from simulator.broker.commands import ChannelId, CloseConnection, Command, OpenChannel, OpenConnection
 from simulator.broker.replies import ChannelClosed, ConnectionClosed, Reply
 from simulator.server.node import Node
@@ -26,6 +27,11 @@ class RefusedByBroker(Exception):
         self.text = text
         self.hard = hard
         self.uncut = uncut or text
+
+    @property
+    def is_crash(self) -> bool:
+        """Whether the broker ran into something that it did not foresee."""
+        return self.code == 541 and self.uncut == NAMES[541]
 
     @property
     def explanation(self) -> str:
@@ -53,7 +59,7 @@ class InternalChannel:
             if isinstance(reply, ChannelClosed):
                 raise RefusedByBroker(reply.code, reply.text, hard=False, uncut=reply.uncut)
             if isinstance(reply, ConnectionClosed):
-                raise RefusedByBroker(reply.code, reply.text, hard=True)
+                raise RefusedByBroker(reply.code, reply.text, hard=True, uncut=reply.uncut)
         return replies
 
     def close(self) -> None:

@@ -50,7 +50,7 @@ def _opened(
             raise not_authorised("Access refused.") from refusal
         yield channel
     except RefusedByBroker as refusal:
-        raise (Crash() if refusal.code == 541 else told(shown(refusal), request.api)) from refusal
+        raise (Crash() if refusal.is_crash else told(shown(refusal), request.api)) from refusal
     finally:
         channel.close()
 

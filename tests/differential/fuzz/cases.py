@@ -20,6 +20,7 @@ from dlx.releases import release
 from simulator.server import serve
 from tests.differential.differences import same
 from tests.differential.fuzz.known import (
+    FIRST_FROM_A_WORKER,
     INTO_ITSELF,
     LOST_ON_ITS_WAY_OUT,
     OF_ANOTHER_TYPE,
@@ -28,6 +29,7 @@ from tests.differential.fuzz.known import (
     feeds_itself_beyond_a_limit,
     known_difference,
     loses_one_that_makes_way,
+    may_wait_for_a_worker,
     replaces_a_queue_it_got_from,
 )
 from tests.differential.fuzz.same_draws import BACKEND
@@ -177,6 +179,8 @@ def _judged(case: Case, attempts: int) -> Judged:
         return Judged(case, Outcome.KNOWN, live, simulated[0], known=INTO_ITSELF.name)
     if steady and loses_one_that_makes_way(case.script, release(case.release)):
         return Judged(case, Outcome.KNOWN, live, simulated[0], known=LOST_ON_ITS_WAY_OUT.name)
+    if steady and may_wait_for_a_worker(case.script, live, simulated[0]):
+        return Judged(case, Outcome.KNOWN, live, simulated[0], known=FIRST_FROM_A_WORKER.name)
     if steady and replaces_a_queue_it_got_from(case.script, live):
         return Judged(case, Outcome.KNOWN, live, simulated[0], known=OF_ANOTHER_TYPE.name)
     return Judged(case, Outcome.DIVERGES if steady else Outcome.UNDETERMINED, live, simulated[0])

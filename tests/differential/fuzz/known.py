@@ -6,6 +6,7 @@ that; the end of a run says how often each was met.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -170,6 +171,30 @@ def feeds_itself_beyond_a_limit(script: Sequence[Operation], release: Release) -
     set_keys = {key for _, arguments in _declared(script) for key in arguments}
     set_keys |= {f"x-{key}" for each in script if isinstance(each, SetPolicy) for key in each.definition}
     return limit is not None and {f"x-{limit}", "x-dead-letter-strategy"} <= set_keys
+
+
+FIRST_FROM_A_WORKER = Known(
+    "the first message from a worker",
+    "The first message that a worker of at-least-once sends to a quorum queue waits until the queue knows the worker "
+    "(rabbit_fifo_client.erl register_enqueuer), so what its other copies set off comes first: the dead letter of a "
+    "classic queue that lets its copy die at once. The simulator's come in the order in which they were sent. This "
+    "hides nothing: a case with an at-least-once queue, a limit or time to live, and a quorum queue, counts as known "
+    "if the server and the simulator deliver the same messages, whatever their order.",
+    lambda transcript: transcript,
+)
+
+
+def may_wait_for_a_worker(script: Sequence[Operation], live: Transcript, simulated: Transcript) -> bool:
+    """Whether a worker may be new to a queue that another copy of its message comes to, and only the order differs."""
+    keys = {key for _, arguments in _declared(script) for key in arguments}
+    keys |= {f"x-{key}" for each in script if isinstance(each, SetPolicy) for key in each.definition}
+    kills = keys & {"x-max-length", "x-max-length-bytes", "x-message-ttl"}
+    return "x-dead-letter-strategy" in keys and bool(kills) and _delivered(live) == _delivered(simulated)
+
+
+def _delivered(transcript: Transcript) -> Counter[tuple[Any, ...]]:
+    events = (event for step in transcript for event in step if "body" in event)
+    return Counter((event["body"], event.get("exchange"), event.get("routing_key")) for event in events)
 
 
 def replaces_a_queue_it_got_from(script: Sequence[Operation], live: Transcript) -> bool:

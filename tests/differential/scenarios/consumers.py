@@ -18,6 +18,7 @@ from tests.differential.operations import (
     Wait,
 )
 from tests.differential.words import burst, publish, queue, quorum, scenario
+from tests.real_servers import LIVE
 
 CONFIRMED = SelectConfirms()
 
@@ -48,6 +49,12 @@ SCENARIOS = [
     scenario(
         "prefetch of the channel, quorum",
         CONFIRMED, quorum("q"), Qos(2, global_=True), Consume("q", "c"), publish("q", *"123"),
+    ),
+    scenario(
+        "prefetch of the channel or arguments, quorum",
+        quorum("q"), queue("r"), Qos(2, global_=True), Consume("q", "c", arguments={"x-priority": True}),
+        Qos(2, global_=True), Consume("q", "c", arguments={"x-priority": 1}), Qos(2, global_=True),
+        Consume("r", "c", arguments={"x-priority": "high"}), releases=LIVE,
     ),
     scenario(
         "prefetch raised",

@@ -1,18 +1,23 @@
 """Declarations that are refused, and those that must be equivalent to what is there."""
 
 from tests.differential.operations import (
+    VHOST,
     Bind,
     BindExchange,
     DeclareExchange,
     DeclareQueue,
     DeleteQueue,
+    Http,
     ShowQueue,
     Unbind,
 )
 from tests.differential.words import exchange, queue, quorum, scenario, stream
-from tests.real_servers import since
+from tests.real_servers import LIVE, since
 from tests.vectors.amqp import Field
 
+LOCATOR = "x-queue-master-locator"
+LOCATORS = ["min-masters", "client-local", "random", "nope", "", 5, True, [1], Field("x", b"random"), b"\xff"]
+IMPORTED = {"name": "i", "durable": True, "auto_delete": False}
 WIDTHS = "bBsuIil"  # tags of integers of 8 to 64 bits
 
 SCENARIOS = [
@@ -60,6 +65,22 @@ SCENARIOS = [
         queue("c", limit=5), queue("c2", dead_letter_strategy="at-least-once"), queue("c3", max_age="1D"),
         queue("c4", queue_mode="lazy"), queue("c5", queue_mode="nope"), queue("c6", queue_version=1),
         queue("c7", foo=1), queue("c8", single_active_consumer="yes"), queue("c9", consumer_timeout=-1),
+    ),
+    scenario(
+        "a master locator",
+        [
+            [queue(f"c{number}", queue_master_locator=value), DeleteQueue(f"c{number}")]
+            for number, value in enumerate(LOCATORS)
+        ],
+        DeclareQueue("void", arguments={LOCATOR: None}), DeclareQueue("e", exclusive=True, arguments={LOCATOR: "nope"}),
+        DeclareQueue("e", exclusive=True, arguments={LOCATOR: "random"}), queue("c", queue_master_locator="random"),
+        queue("c", queue_master_locator="nope"), quorum("q", queue_master_locator="nope"),
+        Http("PUT", ("queues", VHOST, "w"), {"arguments": {LOCATOR: "random"}}),
+        [
+            Http("POST", ("definitions", VHOST), {"queues": [IMPORTED | {"arguments": {LOCATOR: value}}]})
+            for value in ("nope", "random")
+        ],
+        releases=LIVE,
     ),
     scenario(
         "arguments that a quorum queue does not take",

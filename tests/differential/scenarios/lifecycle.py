@@ -30,6 +30,10 @@ CONFIRMED = SelectConfirms()
 
 SCENARIOS = [
     scenario(
+        "a quorum queue that expires as soon as it is declared",
+        quorum("q", expires=1), Wait(1000), Count("q"), releases=("3.10", "4.0", "4.3"),
+    ),
+    scenario(
         "delete if unused and empty, a queue that is neither",
         CONFIRMED, queue("q"), publish("q", "1", "2"), Qos(1), Consume("q", "c"),
         DeleteQueue("q", if_unused=True, if_empty=True, channel="b"), Ack(), Ack(),

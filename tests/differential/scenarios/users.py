@@ -8,6 +8,7 @@ from tests.differential.operations import (
     CloseConnection,
     Consume,
     Count,
+    DeclareQueue,
     DeleteQueue,
     Get,
     OpenConnection,
@@ -15,8 +16,10 @@ from tests.differential.operations import (
     SelectConfirms,
     SetPermissions,
     SetTopicPermissions,
+    Wait,
 )
 from tests.differential.words import Part, exchange, policy, publish, queue, quorum, rejected, scenario
+from tests.real_servers import LIVE
 
 CONFIRMED = SelectConfirms()
 
@@ -84,6 +87,42 @@ SCENARIOS = [
         exchange("t", "topic"), queue("q"), Bind("t", "q", "#"), bob(),
         SetTopicPermissions("bob", "t", "^a\\.", "^a"), publish("a.b", exchange="t", on="b"),
         publish("b.a", exchange="t", on="b"), Bind("t", "q", "a.#", channel="b"), Bind("t", "q", "b.#", channel="b"),
+    ),
+    scenario(
+        "a channel remembers what it was allowed",
+        queue("q"), queue("r"), bob(), publish("q", "1", on="b"), Get("q", channel="b"), queue("r", on="b"),
+        Bind("amq.direct", "q", channel="b"), SetPermissions("bob"), publish("q", "2", on="b"), Get("q", channel="b"),
+        queue("r", length=1, on="b"), Consume("q", "c", channel="b"), publish("q", "3", on="b/2"),
+        Bind("amq.direct", "q", "k", channel="b"), Bind("amq.topic", "q", channel="b"), publish("q", "4", on="b"),
+        releases=LIVE,
+    ),
+    scenario(
+        "a channel forgets what it was allowed when it sleeps",
+        queue("q"), bob(), publish("q", "1", on="b"), ClearPermissions("bob"), publish("q", "2", on="b"), Wait(3000),
+        publish("q", "3", on="b"), releases=LIVE,
+    ),
+    scenario(
+        "deliveries keep a channel awake",
+        queue("q"), bob(), Consume("q", "c", channel="b", no_ack=True), [[publish("q"), Wait(600)] for _ in range(3)],
+        SetPermissions("bob"), Consume("q", "d", channel="b"), publish("q"), releases=LIVE,
+    ),
+    scenario(
+        "a channel remembers the last twelve permissions",
+        queue("q"), bob(), publish("q", on="b"), [queue(f"n{number}", on="b") for number in range(11)],
+        SetPermissions("bob"), publish("q", on="b"), queue("n0", on="b"), SetPermissions("bob", ".*"),
+        queue("m", on="b"), SetPermissions("bob"), publish("q", on="b"), releases=LIVE,
+    ),
+    scenario(
+        "any permission that a channel remembers allows a passive declaration",
+        queue("q"), bob("", "", "q"), Get("q", channel="b"), SetPermissions("bob"), Count("q", "b"),
+        DeclareQueue("q", passive=True, channel="b"), releases=LIVE,
+    ),
+    scenario(
+        "a channel remembers the last twelve topics",
+        exchange("t", "topic"), queue("q"), Bind("t", "q", "#"), bob(), publish("k0", exchange="t", on="b"),
+        [publish(f"k{number}", exchange="t", on="b") for number in range(1, 13)],
+        SetTopicPermissions("bob", "t", "^x", ""), publish("k1", exchange="t", on="b"),
+        publish("k0", exchange="t", on="b"), releases=LIVE,
     ),
     scenario("exclusive queues of others", queue("q", exclusive=True), bob(), Get("q", channel="b"), Count("q", "b")),
 ]  # fmt: skip
