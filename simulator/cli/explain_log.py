@@ -21,7 +21,7 @@ def life_in_log(log: Path, definitions_path: Path, message: str, rules: str) -> 
         DataError: log or definitions cannot be used, or there is no such message.
     """
     try:
-        definitions = read_noted(definitions_path, rules)
+        definitions = read_noted(definitions_path, rules, [log])
         must_exist([log])
         with workplace(None) as work, progress("reading the log") as show:
             prepared = prepared_logs([log], work, show)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
 from click.core import ParameterSource
 
 from dlx.releases import DEFAULT, is_release
+from dlx.releases import release as release_named
 from simulator.broker import OperatorError
 from simulator.cli.command_parts import DataError, example
 from simulator.cli.fuzz_report import Finding, finding, held, picture_files, rest, told_in_full
@@ -23,6 +25,7 @@ from simulator.cli.given_release import RELEASE
 from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
 from simulator.cli.progress import countdown
 from simulator.definitions import DefinitionsError
+from simulator.questions.snapshot import Snapshot
 from simulator.scenario import steps
 from simulator.scenario.properties.property_registry import INVARIANTS, PROMISES
 from simulator.scenario.unknown_names import unknown_names
@@ -127,7 +130,7 @@ def fuzz(
     given = None if history is None else read_history(history)
     if given is not None:
         name, release = _as_recorded(given, name, release)
-    definitions = source if isinstance(source, Path) and over is None else read_source(source, over).document
+    definitions = _definitions(source, over, release)
     try:
         search = Search(definitions, name, release=release, discards=discards)
         if publishes:
@@ -155,6 +158,20 @@ def fuzz(
     if not found:
         return 0
     return EXIT_BROKEN if all(each.counterexample.broken.property == name for each in found) else EXIT_FAULT
+
+
+def _definitions(source: Source, over: ServerURL | None, release: str) -> Path | Mapping[str, Any]:
+    """Return the definitions; notes on standard error name exchanges that the export leaves out, and are guessed at."""
+    read = read_source(source, over)
+    try:
+        snapshot = Snapshot(read, release_named(release))
+    except DefinitionsError:  # the search has the same to say
+        snapshot = None
+    if snapshot is not None and snapshot.stand_ins:
+        for about, kind in snapshot.stand_ins.items():
+            click.echo(f"note: the export leaves {about} out; it is taken as a {kind} exchange, internal", err=True)
+        return snapshot.completed()
+    return source if isinstance(source, Path) and over is None else read.document
 
 
 def _number(value: float) -> float:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from simulator.replay.run import Prepared
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+_DEFINITIONS_BYTES_MAX = 50_000_000
+"""Larger files are logs, and are not read to see whether they are something else."""
 OF_THE_LOG = "Definitions exported from the broker while its topology was the one in the log."
 
 
@@ -30,21 +32,41 @@ def definitions_option(  # as click calls it
     )
 
 
-def read_noted(path: Path, rules: str) -> Definitions:
+def read_noted(path: Path, rules: str, logs: Sequence[Path]) -> Definitions:
     """Read definitions; notes on standard error tell if another release has exported them, and what servers ignore.
 
-    Raises ``DefinitionsError`` if they cannot be used, or no server takes them.
+    Raises:
+        DefinitionsError: they cannot be used, or no server takes them.
+        DataError: the same, and one of the logs holds definitions.
     """
-    from simulator.definitions import read_definitions
+    from simulator.definitions import DefinitionsError, read_definitions
     from simulator.definitions_checks import check_taken
     from simulator.replay.definitions import version_note
 
-    definitions = read_definitions(path)
+    try:
+        definitions = read_definitions(path)
+    except DefinitionsError as error:
+        if swapped := next(filter(_holds_definitions, logs), None):
+            problem = f"{swapped} holds definitions: the log comes first, and --definitions names the export"
+            raise DataError(f"{error}. {problem}") from error
+        raise
     if note := version_note(definitions, release(rules)):
         click.echo(f"note: {note}", err=True)
     for note in check_taken(definitions, release(rules)):
         click.echo(f"note: {note}", err=True)
     return definitions
+
+
+def _holds_definitions(path: Path) -> bool:
+    from simulator.definitions import DefinitionsError, read_definitions
+
+    try:
+        if not path.is_file() or path.stat().st_size > _DEFINITIONS_BYTES_MAX:
+            return False
+        read_definitions(path)
+    except (DefinitionsError, OSError):
+        return False
+    return True
 
 
 def must_exist(logs: Sequence[Path]) -> None:

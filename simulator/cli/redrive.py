@@ -187,7 +187,7 @@ def _dry_run(server: Server, on_server: QueueOnServer, wanted: Wanted, pace: Pac
     allows_kills = Kind.EXCEEDS_LIMIT in wanted.allowed
     found = look_into(server, on_server, "consume", pace.limit, allows_kills=allows_kills)
     with exit_codes():
-        planner = Planner(on_server.flow, held_now(server, on_server), wanted)
+        planner = Planner(on_server.flow, held_now(server, on_server), wanted, pace.rate)
     planned = [
         planner.planned(message, exceeds_limit=would_die(on_server, message, pace)) for message in found.messages
     ]

@@ -181,7 +181,7 @@ def _replayed(
     from simulator.replay.summary import MatchesNothingError
 
     try:
-        definitions = read_noted(definitions_path, rules)
+        definitions = read_noted(definitions_path, rules, logs)
         counters = None if counters_path is None else read_counters(counters_path)
         must_exist(logs)
         with workplace(out) as work, progress("reading the logs") as show:

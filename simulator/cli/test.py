@@ -82,7 +82,8 @@ def test(
     properties; what was lost and why; which publishes were unroutable or refused. docs/test.md has an example.
 
     The simulator lets time pass in an instant. On a server time is real, so cases in which more than 10 s pass are
-    not run there, and the answer says so; nor does a server say what was lost and why.
+    not run there, and the answer says so, unless its clock can be moved (`dlx serve --clock virtual`). Nor does a
+    server say what was lost and why.
 
     The command exits with 1 if a case does not hold.
     """

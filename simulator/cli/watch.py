@@ -134,7 +134,7 @@ def watch(
 
     try:
         wish = Wish(
-            definitions=read_noted(definitions_path, rules),
+            definitions=read_noted(definitions_path, rules, sources),
             rules=rules,
             assumptions=Assumptions(tolerance_ms, False),
             settle_s=settle_s,

@@ -152,7 +152,7 @@ def _asked(
     from simulator.replay.whatif.what_if import side_of
 
     try:
-        definitions = read_noted(definitions_path, rules)
+        definitions = read_noted(definitions_path, rules, logs)
         other = definitions if against_path is None else read_definitions(against_path)
         before, after = side_of(definitions, rules), side_of(_with(other, settings, against), against)
         must_exist((*logs, *left))

@@ -184,8 +184,16 @@ class Snapshot:
         if "policies" in document:
             document["policies"] = list(map(_without_plugins, document["policies"]))
         if self.stand_ins:
-            document["exchanges"] = [*document.get("exchanges", ()), *map(self._stand_in, self.stand_ins)]
+            document["exchanges"] = self._exchanges(document)
         return importable(document)
+
+    def completed(self) -> dict[str, Any]:
+        """Return the whole export with the stand-ins: of what a broker refuses, too, nothing is left out."""
+        document = dict(self.definitions.document)
+        return document | {"exchanges": self._exchanges(document)}
+
+    def _exchanges(self, document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        return [*document.get("exchanges", ()), *map(self._stand_in, self.stand_ins)]
 
     def _stand_in(self, about: ObjectName) -> dict[str, Any]:
         of_vhost = {} if self.only_vhost is not None else {"vhost": about.vhost}

@@ -1,4 +1,4 @@
-"""Runs cases on a RabbitMQ server, each in a virtual host of its own, in real time."""
+"""Runs cases on a server, each in a virtual host of its own, in real time or by the server's virtual clock."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from simulator.queue_tests.file_format import SetFaults
 from simulator.queue_tests.given_case import GivenCase
 from simulator.queue_tests.publisher_on_server import Publisher
 from simulator.queue_tests.stage import FoundLoss, FoundMessage, StepRefusedError
+from simulator.queue_tests.time_on_server import RealTime, TimeOnServer, VirtualTime, has_virtual_clock
 from simulator.queue_tests.turns import Turns
 from simulator.scenario import steps
 from simulator.scenario.steps import AnyStep
@@ -81,14 +82,15 @@ class ServerStage:
 
     real = True
 
-    def __init__(self, broker: VhostUnderTest, queues: list[str]) -> None:
+    def __init__(self, broker: VhostUnderTest, queues: list[str], clock: TimeOnServer | None = None) -> None:
         self._broker, self._queues = broker, queues
+        self._clock = clock or RealTime()
         self._faults = FaultsOnServer(broker)
         self._consumers: dict[str, _Consumer] = {}
         self._control = pika.BlockingConnection(pika.URLParameters(broker.amqp_url))
         self._counting = self._control.channel()
         self._publisher = Publisher(broker.amqp_url)
-        self._began = time.monotonic()
+        self._began = self._clock.now_s()
 
     def close(self) -> None:
         """Clear the faults, and close the connections."""
@@ -139,11 +141,11 @@ class ServerStage:
 
     def pass_until(self, ms: int) -> None:
         """Let time pass."""
-        self._sleep(self._began + ms / 1_000 - time.monotonic())
+        self._sleep(self._began + ms / 1_000 - self._clock.now_s())
 
     def _sleep(self, seconds: float) -> None:
         if seconds > 0:
-            time.sleep(seconds)
+            self._clock.wait(seconds)
 
     def _rest(self) -> None:
         """Wait until the depths of all queues stay the same."""
@@ -318,11 +320,9 @@ class OnServer:
     Attributes:
         release: its release.
         name: what it is called in answers.
-        longest_ms: how much time may pass in a case.
         at_a_time: how many cases may run at once.
     """
 
-    longest_ms: int | None = LONGEST_MS
     at_a_time = AT_A_TIME
 
     def __init__(self, server: Server, name: str = "") -> None:
@@ -334,6 +334,15 @@ class OnServer:
     def why_not(self, case: GivenCase) -> str:
         """Return why a case cannot be run here: it has faults, and the server none. Raises ``OSError``."""
         return "" if not case.faults or self._has_faults else need_faults(case.faults)
+
+    @property
+    def longest_ms(self) -> int | None:
+        """How much time may pass in a case; ``None`` for any, where a clock is moved. Raises ``OSError``."""
+        return None if self._has_clock else LONGEST_MS
+
+    @cached_property
+    def _has_clock(self) -> bool:
+        return has_virtual_clock(self._server)
 
     @cached_property
     def _has_faults(self) -> bool:
@@ -347,9 +356,11 @@ class OnServer:
         """
         document = {name: value for name, value in case.document.items() if name != "original_vhost_name"}
         topology = OneTopology(case.source, case.topology, document)
-        with self._turns.turn(alone=case.raises_alarm), RunningServer(self._server).broker(None, topology) as broker:
+        clock = VirtualTime(self._server) if self._has_clock else RealTime()
+        alone = case.raises_alarm or self._has_clock  # the clock is that of all cases
+        with self._turns.turn(alone=alone), RunningServer(self._server).broker(None, topology) as broker:
             try:
-                with contextlib.closing(ServerStage(broker, list(case.topology.queues))) as stage:
+                with contextlib.closing(ServerStage(broker, list(case.topology.queues), clock)) as stage:
                     yield stage
             except pika.exceptions.AMQPError as error:
                 why = str(error) or type(error).__name__

@@ -35,14 +35,16 @@ class Target(Protocol):
     Attributes:
         release: its release.
         name: what it is called in answers.
-        longest_ms: how much time may pass in a case; ``None`` for any.
         at_a_time: how many cases may run at once.
     """
 
     release: str
     name: str
-    longest_ms: int | None
     at_a_time: int
+
+    @property
+    def longest_ms(self) -> int | None:
+        """How much time may pass in a case; ``None`` for any."""
 
     def why_not(self, case: GivenCase) -> str:
         """Return why a case cannot be run there, besides its releases and its time; empty if it can."""

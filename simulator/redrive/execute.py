@@ -171,6 +171,7 @@ class Execution:
         self._number = self._going = self._delivered = self._to_take = self._consumers = 0
         self._consumer = ""
         self._consumes = self._looks_ahead = False
+        self._blocked_at: float | None = None
         self._all = self._came_unread = 0
         self._last = self._began = 0.0
         self._error: BaseException | None = None
@@ -202,6 +203,8 @@ class Execution:
     # -- beginning
 
     def _on_open(self, connection: Any) -> None:
+        connection.add_on_connection_blocked_callback(self._on_blocked)
+        connection.add_on_connection_unblocked_callback(self._on_unblocked)
         connection.channel(on_open_callback=self._on_in)
 
     def _on_in(self, channel: Channel) -> None:
@@ -285,13 +288,14 @@ class Execution:
     def _decide(self) -> None:
         """Look at the next messages: those that go are ready then, and the others stay."""
         stay = []
+        self._note_back()
         for _ in range(min(BATCH, len(self._inbox))):
             if self.done.looked_at >= self.done.of or self._going >= self._moves_max:
                 break
             given = self._inbox.popleft()
             self.done.looked_at += 1
             if self._journal.ledger.take_confirmed(given.fingerprint):
-                self._acknowledge(given.tag, (given.fingerprint, given.row.message, "", ""))
+                self._acknowledge(given.tag, _entry_of(given))
                 continue
             planned = self._plan(waiting(given.row))
             moving = Moving(given.tag, given.fingerprint, planned, given.properties, given.row.payload)
@@ -302,6 +306,13 @@ class Execution:
                 stay.append(_entry(moving, planned.fate.why))
         if stay:
             self._written(self._journal.write, "stays", stay)
+
+    def _note_back(self) -> None:
+        """Note those of the next messages that an earlier run had settled: they are looked at once more."""
+        ahead = [self._inbox[at] for at in range(min(BATCH, len(self._inbox), self.done.of - self.done.looked_at))]
+        back = [given for given in ahead if self._journal.ledger.was_settled(given.fingerprint)]
+        if back and self._written(self._journal.write, "back", [_entry_of(given) for given in back]):
+            self.done.of = min(self.done.of + len(back), self._looks_max or self.done.initially)
 
     # -- what goes
 
@@ -340,8 +351,20 @@ class Execution:
             else:
                 self._looks_ahead, self._last = True, time.monotonic()
 
+    def _on_blocked(self, *_: Any) -> None:
+        """Send no more: the broker reads nothing now, and nobody would know what became of it after a kill."""
+        if self._blocked_at is None:
+            self._blocked_at = time.monotonic()
+
+    def _on_unblocked(self, *_: Any) -> None:
+        if self._blocked_at is not None:
+            self._began += time.monotonic() - self._blocked_at  # the rate does not make up for it
+            self._blocked_at = None
+
     def _send(self) -> None:
         batch: list[Moving] = []
+        if self._blocked_at is not None:
+            return
         while self._ready and len(batch) < min(BATCH, self._allowed()):
             if self._ready[0].planned.fate.stops_publishers and (batch or self._sent):
                 break  # this channel hears with its confirms that it should stop
@@ -494,6 +517,10 @@ class Execution:
     def _on_closed(self, _: Any, reason: Exception) -> None:
         self._error = self._error or reason
         self._connection.ioloop.stop()
+
+
+def _entry_of(given: _Delivery) -> Entry:
+    return given.fingerprint, given.row.message, "", ""
 
 
 def _entry(moving: Moving, note: str = "") -> Entry:

@@ -13,6 +13,7 @@ from dlx.message import Message
 from dlx.message_flow import MessageFlow, State
 from dlx.settings import Settings, expires_messages
 from dlx.topology import CLASSIC, QUORUM, STREAM
+from simulator.redrive.held import Held, HeldMeanwhile
 
 
 class Kind(StrEnum):
@@ -49,8 +50,10 @@ AT_ONCE_MS = 1_000
 """So short a time to live ends before anybody looks again."""
 ROUNDS_MAX = 3
 """Whoever has died in one queue so often, and by itself, goes on dying there."""
-BURST_MS = 20
-"""With so long a one, messages that come right behind each other meet, and may fill the queue."""
+APART_US = 50.0
+"""So much later than the one before a broker takes a message of a redrive, which sends many in one write."""
+STOP_US = 5_000.0
+"""So long at least a publish waits that is to be refused: the publisher has to hear before that it should stop."""
 
 _LOST = frozenset(
     {"unroutable", "no dead-letter exchange", "dead-letter exchange missing", "lost in a stream", "cycle"}
@@ -79,13 +82,6 @@ class Fate(msgspec.Struct, frozen=True):
         return self.kind in LOSING
 
 
-class Held(msgspec.Struct):
-    """What a queue holds: how many messages are ready, and of how many bytes."""
-
-    messages: int = 0
-    bytes: int = 0
-
-
 class _Sized(NamedTuple):
     """A message in a queue, how many bytes its body and its properties have, and the queues in which it died before."""
 
@@ -101,11 +97,12 @@ class Fates:
     Args:
         flow: what can become of messages in the virtual host.
         held: what each queue holds now.
+        apart_us: the time between two publishes.
     """
 
-    def __init__(self, flow: MessageFlow, held: Mapping[str, Held]) -> None:
+    def __init__(self, flow: MessageFlow, held: Mapping[str, Held], apart_us: float = APART_US) -> None:
         self._flow = flow
-        self._held = {name: Held(each.messages, each.bytes) for name, each in held.items()}
+        self._held = HeldMeanwhile(held, apart_us)
 
     def of(self, message: Message, body_bytes: int = 0, property_bytes: int = 0) -> Fate:
         """Return the fate of a message that is published now, and count it in the queues that keep it."""
@@ -114,7 +111,9 @@ class Fates:
             where = f"the exchange '{message.exchange}'" if message.exchange else "the default exchange"
             return Fate(Kind.UNROUTABLE, why=f"{where} has no queue for {message.routing_key!r}")
         states = [self._flow.state(queue, message) for queue in queues]
-        return _worst(self._in(_Sized(state, body_bytes, property_bytes)) for state in states)
+        fate = _worst(self._in(_Sized(state, body_bytes, property_bytes)) for state in states)
+        self._held.next_publish(waits_us=STOP_US if fate.stops_publishers else 0)
+        return fate
 
     def _in(self, sized: _Sized, *, letter: bool = False) -> Fate:
         """Return what becomes of the copy in one queue, which it enters as a publish, or as a dead ``letter``."""
@@ -126,28 +125,23 @@ class Fates:
             return self._dies(sized, MAXLEN, full)
         ttl_ms = _time_to_live_ms(state, settings)
         if ttl_ms is not None and ttl_ms <= AT_ONCE_MS:
-            if ttl_ms >= BURST_MS and not full:
-                self._keep(sized, settings)
+            if ttl_ms and not full:
+                self._held.add(state.queue, _size(sized, settings), ttl_ms)
             return self._dies(sized, EXPIRED, f"its time to live is {ttl_ms:,} ms, unless a consumer takes it before")
         pushes = bool(full) and not settings.refuses_when_full
         if not pushes:
-            self._keep(sized, settings)
+            self._held.add(state.queue, _size(sized, settings), ttl_ms)
         if (cycle := self._cycle(state)) is not None:
             return cycle
         if pushes:
             return Fate(Kind.PUSHES_OUT, (state.queue,), full)
         return Fate(Kind.ARRIVES, (state.queue,), "" if ttl_ms is None else self._later(state, ttl_ms))
 
-    def _keep(self, sized: _Sized, settings: Settings) -> None:
-        held = self._held.setdefault(sized.state.queue, Held())
-        held.messages += 1
-        held.bytes += _size(sized, settings)
-
     def _full(self, sized: _Sized, settings: Settings) -> str:
         """Return by which limit the queue has no room for it; empty where it has."""
-        held = self._held.get(sized.state.queue, Held())
         # A quorum queue stops its publishers once it is over its limit; otherwise it counts what is about to come.
         stops = settings.queue.type == QUORUM and settings.refuses_when_full
+        held = self._held.of(sized.state.queue, in_us=STOP_US if stops else 0)
         more, more_bytes = (0, 0) if stops else (1, _size(sized, settings))
         count, size = settings.max_length, settings.max_length_bytes
         if settings.queue.type == STREAM:

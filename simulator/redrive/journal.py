@@ -9,6 +9,7 @@ began, and a list for each step of each message what has happened or is about to
     settled    it was acknowledged, and the broker has heard so
     refused    no queue took it, or one refused it: it stays
     twin       another message that is equal to it waits in the queue, too
+    back       it was settled, and waits in the queue again: a broker that crashed has lost its acknowledgement
 
 Lines are written before what they announce is done, so that after a kill the journal knows more than
 has happened, and never less. ``ledger`` adds them up.
@@ -151,7 +152,7 @@ class Journal:
                 self.ledger.begin(line)
             else:
                 try:
-                    self.ledger.note(line)
+                    self.ledger.note(line, earlier=True)
                 except LookupError as error:
                     problem = (
                         f"{line.step!r} of a message that was not {_BEFORE[line.step]!r} before: lines are missing"
@@ -186,7 +187,7 @@ def _decoded(text: bytes, *, first: bool) -> Asked | Begun | Line:
 
 
 _line = msgspec.json.Decoder(Line)
-_BEFORE = {"confirmed": "sent", "refused": "sent", "settled": "confirmed"}
+_BEFORE = {"confirmed": "sent", "refused": "sent", "settled": "confirmed", "back": "settled"}
 
 
 def _now_us() -> int:

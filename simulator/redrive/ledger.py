@@ -3,7 +3,8 @@
 A message is known again by its fingerprint. Messages of the same fingerprint are equal in all that
 a consumer can see, and mostly it does not matter which of them is which. It matters after a kill:
 of two that are equal, one was confirmed, and nobody knows whether its acknowledgement was heard. The
-one that waits now may be either. Such a message is published again: rather doubled than lost.
+one that waits now may be either. Such a message is published again: rather doubled than lost. So is one
+that an earlier process settled and that waits again, since the broker crashed and lost its acknowledgement.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-Step = Literal["stays", "sent", "confirmed", "settled", "refused", "twin"]
+Step = Literal["stays", "sent", "confirmed", "settled", "refused", "twin", "back"]
 WITHOUT_ID = "?"
 """Begins the fingerprints of messages that have no ``message_id``: others may be equal to them."""
 
@@ -63,6 +64,7 @@ class Ledger:
         self._sent: _Lines = {}  # without an answer
         self._unacknowledged: deque[Line] = deque()  # "sent" lines of what is confirmed and not settled, in that order
         self._to_acknowledge: Counter[str] = Counter()  # those of earlier runs that were not met so far
+        self._gone: dict[str, str] = {}  # fingerprints and fates of what earlier processes settled
         self._stay: _Lines = {}
         self._stayed_before: _Lines = {}  # and were not looked at again by this run
         self._twins: set[str] = set()
@@ -108,6 +110,10 @@ class Ledger:
         self._to_acknowledge[mark] -= 1
         return True
 
+    def was_settled(self, mark: str) -> bool:
+        """Return whether an earlier process settled it, and no other is equal: the broker lost its acknowledgement."""
+        return mark in self._gone and not self.is_ambiguous(mark)
+
     def begin(self, begun: Begun) -> None:
         """Count the beginning of a run, for which what the one before it left open are possible duplicates."""
         self.possible_duplicates += self.doubtful()
@@ -132,8 +138,12 @@ class Ledger:
         self._unacknowledged = deque(line for line in self._unacknowledged if line.fingerprint in known)
         self._to_acknowledge = known
 
-    def note(self, line: Line) -> None:
-        """Count one step. Raises ``LookupError`` for one without the step that comes before it."""
+    def note(self, line: Line, *, earlier: bool = False) -> None:
+        """Count one step, of this process or an ``earlier`` one.
+
+        Raises:
+            LookupError: the step that comes before it is missing.
+        """
         mark = line.fingerprint
         if line.step in ("stays", "sent") and mark in self._stayed_before:
             _taken(self._stayed_before, mark)
@@ -144,16 +154,22 @@ class Ledger:
         elif line.step == "twin":
             self._twins.add(mark)
         elif line.step == "settled":
-            self.settled += 1
-            self._settled(mark)
+            fate = self._settled(mark).fate
+            if earlier:
+                self._gone[mark] = fate
+        elif line.step == "back":
+            self.settled -= 1
+            self.moved[self._gone.pop(mark)] -= 1
+            self.possible_duplicates.append(line.id)
         else:
             self._answered(line)
 
-    def _settled(self, mark: str) -> None:
+    def _settled(self, mark: str) -> Line:
+        self.settled += 1
         for number, line in enumerate(self._unacknowledged):  # mostly the first
             if line.fingerprint == mark:
                 del self._unacknowledged[number]
-                return
+                return line
         raise LookupError(mark)
 
     def _answered(self, line: Line) -> None:

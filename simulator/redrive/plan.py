@@ -12,7 +12,8 @@ from dlx.message_flow import MessageFlow
 from dlx.property_size import properties_size
 from simulator.redrive.address import Address, Origin, address_of
 from simulator.redrive.carried import Headers, carried
-from simulator.redrive.fate import Fate, Fates, Held, Kind
+from simulator.redrive.fate import APART_US, Fate, Fates, Kind
+from simulator.redrive.held import Held
 from simulator.redrive.journal import Asked
 from simulator.redrive.waiting import Waiting
 
@@ -64,11 +65,12 @@ class Planner:
         flow: what can become of messages in the virtual host.
         held: what each queue holds now.
         wanted: what is asked for.
+        rate: messages that are sent in a second, at most.
     """
 
-    def __init__(self, flow: MessageFlow, held: Mapping[str, Held], wanted: Wanted) -> None:
+    def __init__(self, flow: MessageFlow, held: Mapping[str, Held], wanted: Wanted, rate: float | None = None) -> None:
         self._flow, self._wanted = flow, wanted
-        self._fates = Fates(flow, held)
+        self._fates = Fates(flow, held, APART_US if rate is None else max(APART_US, 1_000_000 / rate))
         self._counts_bytes = any(flow.settings(queue).max_length_bytes is not None for queue in flow.topology.queues)
         self._counts_carried = flow.release.delivery_count_carried != "never"
 

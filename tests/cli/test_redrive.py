@@ -167,6 +167,35 @@ def test_a_full_queue_is_seen_beforehand(place: Place, capsys: pytest.CaptureFix
     }
 
 
+def test_how_fast_messages_come_decides_whether_they_meet(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    """They live for 40 ms, in a queue that has room for one."""
+    arguments = {"x-max-length": 1, "x-overflow": "reject-publish", "x-message-ttl": 40}
+    with place.channel() as channel:
+        channel.queue_declare("short", durable=True, arguments=arguments)
+    given_short = given(place, "short", "--to", "")
+    at_once = {"dies again at once, and is lost": 1, "refused by a full queue": 5}
+    assert answer(capsys, given_short, 1)["fates"] == at_once
+    assert answer(capsys, [*given_short, "--rate", "100"], 1)["fates"] == {
+        "dies again at once, and is lost": 2,  # the first, and the one 40 ms later
+        "refused by a full queue": 4,
+    }
+    assert answer(capsys, [*given_short, "--rate", "20"], 1)["fates"] == {"dies again at once, and is lost": 6}
+
+
+def test_what_is_gone_before_publishers_hear_that_they_should_stop_does_not_fill_a_queue(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = {"x-queue-type": "quorum", "x-max-length": 1, "x-overflow": "reject-publish"}
+    with place.channel() as channel:
+        for queue, ttl_ms in (("shorter", 1), ("longer", 600)):
+            channel.queue_declare(queue, durable=True, arguments={**arguments, "x-message-ttl": ttl_ms})
+    assert answer(capsys, given(place, "shorter", "--to", ""), 1)["fates"] == {"dies again at once, and is lost": 6}
+    assert answer(capsys, given(place, "longer", "--to", ""), 1)["fates"] == {
+        "dies again at once, and is lost": 2,
+        "refused by a full queue": 4,
+    }
+
+
 def test_canaries_that_come_back_end_it(
     place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -176,6 +176,13 @@ def test_definitions_that_are_no_json(capsys, tmp_path):
     assert "not JSON" in err
 
 
+def test_a_log_and_definitions_that_are_swapped(capsys):
+    code, _, err = run(capsys, DEFINITIONS, "--definitions", LOG)
+    assert code == 65
+    assert "compressed with gzip; expected JSON" in err
+    assert f"{DEFINITIONS} holds definitions: the log comes first, and --definitions names the export" in err
+
+
 def test_a_truncated_parquet(capsys, tmp_path):
     convert([LOG], tmp_path / "whole.parquet")
     whole = (tmp_path / "whole.parquet").read_bytes()

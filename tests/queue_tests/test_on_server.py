@@ -77,6 +77,19 @@ def test_a_case_of_hours_is_not_run(server: Server, tmp_path: Path) -> None:
     assert (result.status, result.why_not) == ("not run", "1 d pass in it; on a server at most 10 s")
 
 
+def test_a_virtual_clock_is_moved(tmp_path: Path) -> None:
+    """It was an hour on already, and what is due by an hour is not there a second before."""
+    with serve("4.3", management_port=0) as serving:
+        serving.clock.advance(hours=1)
+        server = ask(f"{serving.amqp_url.replace('amqp://', 'amqp://guest:guest@')}|{serving.management_url}")
+        published = "do: publish, exchange: '', routing_key: orders, expiration_ms: 3600000"
+        early = "do: expect, at: 3604s, queues: {dead: 2, orders: 1}"
+        late = "do: expect, at: 3606s, queues: {dead: 3, orders: 0}"
+        left = ["do: reject, queue: orders", "do: leave, queue: orders", "do: wait, ms: 5000"]
+        result = ran(server, tmp_path, *left, published, early, late)
+        assert (result.status, result.failures) == ("passed", [])
+
+
 def test_a_server_that_does_not_let_clients_in(
     server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

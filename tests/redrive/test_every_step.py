@@ -7,6 +7,7 @@ broker and the client run in one thread, so that every run takes the same steps.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -76,6 +77,29 @@ def test_two_kills_lose_no_message(tmp_path: Path, monkeypatch: pytest.MonkeyPat
                 break
 
 
+def test_acknowledgements_that_a_broker_loses_lose_no_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker crashes at each step, and has all messages in the dead-letter queue again, in their order."""
+    monkeypatch.setattr(execute, "BATCH", 2)
+    node = Peer.connected("4.3")
+    declare(node, "classic")
+    there = ["stays", *(f"m{number}" for number in range(6)), "stays too"]
+    for step in range(STEPS_MAX):
+        fill(node, there)
+        journal, death = tmp_path / f"{step}.jsonl", Death(step)
+        redrive(node, journal, monkeypatch, 0.0, death)
+        taken(node, DEAD)
+        if not death.struck:
+            return
+        fill(node, there)
+        ledger = redrive(node, journal, monkeypatch, 0.0, Death(STEPS_MAX))
+        work = Counter(taken(node, WORK))
+        assert work.keys() == {each for each in there if not each.startswith("stays")}, f"lost at step {step}"
+        assert not work - Counter(work.keys()) - Counter(ledger.possible_duplicates), f"not named at step {step}"
+        assert taken(node, DEAD) == ["stays", "stays too"], f"not left at step {step}"
+        assert (ledger.moved.total(), ledger.left) == (6, 2), f"miscounted at step {step}"
+    raise AssertionError("it never came to its end")
+
+
 def check(node: Peer, ledger: Ledger, when: str) -> None:
     """Take everything out of the queues, and compare it with what was there, and with what the journal says."""
     work, dead = Counter(taken(node, WORK)), Counter(taken(node, DEAD))
@@ -131,7 +155,7 @@ def named_before(journal: Path) -> list[str]:
 def planned(found: Waiting) -> Planned:
     """What is planned, by the message's body: it moves, stays, or does not find room or a queue."""
     what = found.row.payload.decode()
-    goes = what != "stays"
+    goes = not what.startswith("stays")
     to = what if what in (FULL, GONE) else WORK
     fate = Fate(Kind.ARRIVES if goes else Kind.UNROUTABLE)
     return Planned(found, Address("", to), {}, {}, fate, goes)
@@ -147,9 +171,9 @@ def declare(node: Peer, queue_type: str) -> None:
         node.says(method(1, "queue.declare", queue=queue, durable=True, arguments=arguments))
 
 
-def fill(node: Peer) -> None:
-    """Put all messages into the dead-letter queue; of some, two are equal in everything."""
-    for body in (*MOVED, *STAY):
+def fill(node: Peer, bodies: Sequence[str] = (*MOVED, *STAY)) -> None:
+    """Put messages into the dead-letter queue; of some of the usual ones, two are equal in everything."""
+    for body in bodies:
         properties = {} if body == "twin" else {"message_id": body}
         node.says(message(1, DEAD, body.encode(), properties=properties))
 

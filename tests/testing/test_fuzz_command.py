@@ -42,6 +42,14 @@ def test_a_broken_property_is_1_and_is_told_in_full(capsys: pytest.CaptureFixtur
     assert f"dlx fuzz {LIMIT} --property lossless --release 4.3 --history" in out
 
 
+def test_an_internal_exchange_that_the_export_leaves_out_is_guessed_at(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = dlx(capsys, "examples/captured-4.3/definitions.json", "--seconds", "0.5")
+    assert status in {0, 1}, err  # whatever half a second finds, it was not refused
+    assert "lossless" in out or "No loss found" in out
+    left_out = "exchange 'logs.internal' in virtual host 'dlx-workload'"
+    assert f"note: the export leaves {left_out} out; it is taken as a fanout exchange, internal" in err
+
+
 def test_a_property_that_holds_is_0(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = dlx(capsys, PLAIN, "--seconds", "0.5")
     assert status == 0

@@ -110,7 +110,10 @@ class GrowingFile:
                 self.path, "begins with other bytes than before: it was rotated or written anew; " + _NEW
             )
         if head.startswith(GZIP_MAGIC):
-            raise CaptureError(self.path, "compressed, which cannot be read on from; unpack it first")
+            raise CaptureError(
+                self.path,
+                "compressed, which cannot be read on from: unpack it first, or have `dlx replay` read it once",
+            )
 
     def _whole_lines(self, stream: Any) -> bytes:
         most = CHUNK_BYTES if self._end is None else min(CHUNK_BYTES, self._end - self.position.offset)
