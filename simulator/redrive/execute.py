@@ -309,6 +309,8 @@ class Execution:
 
     def _note_back(self) -> None:
         """Note those of the next messages that an earlier run had settled: they are looked at once more."""
+        if not self._journal.ledger.settled_before:
+            return
         ahead = [self._inbox[at] for at in range(min(BATCH, len(self._inbox), self.done.of - self.done.looked_at))]
         back = [given for given in ahead if self._journal.ledger.was_settled(given.fingerprint)]
         if back and self._written(self._journal.write, "back", [_entry_of(given) for given in back]):

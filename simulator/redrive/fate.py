@@ -139,13 +139,13 @@ class Fates:
 
     def _full(self, sized: _Sized, settings: Settings) -> str:
         """Return by which limit the queue has no room for it; empty where it has."""
+        count, size = settings.max_length, settings.max_length_bytes
+        if settings.queue.type == STREAM or (count is None and size is None):
+            return ""
         # A quorum queue stops its publishers once it is over its limit; otherwise it counts what is about to come.
         stops = settings.queue.type == QUORUM and settings.refuses_when_full
         held = self._held.of(sized.state.queue, in_us=STOP_US if stops else 0)
         more, more_bytes = (0, 0) if stops else (1, _size(sized, settings))
-        count, size = settings.max_length, settings.max_length_bytes
-        if settings.queue.type == STREAM:
-            return ""
         if count is not None and held.messages + more > count:
             return f"'{sized.state.queue}' has {held.messages:,} messages, and its max-length is {count:,}"
         if size is not None and held.bytes + more_bytes > size:

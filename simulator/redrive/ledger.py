@@ -75,6 +75,11 @@ class Ledger:
         return [line for lines in (*self._stayed_before.values(), *self._stay.values()) for line in lines]
 
     @property
+    def settled_before(self) -> int:
+        """How many messages earlier processes settled that have not come back."""
+        return len(self._gone)
+
+    @property
     def fates(self) -> Counter[str]:
         """What was predicted for each message: where it was moved, or else when it was last looked at."""
         return self.moved + Counter(line.fate for line in self.stay)
