@@ -32,7 +32,7 @@ class Trial(NamedTuple):
 TRIALS = (
     Trial("bill", "rejected: dead-letter exchange 'biils.dlx' of queue 'bills' does not exist", "bills",
           "dead-letter-exchange biils.dlx argument"),
-    Trial("misspelt", "No queue was bound for it: it is gone (exchange 'shop' routes 'bil.eu' to no queue).",
+    Trial("misspelt", "No queue was bound for it: it is gone (exchange 'shop' routes key 'bil.eu' to no queue).",
           bound="What is bound to shop now: bill.# → bills."),
     Trial("nowhere", "No queue was bound for it: it is gone",
           bound="there is none named 'job'; did you mean 'jobs'?"),
