@@ -6,6 +6,7 @@ that; the end of a run says how often each was met.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -47,11 +48,14 @@ def _repeated_fields(value: Any) -> Any:
     return value
 
 
+_FAILED = re.compile(r"Request to node \S+ failed with ")
+
+
 def _failures_of_commands(value: Any) -> Any:
     match value:
         case {"event": "http", "status": 500, "reason": ""}:
             return value | {"status": 400}
-        case {"event": "http", "status": 400, "reason": str(reason)} if "{'EXIT'," in reason:
+        case {"event": "http", "status": 400, "reason": str(reason)} if _FAILED.match(reason) or "{'EXIT'," in reason:
             return value | {"reason": ""}
         case list():
             return [_failures_of_commands(item) for item in value]
@@ -69,7 +73,7 @@ KNOWN = (
     Known(
         "a command that fails",
         "Where the management API hands on what no command expects, such as a number for the type of an exchange, the "
-        "server answers 400 and shows where in its code it failed; the simulator answers 500.",
+        "server answers 400 and shows where in its code it failed; the simulator answers 500, or 400 and what it was.",
         _failures_of_commands,
     ),
 )
