@@ -81,7 +81,7 @@ def figures_of(rounds: list[dict[str, Times]]) -> list[Figure]:
     every_live = [name for name in rounds[0] if name.startswith("live")]
     if every_live and "in process" in rounds[0]:
         what = f"{inside}, relative to the live server with the faster client"
-        found.append(Figure(what, "≥ 5", ratios(rounds, every_live, "in process"), COMMAND))
+        found.append(Figure(what, "≥ 12", ratios(rounds, every_live, "in process"), COMMAND))
     return found
 
 
