@@ -181,9 +181,9 @@ class PolicyContents:
     queue_master_locator: Literal["strategies", "leader locators", "denied"] = changed(
         {"4.0": "leader locators", "4.3": "denied"}, before="strategies",
         meaning=(
-            "The values of queue-master-locator that a policy may have; at last it is denied there, and as an"
-            " argument of classic queues. While they are strategies, an argument that is none ends the connection"
-            " with 541."
+            "The values that queue-master-locator may have in a policy. The last releases refuse it in policies and"
+            " as an argument of classic queues. Where the values are strategies, an argument with any other value"
+            " ends the connection with 541."
         ),
         evidence="live; rabbit_queue_location.erl",
     )

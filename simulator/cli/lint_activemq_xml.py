@@ -6,6 +6,7 @@ from simulator.activemq.activemq_xml import ConfigurationError
 from simulator.activemq.xml_lint import lint
 from simulator.cli.command_parts import DataError
 from simulator.cli.lint_places import LintedFile, Placed
+from simulator.json_reading import UTF8_MARK
 
 _ASSUMED = ("the broker is ActiveMQ Classic 5.17, and the file is its whole configuration",)
 _UNCHECKED = (
@@ -16,7 +17,7 @@ _UNCHECKED = (
 
 def is_activemq_xml(data: bytes) -> bool:
     """Return whether a file has XML."""
-    return data.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<")
+    return data.removeprefix(UTF8_MARK).lstrip().startswith(b"<")
 
 
 def lint_activemq_xml(name: str, data: bytes) -> LintedFile:

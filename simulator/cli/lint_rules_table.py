@@ -8,11 +8,11 @@ from dlx.ibm_mq.parser import KEYWORDS, parse
 from dlx.ibm_mq.rules_table_errors import RulesTableError
 from simulator.cli.command_parts import DataError
 from simulator.cli.lint_places import LintedFile, Placed
+from simulator.json_reading import UTF8_MARK
 
 _KEYWORD = "|".join(KEYWORDS)
 _TABLE = re.compile(rf"\A\s*(\*|({_KEYWORD})\b)|\b({_KEYWORD}) *\(".encode(), re.IGNORECASE)
 """A comment or a keyword at its beginning, or anywhere a keyword with a value."""
-_UTF8_MARK = b"\xef\xbb\xbf"
 _ASSUMED = ("the handler is started without arguments: they would name another queue than INPUTQ",)
 _UNCHECKED = (
     "whether the queues exist, take messages, and are those of other handlers",
@@ -22,7 +22,7 @@ _UNCHECKED = (
 
 def is_rules_table(data: bytes) -> bool:
     """Return whether a file has a rules table: one that has its keywords, and is no JSON."""
-    text = data.removeprefix(_UTF8_MARK)
+    text = data.removeprefix(UTF8_MARK)
     return not text.lstrip().startswith((b"{", b"[", b'"')) and _TABLE.search(text) is not None
 
 

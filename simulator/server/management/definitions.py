@@ -15,7 +15,7 @@ from starlette.responses import Response
 from dlx.topology import STOCK_EXCHANGES, Exchange
 from simulator.broker import OperatorError, QueueState, VirtualHost
 from simulator.broker.commands import ImportDefinitions
-from simulator.json_reading import NestedTooDeeplyError, read_json
+from simulator.json_reading import UTF8_MARK, NestedTooDeeplyError, read_json
 from simulator.json_values import plain
 from simulator.server.management import access, listing
 from simulator.server.management.bindings import all_bindings
@@ -38,7 +38,6 @@ from simulator.server.management.vhosts import metadata
 
 _STOCK = frozenset(exchange.name for exchange in STOCK_EXCHANGES)
 _INTERNAL = "internal"
-_BOM = b"\xef\xbb\xbf"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -186,7 +185,7 @@ def _binding_json(vhost: VirtualHost) -> list[dict[str, Any]]:
 async def _import(request: Request) -> None:
     body = _uploaded(request) if FORM.fullmatch(request.headers["content-type"]) else request.body
     try:
-        document = read_json(body.removeprefix(_BOM)) if body else {}
+        document = read_json(body.removeprefix(UTF8_MARK)) if body else {}
     except NestedTooDeeplyError as error:
         raise TooDeepError from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
