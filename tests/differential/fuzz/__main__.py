@@ -23,6 +23,7 @@ from tests.differential.fuzz.known import (
     INTO_ITSELF,
     KNOWN,
     LOST_ON_ITS_WAY_OUT,
+    OF_A_FORMER_QUEUE,
     OF_ANOTHER_TYPE,
     QUEUE_CRASHES,
 )
@@ -66,7 +67,15 @@ def summary(counts: Counts, releases: list[str]) -> str:
 
 def known_ones(met: Counter[str]) -> str:
     """A line for each known difference that was met: how often, and why it stays."""
-    every = (*KNOWN, QUEUE_CRASHES, OF_ANOTHER_TYPE, INTO_ITSELF, LOST_ON_ITS_WAY_OUT, FIRST_FROM_A_WORKER)
+    every = (
+        *KNOWN,
+        QUEUE_CRASHES,
+        OF_ANOTHER_TYPE,
+        INTO_ITSELF,
+        LOST_ON_ITS_WAY_OUT,
+        FIRST_FROM_A_WORKER,
+        OF_A_FORMER_QUEUE,
+    )
     return "".join(f"known, {met[known.name]} times: {known.name}. {known.reason}\n" for known in every)
 
 

@@ -24,6 +24,7 @@ from tests.differential.fuzz.known import (
     FIRST_FROM_A_WORKER,
     INTO_ITSELF,
     LOST_ON_ITS_WAY_OUT,
+    OF_A_FORMER_QUEUE,
     OF_ANOTHER_TYPE,
     QUEUE_CRASHES,
     crashes_queues,
@@ -32,6 +33,7 @@ from tests.differential.fuzz.known import (
     loses_one_that_makes_way,
     may_wait_for_a_worker,
     replaces_a_queue_it_got_from,
+    settles_one_of_a_former_queue,
 )
 from tests.differential.fuzz.same_draws import BACKEND
 from tests.differential.fuzz.scripts import scripts
@@ -186,4 +188,6 @@ def _judged(case: Case, attempts: int) -> Judged:
         return Judged(case, Outcome.KNOWN, live, simulated[0], known=FIRST_FROM_A_WORKER.name)
     if steady and replaces_a_queue_it_got_from(case.script, live):
         return Judged(case, Outcome.KNOWN, live, simulated[0], known=OF_ANOTHER_TYPE.name)
+    if steady and settles_one_of_a_former_queue(case.script, release(case.release)):
+        return Judged(case, Outcome.KNOWN, live, simulated[0], known=OF_A_FORMER_QUEUE.name)
     return Judged(case, Outcome.DIVERGES if steady else Outcome.UNDETERMINED, live, simulated[0])
