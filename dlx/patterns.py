@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import regex
 
 _SETTING = "UTF8?|UCP|CR|LF|CRLF|ANYCRLF|ANY|BSR_ANYCRLF|BSR_UNICODE|NO_START_OPT|NO_AUTO_POSSESS|LIMIT_MATCH=[0-9]+"
-_SETTINGS = re.compile(rf"(?:\(\*(?:{_SETTING})\))*")
-# These two are compiled where they are used, and kept by ``re``: a broker without policies needs neither.
+# These three are compiled where they are used, and kept by ``re``: a broker without policies needs none of them.
+_SETTINGS = rf"(?:\(\*(?:{_SETTING})\))*"
 _TOKEN = r"""(?xs)
       \\Q (?P<quoted> .*? ) (?: \\E | \Z )
     | \\x\{ (?P<hexadecimal> [0-9A-Fa-f]+ ) \}
@@ -80,7 +80,7 @@ def compiled(pattern: str) -> Compiled:
     """Return the pattern, ready to search with. Raises ``PatternError`` for one that cannot be read."""
     import regex  # takes an eighth of a server's start; most have no policies
 
-    settings = _SETTINGS.match(pattern)
+    settings = re.match(_SETTINGS, pattern)
     start = settings.end() if settings else 0
     utf = "(*UTF" in pattern[:start]
     most = 0x10FFFF if utf else 0xFF
