@@ -82,9 +82,7 @@ def _by_value(command: Publish) -> tuple[Any, ...] | None:
     return command.exchange, command.routing_key, *command.properties.items()
 
 
-def _alike(
-    channel: Channel, command: Publish, vhost: VirtualHost, by_value: tuple[Any, ...] | None
-) -> Route | None:
+def _alike(channel: Channel, command: Publish, vhost: VirtualHost, by_value: tuple[Any, ...] | None) -> Route | None:
     """Return the route of a publish with other but equal properties, if that is still right."""
     found = None if by_value is None else channel.publishes.get(by_value)
     if found is None or found.generation != vhost.generation:
