@@ -4,7 +4,8 @@
 
 One queue hangs on a topic exchange by ``eu.#``, and by as many further bindings as are asked for, of
 which each message meets one. Over the wire the same pika client publishes to both servers in turn; a round ends
-when the queue has all messages. Medians are printed, and the ratio to the live server. Without
+when the queue has all messages. Medians are printed, and the ratio to the live server; then the processor time of pika
+and of ``dlx serve``: no server makes a publish faster than pika's. Without
 ``--live``, the 4.3 that ``DLX_LIVE_SERVERS`` names stands for it, if there is one.
 """
 
@@ -16,23 +17,28 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TypeVar
 
 import pika
 from broker_speed import BODY, NO_PROPERTIES, parameters, seconds
 from figures import Figure
 from served import Served, live_urls
+from startup import processor_seconds
 
 from simulator.broker import Broker, commands
 
 BINDINGS = (0, 200, 4_000)
 PATTERNS = {"topic": "eu.{0}.*.#", "direct": "eu.{0}.paid.{0}"}
 Side = Callable[[int, int], float]
+Taken = TypeVar("Taken")
 
 
 def main() -> None:
     """Measure and print."""
     options = parsed()
     show(measured(options), options.messages)
+    if options.only != "in-process":
+        show_processor_times(options)
 
 
 def figures() -> list[Figure]:
@@ -106,13 +112,33 @@ def cell(name: str, rounds: list[dict[str, float]], messages: int) -> str:
     return f"{messages / taken[name]:,.0f}{ratio}"
 
 
+def show_processor_times(options: argparse.Namespace) -> None:
+    """Processor time for each publish to ``dlx serve``: pika's and the server's. It depends less on what else runs."""
+    print("\nprocessor time for each publish to dlx serve, the least of the rounds:")
+    with Served(options.release) as served:
+        measure = partial(processor_times, served.pid)
+        for count in options.bindings:
+            rounds = [over_the_wire(served.amqp_url, count, options.messages, measure) for _ in range(options.rounds)]
+            pika_us, served_us = (1e6 * min(taken) / options.messages for taken in zip(*rounds, strict=True))
+            print(f"{count:>6,} bindings: pika {pika_us:.0f} µs, dlx serve {served_us:.0f} µs")
+
+
+def processor_times(pid: int, work: Callable[[], None]) -> tuple[float, float]:
+    """Seconds of processor time that some work takes in this process, and in another."""
+    before = time.process_time(), processor_seconds(pid)
+    work()
+    return time.process_time() - before[0], processor_seconds(pid) - before[1]
+
+
 def keys(count: int, messages: int) -> Iterator[str]:
     """Routing keys, no two of them the same, each for one of the bindings in turn."""
     return (f"eu.{number % max(count, 1)}.paid.{number}" for number in range(messages))
 
 
-def over_the_wire(url: str, count: int, messages: int) -> float:
-    """Seconds from the first publish until the queue has them all, with ``pika.BlockingConnection``."""
+def over_the_wire(
+    url: str, count: int, messages: int, measure: Callable[[Callable[[], None]], Taken] = seconds
+) -> Taken:
+    """What ``measure`` finds from the first publish until the queue has all, with ``pika.BlockingConnection``."""
     connection = pika.BlockingConnection(parameters(url))
     channel = connection.channel()
     name = f"dlx-routing-{uuid.uuid4().hex[:8]}"
@@ -128,7 +154,7 @@ def over_the_wire(url: str, count: int, messages: int) -> float:
             time.sleep(0.005)
 
     try:
-        return seconds(publish)
+        return measure(publish)
     finally:
         channel.exchange_delete(name)
         channel.queue_delete(name)

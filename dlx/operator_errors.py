@@ -8,7 +8,6 @@ rabbit_definitions.erl; live servers.
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
 from dlx.amqp_errors import NAMES, Refusal
@@ -216,6 +215,8 @@ def imported_parameter(error: OperatorError, place: str, release: Release) -> Op
     text = error.text + place
     if release.definitions_refusal_texts == "plain":
         return OperatorError(text)
+    from html import escape  # loads the names of all HTML entities; few servers refuse a policy on import
+
     term = escape(text, quote=False).encode()
     return OperatorError(printed(term), term=term)
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import regex
 
 _SETTING = "UTF8?|UCP|CR|LF|CRLF|ANYCRLF|ANY|BSR_ANYCRLF|BSR_UNICODE|NO_START_OPT|NO_AUTO_POSSESS|LIMIT_MATCH=[0-9]+"
-_SETTINGS = re.compile(rf"(?:\(\*(?:{_SETTING})\))*")
-_TOKEN = re.compile(
-    r"""
+# These three are compiled where they are used, and kept by ``re``: a broker without policies needs none of them.
+_SETTINGS = rf"(?:\(\*(?:{_SETTING})\))*"
+_TOKEN = r"""(?xs)
       \\Q (?P<quoted> .*? ) (?: \\E | \Z )
     | \\x\{ (?P<hexadecimal> [0-9A-Fa-f]+ ) \}
     | \\o\{ (?P<octal> [0-7]+ ) \}
@@ -33,18 +33,13 @@ _TOKEN = re.compile(
     | \(\?'(?P<group> \w+ )'
     | \\k(?:\{(?P<same_as> \w+ )\}|<(?P<same_in_angles> \w+ )>|'(?P<same_in_quotes> \w+ )')
     | \\ .
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_OUTSIDE = re.compile(  # what repeats or names groups, outside of escapes and classes
-    r"""
+    """
+_OUTSIDE = r"""(?xs)  # what repeats or names groups, outside of escapes and classes
       \\ .
     | \[ \^? \]? (?: \\ . | \[: [^\]]* :\] | [^\]\\] )* \]
     | \{ (?P<least> [0-9]+ ) (?: , (?P<most> [0-9]* ) )? \}
     | \(\? P? [<'] (?P<name> [A-Za-z_]\w* ) [>']
-    """,
-    re.VERBOSE | re.DOTALL,
-)
+    """
 _REPEATED_MAX = 65_535
 _REPETITION = re.compile(r"[*+?{]")
 _LENGTHY = re.compile(r"\)[*+?{]|\(\?|\\[0-9gk]")
@@ -85,11 +80,11 @@ def compiled(pattern: str) -> Compiled:
     """Return the pattern, ready to search with. Raises ``PatternError`` for one that cannot be read."""
     import regex  # takes an eighth of a server's start; most have no policies
 
-    settings = _SETTINGS.match(pattern)
+    settings = re.match(_SETTINGS, pattern)
     start = settings.end() if settings else 0
     utf = "(*UTF" in pattern[:start]
     most = 0x10FFFF if utf else 0xFF
-    written = _TOKEN.sub(lambda token: _rewritten(token, most), _characters(pattern[start:], utf))
+    written = re.sub(_TOKEN, lambda token: _rewritten(token, most), _characters(pattern[start:], utf))
     _check_limits(written, repeated_names="(?J)" in pattern or "(?|" in pattern)
     try:
         return Compiled(regex.compile(written), utf, _is_brief(written))
@@ -100,7 +95,7 @@ def compiled(pattern: str) -> Compiled:
 def _check_limits(written: str, *, repeated_names: bool) -> None:
     """Refuse what only PCRE refuses: long repetitions, and names of groups twice. Raises ``PatternError``."""
     names: set[str] = set()
-    for token in _OUTSIDE.finditer(written):
+    for token in re.finditer(_OUTSIDE, written):
         least, most, name = token.group("least", "most", "name")
         for number, start in ((least, token.start("least")), (most, token.start("most"))):
             digits = next((n for n in range(len(number or "")) if int(number[: n + 1]) > _REPEATED_MAX), None)

@@ -40,7 +40,7 @@ def route(message: Message, topology: Topology, release: Release, choose: Choose
     queues: dict[str, None] = {}
     for visit in visits(message, topology, release, choose):
         queues.update(dict.fromkeys(visit.queues))
-    return tuple(name for name in queues if name in topology.queues)
+    return tuple([name for name in queues if name in topology.queues])
 
 
 class Visit(NamedTuple):
@@ -69,7 +69,7 @@ def visits(message: Message, topology: Topology, release: Release, choose: Choos
     while waiting:
         exchange, before, is_alternate = waiting.popleft()
         bindings = _met(exchange, message, topology, release, choose)
-        queues = tuple(b.destination for b in bindings if b.destination_type == "queue")
+        queues = tuple([b.destination for b in bindings if b.destination_type == "queue"])
         if exchange.name == DEFAULT_EXCHANGE:
             queues = tuple(dict.fromkeys(message.routing_keys))
         visit = Visit(exchange, before, is_alternate, bindings, queues)

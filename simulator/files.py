@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +39,8 @@ def folder_beside(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield part
         part.replace(target)
     finally:
+        import shutil  # loads every kind of compression; a server writes no folders
+
         shutil.rmtree(part, ignore_errors=True)
 
 

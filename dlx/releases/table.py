@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import msgspec
 
@@ -60,7 +60,7 @@ class Release(
     version: str
 
     def __repr__(self) -> str:
-        in_table = _BY_NAME.get(self.name) == self
+        in_table = self.name in VERSIONS and _in_table(self.name) == self
         return f"dlx.release({self.name!r})" if in_table else msgspec.Struct.__repr__(self)
 
     def __hash__(self) -> int:
@@ -79,7 +79,9 @@ def rules_of(name: str, version: str) -> Release:
     return Release(name=name, version=version, **{row.name: row.value_in(version) for row in TABLE})
 
 
-_BY_NAME: dict[str, Release] = {name: rules_of(name, VERSIONS[name]) for name in RELEASES}
+@cache  # made when it is asked for: most programs need one or two of them
+def _in_table(name: str) -> Release:
+    return rules_of(name, VERSIONS[name])
 
 
 OTHERS = Registry("dlx.releases", "release", {})
@@ -88,12 +90,12 @@ OTHERS = Registry("dlx.releases", "release", {})
 
 def is_release(name: str) -> bool:
     """Tell whether a release has that very name: one of ``RELEASES``, or one that another distribution adds."""
-    return name in _BY_NAME or name in OTHERS
+    return name in VERSIONS or name in OTHERS
 
 
 def all_releases() -> tuple[str, ...]:
     """Return the names of all releases: ``RELEASES``, then those that other distributions add."""
-    return (*RELEASES, *(name for name in OTHERS if name not in _BY_NAME))
+    return (*RELEASES, *(name for name in OTHERS if name not in VERSIONS))
 
 
 def release(name: str = DEFAULT) -> Release:
@@ -117,17 +119,16 @@ def release(name: str = DEFAULT) -> Release:
 
 def release_and_remark(name: str) -> tuple[Release, str | None]:
     """Return the release, as ``release`` does, and the text with which it would warn; ``None`` if it would not."""
-    found = _BY_NAME.get(name)
-    if found is not None:
-        return found, None
+    if name in VERSIONS:
+        return _in_table(name), None
     known = known_release(name)
     if known is not None and name == VERSIONS[known]:
-        return _BY_NAME[known], None
+        return _in_table(known), None
     if name in OTHERS:
         return _added(name), None
     if known is None:
         raise UnknownReleaseError(_unknown(name))
-    return _BY_NAME[known], stand_in_remark(name)
+    return _in_table(known), stand_in_remark(name)
 
 
 def _callers_level() -> int:

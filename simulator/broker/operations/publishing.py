@@ -45,12 +45,12 @@ def publish(node: NodeState, command: Publish) -> None:
     key = (command.exchange, command.routing_key, id(command.properties))
     found = channel.publishes.get(key)
     if found is None or found.generation != vhost.generation:
-        found = _alike(channel, command, vhost) or _checked(node, channel, command)
+        by_value = _by_value(command)
+        found = _alike(channel, command, vhost, by_value) or _checked(node, channel, command)
         if len(channel.publishes) >= _REMEMBERED:
             channel.publishes.clear()
         if not vhost.routes_at_random:
             channel.publishes[key] = found
-            by_value = _by_value(command)
             if by_value is not None:
                 channel.publishes[by_value] = found
     node.last_uid = uid = node.last_uid + 1
@@ -82,9 +82,8 @@ def _by_value(command: Publish) -> tuple[Any, ...] | None:
     return command.exchange, command.routing_key, *command.properties.items()
 
 
-def _alike(channel: Channel, command: Publish, vhost: VirtualHost) -> Route | None:
+def _alike(channel: Channel, command: Publish, vhost: VirtualHost, by_value: tuple[Any, ...] | None) -> Route | None:
     """Return the route of a publish with other but equal properties, if that is still right."""
-    by_value = _by_value(command)
     found = None if by_value is None else channel.publishes.get(by_value)
     if found is None or found.generation != vhost.generation:
         return None

@@ -23,8 +23,7 @@ _HIBERNATES_AFTER_US = 1_000_000  # the first time; then a server takes longer, 
 _REMEMBERED = 12
 
 
-@dataclass(slots=True, eq=False)
-class Connection:
+class Connection(msgspec.Struct, eq=False):
     """One connection. ``paused``: the client does not read, so its consumers get nothing.
 
     ``limited``: limits of connections and channels count it.
@@ -36,13 +35,13 @@ class Connection:
     name: str
     client_properties: Mapping[str, Any]
     connected_us: int
-    channels: dict[int, Channel] = field(default_factory=dict)
-    exclusive_queues: dict[str, QueueState] = field(default_factory=dict)
+    channels: dict[int, Channel] = msgspec.field(default_factory=dict)
+    exclusive_queues: dict[str, QueueState] = msgspec.field(default_factory=dict)
     paused: bool = False
     limited: bool = True
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Channel:
     """One channel.
 
@@ -111,7 +110,7 @@ class Channel:
         return [item for pending in self.pending_tx if isinstance(pending, Settling) for item in pending.settled]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Consumer:
     """A subscription of a channel to a queue.
 

@@ -37,7 +37,7 @@ Observer = Callable[[Happened, Message], None]
 """Takes each event as it comes, with the message as it was then."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class NodeState:
     """All that one RabbitMQ node remembers.
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from dlx.dead_lettering import DeadLetter
 from dlx.message import Message
 from dlx.settings import Settings
@@ -25,8 +27,7 @@ QUORUM_TICK_US = 5_000_000  # quorum_tick_interval
 _ELECTION_US = 5_000  # what a new quorum queue takes for its leader; 2 ms to 150 ms were seen, as the disk allows
 
 
-@dataclass(slots=True, eq=False)
-class Pending:
+class Pending(msgspec.Struct, eq=False):
     """A dead message held until every queue it is for has taken it; ``reached`` have already.
 
     ``letter`` becomes the dead letter when the worker takes it in hand, and keeps the
@@ -37,12 +38,12 @@ class Pending:
     reason: str
     letter: Message
     keys: tuple[str, ...] = ()
-    reached: set[str] = field(default_factory=set)
+    reached: set[str] = msgspec.field(default_factory=set)
     published_us: int | None = None
     counted: bool = True
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class QueueState:
     """One queue: its declaration, its effective settings, its ready messages and its consumers.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from dlx.passwords import NO_PASSWORD, SHA256
 
 
-@dataclass(slots=True)
-class Permissions:
+class Permissions(msgspec.Struct):
     """Regular expressions of the names a user may configure, write and read in one virtual host."""
 
     configure: str
@@ -16,8 +15,7 @@ class Permissions:
     read: str
 
 
-@dataclass(slots=True)
-class User:
+class User(msgspec.Struct):
     """A user. ``topic_permissions`` are (write, read) by (virtual host, exchange).
 
     ``password_hash`` is salt and hash by ``hashing_algorithm`` (``dlx.passwords``).
@@ -27,6 +25,6 @@ class User:
     password_hash: bytes = NO_PASSWORD
     hashing_algorithm: str = SHA256
     tags: tuple[str, ...] = ()
-    permissions: dict[str, Permissions] = field(default_factory=dict)
-    topic_permissions: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
-    limits: dict[str, int] = field(default_factory=dict)
+    permissions: dict[str, Permissions] = msgspec.field(default_factory=dict)
+    topic_permissions: dict[tuple[str, str], tuple[str, str]] = msgspec.field(default_factory=dict)
+    limits: dict[str, int] = msgspec.field(default_factory=dict)

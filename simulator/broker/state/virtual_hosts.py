@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from dlx.message_flow import MessageFlow
 from dlx.topology import Binding, Exchange, Policy, Queue, Topology
@@ -40,8 +42,7 @@ class Counters:
             setattr(self, each.name, 0)
 
 
-@dataclass(slots=True, eq=False)
-class VirtualHost:
+class VirtualHost(msgspec.Struct, eq=False):
     """One virtual host.
 
     ``bindings`` are ordered sets by source; ``bound_to`` has the same ones by type and name of their destination.
@@ -55,19 +56,19 @@ class VirtualHost:
     default_queue_type: str | None = None
     description: str = ""
     tags: tuple[str, ...] = ()
-    exchanges: dict[str, Exchange] = field(default_factory=dict)
-    bindings: dict[str, dict[Binding, None]] = field(default_factory=dict)
-    bound_to: dict[tuple[str, str], dict[Binding, None]] = field(default_factory=dict)
-    queues: dict[str, QueueState] = field(default_factory=dict)
-    policies: dict[str, Policy] = field(default_factory=dict)
-    operator_policies: dict[str, Policy] = field(default_factory=dict)
+    exchanges: dict[str, Exchange] = msgspec.field(default_factory=dict)
+    bindings: dict[str, dict[Binding, None]] = msgspec.field(default_factory=dict)
+    bound_to: dict[tuple[str, str], dict[Binding, None]] = msgspec.field(default_factory=dict)
+    queues: dict[str, QueueState] = msgspec.field(default_factory=dict)
+    policies: dict[str, Policy] = msgspec.field(default_factory=dict)
+    operator_policies: dict[str, Policy] = msgspec.field(default_factory=dict)
     limits: dict[str, int] | None = None
     tracing: bool = False
     routes_at_random: bool = False
-    definitions: dict[str, Queue] = field(default_factory=dict)
-    topology: Topology = field(default_factory=Topology)
+    definitions: dict[str, Queue] = msgspec.field(default_factory=dict)
+    topology: Topology = msgspec.field(default_factory=Topology)
     generation: int = 0
-    exchange_counters: dict[str, Counters] = field(default_factory=dict)
+    exchange_counters: dict[str, Counters] = msgspec.field(default_factory=dict)
     known_flow: tuple[int, MessageFlow] | None = None
 
     def show_policies(self) -> None:

@@ -25,7 +25,7 @@ from simulator.broker.commands import (
 from simulator.server.amqp.codec_cache import CodecCache
 from simulator.server.amqp.frames import CONTENT_HEADER
 from simulator.server.amqp.method_commands import command_for
-from simulator.server.amqp.methods import CONTENT_METHODS, INDEX, NAMES, decode_fields
+from simulator.server.amqp.methods import CONTENT_METHODS, INDEX, NAMES, decode_fields, decode_publish
 from simulator.server.amqp.outbox import ChannelOutput, Outbox
 from simulator.server.amqp.properties import decode_properties
 from simulator.server.amqp.protocol_errors import (
@@ -43,7 +43,7 @@ _TAG_AND_BITS = Struct(">QB")
 _PUBLISH = INDEX.pack(60, 40)
 
 _properties = CodecCache(decode_properties)
-_publish_fields = CodecCache(lambda payload: decode_fields("basic.publish", payload))
+_publish_fields = CodecCache(decode_publish)
 
 
 class Channel:
