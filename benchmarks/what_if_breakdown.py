@@ -19,6 +19,7 @@ from simulator.replay.tables import select
 from simulator.replay.whatif.coupling import Reaches, units
 from simulator.replay.whatif.local import read_log, what_if_files
 from simulator.replay.whatif.outcomes import COLUMNS
+from simulator.replay.whatif.rerun import in_order
 from simulator.replay.whatif.tally import Tally
 from simulator.replay.whatif.what_if import Comparison, prepared, side_of
 
@@ -94,7 +95,7 @@ class Steps:
         return units(self.stories, Reaches([side.flows for side in self.prepared]))
 
     def _first(self) -> object:
-        return [self.comparison.runs.first(own).fates() for own in self.comparison._together()]
+        return [in_order(self.comparison.runs.first(own)) for _, own in self.comparison._together()]
 
     def _play(self) -> object:
         self.comparison.cases = []

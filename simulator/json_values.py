@@ -23,6 +23,7 @@ from dlx.field_values import Long
 from dlx.value_kinds import value_kind
 
 _BASE64_LINE = 76
+_PLAIN = frozenset({str, bool, int, float})
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -37,6 +38,8 @@ def canonical_json(value: Any) -> str:
 
 def plain(value: Any) -> Any:
     """Turn AMQP values, as the broker or an AMQP library has them, into plain JSON values."""
+    if type(value) in _PLAIN:  # mostly
+        return value
     if value is None:
         return "undefined"
     if isinstance(value, str | bool):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, cast
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame as SparkTable
 
 Progress = Callable[[str, int, int | None], object]
+_GC_THRESHOLDS = (50_000, 10, 10)
 
 
 def what_if(
@@ -72,6 +75,18 @@ def what_if(
         return what_if_files(captured, *sides, Path(work), left=cast("LocalTable | None", left), unseen=unseen)
 
 
+@contextmanager
+def _seldom_collecting() -> Iterator[None]:
+    """Let Python seldom look for garbage: all messages are in memory, and live to the end."""
+    before = gc.get_threshold()
+    gc.set_threshold(*_GC_THRESHOLDS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+@_seldom_collecting()
 def what_if_files(
     captured: LocalTable,
     before: Side,

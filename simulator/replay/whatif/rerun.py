@@ -25,6 +25,7 @@ from dlx.deaths import X_DEATH
 from dlx.delivery_headers import stored_headers
 from dlx.message import Message
 from dlx.topology import STREAM
+from simulator.broker import Copy, QueueState
 from simulator.broker import commands as amqp
 from simulator.broker.replies import Got
 from simulator.capture.observe import shown_deaths
@@ -242,9 +243,10 @@ class Rerun:
         except TooManyHeldError:
             self._stage.begin_again()
             raise
-        self._count_waiting()
+        held = list(self._stage.held(self._used))
+        self._count_waiting(held)
         yield from (self._played(each, each.tally.fate(self._later_us)) for each in self._on_stage.values())
-        self._stage.clear(self._used)
+        self._stage.clear(self._used if held else ())
 
     def _left_stage(self, each: _OnStage) -> Played:
         """Forget a story to which nothing more can happen."""
@@ -481,8 +483,8 @@ class Rerun:
 
     # What is left in the end
 
-    def _count_waiting(self) -> None:
-        for queue, copy in self._stage.held(self._used):
+    def _count_waiting(self, held: Iterable[tuple[QueueState, Copy]]) -> None:
+        for queue, copy in held:
             each = self._by_uid.get(copy.uid)
             if each is not None:
                 each.tally.left(queue.name)
