@@ -19,6 +19,7 @@ from simulator.cli.given_logs import definitions_option, must_exist, prepared_lo
 from simulator.cli.given_release import release_option
 from simulator.cli.progress import progress
 from simulator.cli.repairs import show_repairs
+from simulator.cli.seldom_collecting import seldom_collecting
 from simulator.cli.spark_job import run_on_spark
 from simulator.replay.assumptions import TOLERANCE_MS, Assumptions
 
@@ -203,7 +204,7 @@ def _replayed(
             if where.is_spark(prepared.rows):
                 show("starting Spark for", prepared.rows)
                 return run_on_spark(where.master, "dlx replay", lambda spark: job(_spark_engine(spark)))
-            with local_engine(work) as here:
+            with local_engine(work) as here, seldom_collecting():
                 return job(here)
     except MatchesNothingError as error:
         raise DataError(str(error)) from error

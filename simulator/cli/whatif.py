@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +17,7 @@ from simulator.cli.given_files import DEFINITIONS, LOG
 from simulator.cli.given_logs import definitions_option, must_exist, prepared_logs, read_noted
 from simulator.cli.given_release import RELEASE, release_option
 from simulator.cli.progress import progress
+from simulator.cli.seldom_collecting import seldom_collecting
 from simulator.cli.spark_job import run_on_spark
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 EXIT_CHANGES = 1
 LOCAL_ROWS_MAX = 300_000
 """Rows that are asked about in this process unless the user says otherwise: it keeps all messages in memory."""
-_GC_THRESHOLDS = (50_000, 10, 10)
 STYLES = {"good": "bold green", "open": "bold", "bad": "bold red"}
 
 
@@ -168,7 +166,7 @@ def _asked(
                 return asked
 
             def here() -> AnyAsked:
-                with local_engine(work) as engine, _seldom_collecting():
+                with local_engine(work) as engine, seldom_collecting():
                     return what_if_files(
                         engine.read(log.captures),
                         before,
@@ -205,17 +203,6 @@ def _asked(
             return asked
     except (CaptureError, DefinitionsError, MatchesNothingError) as error:
         raise DataError(str(error)) from error
-
-
-@contextmanager
-def _seldom_collecting() -> Iterator[None]:
-    """Let Python seldom look for garbage: all messages are in memory, and live to the end."""
-    before = gc.get_threshold()
-    gc.set_threshold(*_GC_THRESHOLDS)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def _with(definitions: Definitions, settings: tuple[str, ...], rules: str) -> Definitions:
