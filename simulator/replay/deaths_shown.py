@@ -1,4 +1,4 @@
-"""What the ``x-death`` of a row says, read once for all who ask: how often a message died, where, and in which order."""
+"""What the ``x-death`` of a row says, read once for all who ask: how often a message died, where, in which order."""
 
 from __future__ import annotations
 

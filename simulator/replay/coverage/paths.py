@@ -95,7 +95,8 @@ class PathRules:
         known = self._routes.get(hop)
         if known is None:
             known = tuple(self._of_route(letter))
-            if self._flow.settings(hop.queue).dead_letter_routing_key is not None and self._flow.routes_by_key(hop.exchange):
+            replaces_keys = self._flow.settings(hop.queue).dead_letter_routing_key is not None
+            if replaces_keys and self._flow.routes_by_key(hop.exchange):
                 self._routes[hop] = known
         return known
 
