@@ -52,6 +52,7 @@ class DeadEnds:
     def __init__(self, flow: MessageFlow) -> None:
         self._flow = flow
         self._known: dict[Hashable, tuple[DeadEnd, ...]] = {}
+        self._of_states: dict[tuple[int, str], tuple[DeadEnd, ...]] = {}
 
     def waiting(self, state: State) -> tuple[DeadEnd, ...]:
         """Return the dead ends of a message that nobody takes from its queue."""
@@ -67,8 +68,12 @@ class DeadEnds:
         return tuple(dict.fromkeys(each._replace(certain=False) for each in found))
 
     def _remembered(self, state: State, reason: str) -> tuple[DeadEnd, ...]:
-        if not self._dead_letters(state, reason):
-            return ()
+        of_state = state.number, reason
+        if of_state not in self._of_states:
+            self._of_states[of_state] = self._of_situation(state, reason) if self._dead_letters(state, reason) else ()
+        return self._of_states[of_state]
+
+    def _of_situation(self, state: State, reason: str) -> tuple[DeadEnd, ...]:
         message = state.message
         key = self._flow.situation(state.queue, message), message.expiration is not None, reason
         if key not in self._known:

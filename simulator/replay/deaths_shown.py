@@ -21,16 +21,18 @@ class DeathsShown(NamedTuple):
 
     Attributes:
         counts: how often the message died.
+        reasons: for each queue, the reasons for which it died there.
         addresses: under which address it died first; empty for a header that no broker wrote.
         places: where the entry stands, if there is only one of its kind.
     """
 
     counts: Mapping[Kind, int]
+    reasons: Mapping[str, list[str]]
     addresses: Mapping[Kind, Address]
     places: Mapping[Kind, int]
 
 
-NO_DEATHS = DeathsShown({}, {}, {})
+NO_DEATHS = DeathsShown({}, {}, {}, {})
 
 
 def deaths_shown(x_death: str | None) -> DeathsShown:
@@ -43,7 +45,11 @@ def _read(x_death: str) -> DeathsShown:
     decoded = msgspec.json.decode(x_death)
     entries = decoded if isinstance(decoded, list) else []
     tables = [entry for entry in entries if isinstance(entry, dict)]
-    return DeathsShown(death_counts(deaths_in_x_death(decoded)), addresses_in(map(death_in, tables)), _places(entries))
+    counts = death_counts(deaths_in_x_death(decoded))
+    reasons: dict[str, list[str]] = {}
+    for queue, reason in counts:
+        reasons.setdefault(queue, []).append(reason)
+    return DeathsShown(counts, reasons, addresses_in(map(death_in, tables)), _places(entries))
 
 
 def addresses_in(deaths: Iterable[tuple[Kind, Address]]) -> Mapping[Kind, Address]:

@@ -251,10 +251,8 @@ class Graph:
 
         With ``addresses``, leave out the states that have died under other ones.
         """
-        wanted = target.death_counts()
-        by_queue: dict[str, list[str]] = {}
-        for queue, reason in wanted:
-            by_queue.setdefault(queue, []).append(reason)
+        shown = deaths_shown(target.visible.x_death)
+        wanted, reasons_in = shown.counts, shown.reasons
         layer: list[_Way] = [(root, None) for root in roots]
         seen = 0
         passed: set[State] = set()
@@ -275,7 +273,7 @@ class Graph:
                 yield state, trail
                 reasons = [
                     reason
-                    for reason in by_queue.get(state.queue, ())
+                    for reason in reasons_in.get(state.queue, ())
                     if state.counts.get((state.queue, reason), 0) < wanted[state.queue, reason]
                 ]
                 onward += self._onward(state, trail, reasons, constraints)

@@ -136,7 +136,8 @@ class Lineage:
         else:
             self._ended(row)
         self._at += 1
-        return step._replace(dead_ends=self._copies_left.dead_ends())
+        dead_ends = self._copies_left.dead_ends()
+        return step._replace(dead_ends=dead_ends) if dead_ends else step
 
     def _ended(self, row: Row) -> None:
         """Take what a consumer did with a delivery."""
