@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from dlx.deaths import seconds
+from dlx.field_values import Timestamp
 from dlx.releases import Release
 
 # Topic
@@ -99,7 +100,7 @@ def _value_matches(wanted: Any, value: Any, release: Release) -> bool:
 
 def _untyped(value: Any, timestamps_in: str) -> Any:
     """Return a timestamp as the integer it is compared as, a byte array as the string of the same bytes."""
-    if isinstance(value, datetime):
+    if isinstance(value, datetime | Timestamp):
         return (seconds(value) or 0) * (1000 if timestamps_in == "milliseconds" else 1)
     if isinstance(value, bytes):
         return value.decode("utf-8", "surrogateescape")

@@ -13,7 +13,7 @@ Source: rabbit_binary_parser.erl parse_field_value, rabbit_binary_generator.erl.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -30,9 +30,14 @@ __all__ = [
     "UnsignedInt",
     "UnsignedShort",
     "plain",
+    "timestamp",
     "type_name",
     "wire_type",
 ]
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DATETIME_MAX = 253_402_300_799  # the last second of the year 9999
 
 
 class _Number:
@@ -90,6 +95,11 @@ class DeepTable(bytes):
 
 class DeepArray(bytes):
     """``A``: an array nested too deep, as ``DeepTable``."""
+
+
+def timestamp(seconds: int) -> datetime | Timestamp:
+    """Return a timestamp of so many seconds since 1970."""
+    return _EPOCH + timedelta(seconds=seconds) if seconds <= _DATETIME_MAX else Timestamp(seconds)
 
 
 # Python class -> (tag on the wire, RabbitMQ's name for it). Looked up by the exact class first.

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from datetime import UTC, datetime
 from itertools import chain, combinations
 from typing import Any, NamedTuple
 
 import msgspec
 
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED
-from dlx.field_values import plain
+from dlx.field_values import plain, timestamp
 from dlx.message import Message
 from dlx.message_flow import Hop, MessageFlow, State
 from dlx.releases import Release
@@ -46,15 +45,13 @@ from simulator.replay.verdicts import Difference
 NEARBY_HOPS = 5
 UNKNOWN_ROUTING = "it may use any of its bindings: its type is not known"
 ROUTED_QUEUES = "routed_queues"
-SECONDS_MAX = 2**36
-"""Above that, an integer is no timestamp in seconds."""
 CONTENTS_MAX = 10_000
 """Contents whose stream form is remembered."""
 _encode = msgspec.json.Encoder(order="deterministic", enc_hook=plain).encode
 
 
 def _may_be_timestamp(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < SECONDS_MAX
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**64
 
 
 class Nearest(NamedTuple):
@@ -138,7 +135,7 @@ class Explainer:
         """
         whole = {name: value for name, value in headers.items() if _may_be_timestamp(value)}
         for names in chain.from_iterable(combinations(whole, number) for number in range(1, min(len(whole), 3) + 1)):
-            typed = {name: datetime.fromtimestamp(whole[name], UTC) for name in names}
+            typed = {name: timestamp(whole[name]) for name in names}
             roots = self.flow.publish(publish_of(row, {**headers, **typed}, self.release))
             if not self.misrouted(row, roots):
                 return roots

@@ -35,9 +35,9 @@ class Call:
     hashes: bool = False
 
 
-def get(path: str, *keys: str, auth: str | None = GUEST, settled: bool = False) -> Call:
+def get(path: str, *keys: str, auth: str | None = GUEST, settled: bool = False, unordered: bool = False) -> Call:
     """Ask for something; ``keys`` of the answer alone."""
-    return Call("GET", path, auth=auth, keys=keys or None, settled=settled)
+    return Call("GET", path, auth=auth, keys=keys or None, settled=settled, unordered=unordered)
 
 
 def put(path: str, body: Any, auth: str = GUEST) -> Call:

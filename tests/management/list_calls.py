@@ -11,6 +11,8 @@ _WITHOUT_PAGES = (
     "queues/{v}/q/bindings", "exchanges/{v}/amq.topic/bindings/source", "exchanges/{v}/amq.topic/bindings/destination",
     "bindings/{v}/e/amq.topic/q/q", "traces/{v}",
 )  # fmt: skip
+_CHECKS = ("aliveness-test/{v}", "health/checks/alarms", "health/checks/node-is-quorum-critical", "version")
+_ASKED = ("columns=status", "columns=zz", "columns=", "page=1", "page=zz", "page_size=zz", "page=0")
 _ALL = {"configure": ".*", "write": ".*", "read": ".*"}
 
 SCENARIOS: dict[str, list[Call]] = {
@@ -51,6 +53,11 @@ SCENARIOS: dict[str, list[Call]] = {
         get("/api/vhosts?lengths_age=600&lengths_incr=0"),
         get("/api/vhosts/{v}?lengths_age=600&lengths_incr=0"),
         get("/api/exchanges/{v}/amq.topic?lengths_age=600&lengths_incr=0"),
+    ],
+    "columns and pages of health checks": [
+        *(get(f"/api/{check}?{query}") for check in _CHECKS for query in _ASKED),
+        *(get(f"/api/health/checks/protocol-listener/no?{query}", "status", "reason") for query in _ASKED),
+        *(get(f"/api/deprecated-features?{query}", "name", unordered=True) for query in _ASKED),
     ],
     "columns that leave little": [
         put("/api/queues/{v}/b", {}),

@@ -39,6 +39,10 @@ def test_where_it_went_as_timestamps_do_it_is_unchecked(tmp_path: Path) -> None:
     assert told(tmp_path, by_header(AT * 1000), "4.3", ["due"], due=AT) == ("agree", ["routing"])
 
 
+def test_a_timestamp_may_be_of_a_year_that_datetime_does_not_know(tmp_path: Path) -> None:
+    assert told(tmp_path, by_header(2**40), "4.3", [], due=2**40) == ("agree", ["routing"])
+
+
 @pytest.mark.parametrize(
     ("rules", "value", "routed", "due"),
     [

@@ -25,10 +25,10 @@ from dlx.field_values import (
     Long,
     Short,
     SignedByte,
-    Timestamp,
     UnsignedByte,
     UnsignedInt,
     UnsignedShort,
+    timestamp,
     wire_type,
 )
 from simulator.server.amqp.protocol_errors import MalformedError
@@ -36,7 +36,6 @@ from simulator.server.amqp.protocol_errors import MalformedError
 DEPTH_MAX = 100  # tables within tables that are decoded; RabbitMQ has no limit but its frame size
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_DATETIME_MAX = 253_402_300_799  # the last second of the year 9999
 _U32 = Struct(">L")
 _DECIMAL = Struct(">BL")
 
@@ -94,10 +93,6 @@ def _string(data: bytes, _depth: int) -> str | bytes:
         return data
 
 
-def _timestamp(seconds: int) -> datetime | Timestamp:
-    return _EPOCH + timedelta(seconds=seconds) if seconds <= _DATETIME_MAX else Timestamp(seconds)
-
-
 def _finite(value: float) -> float:
     if value - value != 0:  # NaN and the infinities, which Erlang has not
         raise MalformedError("a float that is no number")
@@ -118,7 +113,7 @@ _FIXED: dict[int, tuple[Struct, Callable[..., Any]]] = {
     ord("d"): (Struct(">d"), _finite),
     ord("f"): (Struct(">f"), lambda value: Float32(_finite(value))),
     ord("D"): (_DECIMAL, lambda scale, digits: Decimal(digits).scaleb(-scale)),
-    ord("T"): (Struct(">Q"), _timestamp),
+    ord("T"): (Struct(">Q"), timestamp),
     ord("V"): (Struct(""), lambda: None),
 }
 _SIZED: dict[int, Callable[[bytes, int], Any]] = {

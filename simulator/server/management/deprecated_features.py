@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from starlette.responses import Response
+
+from simulator.server.management import listing
 from simulator.server.management.management_releases.deprecations import PERMITTED
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource
+from simulator.server.management.responses import json_response
 
 _OF_AGENT = "management_metrics_collection"
 _ANNOUNCED = "https://blog.rabbitmq.com/posts/2021/08/4.0-deprecation-announcements/#"
@@ -41,12 +45,13 @@ def _document(name: str, request: Request) -> str:
     return _DOCUMENTS.get(name, "")
 
 
-def _all(request: Request) -> Any:
+def _all(request: Request) -> Response:
     features = [_feature(name, request) for name in request.api.deprecated_features]
     if request.api.deprecation_states:
         for feature in features:
             feature["state"] = "permitted" if feature["deprecation_phase"] == PERMITTED else "denied"
-    return features
+    listing.page_or_crash(request)
+    return json_response(features)
 
 
 def _used(request: Request) -> Any:

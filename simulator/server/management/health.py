@@ -5,44 +5,54 @@ Source: rabbit_mgmt_wm_health_check_*.erl, rabbit_mgmt_wm_aliveness_test.erl.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from starlette.responses import Response
 
 from simulator.broker.commands import DeclareQueue
-from simulator.server.management import access
+from simulator.server.management import access, listing
 from simulator.server.management.http_errors import Crash, bad_request, object_not_found
 from simulator.server.management.internal_connections import getting_channel
 from simulator.server.management.overview import listeners
 from simulator.server.management.request import Request
-from simulator.server.management.resources import Handler, Resource, vhost_exists
+from simulator.server.management.resources import Resource, vhost_exists
 from simulator.server.management.responses import json_response
+
+Facts = Mapping[str, Any]
 
 _OK = {"status": "ok"}
 _AMQP = frozenset({"amqp091", "amqp0.9.1", "amqp0-9-1", "amqp0_9_1", "amqp10", "amqp1.0", "amqp1-0", "amqp1_0"})
 _UNITS = ("days", "weeks", "months", "years")
 
 
-def _well(request: Request) -> Any:
+def _well(request: Request) -> Facts:
     return _OK
 
 
-def _unalarmed(request: Request) -> Any:
+def _unalarmed(request: Request) -> Facts:
     if not request.node.alarm.active:
         return _OK
     alarms = [{"node": request.broker.node, "resource": resource} for resource in request.node.alarm.resources]
     return _failed(reason="There are alarms in effect in the cluster", alarms=alarms)
 
 
-def _alone(request: Request) -> Any:
+def _alone(request: Request) -> Facts:
     return {**_OK, "reason": "single node cluster"}
 
 
-def _failed(**facts: Any) -> Response:
-    return json_response({"status": "failed", **facts}, 503)
+def _failed(**facts: Any) -> Facts:
+    return {"status": "failed", **facts}
 
 
-def _port(request: Request) -> Any:
+def _answered(facts: Facts, request: Request) -> Response:
+    status = 200 if facts["status"] == "ok" else 503
+    if request.api.health_checks_by_columns:
+        return json_response(listing.shown(facts, request), status)
+    return listing.whole(facts, request, status)
+
+
+def _port(request: Request) -> Facts:
     try:
         port = int(request.name("port"))
     except ValueError as error:
@@ -53,7 +63,7 @@ def _port(request: Request) -> Any:
     return _failed(reason="No active listener", missing=port, ports=ports)
 
 
-def _protocols(request: Request) -> Any:
+def _protocols(request: Request) -> Facts:
     several = request.api.protocol_listener == "several protocols"
     asked = request.name("protocols").split(",") if several else [request.name("protocols")]
     wanted = ["amqp" if name.lower() in _AMQP else name.lower() for name in asked]
@@ -64,17 +74,17 @@ def _protocols(request: Request) -> Any:
     return {**_OK, "protocols": active} if several else {**_OK, "protocol": wanted[0]}
 
 
-def _certificates(request: Request) -> Any:
+def _certificates(request: Request) -> Facts:
     if request.name("unit") not in _UNITS:
         raise bad_request("Time unit not recognised. Supported units: days, weeks, months, years.")
     return _OK
 
 
-def _alive(request: Request) -> Any:
+def _alive(request: Request) -> Response:
     with getting_channel(request) as channel:
         if request.api.aliveness_test_declares:
             channel.run(DeclareQueue(channel=channel.id, queue="aliveness-test"))
-    return _OK
+    return _answered(_OK, request)
 
 
 def _node(request: Request) -> Any:
@@ -83,14 +93,14 @@ def _node(request: Request) -> Any:
     return _OK
 
 
-def _check(path: str, handler: Handler = _well) -> Resource:
+def _check(path: str, handler: Callable[[Request], Facts] = _well) -> Resource:
     """Return the resource of a check, which only the releases offer that list it in ``Api.health_checks``."""
     name = path.partition("/")[0]
 
-    def checked(request: Request) -> Any:
+    def checked(request: Request) -> Response:
         if name in request.api.crashing_health_checks:
             raise Crash
-        return handler(request)
+        return _answered(handler(request), request)
 
     return Resource(f"/health/checks/{path}", checked, offered=lambda api: name in api.health_checks)
 

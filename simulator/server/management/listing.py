@@ -10,9 +10,11 @@ from typing import Any
 
 import msgspec
 import regex
+from starlette.responses import Response
 
 from simulator.server.management.http_errors import ApiError, Crash, bad_request
 from simulator.server.management.request import Request
+from simulator.server.management.responses import json_response
 
 _PAGE_SIZE, _PAGE_SIZE_MAX = 100, 500
 _FILTER_MAX = 1024
@@ -67,10 +69,7 @@ def shown(answer: Any, request: Request) -> Any:
 
     Raises ``Crash`` for a page that makes no sense, whether or not such an answer has pages.
     """
-    try:
-        page = asked_page(request)
-    except ApiError as error:
-        raise Crash from error
+    page = page_or_crash(request)
     columns = _asked_columns(request)
     if columns is None:
         return answer
@@ -79,6 +78,21 @@ def shown(answer: Any, request: Request) -> Any:
     if isinstance(answer, Mapping) and "items" in answer:
         return {**answer, "items": _columns(answer["items"], columns)}
     return answer
+
+
+def whole(answer: Any, request: Request, status: int = 200) -> Response:
+    """Answer with all columns, whichever the query names. Raises ``Crash`` if it asks for a page."""
+    if page_or_crash(request) is not None:
+        raise Crash
+    return json_response(answer, status)
+
+
+def page_or_crash(request: Request) -> Page | None:
+    """Return the page that the query asks for. Raises ``Crash`` for one that makes no sense."""
+    try:
+        return asked_page(request)
+    except ApiError as error:
+        raise Crash from error
 
 
 def check_samples(request: Request, error: str = "bad_request") -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from starlette.responses import Response
+
 from dlx.routing import EXCHANGE_TYPES
 from simulator.broker import VirtualHost
 from simulator.broker.commands import ResetCounters
@@ -173,13 +175,17 @@ def _reset(request: Request) -> None:
     request.run(ResetCounters())
 
 
+def _release(request: Request) -> Response:
+    return listing.whole(request.broker.release.version, request)
+
+
 RESOURCES = (
     Resource("/overview", _overview),
     Resource("/nodes", _nodes, allow=access.monitors),
     Resource("/nodes/:node", _one_node, allow=access.monitors, exists=_is_this_node),
     Resource("/nodes/:node/memory", _memory, allow=access.monitors, exists=_is_this_node),
     Resource("/extensions", lambda request: [{"javascript": "dispatcher.js"}, {"javascript": "tracing.js"}]),
-    Resource("/version", lambda request: request.broker.release.version, offered=lambda a: a.version_endpoint),
+    Resource("/version", _release, offered=lambda a: a.version_endpoint),
     Resource(
         "/auth",
         lambda request: request.api.auth_settings,

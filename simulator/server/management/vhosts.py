@@ -15,7 +15,6 @@ from simulator.server.management.http_errors import ApiError, Crash, bad_request
 from simulator.server.management.message_stats import overall_stats, with_rates
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource, vhost_exists
-from simulator.server.management.responses import json_response
 from simulator.server.management.values import boolean
 
 _QUEUE_TYPES = ("classic", "quorum", "stream")
@@ -67,9 +66,7 @@ def _all(request: Request) -> Any:
     answer = listing.paged([_vhost_json(vhost, request) for vhost in visible], request, ("name",))
     if request.api.vhosts_listed == "as asked for":
         return answer
-    if listing.asked_page(request) is not None:
-        raise Crash
-    return json_response(answer)
+    return listing.whole(answer, request)
 
 
 def _one(request: Request) -> Any:

@@ -83,9 +83,9 @@ QUEUE_CRASHES = Known(
     "a queue that crashes",
     "Until 3.12 a made-up x-death can crash a classic queue, as a negative priority can that the management API "
     "publishes to a queue with priorities. Whether its consumers are cancelled or subscribe again to the queue that "
-    "is started in its place, is a race; and one in which such a message has expired crashes again and again. This "
-    "hides nothing: a case with such a message, and with consumers or with anything that expires, counts as known "
-    "if it differs at all.",
+    "is started in its place, is a race; and one in which such a message has expired crashes again and again, and "
+    "answers no command meanwhile. This hides nothing: a case with such a message, and with consumers or with anything "
+    "that expires, counts as known if it differs at all.",
     lambda transcript: transcript,
 )
 

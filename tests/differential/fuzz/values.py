@@ -20,7 +20,7 @@ RANGES = {
 SCALARS: list[Any] = [
     "red", "", "1", 0, 1, -7, 2**40, 2.5, 1.0, True, False, None, b"\x00\xff", Field("S", b"\xff"),
     Field("b", -5), Field("B", 200), Field("s", 300), Field("u", 60000), Field("i", 4_000_000_000),
-    Field("l", 5), Field("f", 0.5), Field("T", 1_700_000_000),
+    Field("l", 5), Field("f", 0.5), Field("T", 1_700_000_000), Field("T", 2**40),
 ]  # fmt: skip
 DECIMAL = Field("D", [2, 314])
 COMMON = ["red", 1]  # what bindings to headers exchanges mostly ask for

@@ -424,4 +424,23 @@ SCENARIOS = [
         publish("q", "1", "2", "3", on="p"), Cancel("c"), Consume("q", "d", channel="n"), CloseChannel(),
         publish("q", "4", on="p"), releases=LIVE,
     ),
+    scenario(
+        "a headers exchange compares timestamps of distant years",
+        CONFIRMED, exchange("x", "headers"),
+        [
+            [queue(name), Bind("x", name, arguments={"at": at})]
+            for name, at in (
+                ("seconds", 2**40), ("milliseconds", 1000 * 2**40), ("timestamp", Field("T", 2**40)),
+                ("never", Field("T", 2**64 - 1)),
+            )
+        ],
+        [
+            publish("", name, exchange="x", headers={"at": at})
+            for name, at in (
+                ("seconds", 2**40), ("milliseconds", 1000 * 2**40), ("timestamp", Field("T", 2**40)),
+                ("never", Field("T", 2**64 - 1)),
+            )
+        ],
+        releases=LIVE,
+    ),
 ]  # fmt: skip

@@ -89,6 +89,12 @@ class Requests:
         evidence="3.8, 3.10, 4.0 and 4.3 live",
         undecided=("4.1", "4.2"),
     )
+    health_checks_by_columns: bool = since(
+        "4.3", False, before=True,
+        meaning="The answer of a health check, or of aliveness-test, has the columns alone that the query names.",
+        evidence="3.8, 3.10, 4.0 and 4.3 live",
+        undecided=("4.1", "4.2"),
+    )
     unknown_sort_reverse: Literal["crashes", "counts as false"] = since(
         "4.3", "counts as false", before="crashes",
         meaning="What sort_reverse does that is neither true nor false, where there is anything to sort.",
