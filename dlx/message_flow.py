@@ -193,10 +193,14 @@ class MessageFlow:
             self._targets[address] = self._entered(*address)
         return self._targets[address]
 
+    def routes_by_key(self, exchange: str) -> bool:
+        """Tell whether nothing but its keys decides where a message goes from the exchange."""
+        return all(self.topology.exchanges[name].type in _BY_KEY for name in self.passed({exchange}))
+
     def _entered(self, exchange: str, key: str | None) -> frozenset[str]:
-        passed = self.passed({exchange})
-        if key is not None and all(self.topology.exchanges[name].type in _BY_KEY for name in passed):
+        if key is not None and self.routes_by_key(exchange):
             return frozenset(self.entries(Message(exchange=exchange, routing_keys=(key,))))
+        passed = self.passed({exchange})
         if "" in passed:
             return frozenset(self.topology.queues if key is None else {key} & self.topology.queues.keys())
         bindings = [each for name in passed for each in self.topology.bindings.get(name, ())]

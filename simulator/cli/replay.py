@@ -178,6 +178,7 @@ def _replayed(
     from simulator.definitions import DefinitionsError
     from simulator.replay.local_engine import local_engine
     from simulator.replay.run import run_replay, workplace
+    from simulator.replay.seldom_collecting import seldom_collecting
     from simulator.replay.summary import MatchesNothingError
 
     try:
@@ -203,7 +204,7 @@ def _replayed(
             if where.is_spark(prepared.rows):
                 show("starting Spark for", prepared.rows)
                 return run_on_spark(where.master, "dlx replay", lambda spark: job(_spark_engine(spark)))
-            with local_engine(work) as here:
+            with local_engine(work) as here, seldom_collecting():
                 return job(here)
     except MatchesNothingError as error:
         raise DataError(str(error)) from error

@@ -52,6 +52,7 @@ class DeadEnds:
     def __init__(self, flow: MessageFlow) -> None:
         self._flow = flow
         self._known: dict[Hashable, tuple[DeadEnd, ...]] = {}
+        self._of_states: dict[tuple[int, str], tuple[DeadEnd, ...]] = {}
 
     def waiting(self, state: State) -> tuple[DeadEnd, ...]:
         """Return the dead ends of a message that nobody takes from its queue."""
@@ -67,6 +68,12 @@ class DeadEnds:
         return tuple(dict.fromkeys(each._replace(certain=False) for each in found))
 
     def _remembered(self, state: State, reason: str) -> tuple[DeadEnd, ...]:
+        of_state = state.number, reason
+        if of_state not in self._of_states:
+            self._of_states[of_state] = self._of_situation(state, reason) if self._dead_letters(state, reason) else ()
+        return self._of_states[of_state]
+
+    def _of_situation(self, state: State, reason: str) -> tuple[DeadEnd, ...]:
         message = state.message
         key = self._flow.situation(state.queue, message), message.expiration is not None, reason
         if key not in self._known:
@@ -74,9 +81,9 @@ class DeadEnds:
         return self._known[key]
 
     def _following(self, state: State, reason: str, way: tuple[LastDeath, ...], certain: bool) -> list[DeadEnd]:
-        flow, settings = self._flow, self._flow.settings(state.queue)
-        if flow.why_not(state, reason) is not None or not settings.dead_letters:
+        if not self._dead_letters(state, reason):
             return []
+        flow, settings = self._flow, self._flow.settings(state.queue)
         after_ms = way[-1].after_ms if way else 0
         if reason == EXPIRED:
             own = state.message.expiration is not None and expires_messages(settings.queue.type, flow.release)
@@ -89,3 +96,7 @@ class DeadEnds:
             return [end for ends in onward for end in ends]
         copies = [copy for copy in flow.copies(state, reason) if copy.outcome in LOSING]
         return [DeadEnd(state.queue, str(copy.rule), after_ms, certain, way) for copy in copies[:1]]
+
+    def _dead_letters(self, state: State, reason: str) -> bool:
+        """Tell whether a message can die there for that reason, and its queue sends dead letters."""
+        return self._flow.why_not(state, reason) is None and self._flow.settings(state.queue).dead_letters

@@ -10,21 +10,20 @@ host under one release.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from dlx.deaths import REASONS, REJECTED, X_DEATH
 from dlx.message_flow import Hop, MessageFlow, State
-from dlx.recorded_deaths import death_counts, deaths_in_x_death
 from dlx.releases import Release
 from dlx.routing import EXCHANGE_TYPES
 from dlx.settings import alternate_exchange
 from dlx.streams import read_from_stream
 from dlx.topology import Exchange, Topology
+from simulator.replay.deaths_shown import Address, Kind, addresses_in, death_in, deaths_shown
 from simulator.replay.states import Visible, visible
 
 STATES_MAX = 20_000
@@ -78,35 +77,13 @@ class Target(NamedTuple):
     queue: str
     visible: Visible
 
-    def death_counts(self) -> Mapping[tuple[str, str], int]:
+    def death_counts(self) -> Mapping[Kind, int]:
         """Return how often it died, by queue and reason, as ``x-death`` of the row says."""
-        return {} if self.visible.x_death is None else _death_counts(self.visible.x_death)
+        return deaths_shown(self.visible.x_death).counts
 
-    def addresses(self) -> Mapping[tuple[str, str], Any]:
+    def addresses(self) -> Mapping[Kind, Address]:
         """Return exchange and routing keys of each first death of its kind, as ``x-death`` of the row says."""
-        return {} if self.visible.x_death is None else _addresses(self.visible.x_death)
-
-
-@lru_cache(maxsize=10_000)
-def _addresses(x_death: str) -> Mapping[tuple[str, str], Any]:
-    """Return where it died, by queue and reason; empty for a header that no broker wrote."""
-    decoded = msgspec.json.decode(x_death)
-    return _addresses_in([entry for entry in decoded if isinstance(entry, dict)] if isinstance(decoded, list) else [])
-
-
-def _addresses_in(entries: Collection[Mapping[str, Any]]) -> dict[tuple[str, str], Any]:
-    """Return where these deaths were, by queue and reason; nothing if two are of a kind, as only a client writes."""
-    found = {}
-    for entry in entries:
-        keys = entry.get("routing-keys")
-        address = entry.get("exchange"), tuple(keys) if isinstance(keys, list) else keys
-        found[str(entry.get("queue")), str(entry.get("reason"))] = address
-    return found if len(found) == len(entries) else {}
-
-
-@lru_cache(maxsize=10_000)
-def _death_counts(x_death: str) -> Mapping[tuple[str, str], int]:
-    return death_counts(deaths_in_x_death(msgspec.json.decode(x_death)))
+        return deaths_shown(self.visible.x_death).addresses
 
 
 class Found(NamedTuple):
@@ -157,7 +134,7 @@ class Graph:
         self._effort = effort
         self._visible: dict[int, Visible] = {}
         self._read_back: dict[int, Visible] = {}
-        self._addresses: dict[int, tuple[tuple[tuple[str, str], Any], ...]] = {}
+        self._addresses: dict[int, Mapping[Kind, Address]] = {}
 
     def why_not(self, state: State, reason: str, constraints: ConsumerConstraints) -> str | None:
         """Tell why the message cannot die there for that reason; return ``None`` if it can."""
@@ -268,16 +245,14 @@ class Graph:
         roots: Iterable[State],
         target: Target,
         constraints: ConsumerConstraints | None,
-        addresses: Mapping[tuple[str, str], Any] | None = None,
+        addresses: Mapping[Kind, Address] | None = None,
     ) -> Iterator[_Way]:
         """Yield every state on the way, following only the deaths that the target names.
 
         With ``addresses``, leave out the states that have died under other ones.
         """
-        wanted = target.death_counts()
-        by_queue: dict[str, list[str]] = {}
-        for queue, reason in wanted:
-            by_queue.setdefault(queue, []).append(reason)
+        shown = deaths_shown(target.visible.x_death)
+        wanted, reasons_in = shown.counts, shown.reasons
         layer: list[_Way] = [(root, None) for root in roots]
         seen = 0
         passed: set[State] = set()
@@ -298,7 +273,7 @@ class Graph:
                 yield state, trail
                 reasons = [
                     reason
-                    for reason in by_queue.get(state.queue, ())
+                    for reason in reasons_in.get(state.queue, ())
                     if state.counts.get((state.queue, reason), 0) < wanted[state.queue, reason]
                 ]
                 onward += self._onward(state, trail, reasons, constraints)
@@ -312,23 +287,12 @@ class Graph:
                 for hop, reached in self._led(state, reason, past_cycles=constraints is None):
                     yield reached, _Trail(hop, state, trail)
 
-    def _died_there(self, state: State, addresses: Mapping[tuple[str, str], Any]) -> bool:
+    def _died_there(self, state: State, addresses: Mapping[Kind, Address]) -> bool:
         """Tell whether the deaths of the state have these addresses: later deaths of a kind do not change them."""
         kept = self._addresses.get(state.number)
         if kept is None:
-            kept = self._addresses[state.number] = tuple(_addresses_in(self._entries_kept(state)).items())
-        return all(addresses.get(key, at) == at for key, at in kept)
-
-    @staticmethod
-    def _entries_kept(state: State) -> list[Mapping[str, Any]]:
-        """Return the entries of ``x-death`` that the next death keeps."""
-        message = state.message
-        if message.deaths is not None:
-            return [death.as_table() for death in message.deaths]
-        if not state.counts:  # what a client wrote there is not taken over
-            return []
-        deaths = (message.headers or {}).get(X_DEATH)
-        return [entry for entry in deaths if isinstance(entry, Mapping)] if isinstance(deaths, list) else []
+            kept = self._addresses[state.number] = addresses_in(_deaths_kept(state))
+        return all(addresses.get(kind, at) == at for kind, at in kept.items())
 
     def _led(self, state: State, reason: str, *, past_cycles: bool) -> Iterable[tuple[Hop, State]]:
         """Return where the death leads, each once; with ``past_cycles``, also what the cycle rule keeps out."""
@@ -339,6 +303,17 @@ class Graph:
         if past_cycles:
             led += [step for each in held for step in self.flow.cycles(each, reason)]
         return dict.fromkeys(led)
+
+
+def _deaths_kept(state: State) -> list[tuple[Kind, Address]]:
+    """Return the deaths, with their addresses, that the next one keeps in the history."""
+    message = state.message
+    if message.deaths is not None:
+        return [(death.key, (death.exchange, death.routing_keys)) for death in message.deaths]
+    if not state.counts:  # what a client wrote there is not taken over
+        return []
+    deaths = (message.headers or {}).get(X_DEATH)
+    return [death_in(entry) for entry in deaths if isinstance(entry, Mapping)] if isinstance(deaths, list) else []
 
 
 def with_stand_ins(topology: Topology) -> Topology:

@@ -130,12 +130,11 @@ class Memory:
 
     def alike_keys(self, vhost: str) -> AlikeKeys | None:
         """Return what numbers the routing keys of a virtual host, ``None`` if the definitions do not have it."""
-        explainer = self.explainer(vhost)
-        if explainer is None:
-            return None
-        if vhost not in self._keys:
-            self._keys[vhost] = AlikeKeys(explainer.flow)
-        return self._keys[vhost]
+        known = self._keys.get(vhost)
+        explainer = None if known else self.explainer(vhost)
+        if explainer is not None:
+            known = self._keys[vhost] = AlikeKeys(explainer.flow)
+        return known
 
     def headers_looked_at(self, vhost: str) -> frozenset[str]:
         """Return the user headers that exchanges of the virtual host compare."""

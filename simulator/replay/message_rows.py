@@ -136,7 +136,8 @@ class Lineage:
         else:
             self._ended(row)
         self._at += 1
-        return step._replace(dead_ends=self._copies_left.dead_ends())
+        dead_ends = self._copies_left.dead_ends()
+        return step._replace(dead_ends=dead_ends) if dead_ends else step
 
     def _ended(self, row: Row) -> None:
         """Take what a consumer did with a delivery."""
@@ -320,9 +321,10 @@ class Lineage:
             return Verdict("differ", "", best.hops, *new, differences=tuple(counts))
         rejected = tuple(Unchecked("rejection", queue, UNSEEN) for queue in self._unseen(chosen.source, best))
         unchecked = (*self._explainer.unchecked(chosen.source, best.hops), *rejected)
-        sequences = list(dict.fromkeys(path_text(path.hops) for path in chosen.paths))
-        if len(sequences) > 1:
-            return Verdict("ambiguous", "", best.hops, *new, alternatives=tuple(sequences), unchecked=unchecked)
+        if len(chosen.paths) > 1:
+            sequences = tuple(dict.fromkeys(path_text(path.hops) for path in chosen.paths))
+            if len(sequences) > 1:
+                return Verdict("ambiguous", "", best.hops, *new, alternatives=sequences, unchecked=unchecked)
         return Verdict("agree", "", best.hops, *new, unchecked=unchecked)
 
     def _may_carry(self, source: Source, found: Found) -> bool:

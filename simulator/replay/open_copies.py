@@ -88,6 +88,8 @@ class OpenCopies:
 
     def dead_ends(self) -> tuple[DeadEnd, ...]:
         """Return the ways in which any open copy is lost: for each queue and rule, the most certain, then the first."""
+        if not self._ends:
+            return ()
         found: dict[tuple[str, str], DeadEnd] = {}
         for end in sorted(self._ends, key=lambda each: (not each.certain, each.after_ms)):
             found.setdefault((end.queue, end.why), end)
@@ -121,7 +123,7 @@ class OpenCopies:
             return False
         if left:
             copies[state] = left
-        self._ends = +(self._ends - Counter(self._ends_of[how](state)))
+        self._forget(self._ends_of[how](state))
         return True
 
     def _close_in_doubt(self, state: State, order: Iterable[How]) -> bool:
@@ -130,7 +132,7 @@ class OpenCopies:
         if found is None:
             return False
         self._in_doubt = +(self._in_doubt - Counter([found]))
-        self._ends = +(self._ends - Counter(self._doubtful_ends(*found)))
+        self._forget(self._doubtful_ends(*found))
         self._leave_doubt()
         return True
 
@@ -139,8 +141,15 @@ class OpenCopies:
         self._left = max(self._left - 1, 0)
         if not self._left:
             for doubtful in self._in_doubt.elements():
-                self._ends = +(self._ends - Counter(self._doubtful_ends(*doubtful)))
+                self._forget(self._doubtful_ends(*doubtful))
             self._in_doubt.clear()
+
+    def _forget(self, ends: Iterable[DeadEnd]) -> None:
+        """Take away the dead ends of a copy that is no longer open."""
+        for end in ends:
+            self._ends[end] -= 1
+            if self._ends[end] <= 0:
+                del self._ends[end]
 
     def _doubtful_ends(self, state: State, how: How) -> list[DeadEnd]:
         return [end._replace(certain=False) for end in self._ends_of[how](state)]

@@ -8,16 +8,13 @@ against the times of each message.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import lru_cache
 from typing import NamedTuple
-
-import msgspec
 
 from dlx.deaths import EXPIRED, MAXLEN
 from dlx.message_flow import Hop, MessageFlow
 from dlx.settings import AT_LEAST_ONCE, expires_messages
 from dlx.topology import CLASSIC, QUORUM
+from simulator.replay.deaths_shown import deaths_shown
 from simulator.replay.graph import Found
 from simulator.replay.lengths import LengthLimit, length_limit
 from simulator.replay.sources import Source
@@ -92,10 +89,9 @@ def hop_times(
 
     ``delaying`` are exchanges that may keep a message.
     """
-    x_death = row.visible.x_death
     died = dict(source.roots[0].counts) if source.roots else {}
     own = bool(source.roots) and source.roots[0].message.expiration is not None
-    places = {} if x_death is None else _places(x_death)
+    places = deaths_shown(row.visible.x_death).places
     found = []
     for hop in hops:
         settings, kind = flow.settings(hop.queue), (hop.queue, hop.reason)
@@ -117,11 +113,10 @@ def kept_deaths(source: Source, row: Row) -> tuple[tuple[int, int], ...]:
 
     Later deaths of a kind do not change its time.
     """
-    here, there = row.visible.x_death, source.row.visible.x_death
-    if source.is_publish or here is None or there is None:
+    if source.is_publish:
         return ()
-    before = _places(there)
-    return tuple((place, before[kind]) for kind, place in _places(here).items() if kind in before)
+    here, there = (deaths_shown(each.visible.x_death).places for each in (row, source.row))
+    return tuple((place, there[kind]) for kind, place in here.items() if kind in there)
 
 
 def last_times(flow: MessageFlow, found: Found) -> HopTimes:
@@ -137,18 +132,3 @@ def last_times(flow: MessageFlow, found: Found) -> HopTimes:
     own_ttl = found.state.message.expiration is not None and expires_messages(queue.type, flow.release)
     ttl_ms = settings.message_ttl_ms
     return HopTimes(ttl_ms=NO_TTL if ttl_ms is None else ttl_ms, own_ttl=own_ttl, overtakes=overtakes)
-
-
-@lru_cache(maxsize=10_000)
-def _places(x_death: str) -> Mapping[tuple[str, str], int]:
-    """Return where the entry for each kind of death stands, if there is only one."""
-    entries = msgspec.json.decode(x_death)
-    kinds = [
-        (entry.get("queue"), entry.get("reason")) if isinstance(entry, dict) else None
-        for entry in (entries if isinstance(entries, list) else ())
-    ]
-    return {
-        (str(kind[0]), str(kind[1])): place
-        for place, kind in enumerate(kinds)
-        if kind is not None and kinds.count(kind) == 1
-    }

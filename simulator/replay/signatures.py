@@ -130,7 +130,8 @@ class Signatures:
             values = (*values, *keys)
         if template not in self._templates:
             self._templates[template] = len(self._examples)
-            self._examples.append(row_of(text))
+            self._rows[number] = row_of(text)
+            self._examples.append(self._rows[number])
         self._template_of.append(self._templates[template])
         self._values.append(values)
         self._has_values.append(bool(values))

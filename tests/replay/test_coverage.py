@@ -97,3 +97,22 @@ def test_a_delivery_that_differs_exercises_nothing(tmp_path):
     log = retried()
     log.records[-1]["properties"]["headers"]["x-last-death-queue"] = "work"
     assert covered(tmp_path, log).exercised == 0
+
+
+def rejected_with(log, number, key):
+    headers = died(death("work", "rejected", exchange="in", keys=[key]))
+    of_message = {"message_id": f"m{number}"}
+    log.publish("in", key, routed=["work"], **of_message).deliver("work", "in", [key], **of_message)
+    return log.deliver("dead", "letters", [key], headers=headers, **of_message)
+
+
+def test_dead_letters_that_keep_their_keys_show_each_its_own_way(tmp_path):
+    kept = definitions_of(
+        {"work": {"x-dead-letter-exchange": "letters"}, "dead": {}},
+        {"in": "fanout", "letters": "topic"},
+        [("in", "work", ""), ("letters", "dead", "*.paid"), ("letters", "dead", "sent.#")],
+    )
+    one = covered(tmp_path, rejected_with(Log(), 1, "eu.paid"), kept)
+    both = covered(tmp_path, rejected_with(rejected_with(Log(), 1, "eu.paid"), 2, "sent.us"), kept)
+    ways = ("topic_star", "topic_hash")
+    assert [[found.by_rule[way] for way in ways] for found in (one, both)] == [[1, 0], [1, 1]]

@@ -45,6 +45,8 @@ class PathRules:
     def __init__(self, flow: MessageFlow, unknown: frozenset[str]) -> None:
         self._flow = flow
         self._unknown = unknown
+        self._settled: dict[tuple[Hop, bool], tuple[str, ...]] = {}
+        self._routes: dict[Hop, tuple[str, ...]] = {}
 
     def shown(self, found: Found, row: Row, *, is_publish: bool) -> Iterator[Shown]:
         """Yield the rules that brought a message along a path; ``is_publish``: the path begins with its publish."""
@@ -62,24 +64,41 @@ class PathRules:
             yield Shown("redelivery_counted", found.state.queue)
 
     def _of_death(self, hop: Hop, died: State, letter: State) -> Iterator[str]:
-        settings = self._flow.settings(hop.queue)
-        yield f"{hop.reason}_in_{settings.queue.type}"
-        yield f"into_{self._flow.topology.queues[hop.to_queue].type}"
-        if hop.reason == EXPIRED:
-            yield from _of_expiry(died, settings)
-        elif hop.reason == MAXLEN:
-            yield from _of_length(settings)
-        elif hop.reason == DELIVERY_LIMIT:
-            yield from _origin("delivery_limit", settings.values.get(DELIVERY_LIMIT_KEY))
-        yield from _of_address(settings)
-        yield from self._of_route(letter)
+        own = died.message.expiration is not None
+        if (hop, own) not in self._settled:
+            self._settled[hop, own] = tuple(self._of_settings(hop, own))
+        yield from self._settled[hop, own]
+        yield from self._of_way(hop, letter)
         yield from self._of_history(hop, died, letter)
-        if died.message.expiration is not None:
+        if own:
             yield "expiration_removed"
         if len(self._flow.hops(died, hop.reason)) > 1:
             yield "several_copies"
         if self._flow.cycles(died, hop.reason):
             yield "cycle_beside_arrival"
+
+    def _of_settings(self, hop: Hop, own: bool) -> Iterator[str]:
+        """Yield what the settings of the two queues show; ``own``: the message has an expiration."""
+        settings = self._flow.settings(hop.queue)
+        yield f"{hop.reason}_in_{settings.queue.type}"
+        yield f"into_{self._flow.topology.queues[hop.to_queue].type}"
+        if hop.reason == EXPIRED:
+            yield from _of_expiry(own, settings)
+        elif hop.reason == MAXLEN:
+            yield from _of_length(settings)
+        elif hop.reason == DELIVERY_LIMIT:
+            yield from _origin("delivery_limit", settings.values.get(DELIVERY_LIMIT_KEY))
+        yield from _of_address(settings)
+
+    def _of_way(self, hop: Hop, letter: State) -> tuple[str, ...]:
+        """Return what the way of a dead letter shows: the same for all, where its queue and no header decides it."""
+        known = self._routes.get(hop)
+        if known is None:
+            known = tuple(self._of_route(letter))
+            replaces_keys = self._flow.settings(hop.queue).dead_letter_routing_key is not None
+            if replaces_keys and self._flow.routes_by_key(hop.exchange):
+                self._routes[hop] = known
+        return known
 
     def _of_route(self, letter: State) -> Iterator[str]:
         visits = self._flow.visits(letter.message)
@@ -134,8 +153,8 @@ class PathRules:
             yield "return_after_rejection"
 
 
-def _of_expiry(died: State, settings: Settings) -> Iterator[str]:
-    own, ttl_ms = died.message.expiration is not None, settings.message_ttl_ms
+def _of_expiry(own: bool, settings: Settings) -> Iterator[str]:
+    ttl_ms = settings.message_ttl_ms
     yield "expired_by_queue_ttl" if not own else "expired_by_expiration" if ttl_ms is None else "expired_by_shorter"
     if ttl_ms == 0:
         yield "expired_at_once"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, cast
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 from dlx.releases import DEFAULT
 from simulator.definitions import Definitions
 from simulator.replay.local import replay_files
+from simulator.replay.seldom_collecting import seldom_collecting
 from simulator.replay.tables import LocalTable, select
 from simulator.replay.whatif.asked import AnyAsked, Asked
 from simulator.replay.whatif.captured import files_of, of_the_log, with_left
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame as SparkTable
 
 Progress = Callable[[str, int, int | None], object]
-_GC_THRESHOLDS = (50_000, 10, 10)
 
 
 def what_if(
@@ -75,18 +73,7 @@ def what_if(
         return what_if_files(captured, *sides, Path(work), left=cast("LocalTable | None", left), unseen=unseen)
 
 
-@contextmanager
-def _seldom_collecting() -> Iterator[None]:
-    """Let Python seldom look for garbage: all messages are in memory, and live to the end."""
-    before = gc.get_threshold()
-    gc.set_threshold(*_GC_THRESHOLDS)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
-@_seldom_collecting()
+@seldom_collecting()  # all messages are in memory, and live to the end
 def what_if_files(
     captured: LocalTable,
     before: Side,
