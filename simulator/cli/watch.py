@@ -80,7 +80,7 @@ ANEW = "the watch before asked otherwise, and ended before a queue of its defini
     default=1_000_000,
     show_default=True,
     metavar="N",
-    help="Stop if more than N messages are not finished.",
+    help="If more than N messages are not finished, forget sooner, down to a minute; stop if that is not enough.",
 )
 @click.option(
     "--tolerance-ms",

@@ -13,6 +13,8 @@ from simulator.capture.journal import Journal
 from simulator.capture.schema import Observation
 from simulator.replay.summary import MatchesNothingError
 from simulator.replay.watch.state import State
+from simulator.replay.watch.watcher import Wish
+from tests.replay.logs import Log, definitions_of, write_log
 from tests.watch.logs import log_of, replayed, said, watcher, wish_for
 
 NAME = "what-if 4.3"
@@ -108,6 +110,20 @@ def test_too_many_open_messages_are_an_error(tmp_path: Path) -> None:
     each, state = watcher(growing, wish_for(NAME, settle_s=0, open_max=100), tmp_path / "state")
     with state, pytest.raises(CaptureError, match="240 messages are not finished, the limit is 100"):
         each.step(0)
+
+
+def test_messages_are_forgotten_sooner_if_too_many_are_open(tmp_path: Path) -> None:
+    log = Log()
+    for number in range(200):  # a row a second
+        log.publish("", "work", message_id=f"m{number}").deliver("work", "", ["work"], message_id=f"m{number}")
+    growing = write_log(tmp_path / "trace.log", log.records)
+    wish = Wish(definitions=definitions_of({"work": {}}), rules="4.3", open_max=80)
+    each, state = watcher(growing, wish, tmp_path / "state")
+    with state:
+        for now in range(5, 9):
+            each.step(now)
+        assert each.status(9).open_messages <= 80
+        assert each.status(9).agree == 200
 
 
 def test_definitions_that_do_not_fit_are_refused_also_after_a_kill(tmp_path: Path) -> None:

@@ -43,6 +43,8 @@ DUE_MAX = 20_000
 KERNEL_ROWS = 4_096
 """Rows of a batch for the kernel."""
 FORGOTTEN_MAX = 20_000
+SOONEST_S = 60
+"""A message that waits nowhere is not forgotten sooner than that for want of room: too many would come back."""
 """Messages that are forgotten in one step."""
 LAGS_MAX = 10_000
 """Verdicts whose lag is remembered."""
@@ -60,7 +62,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
         settle_s: how long after it was read a row's verdict is final.
         stuck_after_s: how long a message may wait in a queue.
         forget_after_s: how long after its last row a message that waits nowhere is forgotten.
-        open_max: of how many messages rows are kept.
+        open_max: of how many messages rows are kept; beyond that, messages are forgotten sooner.
     """
 
     definitions: Definitions
@@ -96,6 +98,7 @@ class Watcher:
         self._until_us = int(state.about("until_us", 0))
         self._places = None if state.fits else _decode_places(state.about("places", b"[]"))
         self._shared = _decode_shared(state.about("shared", b"{}"))
+        self._forget_after_s = wish.forget_after_s
         self._last_read_s: float | None = None
         self._lags: deque[float] = deque(maxlen=LAGS_MAX)
 
@@ -279,13 +282,18 @@ class Watcher:
         )
 
     def _forget(self) -> None:
-        """Forget finished messages. Raises ``CaptureError`` if there are too many others."""
-        since_us = self._until_us - round(self._wish.forget_after_s * 1e6)
+        """Forget finished messages, sooner where there are too many. Raises ``CaptureError`` if that is not enough."""
+        while not self._forgotten() and (found := self._state.totals["open"]) > self._wish.open_max:
+            if self._forget_after_s < 2 * SOONEST_S:
+                problem = f"{found:,} messages are not finished, the limit is {self._wish.open_max:,}"
+                raise CaptureError(str(self._state.folder), f"{problem}; raise it with --open-max")
+            self._forget_after_s /= 2
+
+    def _forgotten(self) -> int:
+        since_us = self._until_us - round(self._forget_after_s * 1e6)
         forgotten = self._state.forget(since_us, self._until_us, FORGOTTEN_MAX)
         self._state.totals["forgotten"] += forgotten
-        if not forgotten and (found := self._state.totals["open"]) > self._wish.open_max:
-            problem = f"{found:,} messages are not finished, the limit is {self._wish.open_max:,}"
-            raise CaptureError(str(self._state.folder), f"{problem}; raise it with --open-max, or lower --forget-after")
+        return forgotten
 
     # -- status -------------------------------------------------------------------
 
