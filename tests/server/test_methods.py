@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pamqp.frame
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from pamqp import header as pamqp_header
 
 from simulator.server.amqp.frames import METHOD, frame
-from simulator.server.amqp.methods import NAMES, decode_fields, encode_method
+from simulator.server.amqp.methods import NAMES, decode_fields, decode_publish, encode_method
 from simulator.server.amqp.properties import decode_properties, encode_properties
 from simulator.server.amqp.protocol_errors import CannotDecodeError, MalformedError, NotUtf8Error
 
@@ -132,3 +134,20 @@ def test_pamqp_reads_our_content_header(sent: dict[str, Any]) -> None:
 def test_properties_that_are_none(data: bytes) -> None:
     with pytest.raises(MalformedError):
         decode_properties(data)
+
+
+def read_or_refused(read: Callable[[bytes], dict[str, Any]], payload: bytes) -> dict[str, Any] | None:
+    """The fields but the ticket, which RabbitMQ does not look at; ``None``: they cannot be read."""
+    try:
+        return {name: value for name, value in read(payload).items() if name != "ticket"}
+    except CannotDecodeError:
+        return None
+
+
+@given(st.binary(max_size=4), st.binary(max_size=4), st.integers(0, 255), st.integers(0, 16), st.binary(max_size=1))
+def test_a_publish_is_read_as_any_method(exchange: bytes, key: bytes, bits: int, cut: int, beyond: bytes) -> None:
+    """Also where it is cut short, too long, or not UTF-8."""
+    names = (bytes([len(name)]) + name for name in (exchange, key))
+    payload = struct.pack(">HHH", 60, 40, 0) + b"".join(names) + bytes([bits])
+    payload = payload[: max(len(payload) - cut, 4)] + beyond
+    assert read_or_refused(decode_publish, payload) == read_or_refused(partial(decode_fields, "basic.publish"), payload)

@@ -146,7 +146,10 @@ def decode_fields(name: str, data: bytes, *, surrogates: bool = False) -> dict[s
 
 
 def decode_publish(data: bytes) -> dict[str, Any]:
-    """Do as ``decode_fields`` for ``basic.publish``, in a third of the time: hardly anything comes as often."""
+    """Do as ``decode_fields`` for ``basic.publish``, but for its ticket, in a third of the time.
+
+    Hardly any method comes as often.
+    """
     try:
         key = 7 + data[6]
         end = key + 1 + data[key]
