@@ -43,9 +43,9 @@ DUE_MAX = 20_000
 KERNEL_ROWS = 4_096
 """Rows of a batch for the kernel."""
 FORGOTTEN_MAX = 20_000
+"""Messages that are forgotten in one step."""
 SOONEST_S = 60
 """A message that waits nowhere is not forgotten sooner than that for want of room: too many would come back."""
-"""Messages that are forgotten in one step."""
 LAGS_MAX = 10_000
 """Verdicts whose lag is remembered."""
 
@@ -284,10 +284,11 @@ class Watcher:
     def _forget(self) -> None:
         """Forget finished messages, sooner where there are too many. Raises ``CaptureError`` if that is not enough."""
         while not self._forgotten() and (found := self._state.totals["open"]) > self._wish.open_max:
-            if self._forget_after_s < 2 * SOONEST_S:
+            if self._forget_after_s <= SOONEST_S:
                 problem = f"{found:,} messages are not finished, the limit is {self._wish.open_max:,}"
-                raise CaptureError(str(self._state.folder), f"{problem}; raise it with --open-max")
-            self._forget_after_s /= 2
+                problem += "; raise it with --open-max, or lower --forget-after"
+                raise CaptureError(str(self._state.folder), problem)
+            self._forget_after_s = max(self._forget_after_s / 2, SOONEST_S)
 
     def _forgotten(self) -> int:
         since_us = self._until_us - round(self._forget_after_s * 1e6)
