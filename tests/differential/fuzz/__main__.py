@@ -18,15 +18,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 import click
 
 from tests.differential.fuzz.cases import Case, Judged, Outcome, judge
-from tests.differential.fuzz.known import (
-    FIRST_FROM_A_WORKER,
-    INTO_ITSELF,
-    KNOWN,
-    LOST_ON_ITS_WAY_OUT,
-    OF_A_FORMER_QUEUE,
-    OF_ANOTHER_TYPE,
-    QUEUE_CRASHES,
-)
+from tests.differential.fuzz.known import KNOWN, KNOWN_CASES
 from tests.differential.fuzz.report import report
 from tests.differential.fuzz.smaller import smaller
 from tests.live import servers
@@ -67,16 +59,9 @@ def summary(counts: Counts, releases: list[str]) -> str:
 
 def known_ones(met: Counter[str]) -> str:
     """A line for each known difference that was met: how often, and why it stays."""
-    every = (
-        *KNOWN,
-        QUEUE_CRASHES,
-        OF_ANOTHER_TYPE,
-        INTO_ITSELF,
-        LOST_ON_ITS_WAY_OUT,
-        FIRST_FROM_A_WORKER,
-        OF_A_FORMER_QUEUE,
+    return "".join(
+        f"known, {met[known.name]} times: {known.name}. {known.reason}\n" for known in (*KNOWN, *KNOWN_CASES)
     )
-    return "".join(f"known, {met[known.name]} times: {known.name}. {known.reason}\n" for known in every)
 
 
 @click.command(help=(__doc__ or "").split("\n")[0])

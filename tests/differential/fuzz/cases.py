@@ -20,21 +20,7 @@ from dlx.releases import release
 from simulator.server import serve
 from tests.differential.client import ServerSilentError
 from tests.differential.differences import same
-from tests.differential.fuzz.known import (
-    FIRST_FROM_A_WORKER,
-    INTO_ITSELF,
-    LOST_ON_ITS_WAY_OUT,
-    OF_A_FORMER_QUEUE,
-    OF_ANOTHER_TYPE,
-    QUEUE_CRASHES,
-    crashes_queues,
-    feeds_itself_beyond_a_limit,
-    known_difference,
-    loses_one_that_makes_way,
-    may_wait_for_a_worker,
-    replaces_a_queue_it_got_from,
-    settles_one_of_a_former_queue,
-)
+from tests.differential.fuzz.known import QUEUE_CRASHES, crashes_queues, known_case, known_difference
 from tests.differential.fuzz.same_draws import BACKEND
 from tests.differential.fuzz.scripts import scripts
 from tests.differential.operations import Operation, Wait
@@ -178,16 +164,7 @@ def _judged(case: Case, attempts: int) -> Judged:
                 return Judged(case, Outcome.KNOWN, live, simulated[-1], known=known)
         runs.append(live)
     steady = all(same(run, runs[0]) for run in runs)
-    if steady and crashes_queues(case.script, release(case.release)):
-        return Judged(case, Outcome.KNOWN, live, simulated[0], known=QUEUE_CRASHES.name)
-    if steady and feeds_itself_beyond_a_limit(case.script, release(case.release)):
-        return Judged(case, Outcome.KNOWN, live, simulated[0], known=INTO_ITSELF.name)
-    if steady and loses_one_that_makes_way(case.script, release(case.release)):
-        return Judged(case, Outcome.KNOWN, live, simulated[0], known=LOST_ON_ITS_WAY_OUT.name)
-    if steady and may_wait_for_a_worker(case.script, live, simulated[0]):
-        return Judged(case, Outcome.KNOWN, live, simulated[0], known=FIRST_FROM_A_WORKER.name)
-    if steady and replaces_a_queue_it_got_from(case.script, live):
-        return Judged(case, Outcome.KNOWN, live, simulated[0], known=OF_ANOTHER_TYPE.name)
-    if steady and settles_one_of_a_former_queue(case.script, release(case.release)):
-        return Judged(case, Outcome.KNOWN, live, simulated[0], known=OF_A_FORMER_QUEUE.name)
+    known = known_case(case.script, release(case.release), live, simulated[0]) if steady else ""
+    if known:
+        return Judged(case, Outcome.KNOWN, live, simulated[0], known=known)
     return Judged(case, Outcome.DIVERGES if steady else Outcome.UNDETERMINED, live, simulated[0])

@@ -256,6 +256,25 @@ def _declared(script: Sequence[Operation]) -> Iterator[tuple[str, dict[str, Any]
                 yield from ((str(each.get("name")), each.get("arguments") or {}) for each in queues)
 
 
+KNOWN_CASES = (
+    QUEUE_CRASHES, OF_ANOTHER_TYPE, INTO_ITSELF, LOST_ON_ITS_WAY_OUT, FIRST_FROM_A_WORKER, OF_A_FORMER_QUEUE,
+)  # fmt: skip
+"""Those by which a whole case counts as known (``known_case``)."""
+
+
+def known_case(script: Sequence[Operation], release: Release, live: Transcript, simulated: Transcript) -> str:
+    """The name of a known difference by which a case counts as known; otherwise the empty text."""
+    applies = {
+        QUEUE_CRASHES.name: crashes_queues(script, release),
+        INTO_ITSELF.name: feeds_itself_beyond_a_limit(script, release),
+        LOST_ON_ITS_WAY_OUT.name: loses_one_that_makes_way(script, release),
+        FIRST_FROM_A_WORKER.name: may_wait_for_a_worker(script, live, simulated),
+        OF_ANOTHER_TYPE.name: replaces_a_queue_it_got_from(script, live),
+        OF_A_FORMER_QUEUE.name: settles_one_of_a_former_queue(script, release),
+    }
+    return next((name for name, is_known in applies.items() if is_known), "")
+
+
 def without_known(transcript: Any) -> Any:
     """A transcript, or a part of one, without anything that is known to differ."""
     for known in KNOWN:

@@ -35,6 +35,12 @@ MESSAGE = {"properties": {}, "routing_key": "q", "payload": "m", "payload_encodi
 NEGATIVE = Http("POST", ("exchanges", VHOST, "amq.default", "publish"), MESSAGE | {"properties": {"priority": -1}})
 EXPIRING = {"name": "p", "pattern": "^n", "definition": {"expires": 60000, "max-length": 1}, "apply-to": "all"}
 NEW = {"name": "n", "durable": True, "auto_delete": False, "arguments": {"x-queue-type": "quorum"}}
+DISTANT = {
+    "seconds": 2**40,
+    "milliseconds": 1000 * 2**40,
+    "timestamp": Field("T", 2**40),
+    "never": Field("T", 2**64 - 1),
+}
 STREAMING = tuple(release for release in LIVE if release != "3.8")
 
 
@@ -427,20 +433,8 @@ SCENARIOS = [
     scenario(
         "a headers exchange compares timestamps of distant years",
         CONFIRMED, exchange("x", "headers"),
-        [
-            [queue(name), Bind("x", name, arguments={"at": at})]
-            for name, at in (
-                ("seconds", 2**40), ("milliseconds", 1000 * 2**40), ("timestamp", Field("T", 2**40)),
-                ("never", Field("T", 2**64 - 1)),
-            )
-        ],
-        [
-            publish("", name, exchange="x", headers={"at": at})
-            for name, at in (
-                ("seconds", 2**40), ("milliseconds", 1000 * 2**40), ("timestamp", Field("T", 2**40)),
-                ("never", Field("T", 2**64 - 1)),
-            )
-        ],
+        [[queue(name), Bind("x", name, arguments={"at": at})] for name, at in DISTANT.items()],
+        [publish("", name, exchange="x", headers={"at": at}) for name, at in DISTANT.items()],
         releases=LIVE,
     ),
 ]  # fmt: skip
