@@ -252,8 +252,10 @@ class State:
         self._database.executemany("INSERT OR IGNORE INTO chosen VALUES (?)", ((each,) for each in lineages))
 
     def _chosen(self) -> list[KeptRow]:
-        order = "ORDER BY r.lineage, r.time_us, r.file, r.line, r.id"
-        found = self._database.execute(f"SELECT {_ROW}, r.counted FROM chosen JOIN rows r USING (lineage) {order}")
+        # CROSS JOIN: SQLite looks up the rows of the chosen, where it would read all rows in their order.
+        table = "chosen CROSS JOIN rows r USING (lineage)"
+        order = "r.lineage, r.time_us, r.file, r.line, r.id"
+        found = self._database.execute(f"SELECT {_ROW}, r.counted FROM {table} ORDER BY {order}")
         return [KeptRow(*row) for row in found]
 
     def said(self, rows: Iterable[tuple[bytes | None, str | None, int]]) -> None:
