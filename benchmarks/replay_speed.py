@@ -62,6 +62,10 @@ class Cost(NamedTuple):
         """CPU time of all processes."""
         return self.java + self.python
 
+    def __str__(self) -> str:
+        """Return the figures in words."""
+        return f"{self.wall:6.1f} s, CPU {self.cpu:6.1f} s (Java {self.java:.1f}, Python {self.python:.1f})"
+
 
 Side = Callable[[], Cost]
 
@@ -177,14 +181,14 @@ def write_copies(path: Path, once: pa.RecordBatch, copies: range) -> None:
         writer.add_key_value_metadata(coder.footer(file))
 
 
-def copied(rows: pa.RecordBatch, copy: int) -> pa.RecordBatch:
-    """Return the rows as those of other messages, so many seconds later."""
+def copied(rows: pa.RecordBatch, copy: int, seconds: int = 1) -> pa.RecordBatch:
+    """Return the rows as those of other messages, so many seconds later for each copy."""
     times = rows.column("x_death_times")
     later = {
         "message": pc.binary_join_element_wise(rows.column("message"), str(copy), "-"),
-        "time_us": pc.add(rows.column("time_us"), copy * 1_000_000),
+        "time_us": pc.add(rows.column("time_us"), copy * seconds * 1_000_000),
         "x_death_times": pa.ListArray.from_arrays(
-            times.offsets, pc.add(times.values, copy), type=times.type, mask=times.is_null()
+            times.offsets, pc.add(times.values, copy * seconds), type=times.type, mask=times.is_null()
         ),
     }
     for name, column in later.items():
@@ -209,15 +213,12 @@ def measured(sides: Mapping[str, Side], rounds: int) -> dict[str, Cost]:
     costs: dict[str, list[Cost]] = {name: [] for name in sides}
     for turn in range(rounds + 1):
         for name, side in sides.items():
-            cost = side()
+            took = side()
             if turn:
-                costs[name].append(cost)
+                costs[name].append(took)
     found = {name: Cost(*map(statistics.median, zip(*each, strict=True))) for name, each in costs.items()}
-    for name, cost in found.items():
-        print(
-            f"{name:>15}: {cost.wall:6.1f} s, CPU {cost.cpu:6.1f} s (Java {cost.java:.1f}, Python {cost.python:.1f})",
-            flush=True,
-        )
+    for name, median in found.items():
+        print(f"{name:>15}: {median}", flush=True)
     return found
 
 
@@ -228,14 +229,15 @@ def show(what: str, one: Cost, other: Cost) -> None:
 
 
 def _run(plan: Callable[[], DataFrame]) -> Side:
-    return lambda: _cost(lambda: plan().write.format("noop").mode("overwrite").save())
+    return lambda: cost(lambda: plan().write.format("noop").mode("overwrite").save())
 
 
 def _identity(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return batches
 
 
-def _cost(work: Callable[[], None]) -> Cost:
+def cost(work: Callable[[], object]) -> Cost:
+    """Return what work takes."""
     before, start = _cpu(), time.perf_counter()
     work()
     wall, after = time.perf_counter() - start, _cpu()

@@ -18,7 +18,7 @@ from simulator.replay import replay_files
 from simulator.replay.tables import select
 from simulator.replay.whatif.coupling import Reaches, units
 from simulator.replay.whatif.local import read_log, what_if_files
-from simulator.replay.whatif.outcomes import COLUMNS
+from simulator.replay.whatif.log_rows import BESIDE
 from simulator.replay.whatif.rerun import in_order
 from simulator.replay.whatif.tally import Tally
 from simulator.replay.whatif.what_if import Comparison, prepared, side_of
@@ -72,11 +72,14 @@ class Steps:
             "play of side A": self._first,
             "both plays, as far as needed, and comparison": self._play,
             "adding up": self._tally,
-            "the whole question": lambda: what_if_files(self.log, *self.sides, self.work),
+            "the whole question": lambda: what_if_files(self.log, *self.sides),
         }
 
     def _rows(self) -> object:
-        found = select(f"SELECT {COLUMNS} FROM {{log}} ORDER BY vhost, message, time_us", log=self.log)
+        found = select(
+            f"SELECT time_us, file, line, x_death_times, {', '.join(BESIDE)} FROM {{log}} ORDER BY vhost, message, time_us",
+            log=self.log,
+        )
         return sum(1 for _ in found.rows())
 
     def _replay(self) -> object:
@@ -89,7 +92,7 @@ class Steps:
         return found
 
     def _read(self) -> list:
-        return read_log(self.log, self.prepared[0], self.work, lambda *_: None)
+        return read_log(self.log, self.prepared[0], lambda *_: None)
 
     def _units(self) -> object:
         return units(self.stories, Reaches([side.flows for side in self.prepared]))

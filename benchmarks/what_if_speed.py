@@ -96,7 +96,7 @@ def figure(asking: Question, rounds: int) -> Figure:
         replay_files(log, one, "4.3", verdicts=work / "verdicts.parquet")
 
     def asked() -> None:
-        what_if_files(log, side_of(one, "4.3"), side_of(other, "4.3"), work)
+        what_if_files(log, side_of(one, "4.3"), side_of(other, "4.3"))
 
     replays, answers = zip(*((cpu_s(replayed), cpu_s(asked)) for _ in range(rounds)), strict=True)
     rows = len(log.to_list())
@@ -112,9 +112,9 @@ def figure(asking: Question, rounds: int) -> Figure:
 
 def events_figure(asking: Question, rounds: int) -> Figure:
     """The events of both brokers that a second of processor time plays."""
-    _, log, one, other, work, _ = asking
+    _, log, one, other, _, _ = asking
     sides = [prepared(side_of(each, "4.3")) for each in (one, other)]
-    stories = read_log(log, sides[0], work, lambda *_: None)
+    stories = read_log(log, sides[0], lambda *_: None)
     for side in sides:
         side.stage  # noqa: B018 (made once, before the clock runs)
     events = 0

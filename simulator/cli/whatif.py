@@ -170,7 +170,6 @@ def _asked(
                         engine.read(log.captures),
                         before,
                         after,
-                        work,
                         left=engine.read(held) if held else None,
                         unseen=chosen,
                         examples=out is not None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from dlx.deaths import MAXLEN
 from dlx.releases import Release
@@ -26,7 +26,9 @@ from simulator.replay.tables import Table, rows, select, text
 ORDER = (LINEAGE, "time_us", "file", "line")
 """How the kernel takes its rows."""
 _WRITTEN = f"{LINEAGE_SQL} AS {LINEAGE}, {SIGNATURE_SQL} AS {SIGNATURE}, {CONTENT_SQL} AS {CONTENT}"
-_ROWS = f"SELECT time_us, file, line, x_death_times, redelivered, {{body}} AS {BODY}, {_WRITTEN} FROM {{{{captured}}}}"
+_ROWS = f"""
+    SELECT time_us, file, line, x_death_times, redelivered, {{body}} AS {BODY}, {_WRITTEN}{{beside}}
+    FROM {{{{captured}}}}"""
 _IN_ORDER = f"SELECT * FROM {{rows}} ORDER BY {', '.join(ORDER)}"
 _DROPPED = f"SELECT 1 FROM {{captured}} WHERE x_death LIKE '%{MAXLEN}%' LIMIT 1"
 _PUBLISHES = f"""
@@ -47,9 +49,10 @@ _WITH_VERDICTS = f"""
     ) USING (vhost, message, file, line, time_us)"""
 
 
-def kernel_rows(captured: Table) -> Table:
-    """Return the columns of ``schema.INPUT``, in any order."""
-    return select(_ROWS.format(body=body_sql(captured.columns)), captured=captured)
+def kernel_rows(captured: Table, beside: Sequence[str] = ()) -> Table:
+    """Return the columns of ``schema.INPUT``, and these of the capture, in the order of the table."""
+    also = "".join(f", {name}" for name in beside)
+    return select(_ROWS.format(body=body_sql(captured.columns), beside=also), captured=captured)
 
 
 def in_order(rows: Table) -> Table:

@@ -89,7 +89,7 @@ def replay_files(
 
     ``replayed`` is told how many rows are done.
     """
-    kernel = _kernel(captured, definitions, rules, assumptions)
+    kernel = kernel_of(captured, definitions, rules, assumptions)
     done = 0
     with pq.ParquetWriter(verdicts, REPLAYED) as writer:
         for batch in kernel.replay(_in_order(captured)):
@@ -104,11 +104,14 @@ def replayed_message(
 ) -> list[dict[str, Any]]:
     """Return the rows of one message, as ``replay_files`` has them: the rest of the capture is only counted."""
     own = select(f"SELECT * FROM {{captured}} WHERE message = {text(message)}", captured=captured)
-    kernel = _kernel(captured, definitions, rules, assumptions)
+    kernel = kernel_of(captured, definitions, rules, assumptions)
     return [row for batch in kernel.replay(_in_order(own)) for row in batch.to_pylist()]
 
 
-def _kernel(captured: LocalTable, definitions: Definitions, rules: str, assumptions: Assumptions) -> Kernel:
+def kernel_of(
+    captured: LocalTable, definitions: Definitions, rules: str, assumptions: Assumptions = DEFAULT_ASSUMPTIONS
+) -> Kernel:
+    """Return what replays the messages of a capture, of which it has counted what came into queues with a limit."""
     hosts, judge = topologies(definitions), release(rules)
     published = publishes(captured, hosts, judge)
     arrivals = NO_ARRIVALS if published is None else _counted(published.batches(), ArrivalsCounter(hosts, judge))

@@ -54,11 +54,22 @@ def replay(
     If messages died of a length limit, a first pass over the publishes runs at once, before
     the plan is returned: it counts what can have been in the queues.
     """
-    arrivals = _arrivals(captured, definitions, rules, codes)
-    step = ReplayStep(definitions, release(rules).name, assumptions, arrivals, codes)
+    step = replay_step(captured, definitions, rules, assumptions, codes)
     rows = kernel_rows(captured) if codes is None else coded_rows(captured)
     replayed = arranged(rows).mapInArrow(step, from_arrow_schema(OUTPUT))
     return replayed.withColumn("message", F.expr(MESSAGE_SQL)).drop(LINEAGE)
+
+
+def replay_step(
+    captured: DataFrame,
+    definitions: Definitions,
+    rules: str,
+    assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
+    codes: Codes | None = None,
+) -> ReplayStep:
+    """Return what replays the partitions of ``arranged`` rows; see ``replay`` for the arguments, and the first pass."""
+    arrivals = _arrivals(captured, definitions, rules, codes)
+    return ReplayStep(definitions, release(rules).name, assumptions, arrivals, codes)
 
 
 def _arrivals(captured: DataFrame, definitions: Definitions, rules: str, codes: Codes | None) -> Arrivals:

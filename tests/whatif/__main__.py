@@ -70,7 +70,7 @@ def asked(release: str, target: Target, seed: int, folder: Path) -> Answer:
         definitions.write_text(json.dumps(target.server.api("GET", f"definitions/{vhost}")))
     side = side_of(read_definitions(definitions), release)
     with Database(folder) as database:
-        return what_if_files(database.parquet([log]), side, side, folder).answer
+        return what_if_files(database.parquet([log]), side, side).answer
 
 
 if __name__ == "__main__":

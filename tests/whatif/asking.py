@@ -32,9 +32,8 @@ def asked_of(
         work = Path(name)
         convert(logs, work / "log.parquet")
         captured = database.parquet([work / "log.parquet"])
-        return what_if_files(
-            captured, before, after, work, left=database.parquet(left) if left else None, unseen=unseen
-        )
+        found = database.parquet(left) if left else None
+        return what_if_files(captured, before, after, left=found, unseen=unseen)
 
 
 def asked_about(
@@ -55,4 +54,4 @@ def asked_about(
                 writer.write(batch)
         captured = database.parquet([work / "log.parquet"])
         sides = side_of(definitions, release), side_of(other, against or release)
-        return what_if_files(captured, *sides, work, unseen=unseen)
+        return what_if_files(captured, *sides, unseen=unseen)

@@ -26,6 +26,6 @@ def test_random_traffic_comes_out_as_it_is(release: str, diversity: Diversity, s
     generate(Wish(msgspec.json.encode(definitions.document), 8_000, release, seed, diversity), tmp_path)
     side = side_of(definitions, release)
     with Database(tmp_path) as database:
-        answer = what_if_files(database.parquet([*tmp_path.glob("log-*.parquet")]), side, side, tmp_path).answer
+        answer = what_if_files(database.parquet([*tmp_path.glob("log-*.parquet")]), side, side).answer
     assert answer.reproduced >= 0.995 * answer.messages
     assert answer.changed == 0

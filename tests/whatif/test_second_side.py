@@ -43,7 +43,7 @@ def answered(folder: Path, other: Definitions, unseen: Unseen) -> tuple[Any, ...
     with Database(folder) as database:
         log = select(UNCOUPLED, log=database.parquet(sorted(folder.glob("log-*.parquet"))))
         asked = what_if_files(
-            log, side_of(definitions(), RELEASE), side_of(other, RELEASE), folder, unseen=unseen, examples=True
+            log, side_of(definitions(), RELEASE), side_of(other, RELEASE), unseen=unseen, examples=True
         )
     html = page(asked.answer, asked.tally, asked.lives, ("one", "other"))
     return msgspec.json.encode(asked.answer), rows_of(asked.cases).to_pylist(), html

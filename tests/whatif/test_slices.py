@@ -46,7 +46,7 @@ class Whole:
             convert([OWN / "trace.log.gz"], work / "log.parquet")
             log = database.parquet([work / "log.parquet"])
             one, other_side = self.asking.sides()
-            self.stories = read_log(log, one, work, lambda *_: None)
+            self.stories = read_log(log, one, lambda *_: None)
         self._untouched = {story.message: pickle.dumps(story) for story in self.stories}
         self.comparison = Comparison(self.stories, one, other_side)
         self.comparison.play()

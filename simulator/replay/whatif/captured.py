@@ -9,12 +9,8 @@ from simulator.definitions import Definitions
 from simulator.replay.summary import check_match
 from simulator.replay.tables import Table, rows, select
 from simulator.replay.whatif.differences import Side
+from simulator.replay.whatif.log_rows import files_of
 from simulator.replay.whatif.stage import Queue
-
-
-def files_of(captured: Table) -> set[str]:
-    """Return the names of the files whose rows are in the table."""
-    return {row["file"] for row in rows("SELECT DISTINCT file FROM {captured}", captured=captured)}
 
 
 def with_left(captured: Table, left: Table) -> Table:

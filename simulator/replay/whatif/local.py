@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
 from dlx.releases import DEFAULT
 from simulator.definitions import Definitions
-from simulator.replay.local import replay_files
+from simulator.replay.kernel_input import in_order, kernel_rows
+from simulator.replay.local import kernel_of
 from simulator.replay.seldom_collecting import seldom_collecting
-from simulator.replay.tables import LocalTable, select
+from simulator.replay.tables import LocalTable
 from simulator.replay.whatif.asked import AnyAsked, Asked
-from simulator.replay.whatif.captured import files_of, of_the_log, with_left
+from simulator.replay.whatif.captured import of_the_log, with_left
 from simulator.replay.whatif.causes import find_causes
 from simulator.replay.whatif.conclusion import conclusion
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.lives import lives
-from simulator.replay.whatif.outcomes import ROWS, read_stories
+from simulator.replay.whatif.log_rows import BESIDE, file_numbers, files_of, replayed_rows
+from simulator.replay.whatif.outcomes import read_stories
 from simulator.replay.whatif.rerun import Unseen
 from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.stories import Story
@@ -26,6 +26,7 @@ from simulator.replay.whatif.tally import Tally
 from simulator.replay.whatif.what_if import Case, Comparison, Prepared, prepared, side_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame as SparkTable
 
 Progress = Callable[[str, int, int | None], object]
@@ -69,8 +70,7 @@ def what_if(
         from simulator.replay.whatif.spark import what_if_on_spark  # which needs Spark
 
         return what_if_on_spark(captured, *sides, left=cast("SparkTable | None", left), unseen=unseen)
-    with TemporaryDirectory(prefix="dlx-") as work:
-        return what_if_files(captured, *sides, Path(work), left=cast("LocalTable | None", left), unseen=unseen)
+    return what_if_files(captured, *sides, left=cast("LocalTable | None", left), unseen=unseen)
 
 
 @seldom_collecting()  # all messages are in memory, and live to the end
@@ -78,7 +78,6 @@ def what_if_files(
     captured: LocalTable,
     before: Side,
     after: Side,
-    work: Path,
     *,
     left: LocalTable | None = None,
     unseen: Unseen = "ack",
@@ -87,8 +86,8 @@ def what_if_files(
 ) -> Asked:
     """Return what would have become of the messages of a capture.
 
-    ``work`` is a folder for what does not stay in memory; ``left`` a capture of what was found in the queues in the
-    end. With ``examples``, some messages that change are played once more, and all that happens to them is kept.
+    ``left`` is a capture of what was found in the queues in the end. With ``examples``, some messages that change are
+    played once more, and all that happens to them is kept.
 
     Raises:
         CaptureError: files of ``left`` have the names of files in the log.
@@ -97,7 +96,7 @@ def what_if_files(
     """
     one, other = map(prepared, of_the_log(captured, before, after))
     names = () if left is None else files_of(left)
-    stories = read_log(captured if left is None else with_left(captured, left), one, work, progress, names)
+    stories = read_log(captured if left is None else with_left(captured, left), one, progress, names)
     comparison = Comparison(stories, one, other, unseen)
     count = len(stories)
     cases = comparison.play(lambda done: progress("playing messages", done, count))
@@ -116,17 +115,18 @@ def _groups(comparison: Comparison) -> Iterator[Sequence[Case]]:
         yield from [own] if unit.queues else ([case] for case in own)
 
 
-def read_log(
-    captured: LocalTable, side: Prepared, work: Path, progress: Progress, left: Collection[str] = ()
-) -> list[Story]:
+def read_log(captured: LocalTable, side: Prepared, progress: Progress, left: Collection[str] = ()) -> list[Story]:
     """Replay a capture under its own settings, and return what it shows of each message."""
-    replayed = replay_files(
-        captured,
-        side.side.definitions,
-        side.side.release.name,
-        verdicts=work / "whatif-verdicts.parquet",
-        replayed=lambda done: progress("replaying", done, None),
-    )
-    joined = select(ROWS, captured=captured, replayed=replayed)
-    ordered = select("SELECT * FROM {joined} ORDER BY vhost, message, time_us, place", joined=joined)
-    return list(read_stories(ordered.rows(), side.flows, only=side.only_vhost, left=left))
+    kernel = kernel_of(captured, side.side.definitions, side.side.release.name)
+    batches = _told(in_order(kernel_rows(captured, BESIDE)).batches(), progress)
+    rows = replayed_rows(kernel.replay, batches, file_numbers(captured))
+    return list(read_stories(rows, side.flows, only=side.only_vhost, left=left))
+
+
+def _told(batches: Iterable[pa.RecordBatch], progress: Progress) -> Iterator[pa.RecordBatch]:
+    """Yield batches, and tell how many rows were taken before."""
+    done = 0
+    for batch in batches:
+        progress("replaying", done, None)
+        yield batch
+        done += batch.num_rows

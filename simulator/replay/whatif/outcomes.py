@@ -22,26 +22,11 @@ from dlx.releases import Release
 from simulator.events import Event
 from simulator.replay.assumptions import TOLERANCE_MS
 from simulator.replay.states import bcc_keys
+from simulator.replay.whatif.log_rows import Row
 from simulator.replay.whatif.stories import Came, Delivery, Outcome, Publication, Shown, Story
 
-Row = Mapping[str, Any]
 UNTRACED_MAX = 100
 """Deliveries in a row that are taken to be missing in the log."""
-FILE_LINES = 2**36
-"""More lines than a file of a log has."""
-COLUMNS = """vhost, message, time_us, file, line, event, connection, exchange, queue, routing_keys, message_id,
-    expiration, properties, headers, broker_headers, x_death, x_death_times, payload"""
-"""What is read of a capture."""
-FOUND = "hops, new_hops, new_deaths, source"
-"""What is read of its replay."""
-ROWS = f"""
-    SELECT {COLUMNS}, {FOUND}, line + {FILE_LINES} * number AS place
-    FROM {{captured}} JOIN (SELECT vhost, message, file, line, time_us, {FOUND} FROM {{replayed}})
-    USING (vhost, message, file, line, time_us)
-    JOIN (
-        SELECT file, row_number() OVER (ORDER BY file) AS number FROM (SELECT DISTINCT file FROM {{captured}})
-    ) USING (file)"""
-"""A row of the log and what the replay says of it, in Spark's SQL; ``place`` puts those of one moment in order."""
 _SETTLED = {
     Event.ACKED.value: Outcome.ENDED,
     Event.REJECTED.value: Outcome.REJECTED,
@@ -56,7 +41,7 @@ def read_stories(
     """Yield a story for each message; its rows must follow each other, in the order of the log.
 
     Args:
-        rows: the log with what its replay says (``ROWS``).
+        rows: the log with what its replay says (``log_rows``).
         flows: the virtual hosts by name, under the release of the broker that wrote the log.
         only: the virtual host for all rows, where definitions do not name theirs.
         left: names of files whose rows are no deliveries, but what was found in the queues in the end.

@@ -20,17 +20,19 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from simulator.capture import CaptureError
-from simulator.replay.plan import replay
+from simulator.replay.kernel_input import kernel_rows
+from simulator.replay.plan import arranged, replay_step
+from simulator.replay.row_codec import LINEAGE, LINEAGE_SQL
 from simulator.replay.tables import rows, select
 from simulator.replay.whatif.asked import AskedOnSpark
-from simulator.replay.whatif.captured import files_of, of_the_log, with_left
+from simulator.replay.whatif.captured import of_the_log, with_left
 from simulator.replay.whatif.case_rows import SCHEMA
 from simulator.replay.whatif.causes import TOGETHER_MAX, Part, find_causes
 from simulator.replay.whatif.conclusion import conclusion
 from simulator.replay.whatif.coupling import Coupling, Unit
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.lives import lives
-from simulator.replay.whatif.outcomes import ROWS
+from simulator.replay.whatif.log_rows import BESIDE, file_numbers, files_of
 from simulator.replay.whatif.rerun import Habits, Log, Unseen
 from simulator.replay.whatif.spark_steps import (
     CASES,
@@ -101,10 +103,11 @@ def _kept(table: DataFrame) -> Iterator[DataFrame]:
 
 
 def _stories(captured: DataFrame, side: Prepared, asking: Asking) -> DataFrame:
-    replayed = replay(captured, side.side.definitions, side.side.release.name)
-    joined = select(ROWS, captured=captured, replayed=replayed)
-    together = joined.repartition("vhost", "message").sortWithinPartitions("vhost", "message", "time_us", "place")
-    return together.mapInArrow(StoriesStep(asking), from_arrow_schema(STORIES))
+    """Read the stories behind the one shuffle that brings the rows of a message together."""
+    step = replay_step(captured, side.side.definitions, side.side.release.name)
+    together = arranged(captured.withColumn(LINEAGE, F.expr(LINEAGE_SQL)))
+    stories = StoriesStep(asking, step, file_numbers(captured))
+    return kernel_rows(together, BESIDE).mapInArrow(stories, from_arrow_schema(STORIES))
 
 
 def _log(stories: DataFrame) -> Log:

@@ -13,9 +13,11 @@ import pyarrow as pa
 
 from dlx.releases import release
 from simulator.definitions import parse_definitions
+from simulator.replay.spark_step import ReplayStep
 from simulator.replay.whatif.case_rows import SCHEMA, rows_of
 from simulator.replay.whatif.coupling import Reach, Reaches
 from simulator.replay.whatif.differences import Side
+from simulator.replay.whatif.log_rows import replayed_rows
 from simulator.replay.whatif.outcomes import read_stories
 from simulator.replay.whatif.queue_order import put_in_order
 from simulator.replay.whatif.rerun import NO_HABITS, First, Habits, Log, TooManyHeldError, Unseen
@@ -81,15 +83,15 @@ def reach_of(text: str) -> Reach:
 
 
 class StoriesStep:
-    """Reads stories from the rows of a partition, which are together by message and in order (``outcomes.ROWS``)."""
+    """Replays the rows of a partition, which are together by message and in order, and reads stories from them."""
 
-    def __init__(self, asking: Asking) -> None:
-        self._asking = asking
+    def __init__(self, asking: Asking, replay: ReplayStep, numbers: Mapping[str, int]) -> None:
+        self._asking, self._replay, self._numbers = asking, replay, numbers
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         before, after = self._asking.sides()
         reaches = Reaches((before.flows, after.flows))
-        rows = (row for batch in batches for row in batch.to_pylist())
+        rows = replayed_rows(self._replay, batches, self._numbers)
         stories = read_stories(rows, before.flows, only=before.only_vhost, left=self._asking.left)
         while some := list(islice(stories, BATCH)):
             yield pa.RecordBatch.from_pylist([_as_row(story, reaches) for story in some], schema=STORIES)
