@@ -76,10 +76,8 @@ class Steps:
         }
 
     def _rows(self) -> object:
-        found = select(
-            f"SELECT time_us, file, line, x_death_times, {', '.join(BESIDE)} FROM {{log}} ORDER BY vhost, message, time_us",
-            log=self.log,
-        )
+        columns = ", ".join(("time_us", "file", "line", "x_death_times", *BESIDE))
+        found = select(f"SELECT {columns} FROM {{log}} ORDER BY vhost, message, time_us", log=self.log)
         return sum(1 for _ in found.rows())
 
     def _replay(self) -> object:

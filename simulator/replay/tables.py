@@ -97,7 +97,9 @@ def select(query: str, **tables: Table) -> Table:
         for name, table in tables.items():
             marked = marked.replace(_mark(name), str(table))
         return LocalTable(one.database, f"({marked})")
-    given: dict[str, Any] = dict(tables)
+    # Spark makes views of tables and drops these again, and with a view goes what its table has persisted. A filter is
+    # another table.
+    given: dict[str, Any] = {name: table.filter("true") for name, table in tables.items()}
     return one.sparkSession.sql(query, **given)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from simulator.capture import convert, open_log, read_capture
 from simulator.capture.codes import read_codes
-from simulator.replay import Assumptions, findings, hops, replay, replay_table, scan, spark_session, summarize
+from simulator.replay import Assumptions, findings, hops, replay, replay_table, scan, spark_session, summarize, tables
 from simulator.replay.coverage.totals import coverage, table_coverage
 from simulator.replay.kernel_input import ORDER, kernel_rows
 from simulator.replay.plan import arranged
@@ -179,3 +179,21 @@ def test_what_spark_writes_of_a_row_is_read_back(spark, tmp_path):
     assert [each[LINEAGE] for each in written] == [write_lineage(row["vhost"], row["message"]) for row in rows]
     replayed = replay(scan(spark, [str(path)]), DEFINITIONS).toArrow().sort_by("line").to_pylist()
     assert [each["message"] for each in replayed] == [row["message"] for row in rows]
+
+
+def test_a_table_that_is_persisted_is_made_once_however_often_it_is_asked(spark, tmp_path):
+    """Spark's own SQL over tables persists them no longer after the first question."""
+    made = tmp_path / "made"
+
+    def make(batches):
+        with made.open("a") as file:
+            file.write("once\n")
+        yield from batches
+
+    table = spark.range(10, numPartitions=1).mapInArrow(make, "id bigint").persist()
+    for least in range(3):
+        assert tables.rows(f"SELECT id FROM {{table}} WHERE id > {least}", table=table) == [
+            {"id": each} for each in range(least + 1, 10)
+        ]
+    assert made.read_text() == "once\n"
+    table.unpersist()

@@ -1,9 +1,10 @@
 """Asks a log on Spark: messages are read and played where their rows are, and only totals come to the driver.
 
-Three passes: the stories of all messages; their first runs, each by itself or with those that
-it is coupled with; and the other side, once it is known how long messages usually wait.
+One shuffle brings the rows of a message together, and both sides come out of it in three passes: the stories of
+all messages; their first runs, each by itself or with those that it is coupled with; and the other side, once it
+is known how long messages usually wait.
 
-Messages that queues couple are sorted by time, which Spark does on the disk, and played as they come:
+Messages that queues couple are brought together once more and sorted by time, which Spark does on the disk, and played as they come:
 a task holds those of them that wait somewhere, however long the log is.
 """
 
