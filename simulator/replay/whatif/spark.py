@@ -4,8 +4,8 @@ One shuffle brings the rows of a message together, and both sides come out of it
 all messages; their first runs, each by itself or with those that it is coupled with; and the other side, once it
 is known how long messages usually wait.
 
-Messages that queues couple are brought together once more and sorted by time, which Spark does on the disk, and played as they come:
-a task holds those of them that wait somewhere, however long the log is.
+Messages that queues couple are brought together once more and sorted by time, which Spark does on the disk, and
+played as they come: a task holds those of them that wait somewhere, however long the log is.
 """
 
 from __future__ import annotations
