@@ -162,26 +162,31 @@ def many_rows(folder: Path, rows: int) -> Path:
     example = folder.with_suffix(".parquet")
     convert([EXAMPLE / "trace.log.gz"], example)
     once = pa.Table.from_batches(read_capture(example)).combine_chunks().to_batches()[0]
+    return write_often(folder, once, rows)
+
+
+def write_often(folder: Path, once: pa.RecordBatch, rows: int, seconds: int = 1) -> Path:
+    """Write these rows as those of other messages, each time so many seconds later, until there are enough."""
     copies = range(-(-rows // once.num_rows))
     folder.mkdir()
     for file in range(FILES):
-        write_copies(folder / f"{file}.parquet", once, copies[file::FILES])
+        write_copies(folder / f"{file}.parquet", once, copies[file::FILES], seconds)
     return folder
 
 
-def write_copies(path: Path, once: pa.RecordBatch, copies: range) -> None:
+def write_copies(path: Path, once: pa.RecordBatch, copies: range, seconds: int) -> None:
     """Write a capture of copies, whose codes are looked up once: neither identity nor time is in them."""
     coder, file = Coder(), DigestingFile(path)
     coded = coder.coded(once)
     with closing(file), pq.ParquetWriter(file, FILE_SCHEMA, compression="zstd") as writer:
         for some in range(0, len(copies), COPIES_IN_GROUP):
-            group = [copied(coded, copy) for copy in copies[some : some + COPIES_IN_GROUP]]
+            group = [copied(coded, copy, seconds) for copy in copies[some : some + COPIES_IN_GROUP]]
             table = pa.Table.from_batches(group, FILE_SCHEMA)
             writer.write_table(table, row_group_size=table.num_rows)
         writer.add_key_value_metadata(coder.footer(file))
 
 
-def copied(rows: pa.RecordBatch, copy: int, seconds: int = 1) -> pa.RecordBatch:
+def copied(rows: pa.RecordBatch, copy: int, seconds: int) -> pa.RecordBatch:
     """Return the rows as those of other messages, so many seconds later for each copy."""
     times = rows.column("x_death_times")
     later = {

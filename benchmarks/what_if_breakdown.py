@@ -18,7 +18,7 @@ from simulator.replay import replay_files
 from simulator.replay.tables import select
 from simulator.replay.whatif.coupling import Reaches, units
 from simulator.replay.whatif.local import read_log, what_if_files
-from simulator.replay.whatif.log_rows import BESIDE
+from simulator.replay.whatif.log_rows import READ
 from simulator.replay.whatif.rerun import in_order
 from simulator.replay.whatif.tally import Tally
 from simulator.replay.whatif.what_if import Comparison, prepared, side_of
@@ -76,8 +76,7 @@ class Steps:
         }
 
     def _rows(self) -> object:
-        columns = ", ".join(("time_us", "file", "line", "x_death_times", *BESIDE))
-        found = select(f"SELECT {columns} FROM {{log}} ORDER BY vhost, message, time_us", log=self.log)
+        found = select(f"SELECT {', '.join(READ)} FROM {{log}} ORDER BY vhost, message, time_us", log=self.log)
         return sum(1 for _ in found.rows())
 
     def _replay(self) -> object:

@@ -12,13 +12,13 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from process_tree import largest_megabytes
-from replay_speed import WORKER, copied, cost, rows_of, session
+from replay_speed import WORKER, cost, rows_of, session, write_often
 from what_if_speed import ROWS, questions
 
 from simulator.capture import SCHEMA
@@ -28,8 +28,6 @@ from simulator.replay.whatif.spark import what_if_on_spark
 from simulator.replay.whatif.what_if import side_of
 
 RELEASE = "4.3"
-FILES = 8
-COPIES_IN_GROUP = 8
 
 
 def main() -> None:
@@ -40,12 +38,12 @@ def main() -> None:
     parser.add_argument("--memory", default="4g", help="the heap of Spark's driver, which is all of it here")
     options = parser.parse_args()
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-memory {options.memory} pyspark-shell"
-    asked = questions(ROWS)
-    asking = next(asked)  # the first one; the log is there as long as others could be asked for
-    with tempfile.TemporaryDirectory(prefix="dlx-benchmark-") as name:
-        log = Path(name) / "log"
+    with closing(questions(ROWS)) as asked, tempfile.TemporaryDirectory(prefix="dlx-benchmark-") as name:
+        asking = next(asked)
         once = pa.Table.from_pylist(asking.log.to_list(), SCHEMA).combine_chunks().to_batches()[0]
-        write_copies(log, once, -(-options.rows // once.num_rows))
+        times = once.column("time_us")
+        seconds = (pc.max(times).as_py() - pc.min(times).as_py()) // 1_000_000 + 1
+        log = write_often(Path(name) / "log", once, options.rows, seconds)
         print(f"{rows_of(log):,} rows", flush=True)
         with session(options.master) as spark:
             captured = spark.read.parquet(str(log))
@@ -61,20 +59,6 @@ def main() -> None:
     (answer,) = answers
     print(f"{answer.messages:,} messages, {answer.reproduced:,} reproduced, {answer.changed:,} end differently")
     print(f"largest Python worker: {largest:,.0f} MB")
-    asked.close()
-
-
-def write_copies(folder: Path, once: pa.RecordBatch, copies: int) -> None:
-    """Write a log so many times, as other messages, one time behind the other."""
-    times = once.column("time_us")
-    seconds = (pc.max(times).as_py() - pc.min(times).as_py()) // 1_000_000 + 1
-    folder.mkdir()
-    for file in range(FILES):
-        some = range(copies)[file::FILES]
-        with pq.ParquetWriter(folder / f"{file}.parquet", SCHEMA, compression="zstd") as writer:
-            for start in range(0, len(some), COPIES_IN_GROUP):
-                group = [copied(once, copy, seconds) for copy in some[start : start + COPIES_IN_GROUP]]
-                writer.write_table(pa.Table.from_batches(group, SCHEMA), row_group_size=COPIES_IN_GROUP * once.num_rows)
 
 
 if __name__ == "__main__":

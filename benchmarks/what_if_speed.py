@@ -14,7 +14,7 @@ import argparse
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -68,7 +68,7 @@ class Question(NamedTuple):
     alone: bool
 
 
-def questions(rows: int) -> Iterator[Question]:
+def questions(rows: int) -> Generator[Question, None, None]:
     """Yield the two questions, of logs of so many rows; each can be asked until the next one."""
     with tempfile.TemporaryDirectory(prefix="dlx-benchmark-") as name:
         folder = Path(name)

@@ -124,9 +124,9 @@ def read_log(captured: LocalTable, side: Prepared, progress: Progress, left: Col
 
 
 def _told(batches: Iterable[pa.RecordBatch], progress: Progress) -> Iterator[pa.RecordBatch]:
-    """Yield batches, and tell how many rows were taken before."""
+    """Yield batches, and tell how many rows are done."""
     done = 0
     for batch in batches:
-        progress("replaying", done, None)
         yield batch
         done += batch.num_rows
+        progress("replaying", done, None)

@@ -22,9 +22,10 @@ BESIDE = (
     "properties", "headers", "broker_headers", "x_death", "payload",
 )  # fmt: skip
 """What is read of a captured row beside the columns that the kernel takes."""
+READ = ("time_us", "file", "line", "x_death_times", *BESIDE)
+"""All that is read of it."""
 FOUND = ("hops", "new_hops", "new_deaths", "source")
 """What is read of its replay."""
-_READ = ("time_us", "file", "line", "x_death_times", *BESIDE)
 FILE_LINES = 2**36
 """More lines than a file of a log has."""
 
@@ -60,7 +61,7 @@ def replayed_rows(replay: Callable[[Batches], Batches], batches: Batches, number
 
 
 def _rows(captured: pa.RecordBatch, replayed: pa.RecordBatch, numbers: Mapping[str, int]) -> Iterator[Row]:
-    columns = {name: captured.column(name).to_pylist() for name in _READ}
+    columns = {name: captured.column(name).to_pylist() for name in READ}
     columns |= {name: replayed.column(name).to_pylist() for name in FOUND}
     places = zip(columns["file"], columns["line"], strict=True)
     columns["place"] = [line + FILE_LINES * numbers[file] for file, line in places]
