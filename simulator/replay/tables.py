@@ -97,8 +97,8 @@ def select(query: str, **tables: Table) -> Table:
         for name, table in tables.items():
             marked = marked.replace(_mark(name), str(table))
         return LocalTable(one.database, f"({marked})")
-    # Spark makes views of tables and drops these again, and with a view goes what its table has persisted. A filter is
-    # another table.
+    # Spark makes a view of each table and drops it again, and then no longer persists the table. What it makes of a
+    # filter does not touch the table itself.
     given: dict[str, Any] = {name: table.filter("true") for name, table in tables.items()}
     return one.sparkSession.sql(query, **given)
 

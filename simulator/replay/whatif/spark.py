@@ -1,8 +1,8 @@
 """Asks a log on Spark: messages are read and played where their rows are, and only totals come to the driver.
 
-One shuffle brings the rows of a message together, and both sides come out of it in three passes: the stories of
-all messages; their first runs, each by itself or with those that it is coupled with; and the other side, once it
-is known how long messages usually wait.
+One shuffle brings the rows of a message together. Then there are three passes. The first reads the stories of all
+messages. The second plays each under the log's own side: by itself, or together with those that queues couple it
+with. The third plays them under the other side, since it is known by then how long messages usually wait.
 
 Messages that queues couple are brought together once more and sorted by time, which Spark does on the disk, and
 played as they come: a task holds those of them that wait somewhere, however long the log is.
