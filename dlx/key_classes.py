@@ -49,6 +49,13 @@ class KeyClasses:
         hashes = any(each.type == MODULUS_HASH for each in _bound(topology))
         self.every_key_matters = hashes or any(name == X_DEATH and value is not None for name, value in wanted)
 
+    def are_those_of(self, topology: Topology, release: Release) -> bool:
+        """Tell whether another topology routes the same, so that it has the same classes."""
+        mine = self._topology
+        if self._release != release or mine.queues.keys() != topology.queues.keys():
+            return False
+        return (mine.exchanges, mine.bindings) == (topology.exchanges, topology.bindings)
+
     def key_class(self, key: str) -> KeyClass:
         """Return the class of a routing key. A queue's name is its own: the default exchange routes by it."""
         if self.every_key_matters or key in self._topology.queues:

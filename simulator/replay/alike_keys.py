@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dlx.key_classes import KeyClasses
 from dlx.message_flow import MessageFlow
 
@@ -10,10 +12,16 @@ KEYS_MAX = 200_000
 
 
 class AlikeKeys:
-    """Numbers the routing keys of one virtual host under one release."""
+    """Numbers the routing keys of one virtual host under one release.
 
-    def __init__(self, flow: MessageFlow) -> None:
-        self._classes = KeyClasses(flow.topology, flow.release)
+    Args:
+        flow: the virtual host.
+        others: the numbers of others, which may route the same: what is known of the keys there holds here.
+    """
+
+    def __init__(self, flow: MessageFlow, others: Iterable[AlikeKeys] = ()) -> None:
+        known = (each._classes for each in others if each._classes.are_those_of(flow.topology, flow.release))
+        self._classes: KeyClasses = next(known, None) or KeyClasses(flow.topology, flow.release)
         settings = (flow.settings(queue) for queue in flow.topology.queues)
         self._set = frozenset(each.dead_letter_routing_key for each in settings)
         self._known: dict[str, int | None] = {}

@@ -87,6 +87,23 @@ def test_queue_names_and_the_keys_of_dead_letters_stay() -> None:
     assert numbers.number("order.1.paid") == numbers.number("order.2.paid") != numbers.number("order.1.sent")
 
 
+def test_what_is_known_of_keys_holds_where_the_bindings_are_the_same() -> None:
+    """But not the keys that queues give to dead letters: those are each side's own."""
+    parked = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "parked"}
+    bindings = [("orders", "work", "order.*.paid"), ("orders", "lost", "lost.#")]
+    queues = {"work": parked | {"x-dead-letter-routing-key": "lost.1"}, "parked": {}, "lost": {}}
+    one = AlikeKeys(MessageFlow(ORDERS.topology("/"), release("4.3")))
+    same, other = (
+        AlikeKeys(MessageFlow(definitions_of(queues, {"orders": "topic"}, some).topology("/"), release("4.3")), [one])
+        for some in (bindings, [*bindings, ("orders", "lost", "order.9.*")])
+    )
+    assert same._classes is one._classes
+    assert same.number("lost.1") is None
+    assert one.number("lost.1") == one.number("lost.2") == same.number("lost.2")
+    assert other.number("order.9.paid") != other.number("order.8.paid")
+    assert one.number("order.9.paid") == one.number("order.8.paid")
+
+
 def test_rows_with_other_keys_have_other_templates() -> None:
     """Whatever stands in the row: two templates are equal only if the rows are, but for the keys."""
     rows = [row | {"routing_keys": keys} for row in odd_rows() for keys in (["a"], ["a", "a"], ["a", "b"], [], ["1"])]

@@ -46,7 +46,7 @@ def answered(folder: Path, other: Definitions, unseen: Unseen) -> tuple[Any, ...
             log, side_of(definitions(), RELEASE), side_of(other, RELEASE), unseen=unseen, examples=True
         )
     html = page(asked.answer, asked.tally, asked.lives, ("one", "other"))
-    return msgspec.json.encode(asked.answer), rows_of(asked.cases).to_pylist(), html
+    return msgspec.json.encode(asked.answer), rows_of(case.fates for case in asked.cases).to_pylist(), html
 
 
 @pytest.mark.slow

@@ -17,12 +17,20 @@ from dlx.topology import Queue, Topology
 from simulator.capture import convert
 from simulator.definitions import Definitions, read_definitions
 from simulator.replay import Database
-from simulator.replay.whatif.case_rows import SCHEMA, rows_of
+from simulator.replay.whatif.case_rows import rows_of
 from simulator.replay.whatif.coupling import Unit
 from simulator.replay.whatif.local import read_log
 from simulator.replay.whatif.rerun import First, Habits, Log, Rerun, TooManyHeldError
 from simulator.replay.whatif.settings_given import read_setting, with_settings
-from simulator.replay.whatif.spark_steps import IN_ORDER, ORDERED, Asking, CasesStep, FirstRunsStep, OrderStep
+from simulator.replay.whatif.spark_steps import (
+    IN_ORDER,
+    PASSED,
+    Asking,
+    CasesStep,
+    FirstRunsStep,
+    OrderStep,
+    read_fates,
+)
 from simulator.replay.whatif.stories import Story
 from simulator.replay.whatif.tally import Tally
 from simulator.replay.whatif.what_if import Comparison, prepared, side_of
@@ -55,12 +63,12 @@ class Whole:
     def coupled(self) -> tuple[Unit, list[Any]]:
         """The messages that queues couple, and the rows of their cases."""
         ((unit, cases),) = [(unit, cases) for unit, cases in self.comparison.parts() if unit.queues]
-        return unit, rows_of(cases).to_pylist()
+        return unit, rows_of(case.fates for case in cases).to_pylist()
 
     def begun(self) -> pa.Table:
         """What the steps take: the coupled messages as the log shows them, in the order in which they begin."""
         own = sorted((self.stories[number] for number in self.coupled[0].stories), key=lambda story: story.began)
-        return pa.Table.from_pylist([self._row(story) for story in own], schema=ORDERED)
+        return pa.Table.from_pylist([self._row(story) for story in own], schema=PASSED)
 
     def _row(self, story: Story) -> dict[str, Any]:
         began_us, began_place = story.began
@@ -90,7 +98,7 @@ def test_slices_of_any_size_come_to_the_same(rows: int, whole: Whole) -> None:
     habits = whole.comparison.runs._habits
     told = through(CasesStep(asking, log, habits, 10_000).together, first_runs, rows).to_pylist()
     (tallied,) = [pickle.loads(row["tally"]) for row in told if row["tally"] is not None]
-    found = [{name: row[name] for name in SCHEMA.names} for row in told if row["tally"] is None]
+    found = rows_of(read_fates(row["fates"] for row in told if row["tally"] is None)).to_pylist()
     expected = whole.coupled[1]
     assert len(expected) > 100
     assert sorted(map(repr, found)) == sorted(map(repr, expected))

@@ -69,14 +69,14 @@ class Asked(AnyAsked):
 
     def frame(self) -> pd.DataFrame:
         """Return the rows of all messages."""
-        found: pd.DataFrame = rows_of(self.cases).to_pandas()
+        found: pd.DataFrame = rows_of(case.fates for case in self.cases).to_pandas()
         return found
 
     def write_messages(self, path: Path) -> None:
         """Write them into a file."""
         with pq.ParquetWriter(path, SCHEMA) as writer:
             for at in range(0, len(self.cases), BATCH):
-                writer.write_batch(rows_of(self.cases[at : at + BATCH]))
+                writer.write_batch(rows_of(case.fates for case in self.cases[at : at + BATCH]))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from simulator.capture import CaptureError
 from simulator.definitions import Definitions
 from simulator.replay.summary import check_match
-from simulator.replay.tables import Table, rows, select
+from simulator.replay.tables import Table, rows, select, text
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.log_rows import files_of
+from simulator.replay.whatif.rerun import Log
 from simulator.replay.whatif.stage import Queue
+from simulator.replay.whatif.what_if import Prepared
 
 
 def with_left(captured: Table, left: Table) -> Table:
@@ -24,6 +26,25 @@ def with_left(captured: Table, left: Table) -> Table:
     columns = ", ".join(name for name in captured.columns if name in both_have)
     union = f"SELECT {columns} FROM {{captured}} UNION ALL SELECT {columns} FROM {{left}}"
     return select(union, captured=captured, left=left)
+
+
+def log_of(captured: Table, side: Prepared, left: Collection[str] = ()) -> Log:
+    """Return what all messages of a log show together; ``left`` are the files of what was found in the queues."""
+    hosts = "true" if side.only_vhost is not None else _is_one_of("vhost", side.flows)
+    delivered = f"event = 'delivered' AND NOT {_is_one_of('file', left)}"
+    own = select(
+        f"SELECT time_us, vhost, queue, {delivered} AS delivered FROM {{captured}}"
+        f" WHERE {hosts} AND (event = 'published' OR {delivered})",
+        captured=captured,
+    )
+    (last,) = rows("SELECT coalesce(max(time_us), 0) AS end_us FROM {own}", own=own)
+    consumed = rows("SELECT DISTINCT vhost, queue FROM {own} WHERE delivered", own=own)
+    return Log(last["end_us"], frozenset((side.only_vhost or each["vhost"], each["queue"]) for each in consumed))
+
+
+def _is_one_of(column: str, values: Iterable[str]) -> str:
+    listed = ", ".join(map(text, values))
+    return f"({column} IN ({listed}))" if listed else "(false)"
 
 
 def shown_by(left: Table | None) -> frozenset[Queue]:

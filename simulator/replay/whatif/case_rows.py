@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
 
-from simulator.replay.whatif.fates import Fate
-from simulator.replay.whatif.what_if import Case
+from simulator.replay.whatif.fates import BothFates, Fate
 
 _QUEUES = pa.map_(pa.string(), pa.int64())
 SCHEMA = pa.schema([
@@ -23,19 +22,20 @@ SCHEMA = pa.schema([
 """The columns; ``side`` is ``before`` or ``after``, ``last_us`` when the last copy ended that did."""
 
 
-def rows_of(cases: Sequence[Case]) -> pa.RecordBatch:
+def rows_of(messages: Iterable[BothFates]) -> pa.RecordBatch:
     """Return two rows for each message."""
-    return pa.RecordBatch.from_pylist([row for case in cases for row in _rows(case)], schema=SCHEMA)
+    return pa.RecordBatch.from_pylist([row for each in messages for row in _rows(each)], schema=SCHEMA)
 
 
-def _rows(case: Case) -> Iterator[dict[str, Any]]:
-    for side, fate in (("before", case.before), ("after", case.after)):
+def _rows(fates: BothFates) -> Iterator[dict[str, Any]]:
+    changed = fates.before.ends != fates.after.ends
+    for side, fate in (("before", fates.before), ("after", fates.after)):
         yield {
-            "vhost": case.story.vhost,
-            "message": case.story.message,
+            "vhost": fates.vhost,
+            "message": fates.message,
             "side": side,
-            "reproduced": case.reproduced,
-            "changed": case.changed,
+            "reproduced": fates.reproduced,
+            "changed": changed,
             **_columns(fate),
         }
 

@@ -65,7 +65,8 @@ class Reaches:
         self._hosts: dict[str, list[tuple[MessageFlow, AlikeKeys]]] = {}
         for vhosts in self.sides:
             for vhost, flow in vhosts.items():
-                self._hosts.setdefault(vhost, []).append((flow, AlikeKeys(flow)))
+                others = self._hosts.setdefault(vhost, [])
+                others.append((flow, AlikeKeys(flow, [alike for _, alike in others])))
         self._known: dict[Any, Reach] = {}
 
     def of(self, story: Story) -> Reach:
@@ -136,6 +137,22 @@ class Coupling:
         """Return coupled messages, with the queues that couple them."""
         together = tuple(queue for queue in self._why if self._groups.of(queue) == group)
         return Unit(stories, together, tuple(reason for queue in together for reason in self._why[queue]))
+
+
+def coupling_queues(known: Reaches, expiring: frozenset[Queue] | None) -> frozenset[Queue]:
+    """Return the queues that couple messages.
+
+    Args:
+        known: tells how far messages may come.
+        expiring: the queues into which messages are published with an expiration; ``None`` if it may be any.
+    """
+    return frozenset(
+        (vhost, name)
+        for flows in known.sides
+        for vhost, flow in flows.items()
+        for name in flow.topology.queues
+        if any(_couples(flow, name, expiring is None or (vhost, name) in expiring))
+    )
 
 
 def units(stories: Sequence[Story], known: Reaches) -> list[Unit]:

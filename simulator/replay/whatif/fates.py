@@ -62,6 +62,28 @@ class Fate(msgspec.Struct, frozen=True, gc=False):
         return " → ".join(f"{queue} {reason}" for queue, reason in self.deaths) or "no death"
 
 
+class BothFates(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What became of one message on both sides.
+
+    Attributes:
+        vhost, message: whose it is.
+        reproduced: whether the first side has the deliveries of the log.
+        before: what became of it under the log's own settings.
+        other: and under the others; ``None`` if that is the same.
+    """
+
+    vhost: str
+    message: str
+    reproduced: bool
+    before: Fate
+    other: Fate | None = None
+
+    @property
+    def after(self) -> Fate:
+        """What became of it under the others."""
+        return self.before if self.other is None else self.other
+
+
 def told(ends: Ends) -> str:
     """Say where the copies of a message ended."""
     parts = [f"lost in '{queue}' ({reason}){_times(copies)}" for queue, reason, copies in ends.lost]

@@ -25,6 +25,8 @@ from simulator.replay.states import bcc_keys
 from simulator.replay.whatif.log_rows import Row
 from simulator.replay.whatif.stories import Came, Delivery, Outcome, Publication, Shown, Story
 
+KIND = ("exchange", "routing_keys", "headers", "broker_headers", "x_death")
+"""What decides where a publish comes to."""
 UNTRACED_MAX = 100
 """Deliveries in a row that are taken to be missing in the log."""
 _SETTLED = {
@@ -32,6 +34,8 @@ _SETTLED = {
     Event.REJECTED.value: Outcome.REJECTED,
     Event.REQUEUED.value: Outcome.REQUEUED,
 }
+_NOT_THERE = ("user_id", "expiration")
+"""Properties that nothing takes from that column; ``expiration`` has one of its own."""
 _decode = msgspec.json.decode
 
 
@@ -250,7 +254,7 @@ def published_properties(row: Row) -> dict[str, Any]:
     A trace shows the BCC keys among the routing keys, but no longer the header; a user id would have to be
     that of the connection, and decides nothing.
     """
-    properties = {name: value for name, value in _decode(row["properties"]).items() if name != "user_id"}
+    properties = {name: value for name, value in _decode(row["properties"]).items() if name not in _NOT_THERE}
     headers = {**_decode(row["headers"]), **_decode(row["broker_headers"])}
     if bcc := bcc_keys(row["routing_keys"], headers):
         headers["BCC"] = bcc
@@ -262,6 +266,15 @@ def published_properties(row: Row) -> dict[str, Any]:
         if row[name] is not None:
             properties[name] = row[name]
     return properties
+
+
+def expiring_story(row: Row, only: str | None) -> Story:
+    """Return a message that is published with an expiration; of the row only the columns ``KIND`` are looked at."""
+    properties = published_properties({**row, "properties": "{}", "x_death_times": None, "message_id": None,
+                                       "expiration": "0"})  # fmt: skip
+    routing_key, *_ = row["routing_keys"] or [""]
+    published = Publication(0, 0, row["exchange"], routing_key, properties, b"")
+    return Story(row["vhost"] if only is None else only, "", [published])
 
 
 def _with_times(deaths: Any, times: Sequence[int | None] | None) -> Any:

@@ -1,8 +1,9 @@
 """Asks a log on Spark: messages are read and played where their rows are, and only totals come to the driver.
 
-One shuffle brings the rows of a message together. Then there are three passes. The first reads the stories of all
-messages. The second plays each under the log's own side: by itself, or together with those that queues couple it
-with. The third plays them under the other side, since it is known by then how long messages usually wait.
+One shuffle brings the rows of a message together. Then there are up to three passes. The first reads the stories of all
+messages, and plays each that surely meets no others, under the log's own side: often that tells how it fares on the
+other side, too. The second plays those that may meet others: by themselves, or together with those that queues couple
+them with. The third plays under the other side what is left, since it is known by then how long messages usually wait.
 
 Messages that queues couple are brought together once more and sorted by time, which Spark does on the disk, and
 played as they come: a task holds those of them that wait somewhere, however long the log is.
@@ -21,37 +22,40 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from simulator.capture import CaptureError
+from simulator.events import Event
 from simulator.replay.kernel_input import kernel_rows
 from simulator.replay.plan import arranged, replay_step
 from simulator.replay.row_codec import LINEAGE, LINEAGE_SQL
 from simulator.replay.tables import rows, select
 from simulator.replay.whatif.asked import AskedOnSpark
-from simulator.replay.whatif.captured import of_the_log, with_left
+from simulator.replay.whatif.captured import log_of, of_the_log, with_left
 from simulator.replay.whatif.case_rows import SCHEMA
 from simulator.replay.whatif.causes import TOGETHER_MAX, Part, find_causes
 from simulator.replay.whatif.conclusion import conclusion
-from simulator.replay.whatif.coupling import Coupling, Unit
+from simulator.replay.whatif.coupling import Coupling, Reaches, Unit, coupling_queues
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.lives import lives
 from simulator.replay.whatif.log_rows import BESIDE, file_numbers, files_of
+from simulator.replay.whatif.outcomes import KIND, expiring_story
 from simulator.replay.whatif.rerun import Habits, Log, Unseen
 from simulator.replay.whatif.spark_steps import (
-    CASES,
-    FIRST_RUNS,
     IN_ORDER,
-    ORDERED,
-    STORIES,
+    PASSED,
     Asking,
     CasesStep,
     FirstRunsStep,
     OrderStep,
     StoriesStep,
     reach_of,
+    rows_step,
 )
 from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.tally import Tally
 from simulator.replay.whatif.what_if import Case, Prepared, Runs
 
+_SCHEMA = from_arrow_schema(PASSED)
+KINDS_MAX = 10_000
+"""Kinds of publishes with an expiration whose way is looked up; of more, each may come anywhere."""
 HELD_MAX = 1_000_000
 """Messages that queues couple and that wait at one time: one task holds all of them in memory."""
 
@@ -74,22 +78,24 @@ def what_if_on_spark(
         MatchesNothingError: those of a side are of other virtual hosts or queues.
     """
     asking = Asking.of(*of_the_log(captured, before, after), unseen, () if left is None else files_of(left))
-    one, other = asking.sides()
-    with _kept(_stories(captured if left is None else with_left(captured, left), one, asking)) as stories:
-        log = _log(stories)
-        coupling, coupled_by = _coupling(stories, one, other)
-        with _kept(_first_runs(stories, coupled_by, asking, log)) as first_runs:
-            _check_held(first_runs, coupling)
+    one, _ = asking.sides()
+    given = captured if left is None else with_left(captured, left)
+    log = log_of(given, one, asking.left)
+    with _kept(_stories(given, one, asking, log)) as stories:
+        coupling, coupled_by = _coupling(stories, asking.reaches())
+        with _kept(_first_runs(stories, coupled_by, asking, log)) as played:
+            _check_held(played, coupling)
+            first_runs = stories.filter("story IS NULL").unionAll(played)
             habits = _habits(first_runs)
             cases = _cases(first_runs, CasesStep(asking, log, habits, HELD_MAX)).persist(StorageLevel.DISK_ONLY)
             _check_held(cases, coupling)
             tallies = _tallies(cases)
-            runs = Runs(one, other, unseen, log, habits)
+            runs = asking.runs(log, habits)
             seen = _Looks(runs, first_runs, tallies, coupling)
             tally = Tally.whole(tallies.values())
             answer = conclusion(tally, find_causes(runs, seen.parts()), runs, captured, left)
             shown = lives(runs, seen.groups(), answer.shown_examples) if examples else {}
-    messages = cases.filter("tally IS NULL").select(*SCHEMA.names)
+    messages = cases.filter("fates IS NOT NULL").select("fates").mapInArrow(rows_step, from_arrow_schema(SCHEMA))
     return AskedOnSpark(answer=answer, tally=tally, units=tuple(seen.units()), lives=shown, messages=messages)
 
 
@@ -103,46 +109,58 @@ def _kept(table: DataFrame) -> Iterator[DataFrame]:
         kept.unpersist()
 
 
-def _stories(captured: DataFrame, side: Prepared, asking: Asking) -> DataFrame:
+def _stories(captured: DataFrame, side: Prepared, asking: Asking, log: Log) -> DataFrame:
     """Read the stories behind the one shuffle that brings the rows of a message together."""
-    step = replay_step(captured, side.side.definitions, side.side.release.name)
+    replayed = replay_step(captured, side.side.definitions, side.side.release.name)
     together = arranged(captured.withColumn(LINEAGE, F.expr(LINEAGE_SQL)))
-    stories = StoriesStep(asking, step, file_numbers(captured))
-    return kernel_rows(together, BESIDE).mapInArrow(stories, from_arrow_schema(STORIES))
+    coupling = coupling_queues(asking.reaches(), _expiring(captured, asking.reaches(), side))
+    step = StoriesStep(asking, log, coupling, replayed, file_numbers(captured))
+    return kernel_rows(together, BESIDE).mapInArrow(step, _SCHEMA)
 
 
-def _log(stories: DataFrame) -> Log:
-    (last,) = rows("SELECT coalesce(max(end_us), 0) AS end_us FROM {stories}", stories=stories)
-    consumed = rows("SELECT DISTINCT inline(consumed) FROM {stories}", stories=stories)
-    return Log(last["end_us"], frozenset((each["vhost"], each["queue"]) for each in consumed))
+def _expiring(captured: DataFrame, known: Reaches, side: Prepared) -> frozenset[Queue] | None:
+    """Return the queues into which messages are published with an expiration; ``None`` if there are too many kinds."""
+    kinds = (
+        f"SELECT DISTINCT vhost, {', '.join(KIND)} FROM {{captured}}"
+        f" WHERE event = '{Event.PUBLISHED}' AND expiration IS NOT NULL LIMIT {KINDS_MAX + 1}"
+    )
+    found = rows(kinds, captured=captured)
+    if len(found) > KINDS_MAX:
+        return None
+    reaches = (known.of(expiring_story(row, side.only_vhost)) for row in found)
+    return frozenset[Queue]().union(*(reach.expiring for reach in reaches))
 
 
-def _coupling(stories: DataFrame, one: Prepared, other: Prepared) -> tuple[Coupling, dict[str, str]]:
-    """Return what couples messages, and what stands for the coupled ones by how far they come."""
-    reaches = {
-        each["reach"]: reach_of(each["reach"]) for each in rows("SELECT DISTINCT reach FROM {stories}", stories=stories)
-    }
-    coupling = Coupling(reaches.values(), (one.flows, other.flows))
-    groups = {text: group for text, reach in reaches.items() if (group := coupling.group(reach)) is not None}
-    return coupling, {text: msgspec.json.encode(group).decode() for text, group in groups.items()}
+def _coupling(stories: DataFrame, known: Reaches) -> tuple[Coupling, dict[str, str | None]]:
+    """Return what couples the messages that are still to be played, and what stands for it by how far they come."""
+    distinct = rows("SELECT DISTINCT reach FROM {stories} WHERE reach IS NOT NULL", stories=stories)
+    reaches = {each["reach"]: reach_of(each["reach"]) for each in distinct}
+    coupling = Coupling(reaches.values(), known.sides)
+    return coupling, {text: _written(coupling.group(reach)) for text, reach in reaches.items()}
 
 
-def _first_runs(stories: DataFrame, coupled_by: Mapping[str, str], asking: Asking, log: Log) -> DataFrame:
-    step, schema = FirstRunsStep(asking, log, HELD_MAX), from_arrow_schema(FIRST_RUNS)
+def _written(group: Queue | None) -> str | None:
+    return None if group is None else msgspec.json.encode(group).decode()
+
+
+def _first_runs(stories: DataFrame, coupled_by: Mapping[str, str | None], asking: Asking, log: Log) -> DataFrame:
+    """Play the messages that have not been played."""
     if not coupled_by:
-        return stories.mapInArrow(step.alone, schema)
+        return stories.filter("false")
+    step, waiting = FirstRunsStep(asking, log, HELD_MAX), stories.filter("story IS NOT NULL").drop("coupled")
     known = stories.sparkSession.createDataFrame(list(coupled_by.items()), "reach string, coupled string")
-    marked = stories.join(F.broadcast(known), "reach", "left").select(*ORDERED.names)
-    alone = marked.filter("coupled IS NULL").mapInArrow(step.alone, schema)
-    coupled = _in_order(marked.filter("coupled IS NOT NULL"))
-    ordered = _in_order(coupled.mapInArrow(OrderStep(asking), from_arrow_schema(ORDERED)))
-    return alone.unionAll(ordered.mapInArrow(step.together, schema))
+    marked = waiting.join(F.broadcast(known), "reach").select(*PASSED.names)
+    alone = marked.filter("coupled IS NULL").mapInArrow(step.alone, _SCHEMA)
+    ordered = _in_order(_in_order(marked.filter("coupled IS NOT NULL")).mapInArrow(OrderStep(asking), _SCHEMA))
+    return alone.unionAll(ordered.mapInArrow(step.together, _SCHEMA))
 
 
 def _cases(first_runs: DataFrame, step: CasesStep) -> DataFrame:
-    schema, given = from_arrow_schema(CASES), first_runs.select("first", *IN_ORDER)
-    alone = given.filter("coupled IS NULL").mapInArrow(step.alone, schema)
-    return alone.unionAll(_in_order(given.filter("coupled IS NOT NULL")).mapInArrow(step.together, schema))
+    """Play the second run of those that need one; the others stay as they are."""
+    known, waiting = first_runs.filter("first IS NULL"), first_runs.filter("first IS NOT NULL")
+    alone = waiting.filter("coupled IS NULL").mapInArrow(step.alone, _SCHEMA)
+    coupled = _in_order(waiting.filter("coupled IS NOT NULL")).mapInArrow(step.together, _SCHEMA)
+    return known.unionAll(alone).unionAll(coupled)
 
 
 def _in_order(coupled: DataFrame) -> DataFrame:

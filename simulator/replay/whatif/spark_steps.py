@@ -13,36 +13,35 @@ import pyarrow as pa
 
 from dlx.releases import release
 from simulator.definitions import parse_definitions
+from simulator.replay.seldom_collecting import seldom_collecting
 from simulator.replay.spark_step import ReplayStep
-from simulator.replay.whatif.case_rows import SCHEMA, rows_of
-from simulator.replay.whatif.coupling import Reach, Reaches
+from simulator.replay.whatif.case_rows import rows_of
+from simulator.replay.whatif.coupling import KNOWN_MAX, Reach, Reaches
 from simulator.replay.whatif.differences import Side
+from simulator.replay.whatif.fates import BothFates
 from simulator.replay.whatif.log_rows import replayed_rows
 from simulator.replay.whatif.outcomes import read_stories
 from simulator.replay.whatif.queue_order import put_in_order
 from simulator.replay.whatif.rerun import NO_HABITS, First, Habits, Log, TooManyHeldError, Unseen
+from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Story
 from simulator.replay.whatif.tally import Tally
 from simulator.replay.whatif.what_if import Case, Prepared, Runs, prepared
 
 BATCH = 500
-_QUEUES = pa.list_(pa.struct([("vhost", pa.string()), ("queue", pa.string())]))
+_FATES = msgspec.msgpack.Decoder(BothFates)
 _WAITS = pa.list_(pa.struct([("vhost", pa.string()), ("queue", pa.string()), ("after_us", pa.int64())]))
-_BEGAN = (("began_us", pa.int64()), ("began_place", pa.float64()))
-STORIES = pa.schema([
-    ("vhost", pa.string()), ("message", pa.string()), ("reach", pa.string()), ("end_us", pa.int64()),
-    ("consumed", _QUEUES), ("story", pa.binary()), *_BEGAN,
+PASSED = pa.schema([
+    ("coupled", pa.string()), ("began_us", pa.int64()), ("began_place", pa.float64()), ("message", pa.string()),
+    ("reach", pa.string()), ("story", pa.binary()), ("waits", _WAITS), ("first", pa.binary()), ("fates", pa.binary()),
+    ("tally", pa.binary()), ("problem", pa.string()),
 ])  # fmt: skip
-"""A message: how far it comes (``reach_of``), its latest moment, what delivered it, its story, when that begins."""
-ORDERED = pa.schema([("coupled", pa.string()), ("story", pa.binary()), *_BEGAN])
-"""A message that is coupled with others, when what consumers did is in the order of the queues (``put_in_order``)."""
-FIRST_RUNS = pa.schema([
-    ("coupled", pa.string()), ("message", pa.string()), ("waits", _WAITS), ("first", pa.binary()), *_BEGAN,
-    ("problem", pa.string()),
-])  # fmt: skip
-"""A message: what couples it, how long it waited in each queue that it came into, its first run; or only a problem."""
-CASES = pa.schema([*SCHEMA, ("coupled", pa.string()), ("tally", pa.binary()), ("problem", pa.string())])
-"""A row per message and side; or a tally, and nothing else but what couples its messages; or a problem with these."""
+"""A message between two passes: what couples it, and when it begins;
+how far it comes (``reach_of``) and its story, if it is still to be played;
+how long it waited in each queue that it came into, and its first run, if the second is still to be played;
+or what became of it on both sides (``read_fates``).
+Or no message, but the tally of many; or what makes it impossible to play those that depend on each other.
+"""
 IN_ORDER = ("coupled", "began_us", "began_place")
 """The order in which messages that belong together are played."""
 
@@ -69,7 +68,11 @@ class Asking(NamedTuple):
 
     def runs(self, log: Log, habits: Habits = NO_HABITS) -> Runs:
         """Return what plays messages."""
-        return Runs(*self.sides(), self.unseen, log, habits)
+        return Runs(*self.sides(), self.unseen, log, habits, self.reaches())
+
+    def reaches(self) -> Reaches:
+        """Return what tells how far messages may come on either side."""
+        return _reaches(self.before, self.rules, self.after, self.against)
 
 
 @lru_cache(maxsize=4)  # a worker has many partitions of the same question
@@ -77,36 +80,60 @@ def _side(definitions: bytes, rules: str) -> Prepared:
     return prepared(Side(parse_definitions(definitions, "definitions"), release(rules)))
 
 
+@lru_cache(maxsize=4)
+def _reaches(before: bytes, rules: str, after: bytes, against: str) -> Reaches:
+    return Reaches((_side(before, rules).flows, _side(after, against).flows))
+
+
+@lru_cache(maxsize=KNOWN_MAX)
+def _written(reach: Reach) -> str:
+    """Write the column ``reach``."""
+    return msgspec.json.encode([sorted(queues) for queues in reach]).decode()
+
+
 def reach_of(text: str) -> Reach:
     """Read the column ``reach``."""
     return Reach(*(frozenset((vhost, queue) for vhost, queue in queues) for queues in msgspec.json.decode(text)))
 
 
-class StoriesStep:
-    """Replays the rows of a partition, which are together by message and in order, and reads stories from them."""
+def read_fates(column: Iterable[bytes]) -> Iterator[BothFates]:
+    """Read the column ``fates``."""
+    return map(_FATES.decode, column)
 
-    def __init__(self, asking: Asking, replay: ReplayStep, numbers: Mapping[str, int]) -> None:
-        self._asking, self._replay, self._numbers = asking, replay, numbers
+
+class StoriesStep:
+    """Replays the rows of a partition, which are together by message and in order, and reads stories from them.
+
+    Messages that come to no queue which couples them with others are played at once; the rest are given on.
+    """
+
+    def __init__(
+        self, asking: Asking, log: Log, coupling: frozenset[Queue], replay: ReplayStep, numbers: Mapping[str, int]
+    ) -> None:
+        self._asking, self._log, self._coupling = asking, log, coupling
+        self._replay, self._numbers = replay, numbers
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        before, after = self._asking.sides()
-        reaches = Reaches((before.flows, after.flows))
+        runs = self._asking.runs(self._log)
         rows = replayed_rows(self._replay, batches, self._numbers)
+        before = runs.before
         stories = read_stories(rows, before.flows, only=before.only_vhost, left=self._asking.left)
-        while some := list(islice(stories, BATCH)):
-            yield pa.RecordBatch.from_pylist([_as_row(story, reaches) for story in some], schema=STORIES)
+        yield from _batches(self._passed(stories, runs))
 
-
-def _as_row(story: Story, reaches: Reaches) -> dict[str, Any]:
-    log = Log.of([story])
-    return {
-        "vhost": story.vhost,
-        "message": story.message,
-        "reach": msgspec.json.encode([sorted(queues) for queues in reaches.of(story)]).decode(),
-        "end_us": log.end_us,
-        "consumed": [{"vhost": vhost, "queue": queue} for vhost, queue in sorted(log.consumed)],
-        **_pickled(story),
-    }
+    def _passed(self, stories: Iterable[Story], runs: Runs) -> Iterator[dict[str, Any]]:
+        tally = Tally()
+        for story in stories:
+            reach = runs.reaches.of(story)
+            if not self._coupling.isdisjoint(reach.queues):
+                yield {"message": story.message, "reach": _written(reach), **_pickled(story)}
+                continue
+            (played,) = runs.first([story])
+            case = runs.at_once(played.first)
+            if case is None:
+                yield _first_run(played.first, None)
+            else:
+                yield {"waits": _waits(played.first), **_told(case, tally)}
+        yield _added_up(tally, None)
 
 
 def _pickled(story: Story) -> dict[str, Any]:
@@ -127,7 +154,7 @@ class OrderStep:
             for coupled, own in _groups(batches, "story")
             for story in put_in_order(own, flows)
         )
-        yield from _batches(found, ORDERED)
+        yield from _batches(found)
 
 
 class FirstRunsStep:
@@ -144,11 +171,11 @@ class FirstRunsStep:
         """Play each message of a partition by itself."""
         runs = self._asking.runs(self._log)
         played = (each for story in _unpickled(batches, "story") for each in runs.first([story]))
-        yield from _batches((_first_run(each.first, None) for each in played), FIRST_RUNS)
+        yield from _batches(_first_run(each.first, None) for each in played)
 
     def together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Play all messages of a group on one stage."""
-        yield from _batches(self._together(batches), FIRST_RUNS)
+        yield from _batches(self._together(batches))
 
     def _together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
         runs = self._asking.runs(self._log)
@@ -161,20 +188,23 @@ class FirstRunsStep:
 
 
 def _first_run(first: First, coupled: str | None) -> dict[str, Any]:
-    waits = [
-        {"vhost": first.story.vhost, "queue": queue, "after_us": stay.after_us if stay.end == "delivered" else None}
-        for queue, some in first.stays.items()
-        for stay in some
-    ]
     began_us, began_place = first.story.began
     return {
         "coupled": coupled,
         "message": first.story.message,
-        "waits": waits,
+        "waits": _waits(first),
         "first": pickle.dumps(first),
         "began_us": began_us,
         "began_place": began_place,
     }
+
+
+def _waits(first: First) -> list[dict[str, Any]]:
+    return [
+        {"vhost": first.story.vhost, "queue": queue, "after_us": stay.after_us if stay.end == "delivered" else None}
+        for queue, some in first.stays.items()
+        for stay in some
+    ]
 
 
 class CasesStep:
@@ -186,28 +216,42 @@ class CasesStep:
     def alone(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Play each message of a partition by itself."""
         runs = self._asking.runs(self._log, self._habits)
-        yield from _told(map(runs.alone, _unpickled(batches, "first")), None)
+        yield from _batches(_all_told(map(runs.alone, _unpickled(batches, "first")), None))
 
     def together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Play all messages of a group on one stage; they come as in a first run."""
+        yield from _batches(self._together(batches))
+
+    def _together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
         runs = self._asking.runs(self._log, self._habits)
         for coupled, own in _groups(batches, "first"):
             try:
-                yield from _told(runs.together(own, held_max=self._held_max), coupled)
+                yield from _all_told(runs.together(own, held_max=self._held_max), coupled)
             except TooManyHeldError as error:
-                yield pa.RecordBatch.from_pylist([{"coupled": coupled, "problem": str(error)}], schema=CASES)
+                yield {"coupled": coupled, "problem": str(error)}
 
 
-def _told(cases: Iterable[Case], coupled: str | None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of cases, and in the end their tally."""
-    tally, left = Tally(), iter(cases)
-    while some := list(islice(left, BATCH)):
-        for case in some:
-            tally.add(case)
-        found = rows_of(some)
-        nothing = (pa.nulls(len(found), field.type) for field in CASES if field.name not in SCHEMA.names)
-        yield pa.RecordBatch.from_arrays([*found.columns, *nothing], schema=CASES)
-    yield pa.RecordBatch.from_pylist([{"coupled": coupled, "tally": pickle.dumps(tally)}], schema=CASES)
+def _all_told(cases: Iterable[Case], coupled: str | None) -> Iterator[dict[str, Any]]:
+    """Yield what became of messages, and in the end their tally."""
+    tally = Tally()
+    yield from (_told(case, tally) for case in cases)
+    yield _added_up(tally, coupled)
+
+
+def _told(case: Case, tally: Tally) -> dict[str, Any]:
+    """Return what became of a message, and count it in."""
+    tally.add(case)
+    return {"fates": msgspec.msgpack.encode(case.fates)}
+
+
+def _added_up(tally: Tally, coupled: str | None) -> dict[str, Any]:
+    return {"coupled": coupled, "tally": pickle.dumps(tally)}
+
+
+def rows_step(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Write what became of messages as rows per message and side (``case_rows.SCHEMA``)."""
+    for batch in batches:
+        yield rows_of(read_fates(batch.column("fates").to_pylist()))
 
 
 def _unpickled(batches: Iterable[pa.RecordBatch], column: str) -> Iterator[Any]:
@@ -221,7 +265,9 @@ def _groups(batches: Iterable[pa.RecordBatch], column: str) -> Iterator[tuple[st
         yield coupled, (pickle.loads(each.as_py()) for _, each in own)
 
 
-def _batches(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _batches(rows: Iterable[Mapping[str, Any]]) -> Iterator[pa.RecordBatch]:
+    """Yield a few rows at a time. Both sides are there all the time: to look for garbage among them takes long."""
     left = iter(rows)
-    while some := list(islice(left, BATCH)):
-        yield pa.RecordBatch.from_pylist(some, schema=schema)
+    with seldom_collecting():
+        while some := list(islice(left, BATCH)):
+            yield pa.RecordBatch.from_pylist(some, schema=PASSED)

@@ -23,7 +23,7 @@ from simulator.questions.snapshot import Snapshot
 from simulator.replay.whatif.coupling import Reaches, Unit, units
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.differing_queues import differing_queues
-from simulator.replay.whatif.fates import Ends, Fate, told
+from simulator.replay.whatif.fates import BothFates, Ends, Fate, told
 from simulator.replay.whatif.in_use import in_use
 from simulator.replay.whatif.outcomes import tells_requeues
 from simulator.replay.whatif.queue_order import put_in_order
@@ -56,6 +56,12 @@ class Case(msgspec.Struct, frozen=True, gc=False):
     def changed(self) -> bool:
         """Whether it ends differently."""
         return self.before.ends != self.after.ends
+
+    @property
+    def fates(self) -> BothFates:
+        """What becomes of it on both sides, and nothing else."""
+        other = None if self.before == self.after else self.after
+        return BothFates(self.story.vhost, self.story.message, self.reproduced, self.before, other)
 
     @property
     def assumed(self) -> tuple[str, ...]:
@@ -136,10 +142,20 @@ class Runs:
         unseen: what consumers do with deliveries that the log does not have.
         log: what all messages of the log show.
         habits: what the first runs of all of them have found.
+        reaches: how far messages may come on either side, where that is known already.
     """
 
-    def __init__(self, before: Prepared, after: Prepared, unseen: Unseen, log: Log, habits: Habits = NO_HABITS) -> None:
+    def __init__(
+        self,
+        before: Prepared,
+        after: Prepared,
+        unseen: Unseen,
+        log: Log,
+        habits: Habits = NO_HABITS,
+        reaches: Reaches | None = None,
+    ) -> None:
         self.before, self.after = before, after
+        self.reaches = Reaches((before.flows, after.flows)) if reaches is None else reaches
         self._unseen: Unseen = unseen
         self.log, self._habits = log, habits
 
@@ -148,11 +164,6 @@ class Runs:
         found = copy.copy(self)
         found._habits = habits
         return found
-
-    @cached_property
-    def reaches(self) -> Reaches:
-        """How far messages may come on either side."""
-        return Reaches((self.before.flows, self.after.flows))
 
     @cached_property
     def _differing(self) -> frozenset[Queue] | None:
@@ -179,9 +190,15 @@ class Runs:
         stage = stage or self.after.stage
         return Rerun(stage, self.log, self._unseen, habits=self._habits, watched=watched, held_max=held_max).play(own)
 
+    def at_once(self, first: First) -> Case | None:
+        """Return a message that is played by itself, if its first run tells how it fares on the other side."""
+        return _case(first, first.fate, first.fate.ends) if self._fares_the_same(first) else None
+
     def alone(self, first: First) -> Case:
         """Return a message that is played by itself under both sides."""
-        other = first.fate if self._fares_the_same(first) else self._alone(first)
+        if (known := self.at_once(first)) is not None:
+            return known
+        other = self._alone(first)
         lost = _with_channels_lost(first) if self._channels_decide else first
         return _case(first, other, other.ends if lost.story is first.story else self._alone(lost).ends)
 
