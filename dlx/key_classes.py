@@ -76,10 +76,11 @@ class KeyClasses:
         return keys, expiration, self._headers(message)
 
     def _headers(self, message: Message) -> Hashable:
-        kept = ((name, repr(value)) for name, value in (message.headers or {}).items() if self._matters(name))
+        kept = ((name, repr(value)) for name, value in (message.headers or {}).items() if self.matters(name))
         return tuple(sorted(kept))
 
-    def _matters(self, header: str) -> bool:
+    def matters(self, header: str) -> bool:
+        """Tell whether messages with other values of that header may fare differently."""
         return header in self.compared or header.startswith("x-")
 
 

@@ -26,6 +26,10 @@ class AlikeKeys:
         self._set = frozenset(each.dead_letter_routing_key for each in settings)
         self._known: dict[str, int | None] = {}
 
+    def reads(self, header: str) -> bool:
+        """Tell whether the virtual host may look at that header of a message."""
+        return header in ("CC", "BCC") or self._classes.matters(header)
+
     def number(self, key: str) -> int | None:
         """Return the number that a key shares with those like it; ``None`` for one that is unlike all others.
 

@@ -69,6 +69,20 @@ class Reaches:
                 others.append((flow, AlikeKeys(flow, [alike for _, alike in others])))
         self._known: dict[Any, Reach] = {}
 
+    def alike(self, vhost: str, key: str) -> Hashable:
+        """Return what is equal for routing keys that no exchange tells apart; the key itself if it is like no other."""
+        numbers = [alike.number(key) for _, alike in self._hosts.get(vhost, ())]
+        return key if None in numbers else tuple(numbers)
+
+    def read_headers(self, vhost: str, publication: Publication) -> str:
+        """Return the headers that a virtual host of any side may look at."""
+        headers = publication.properties.get("headers")
+        if not headers:
+            return ""
+        hosts = self._hosts.get(vhost, ())
+        read = [(name, value) for name, value in headers.items() if any(alike.reads(name) for _, alike in hosts)]
+        return repr(read) if read else ""
+
     def of(self, story: Story) -> Reach:
         """Return how far a message may come on any of the sides."""
         found = [self._published(story.vhost, publication) for publication in story.publications]
@@ -89,11 +103,8 @@ class Reaches:
 
     def _kind(self, vhost: str, publication: Publication) -> Hashable:
         """Return what is equal for publishes that come equally far: keys that no exchange tells apart are alike."""
-        key = publication.routing_key
-        classes = [alike.number(key) for _, alike in self._hosts.get(vhost, ())]
-        headers = repr(publication.properties.get("headers"))
-        expires = "expiration" in publication.properties
-        return vhost, publication.exchange, key if None in classes else tuple(classes), headers, expires
+        key, headers = self.alike(vhost, publication.routing_key), self.read_headers(vhost, publication)
+        return vhost, publication.exchange, key, headers, "expiration" in publication.properties
 
     def _looked_up(self, vhost: str, publication: Publication) -> Reach:
         ahead: set[Queue] = set()

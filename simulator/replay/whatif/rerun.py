@@ -53,6 +53,9 @@ Stays = Mapping[str, Sequence["Stay"]]
 """How often a message was ready in each queue, one time after the other."""
 
 
+End = Literal["delivered", "died", "stayed"]
+
+
 class _TooMuchError(RuntimeError):
     """Messages go round without end."""
 
@@ -62,10 +65,10 @@ class TooManyHeldError(Exception):
 
 
 class Stay(msgspec.Struct, gc=False):
-    """One time that a message was ready in a queue: how it ended, and after how long."""
+    """One time that a message was ready in a queue: since when, how it ended, and after how long."""
 
     since_us: int
-    end: Literal["delivered", "died", "stayed"] = "stayed"
+    end: End = "stayed"
     after_us: int = 0
 
 
@@ -105,9 +108,9 @@ class Habits(msgspec.Struct, frozen=True):
     def of(cls, found: Iterable[First]) -> Habits:
         """Return what the first runs of all stories found."""
         waits_us: defaultdict[Queue, list[int]] = defaultdict(list)
-        for story, _, by_queue in found:
-            for queue, stays in by_queue.items():
-                waits_us[story.vhost, queue] += [stay.after_us for stay in stays if stay.end == "delivered"]
+        for first in found:
+            for queue, stays in first.stays.items():
+                waits_us[first.story.vhost, queue] += [stay.after_us for stay in stays if stay.end == "delivered"]
         return cls({queue: median_low(waits) for queue, waits in waits_us.items() if waits}, {*waits_us})
 
 
@@ -116,11 +119,15 @@ NO_HABITS = Habits({}, frozenset())
 
 
 class First(NamedTuple):
-    """A story, and what its first run found: nothing before it."""
+    """A story, and what its first run found: nothing before it.
+
+    ``in_order`` tells that the run depended on nothing but the order of the story's moments (``alike_plays``).
+    """
 
     story: Story
     fate: Fate = Fate(Ends())
     stays: Stays = MappingProxyType({})
+    in_order: bool = False
 
 
 _ENDLESS = Fate(Ends(endless=True))
@@ -162,7 +169,7 @@ class _OnStage:
 
     def __init__(self, number: int, given: First, watched: bool) -> None:
         self.number, self.given, self.watched = number, given, watched
-        self.story, _, self.first_stays = given
+        self.story, self.first_stays = given.story, given.stays
         self.deliveries = self.story.by_queue()
         self.tally = FateTally()
         self.taken: dict[str, int] = {}
@@ -185,6 +192,9 @@ class Rerun:
         habits: what the first runs of all stories found; ``None`` in the first run.
         watched: the stories whose events are kept, by number.
         held_max: how many stories may be on the stage at one time.
+
+    Attributes:
+        in_step: whether consumers took all messages at the moments of the log, and none waited or was assumed to come.
     """
 
     def __init__(
@@ -214,6 +224,7 @@ class Rerun:
         self._used: dict[Queue, None] = {}
         self._quiet = 0
         self._wanted: Counter[Queue] = Counter()
+        self.in_step = True
 
     # The run
 
@@ -236,6 +247,7 @@ class Rerun:
                         yield self._left_stage(each)
                 self._touched.clear()
         except _TooMuchError:
+            self.in_step = False
             self._stage.begin_again()
             yield from (Played(number, given, _ENDLESS, {}, ()) for number, given in self._rest())
             yield from (self._played(each, _ENDLESS) for each in self._on_stage.values())
@@ -355,13 +367,13 @@ class Rerun:
             self._used[event.vhost, event.queue] = None
         if event.event in (Event.ROUTED, Event.REQUEUED):
             stays = each.stays.setdefault(queue, [])
-            stays.append(Stay(event.time_us))
+            stays.append(Stay(event.time_us - self._later_us))
             self._news.append((each, queue, len(stays) - 1))
         elif event.event == Event.DELIVERED:
             self._in_hand = each, message
-            _left(each.stays.get(queue, ()), event.time_us, "delivered")
+            _left(each.stays.get(queue, ()), event.time_us - self._later_us, "delivered")
         elif event.event in _GONE:
-            _left(each.stays.get(queue, ()), event.time_us, "died")
+            _left(each.stays.get(queue, ()), event.time_us - self._later_us, "died")
 
     def _hear(self) -> None:
         """Take note of messages that have come into queues, and let consumers who wait for them take them."""
@@ -371,7 +383,7 @@ class Rerun:
     def _arrived(self, each: _OnStage, queue: str, attempt: int) -> None:
         """Let the message that came into the queue for so many times be taken when its turn comes."""
         vhost, seen = each.story.vhost, each.deliveries.get(queue, ())
-        now_us = each.stays[queue][attempt].since_us
+        now_us = each.stays[queue][attempt].since_us + self._later_us
         if self._is_first:
             if self._wanted[vhost, queue]:
                 self._wanted[vhost, queue] -= 1
@@ -394,6 +406,7 @@ class Rerun:
         """Let the message be taken though the log has no such delivery, if anybody consumes the queue."""
         vhost = each.story.vhost
         if (vhost, queue) in self._log.consumed:
+            self.in_step = False
             self._take_later(each, queue, attempt, at_us, LAST)
         elif not self._is_first and (vhost, queue) not in self._habits.entered:
             _assume(each, f"nobody consumes '{queue}': in the log no message came into it")
@@ -431,6 +444,7 @@ class Rerun:
             return
         got = self._stage.get(vhost, name)
         if got is None:
+            self.in_step = False
             if self._is_first:
                 self._wanted[vhost, name] += 1
             return
@@ -448,6 +462,7 @@ class Rerun:
             self._settle_later(each, got, delivery.outcome, None if at_once else after_us, delivery.until_place)
             self._publish_again(each, delivery)
             return
+        self.in_step = False
         outcome = Outcome.ENDED
         if self._unseen == "repeat" and seen and attempt < len(seen) + ATTEMPTS_MAX:
             outcome = seen[-1].outcome
@@ -504,7 +519,7 @@ class Rerun:
         return ", ".join(f"{many:,} in '{queue}'" for queue, many in held.most_common(HELD_SHOWN)) or "none in a queue"
 
 
-def _left(stays: Iterable[Stay], time_us: int, end: Literal["delivered", "died"]) -> None:
+def _left(stays: Iterable[Stay], time_us: int, end: End) -> None:
     for stay in stays:
         if stay.end == "stayed":
             stay.end, stay.after_us = end, time_us - stay.since_us

@@ -127,12 +127,12 @@ class StoriesStep:
             if not self._coupling.isdisjoint(reach.queues):
                 yield {"message": story.message, "reach": _written(reach), **_pickled(story)}
                 continue
-            (played,) = runs.first([story])
-            case = runs.at_once(played.first)
+            first = runs.first_alone(story)
+            case = runs.at_once(first)
             if case is None:
-                yield _first_run(played.first, None)
+                yield _first_run(first, None)
             else:
-                yield {"waits": _waits(played.first), **_told(case, tally)}
+                yield {"waits": _waits(first), **_told(case, tally)}
         yield _added_up(tally, None)
 
 
@@ -170,8 +170,8 @@ class FirstRunsStep:
     def alone(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Play each message of a partition by itself."""
         runs = self._asking.runs(self._log)
-        played = (each for story in _unpickled(batches, "story") for each in runs.first([story]))
-        yield from _batches(_first_run(each.first, None) for each in played)
+        firsts = map(runs.first_alone, _unpickled(batches, "story"))
+        yield from _batches(_first_run(first, None) for first in firsts)
 
     def together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Play all messages of a group on one stage."""

@@ -18,8 +18,10 @@ import msgspec
 
 from dlx.message_flow import MessageFlow
 from dlx.releases import release
+from dlx.settings import Settings
 from simulator.definitions import Definitions
 from simulator.questions.snapshot import Snapshot
+from simulator.replay.whatif.alike_plays import AlikePlays, Clocks
 from simulator.replay.whatif.coupling import Reaches, Unit, units
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.differing_queues import differing_queues
@@ -97,6 +99,16 @@ class Prepared:
         return self.snapshot.flows
 
     @cached_property
+    def clocks(self) -> Clocks:
+        """What brokers of this side do by themselves after some time."""
+        settings = {(vhost, each.queue.name): each for vhost, each in self.snapshot.queues()}
+        ttls_us = {queue: 1_000 * each.message_ttl_ms for queue, each in settings.items() if each.message_ttl_ms}
+        others = (queue for queue, each in settings.items() if each.message_ttl_ms == 0 or each.delayed_retry)
+        timeouts_ms = [self.side.release.consumer_timeout_ms, *map(_timeout_ms, settings.values())]
+        holding_us = min((1_000 * each for each in timeouts_ms if each is not None), default=None)
+        return Clocks(ttls_us, frozenset(others), holding_us)
+
+    @cached_property
     def stage(self) -> Stage:
         """A broker of this side, on which stories are played."""
         return Stage(self.document, self.side.release)
@@ -129,6 +141,11 @@ def _of_consumers(snapshot: Snapshot) -> Iterator[str]:
             yield f"whether '{name}' is deleted because nobody uses it for {settings.expires_ms:,} ms: here it stays"
 
 
+def _timeout_ms(settings: Settings) -> int | None:
+    own = settings.queue.arguments.get("x-consumer-timeout")
+    return own if isinstance(own, int) else settings.consumer_timeout_ms
+
+
 def side_of(definitions: Definitions, rules: str) -> Side:
     """Return definitions under a release. Raises ``UnknownReleaseError``."""
     return Side(definitions, release(rules))
@@ -158,11 +175,13 @@ class Runs:
         self.reaches = Reaches((before.flows, after.flows)) if reaches is None else reaches
         self._unseen: Unseen = unseen
         self.log, self._habits = log, habits
+        self._known_ttls_us: dict[frozenset[Queue], Sequence[int]] = {}
 
     def knowing(self, habits: Habits) -> Runs:
         """Return the same, with what the first runs have found."""
         found = copy.copy(self)
         found._habits = habits
+        vars(found).pop("_other_plays", None)
         return found
 
     @cached_property
@@ -178,6 +197,32 @@ class Runs:
         """
         run = Rerun(self.before.stage, self.log, self._unseen, watched=watched, held_max=held_max)
         return run.play(First(story) for story in own)
+
+    def first_alone(self, story: Story) -> First:
+        """Play a message by itself under the log's own side."""
+        return self._first_plays.play(First(story))
+
+    @cached_property
+    def _first_plays(self) -> AlikePlays:
+        def rerun() -> Rerun:
+            return Rerun(self.before.stage, self.log, self._unseen)
+
+        return AlikePlays(rerun, self.before.clocks, self._ttls_us, self.reaches, self.log.end_us)
+
+    @cached_property
+    def _other_plays(self) -> AlikePlays:
+        def rerun() -> Rerun:
+            return Rerun(self.after.stage, self.log, self._unseen, habits=self._habits)
+
+        return AlikePlays(rerun, self.after.clocks, self._ttls_us, self.reaches, self.log.end_us, second=True)
+
+    def _ttls_us(self, story: Story) -> Sequence[int]:
+        """Return the TTLs of all queues that the message may come to."""
+        queues = self.reaches.of(story).queues
+        if queues not in self._known_ttls_us:
+            met = (side.clocks.ttls_us.get(queue) for side in (self.before, self.after) for queue in queues)
+            self._known_ttls_us[queues] = sorted({each for each in met if each is not None})
+        return self._known_ttls_us[queues]
 
     def other(
         self,
@@ -203,8 +248,7 @@ class Runs:
         return _case(first, other, other.ends if lost.story is first.story else self._alone(lost).ends)
 
     def _alone(self, first: First) -> Fate:
-        (played,) = self.other([first])
-        return played.fate
+        return self._other_plays.play(first).fate
 
     def together(self, own: Iterable[First], held_max: int | None = None) -> Iterator[Case]:
         """Yield messages that belong together under both sides, each when it is over.
@@ -259,7 +303,7 @@ def _side_by_side(one: Iterator[Played], other: Iterator[Played]) -> Iterator[tu
 
 
 def _case(first: First, after: Fate, or_else: Ends) -> Case:
-    story, before, _ = first
+    story, before = first.story, first.fate
     reproduced = reproduces(story, before)
     if or_else == after.ends:
         return Case(story, before, after, reproduced)
@@ -287,7 +331,10 @@ class Comparison:
         """Play all under both sides, and return the cases; ``done`` is told how many messages have been played."""
         firsts: list[tuple[Unit, list[First]]] = []
         for count, (unit, own) in _counted(self._together()):
-            firsts.append((unit, [played.first for played in in_order(self.runs.first(own))]))
+            if unit.queues:
+                firsts.append((unit, [played.first for played in in_order(self.runs.first(own))]))
+            else:
+                firsts.append((unit, [self.runs.first_alone(story) for story in own]))
             done(count // 2)
         self.runs = self.runs.knowing(Habits.of(each for _, own in firsts for each in own))
         for count, (unit, own) in _counted(firsts):

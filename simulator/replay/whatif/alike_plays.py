@@ -1,0 +1,212 @@
+"""Plays messages by themselves, and those that are alike once.
+
+All that happens to a message happens when a client does something, or a TTL later. Of these moments a play compares
+one with another, and nothing else looks at a clock; so only their order decides. What a play gave, with the places of
+the moments in that order instead of their times, is what all messages with the same actions and the same order get.
+Routing keys that no exchange tells apart count as the same.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from simulator.replay.whatif.coupling import Reaches
+from simulator.replay.whatif.fates import Fate
+from simulator.replay.whatif.other_keys import AnyKey
+from simulator.replay.whatif.rerun import End, First, Rerun, Stay, Stays
+from simulator.replay.whatif.stage import Queue
+from simulator.replay.whatif.stories import Publication, Story
+
+KNOWN_MAX = 50_000
+"""Plays that are remembered."""
+MOMENTS_MAX = 200
+"""A message with more moments is played by itself."""
+BODY_MAX = 2**20
+"""Messages with more bytes are played by themselves: a broker may refuse them."""
+_NOT_HERE = frozenset(
+    ("app_id", "cluster_id", "content_encoding", "content_type", "correlation_id", "headers", "message_id", "reply_to",
+     "timestamp", "type")
+)  # fmt: skip
+"""Properties that no broker looks at, and the headers, of which it looks at some."""
+
+StaysInPlaces = tuple[tuple[str, tuple[tuple[End, int, int], ...]], ...]
+"""Stays by queue: how each ended, and the places of the moments in which it began and ended."""
+
+
+class Clocks(NamedTuple):
+    """What a side does by itself after some time.
+
+    Attributes:
+        ttls_us: the TTLs of queues.
+        others: queues that look at the clock in another way: messages there are played by themselves.
+        holding_us: so long a consumer may hold a delivery that no timeout ends; ``None``: for ever.
+    """
+
+    ttls_us: Mapping[Queue, int]
+    others: frozenset[Queue]
+    holding_us: int | None
+
+
+class AlikePlays:
+    """Plays messages on one side, each by itself.
+
+    Args:
+        rerun: begins a run.
+        clocks: those of the side.
+        ttls_us: tells the TTLs that a message may meet on either side.
+        reaches: how far messages may come on either side, and what decides that.
+        end_us: when the log ends.
+        second: whether the messages have been played on the other side: then what that gave decides, too.
+    """
+
+    def __init__(
+        self,
+        rerun: Callable[[], Rerun],
+        clocks: Clocks,
+        ttls_us: Callable[[Story], Collection[int]],
+        reaches: Reaches,
+        end_us: int,
+        *,
+        second: bool = False,
+    ) -> None:
+        self._rerun, self._clocks, self._ttls_us = rerun, clocks, ttls_us
+        self._reaches, self._end_us, self._second = reaches, end_us, second
+        self._known: dict[Hashable, _Ordered] = {}
+
+    def play(self, given: First) -> First:
+        """Return the message with what its run gives."""
+        actions, ttls_us = sorted({*_moments_us(given.story)}), self._ttls_us(given.story)
+        later = [action + ttl_us for action in actions for ttl_us in ttls_us]
+        moments = sorted({*actions, *later})
+        places = dict(zip(moments, range(len(moments)), strict=True))
+        key = self._key(given, places) if len(moments) <= MOMENTS_MAX else None
+        if key is None:
+            return self._played(given)[0]
+        key = key, *[places[each] for each in later]
+        if key not in self._known:
+            found, in_step = self._played(given)
+            if not in_step or (ordered := self._ordered(found, {*actions}, places)) is None:
+                return found
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
+            self._known[key] = ordered
+        return self._known[key].at(given.story, moments)
+
+    def _played(self, given: First) -> tuple[First, bool]:
+        run = self._rerun()
+        (played,) = run.play([given])
+        return played.first, run.in_step and (not self._second or _goes_on(played.stays, given.stays))
+
+    def _ordered(self, found: First, actions: Collection[int], places: Mapping[int, int]) -> _Ordered | None:
+        """Return what a play gave for any times, if all that happened, or might have, is at one of these moments.
+
+        It is not where a TTL began when another one ended; the sum of both is no moment, though it may look like one.
+        """
+        vhost, fate = found.story.vhost, found.fate
+        for queue, some in found.stays.items():
+            if (vhost, queue) in self._clocks.others:
+                return None
+            if (vhost, queue) in self._clocks.ttls_us and any(each.since_us not in actions for each in some):
+                return None
+        stays = _in_places(found.stays, places)
+        if stays is None or fate.first_us not in places or fate.last_us not in places:
+            return None
+        key = found.story.publications[0].routing_key if found.story.publications else ""
+        return _Ordered(fate, AnyKey(fate.deliveries, key), places[fate.first_us], places[fate.last_us], stays)
+
+    # What is equal for messages that are alike
+
+    def _key(self, given: First, places: Mapping[int, int]) -> Hashable | None:
+        """Return what is equal for messages that differ only in their times; ``None`` for one like no other."""
+        story, holding_us = given.story, self._clocks.holding_us
+        if any(len(each.body) > BODY_MAX or "expiration" in each.properties for each in story.publications):
+            return None
+        if holding_us is not None and any(each.until_us - each.at_us >= holding_us for each in story.deliveries):
+            return None
+        stays = _in_places(given.stays, places) if self._second and given.in_order else ()
+        if stays is None or (self._second and not given.in_order):
+            return None
+        rows = {row: number for number, row in enumerate(sorted({*_rows(story)}))}
+        published = tuple([
+            (places[each.at_us], rows[each.place], each.exchange, *self._read(story, each), each.after)
+            for each in story.publications
+        ])  # fmt: skip
+        delivered = tuple([
+            (each.queue, places[each.at_us], rows[each.place], each.outcome, places[each.until_us],
+             rows[each.until_place], each.traced)
+            for each in story.deliveries
+        ])  # fmt: skip
+        return story.vhost, published, delivered, stays, bisect_right([*places], self._end_us)
+
+    def _read(self, story: Story, publication: Publication) -> tuple[Hashable, str, str]:
+        """Return what a broker looks at in the routing key, the headers, and the other properties."""
+        headers = self._reaches.read_headers(story.vhost, publication)
+        others = {name: value for name, value in publication.properties.items() if name not in _NOT_HERE}
+        key: Hashable = publication.routing_key
+        if not headers and len(story.publications) == 1:
+            key = self._reaches.alike(story.vhost, publication.routing_key)
+        return key, headers, repr(others) if others else ""
+
+
+class _Ordered(msgspec.Struct, frozen=True, gc=False):
+    """What a play gave, for any times in the same order.
+
+    Attributes:
+        fate: what became of the message, at its own times.
+        deliveries: what its deliveries showed.
+        first, last: the places of ``first_us`` and ``last_us`` among the moments.
+        stays: how long it waited, by queue.
+    """
+
+    fate: Fate
+    deliveries: AnyKey
+    first: int
+    last: int
+    stays: StaysInPlaces
+
+    def at(self, story: Story, moments: list[int]) -> First:
+        """Return it for a message with these moments."""
+        fate, times = self.fate, (moments[self.first], moments[self.last])
+        deliveries = self.deliveries.at(story.publications[0].routing_key) if story.publications else fate.deliveries
+        stays: dict[str, list[Stay]] = {
+            queue: [Stay(moments[since], end, moments[until] - moments[since]) for end, since, until in some]
+            for queue, some in self.stays
+        }
+        return First(story, Fate(fate.ends, deliveries, fate.deaths, *times, fate.assumed), stays, in_order=True)
+
+
+def _in_places(stays: Stays, places: Mapping[int, int]) -> StaysInPlaces | None:
+    """Return stays with places of moments instead of times; ``None`` if one begins or ends at no moment of these."""
+    ends = ((each.since_us, each.since_us + each.after_us) for some in stays.values() for each in some)
+    if any(since not in places or until not in places for since, until in ends):
+        return None
+    return tuple([
+        (queue, tuple([(each.end, places[each.since_us], places[each.since_us + each.after_us]) for each in some]))
+        for queue, some in stays.items()
+    ])  # fmt: skip
+
+
+def _goes_on(stays: Stays, before: Stays) -> bool:
+    """Tell whether a message came into queues, and was taken from them, when it was in its first run, and not later."""
+    return all(
+        each.end == "stayed" if queue not in before else some == before[queue][: len(some)]
+        for queue, some in stays.items()
+        for each in some
+    )
+
+
+def _moments_us(story: Story) -> Iterator[int]:
+    yield from story.moments_us()
+    yield from (delivery.until_us for delivery in story.deliveries)
+
+
+def _rows(story: Story) -> Iterator[float]:
+    """Yield the rows of the log in which, or behind which, something happens."""
+    yield from (each.place for each in story.publications)
+    for delivery in story.deliveries:
+        yield delivery.place
+        yield delivery.until_place

@@ -1,0 +1,46 @@
+"""What deliveries of a message show when it is published with another routing key that no exchange tells apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from simulator.json_values import canonical_json
+from simulator.replay.whatif.stories import Shown
+
+_MARK = canonical_json("\ue000 the routing key")
+
+
+class AnyKey:
+    """Deliveries of a message in which its routing key may be another one.
+
+    The key must be no queue's, and none that a queue gives to its dead letters: it stands where it was published only.
+    """
+
+    def __init__(self, deliveries: Sequence[Shown], key: str) -> None:
+        self._key, self._own = key, tuple(deliveries)
+        self._parts = [_parts(each.x_death, key) for each in deliveries]
+
+    def at(self, key: str) -> tuple[Shown, ...]:
+        """Return what they show of a message with this key."""
+        if key == self._key:
+            return self._own
+        quoted = canonical_json(key)
+        return tuple([
+            Shown(each.queue, each.exchange, self._keys(each, key), quoted.join(parts))
+            for each, parts in zip(self._own, self._parts, strict=True)
+        ])  # fmt: skip
+
+    def _keys(self, shown: Shown, key: str) -> tuple[str, ...]:
+        return tuple([key if each == self._key else each for each in shown.routing_keys])
+
+
+def _parts(x_death: str, key: str) -> list[str]:
+    """Return what stands around the key in the routing keys of deaths."""
+    if not x_death:
+        return [""]
+    deaths = msgspec.json.decode(x_death)
+    for death in deaths:
+        death["routing-keys"] = [msgspec.json.decode(_MARK) if each == key else each for each in death["routing-keys"]]
+    return canonical_json(deaths).split(_MARK)
