@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -32,27 +32,25 @@ class Totals(msgspec.Struct):
     unroutable: int = 0
     endless: int = 0
 
-    def add(self, ends: Ends) -> None:
-        """Add the ends of one message."""
-        lost: dict[str, dict[str, int]] = {}
-        for queue, reason, copies in ends.lost:
-            lost.setdefault(queue, {})[reason] = copies
-        self.merge(
-            Totals(dict(ends.acknowledged), dict(ends.waiting), lost, dict(ends.refused), ends.unroutable, ends.endless)
-        )
+    @classmethod
+    def of(cls, ends: Mapping[Ends, int]) -> Totals:
+        """Return the totals of messages, of which so many end in each way."""
+        found = cls()
+        for each, messages in ends.items():
+            found._add(each, messages)
+        return found
 
-    def merge(self, other: Totals) -> None:
-        """Add other totals."""
-        for into, found in (
-            (self.acknowledged, other.acknowledged),
-            (self.waiting, other.waiting),
-            (self.refused, other.refused),
+    def _add(self, ends: Ends, messages: int) -> None:
+        for into, copies in (
+            (self.acknowledged, ends.acknowledged),
+            (self.waiting, ends.waiting),
+            (self.refused, ends.refused),
         ):
-            _add_counts(into, found)
-        for queue, reasons in other.lost.items():
-            _add_counts(self.lost.setdefault(queue, {}), reasons)
-        self.unroutable += other.unroutable
-        self.endless += other.endless
+            _add_counts(into, copies, messages)
+        for queue, reason, number in ends.lost:
+            _add_counts(self.lost.setdefault(queue, {}), ((reason, number),), messages)
+        self.unroutable += ends.unroutable * messages
+        self.endless += ends.endless * messages
 
     def in_order(self) -> Totals:
         """Return the same, by the names of queues and reasons."""
@@ -62,9 +60,9 @@ class Totals(msgspec.Struct):
         return Totals(acknowledged, waiting, lost, refused, self.unroutable, self.endless)
 
 
-def _add_counts(into: dict[str, int], found: Mapping[str, int]) -> None:
-    for name, count in found.items():
-        into[name] = into.get(name, 0) + count
+def _add_counts(into: dict[str, int], counts: Iterable[tuple[str, int]], times: int) -> None:
+    for name, number in counts:
+        into[name] = into.get(name, 0) + number * times
 
 
 class Delay(msgspec.Struct, frozen=True):

@@ -89,7 +89,7 @@ def given_twice(captured: Table) -> list[str]:
         SELECT count(*) AS number FROM (
             SELECT vhost FROM {captured}
             GROUP BY vhost, message, event, time_us, exchange, queue, connection, x_death
-            HAVING count(DISTINCT file) > 1
+            HAVING min(file) < max(file)
         )"""
     (counted,) = rows(alike, captured=captured)
     if not counted["number"]:

@@ -68,6 +68,7 @@ class Reaches:
                 others = self._hosts.setdefault(vhost, [])
                 others.append((flow, AlikeKeys(flow, [alike for _, alike in others])))
         self._known: dict[Any, Reach] = {}
+        self._reads: dict[tuple[str, str], bool] = {}
 
     def alike(self, vhost: str, key: str) -> Hashable:
         """Return what is equal for routing keys that no exchange tells apart; the key itself if it is like no other."""
@@ -79,9 +80,15 @@ class Reaches:
         headers = publication.properties.get("headers")
         if not headers:
             return ""
-        hosts = self._hosts.get(vhost, ())
-        read = [(name, value) for name, value in headers.items() if any(alike.reads(name) for _, alike in hosts)]
+        read = [(name, value) for name, value in headers.items() if self._is_read(vhost, name)]
         return repr(read) if read else ""
+
+    def _is_read(self, vhost: str, header: str) -> bool:
+        if (vhost, header) not in self._reads:
+            if len(self._reads) >= KNOWN_MAX:
+                self._reads.clear()
+            self._reads[vhost, header] = any(alike.reads(header) for _, alike in self._hosts.get(vhost, ()))
+        return self._reads[vhost, header]
 
     def of(self, story: Story) -> Reach:
         """Return how far a message may come on any of the sides."""

@@ -102,7 +102,7 @@ def _times(copies: int) -> str:
 Key = TypeVar("Key", bound=Hashable)
 
 
-def _count(counts: dict[Key, int], key: Key) -> None:
+def count(counts: dict[Key, int], key: Key) -> None:
     """Count one more; a ``Counter`` for each of millions of messages costs more than all else here."""
     counts[key] = counts.get(key, 0) + 1
 
@@ -130,14 +130,14 @@ class FateTally:
         if kind in DEATHS:
             self._deaths.append((queue or "", event.reason or ""))
         elif kind == Event.ACKED:
-            _count(self._acknowledged, queue or "")
+            count(self._acknowledged, queue or "")
             self._last_us = event.time_us
         elif kind == Event.NACKED and event.reason is None:
-            _count(self._refused, queue or "")
+            count(self._refused, queue or "")
         elif kind == Event.UNROUTABLE and queue is None:
             self._unroutable += 1
         elif silent_loss(event, before):
-            _count(self._lost, (queue or "", event.reason or PURGED))
+            count(self._lost, (queue or "", event.reason or PURGED))
             self._last_us = event.time_us
 
     def refused(self, time_us: int) -> None:
@@ -147,7 +147,7 @@ class FateTally:
 
     def left(self, queue: str) -> None:
         """Take note of a copy that is in the queue in the end."""
-        _count(self.waiting, queue)
+        count(self.waiting, queue)
 
     def fate(self, later_us: int) -> Fate:
         """Return what became of it, with the times of the log, which the stage's are later than by so much."""

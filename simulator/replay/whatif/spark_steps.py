@@ -68,7 +68,8 @@ class Asking(NamedTuple):
 
     def runs(self, log: Log, habits: Habits = NO_HABITS) -> Runs:
         """Return what plays messages."""
-        return Runs(*self.sides(), self.unseen, log, habits, self.reaches())
+        runs = _runs(self, log)
+        return runs if habits is NO_HABITS else runs.knowing(habits)
 
     def reaches(self) -> Reaches:
         """Return what tells how far messages may come on either side."""
@@ -83,6 +84,11 @@ def _side(definitions: bytes, rules: str) -> Prepared:
 @lru_cache(maxsize=4)
 def _reaches(before: bytes, rules: str, after: bytes, against: str) -> Reaches:
     return Reaches((_side(before, rules).flows, _side(after, against).flows))
+
+
+@lru_cache(maxsize=2)
+def _runs(asking: Asking, log: Log) -> Runs:
+    return Runs(*asking.sides(), asking.unseen, log, NO_HABITS, asking.reaches())
 
 
 @lru_cache(maxsize=KNOWN_MAX)
@@ -123,9 +129,8 @@ class StoriesStep:
     def _passed(self, stories: Iterable[Story], runs: Runs) -> Iterator[dict[str, Any]]:
         tally = Tally()
         for story in stories:
-            reach = runs.reaches.of(story)
-            if not self._coupling.isdisjoint(reach.queues):
-                yield {"message": story.message, "reach": _written(reach), **_pickled(story)}
+            if runs.meets(story, self._coupling):
+                yield {"message": story.message, "reach": _written(runs.reaches.of(story)), **_pickled(story)}
                 continue
             first = runs.first_alone(story)
             case = runs.at_once(first)

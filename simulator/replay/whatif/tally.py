@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 from simulator.replay.whatif.answer import Answer, Change, Delay, Delays, Represented, Totals
 from simulator.replay.whatif.causes import WAYS_MAX, Cause, Part
-from simulator.replay.whatif.fates import Ends, Fate, told
+from simulator.replay.whatif.fates import Ends, count, told
 from simulator.replay.whatif.hidden_ends import LastSeen
 from simulator.replay.whatif.stage import Queue
-from simulator.replay.whatif.stories import Outcome
+from simulator.replay.whatif.stories import Outcome, Shown
 from simulator.replay.whatif.what_if import Case
 
 EXAMPLES_MAX = 3
@@ -37,7 +37,7 @@ class Tally:
 
     Attributes:
         messages, reproduced, changed, assumed: how many messages.
-        totals: where the copies ended, before and after.
+        ends: where the copies of messages ended, before and after: how many messages did so.
         took_ms: how long messages took, before and after: how many took so many milliseconds.
         ways: the ways in which messages change: how many do, and some of them.
         ended: the last deliveries of which no recorder tells whether they were acknowledged.
@@ -47,14 +47,14 @@ class Tally:
 
     def __init__(self, cases: Iterable[Case] = ()) -> None:
         self.messages = self.reproduced = self.changed = self.assumed = 0
-        self.totals = Totals(), Totals()
+        self.ends: tuple[Counter[Ends], Counter[Ends]] = Counter(), Counter()
         self.took_ms: tuple[Counter[int], Counter[int]] = Counter(), Counter()
         self.ways: dict[Way, tuple[int, list[str]]] = {}
         self.ended: Counter[LastSeen] = Counter()
         self.undecided = self.undecided_losing = 0
         self._left_out: list[str] = []
         self._assumptions: Counter[str] = Counter()
-        self._outcomes: Counter[str] = Counter()
+        self._outcomes: Counter[tuple[Outcome, bool]] = Counter()
         self._marks: Counter[tuple[str, str]] = Counter()
         self._marks_of_changed: Counter[tuple[str, str]] = Counter()
         for case in cases:
@@ -63,27 +63,39 @@ class Tally:
     def add(self, case: Case) -> None:
         """Add one message."""
         self.messages += 1
-        self._outcomes.update(_outcomes(case))
-        self.ended.update(last for last in _ended(case) if last in self.ended or len(self.ended) < VALUES_MAX)
+        for delivery in case.story.deliveries:
+            count(self._outcomes, (delivery.outcome, delivery.observed))
+            if delivery.outcome == Outcome.ENDED and not delivery.observed:
+                self._note_last(case.story.vhost, delivery.shown)
         if not case.reproduced:
             self._left_out = _first(LEFT_OUT_MAX, self._left_out, [case.story.message])
             return
         self.reproduced += 1
-        self.assumed += bool(case.assumed)
+        assumed = case.assumed
+        self.assumed += bool(assumed)
         if case.or_else is not None:
             self.undecided += 1
             self.undecided_losing += case.or_else.lost_copies > case.before.ends.lost_copies
-        self._assumptions.update(case.assumed)
-        for fate, totals, took_ms in zip((case.before, case.after), self.totals, self.took_ms, strict=True):
-            totals.add(fate.ends)
-            took_ms.update(_took_ms(fate))
-        marks = set(_marks(case))
-        self._marks.update(marks)
+        for assumption in assumed:
+            count(self._assumptions, assumption)
+        for fate, ends, took_ms in zip((case.before, case.after), self.ends, self.took_ms, strict=True):
+            count(ends, fate.ends)
+            if fate.last_us > fate.first_us:
+                count(took_ms, (fate.last_us - fate.first_us) // 1_000)
+        marks = {*_marks(case)}
+        for mark in marks:
+            count(self._marks, mark)
         if case.changed:
             self.changed += 1
             self._marks_of_changed.update(marks)
             way = Way(case.before.ends, case.after.ends, case.before.path, case.after.path)
             self._note(way, 1, [case.story.message])
+
+    def _note_last(self, vhost: str, shown: Shown) -> None:
+        """Count a last delivery of which no recorder tells whether it was acknowledged."""
+        last = LastSeen(vhost, shown.queue, shown.exchange, shown.routing_keys)
+        if last in self.ended or len(self.ended) < VALUES_MAX:
+            count(self.ended, last)
 
     def _note(self, way: Way, messages: int, examples: list[str]) -> None:
         known, some = self.ways.get(way, (0, []))
@@ -106,8 +118,8 @@ class Tally:
         self.ended.update(other.ended)
         self.undecided += other.undecided
         self.undecided_losing += other.undecided_losing
-        for totals, theirs in zip(self.totals, other.totals, strict=True):
-            totals.merge(theirs)
+        for ends, theirs in zip(self.ends, other.ends, strict=True):
+            ends.update(theirs)
         for took_ms, they_took_ms in zip(self.took_ms, other.took_ms, strict=True):
             took_ms.update(they_took_ms)
         for way, (messages, examples) in other.ways.items():
@@ -123,8 +135,8 @@ class Tally:
         return Answer(
             messages=self.messages,
             reproduced=self.reproduced,
-            before=self.totals[0].in_order(),
-            after=self.totals[1].in_order(),
+            before=Totals.of(self.ends[0]).in_order(),
+            after=Totals.of(self.ends[1]).in_order(),
             changed=self.changed,
             assumed=self.assumed,
             undecided=self.undecided,
@@ -135,7 +147,7 @@ class Tally:
             changes=tuple(self._changes()),
             not_reproduced=tuple(self._left_out),
             assumptions=_frequent_first(self._assumptions),
-            outcomes=_frequent_first(self._outcomes),
+            outcomes=_frequent_first({_told(*each): number for each, number in self._outcomes.items()}),
             unchecked=tuple(unchecked),
         )
 
@@ -185,12 +197,8 @@ def _first(most: int, some: list[str], others: list[str]) -> list[str]:
     return sorted({*some, *others})[:most]
 
 
-def _frequent_first(counts: Counter[str]) -> dict[str, int]:
+def _frequent_first(counts: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-
-
-def _took_ms(fate: Fate) -> list[int]:
-    return [(fate.last_us - fate.first_us) // 1_000] if fate.last_us > fate.first_us else []
 
 
 def _delay(took_ms: Counter[int]) -> Delay:
@@ -219,17 +227,9 @@ def _marks(case: Case) -> Iterator[tuple[str, str]]:
                 yield f"header {name}", str(value)
 
 
-def _outcomes(case: Case) -> Iterator[str]:
-    for delivery in case.story.deliveries:
-        ended = delivery.outcome == Outcome.ENDED and not delivery.observed
-        yield f"{delivery.outcome.value}, {_known(delivery.observed, ended=ended)}"
-
-
-def _ended(case: Case) -> Iterator[LastSeen]:
-    for delivery in case.story.deliveries:
-        if delivery.outcome == Outcome.ENDED and not delivery.observed:
-            shown = delivery.shown
-            yield LastSeen(case.story.vhost, shown.queue, shown.exchange, shown.routing_keys)
+def _told(outcome: Outcome, observed: bool) -> str:
+    ended = outcome == Outcome.ENDED and not observed
+    return f"{outcome.value}, {_known(observed, ended=ended)}"
 
 
 def _known(observed: bool, *, ended: bool) -> str:

@@ -175,6 +175,7 @@ class Runs:
         self.reaches = Reaches((before.flows, after.flows)) if reaches is None else reaches
         self._unseen: Unseen = unseen
         self.log, self._habits = log, habits
+        self._last: tuple[Story, frozenset[Queue]] | None = None
         self._known_ttls_us: dict[frozenset[Queue], Sequence[int]] = {}
 
     def knowing(self, habits: Habits) -> Runs:
@@ -198,6 +199,10 @@ class Runs:
         run = Rerun(self.before.stage, self.log, self._unseen, watched=watched, held_max=held_max)
         return run.play(First(story) for story in own)
 
+    def meets(self, story: Story, coupling: frozenset[Queue]) -> bool:
+        """Tell whether the message may come to one of these queues."""
+        return not coupling.isdisjoint(self._queues(story))
+
     def first_alone(self, story: Story) -> First:
         """Play a message by itself under the log's own side."""
         return self._first_plays.play(First(story))
@@ -218,7 +223,7 @@ class Runs:
 
     def _ttls_us(self, story: Story) -> Sequence[int]:
         """Return the TTLs of all queues that the message may come to."""
-        queues = self.reaches.of(story).queues
+        queues = self._queues(story)
         if queues not in self._known_ttls_us:
             met = (side.clocks.ttls_us.get(queue) for side in (self.before, self.after) for queue in queues)
             self._known_ttls_us[queues] = sorted({each for each in met if each is not None})
@@ -284,7 +289,13 @@ class Runs:
         """
         if self._differing is None or first.fate.assumed or not reproduces(first.story, first.fate):
             return False
-        return self._differing.isdisjoint(self.reaches.of(first.story).queues)
+        return self._differing.isdisjoint(self._queues(first.story))
+
+    def _queues(self, story: Story) -> frozenset[Queue]:
+        """Return the queues that the message may come to; it is asked several times of one message after the other."""
+        if self._last is None or self._last[0] is not story:
+            self._last = story, self.reaches.of(story).queues
+        return self._last[1]
 
 
 def _with_channels_lost(first: First) -> First:
