@@ -19,9 +19,8 @@ from simulator.replay.tables import select
 from simulator.replay.whatif.coupling import Reaches, units
 from simulator.replay.whatif.local import read_log, what_if_files
 from simulator.replay.whatif.log_rows import READ
-from simulator.replay.whatif.rerun import in_order
 from simulator.replay.whatif.tally import Tally
-from simulator.replay.whatif.what_if import Comparison, prepared, side_of
+from simulator.replay.whatif.what_if import Comparison, Runs, prepared, side_of
 
 RELEASE = "4.3"
 REPLAY = "one replay by itself"
@@ -95,11 +94,18 @@ class Steps:
         return units(self.stories, Reaches([side.flows for side in self.prepared]))
 
     def _first(self) -> object:
-        return [in_order(self.comparison.runs.first(own)) for _, own in self.comparison._together()]
+        self._forget()
+        return [self.comparison._first(unit, own) for unit, own in self.comparison._together()]
 
     def _play(self) -> object:
-        self.comparison.cases = []
+        self._forget()
         return self.comparison.play()
+
+    def _forget(self) -> None:
+        """Forget what earlier rounds have played."""
+        known = self.comparison.runs
+        self.comparison.runs = Runs(*self.prepared, "ack", known.log, reaches=known.reaches)
+        self.comparison.cases = []
 
     def _tally(self) -> object:
         return Tally(self.comparison.cases)

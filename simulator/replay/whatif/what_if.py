@@ -342,10 +342,7 @@ class Comparison:
         """Play all under both sides, and return the cases; ``done`` is told how many messages have been played."""
         firsts: list[tuple[Unit, list[First]]] = []
         for count, (unit, own) in _counted(self._together()):
-            if unit.queues:
-                firsts.append((unit, [played.first for played in in_order(self.runs.first(own))]))
-            else:
-                firsts.append((unit, [self.runs.first_alone(story) for story in own]))
+            firsts.append((unit, self._first(unit, own)))
             done(count // 2)
         self.runs = self.runs.knowing(Habits.of(each for _, own in firsts for each in own))
         for count, (unit, own) in _counted(firsts):
@@ -362,6 +359,11 @@ class Comparison:
                     own.sort(key=attrgetter("began"))
                     own = sorted(put_in_order(own, self.runs.before.flows), key=attrgetter("began"))
                 yield unit, own
+
+    def _first(self, unit: Unit, own: Sequence[Story]) -> list[First]:
+        if unit.queues:
+            return [played.first for played in in_order(self.runs.first(own))]
+        return [self.runs.first_alone(story) for story in own]
 
     def parts(self) -> Iterator[tuple[Unit, list[Case]]]:
         """Yield the units with their cases."""
