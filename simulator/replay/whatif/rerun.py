@@ -210,7 +210,7 @@ class Rerun:
         self._stage, self._log, self._unseen = stage, log, unseen
         self._is_first, self._habits = habits is None, habits or NO_HABITS
         self._watched, self._held_max = watched, held_max
-        self._later_us = self._end_us = 0
+        self._later_us = self._end_us = self._next_us = 0
         self._on_stage: dict[int, _OnStage] = {}
         self._by_uid: dict[int, _OnStage] = {}
         self._touched: dict[_OnStage, None] = {}
@@ -234,10 +234,10 @@ class Rerun:
         Raises ``TooManyHeldError`` where more than ``held_max`` are on the stage at one time.
         """
         self._coming = enumerate(stories)
-        self._next = next(self._coming, None)
+        self._look_ahead()
         if self._next is None:
             return
-        self._later_us = self._stage.now_us - self._next[1].story.began[0]
+        self._later_us, self._next_us = self._stage.now_us - self._next_us, self._stage.now_us
         self._end_us = self._log.end_us + self._later_us
         self._stage.observer = self._observe
         try:
@@ -270,11 +270,17 @@ class Rerun:
     def _played(self, each: _OnStage, fate: Fate) -> Played:
         return Played(each.number, each.given, fate, each.stays, each.seen)
 
+    def _look_ahead(self) -> None:
+        """Take the next story, and note when it begins on the stage."""
+        self._next = next(self._coming, None)
+        if self._next is not None:
+            self._next_us = self._next[1].story.began[0] + self._later_us
+
     def _enter(self) -> None:
         """Let the next story begin."""
         assert self._next is not None
         number, given = self._next
-        self._next = next(self._coming, None)
+        self._look_ahead()
         each, story = _OnStage(number, given, number in self._watched), given.story
         self._on_stage[number] = each
         self._touched[each] = None
@@ -331,8 +337,7 @@ class Rerun:
     def _let_enter(self, due_us: int | None) -> None:
         """Let stories enter that begin before anything else happens."""
         while self._next is not None:
-            begins_us = self._next[1].story.began[0] + self._later_us
-            if (due_us is not None and due_us < begins_us) or (self._agenda and self._agenda[0][0] < begins_us):
+            if (due_us is not None and due_us < self._next_us) or (self._agenda and self._agenda[0][0] < self._next_us):
                 return
             self._enter()
 
