@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from simulator.cli.main import main
-from tests.long import some_in_ci
 
 OWN = Path(__file__).parent / "recorded" / "4.3" / "own"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "captured-3.10"
@@ -41,7 +40,7 @@ def answered(capfd: pytest.CaptureFixture[str], question: list[str], engine: str
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", some_in_ci(QUESTIONS, ["settings"]))
+@pytest.mark.parametrize("name", QUESTIONS)
 def test_both_engines_answer_the_same(name: str, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     question = QUESTIONS[name]
     here, on_spark = (answered(capfd, question, engine, tmp_path / engine) for engine in ("local", "spark"))

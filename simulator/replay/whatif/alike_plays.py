@@ -21,7 +21,7 @@ from simulator.replay.whatif.rerun import End, First, Rerun, Stay, Stays
 from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Publication, Story
 
-KNOWN_MAX = 50_000
+KNOWN_MAX = 20_000
 """Plays that are remembered."""
 MOMENTS_MAX = 200
 """A message with more moments is played by itself."""
