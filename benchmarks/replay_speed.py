@@ -31,7 +31,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from process_tree import cpu_seconds, largest_megabytes
+from process_tree import Usage
 from pyspark.sql import DataFrame, SparkSession
 
 from simulator.capture import convert, read_capture
@@ -139,12 +139,12 @@ def memory(definitions: Definitions, sizes: Sequence[int], master: str, folder: 
     """Show how large a worker becomes with logs of these sizes."""
     for rows in sizes:
         capture = many_rows(folder / str(rows), rows)
-        with session(master) as spark:
+        with session(master) as spark, Usage() as used:
             start = time.perf_counter()
             captured = scan(spark, [str(capture)])
             _run(partial(replay, captured, definitions, "4.3"))()
-            took, largest = time.perf_counter() - start, largest_megabytes(WORKER)
-        print(f"{rows:>11,} rows: {took:7.1f} s, largest worker {largest:,.0f} MB", flush=True)
+            took = time.perf_counter() - start
+        print(f"{rows:>11,} rows: {took:7.1f} s, largest worker {used.largest_megabytes(WORKER):,.0f} MB", flush=True)
 
 
 @contextmanager
@@ -243,14 +243,11 @@ def _identity(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def cost(work: Callable[[], object]) -> Cost:
     """Return what work takes."""
-    before, start = _cpu(), time.perf_counter()
-    work()
-    wall, after = time.perf_counter() - start, _cpu()
-    return Cost(wall, *(now - then for now, then in zip(after, before, strict=True)))
-
-
-def _cpu() -> tuple[float, float]:
-    return cpu_seconds("java"), cpu_seconds(WORKER)
+    start = time.perf_counter()
+    with Usage() as used:
+        work()
+        wall = time.perf_counter() - start
+    return Cost(wall, used.cpu_seconds("java"), used.cpu_seconds(WORKER))
 
 
 if __name__ == "__main__":
