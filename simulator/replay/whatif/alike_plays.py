@@ -9,7 +9,7 @@ Routing keys that no exchange tells apart count as the same.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -79,7 +79,7 @@ class AlikePlays:
 
     def play(self, given: First) -> First:
         """Return the message with what its run gives."""
-        actions, ttls_us = sorted({*_moments_us(given.story)}), self._ttls_us(given.story)
+        actions, ttls_us = sorted(_moments_us(given.story)), self._ttls_us(given.story)
         later = [action + ttl_us for action in actions for ttl_us in ttls_us]
         moments = sorted({*actions, *later})
         places = dict(zip(moments, range(len(moments)), strict=True))
@@ -130,7 +130,7 @@ class AlikePlays:
         stays = _in_places(given.stays, places) if self._second and given.in_order else ()
         if stays is None or (self._second and not given.in_order):
             return None
-        rows = {row: number for number, row in enumerate(sorted({*_rows(story)}))}
+        rows = {row: number for number, row in enumerate(sorted(_rows(story)))}
         published = tuple([
             (places[each.at_us], rows[each.place], each.exchange, *self._read(story, each), each.after)
             for each in story.publications
@@ -199,14 +199,19 @@ def _goes_on(stays: Stays, before: Stays) -> bool:
     )
 
 
-def _moments_us(story: Story) -> Iterator[int]:
-    yield from story.moments_us()
-    yield from (delivery.until_us for delivery in story.deliveries)
-
-
-def _rows(story: Story) -> Iterator[float]:
-    """Yield the rows of the log in which, or behind which, something happens."""
-    yield from (each.place for each in story.publications)
+def _moments_us(story: Story) -> set[int]:
+    """Return when clients do something."""
+    found = {each.at_us for each in story.publications}
     for delivery in story.deliveries:
-        yield delivery.place
-        yield delivery.until_place
+        found.add(delivery.at_us)
+        found.add(delivery.until_us)
+    return found
+
+
+def _rows(story: Story) -> set[float]:
+    """Return the rows of the log in which, or behind which, they do it."""
+    found = {each.place for each in story.publications}
+    for delivery in story.deliveries:
+        found.add(delivery.place)
+        found.add(delivery.until_place)
+    return found
