@@ -17,7 +17,7 @@ from dlx.binding_matching import Wanted
 from dlx.deaths import X_DEATH
 from dlx.message import Message
 from dlx.releases import Release
-from dlx.routing import DEFAULT_EXCHANGE
+from dlx.routing import DEFAULT_EXCHANGE, REPLY_TO
 from dlx.topology import Binding, Exchange, Topology
 
 KeyClass = int | str
@@ -40,7 +40,7 @@ class KeyClasses:
         self._topology = topology
         self._release = release
         self._by_key = [_index(topology, kind) for kind in ("direct", "topic")]
-        self._numbers: dict[frozenset[int], int] = {}
+        self._numbers: dict[tuple[int, ...], int] = {}
         leads: dict[Led, int] = {}
         bindings = (each for exchange in _bound(topology) for each in topology.bindings[exchange.name])
         self._lead = {id(each): leads.setdefault(_led(each), len(leads)) for each in bindings}  # they live on there
@@ -58,11 +58,11 @@ class KeyClasses:
 
     def key_class(self, key: str) -> KeyClass:
         """Return the class of a routing key. A queue's name is its own: the default exchange routes by it."""
-        if self.every_key_matters or key in self._topology.queues:
+        if self.every_key_matters or key in self._topology.queues or key.startswith(f"{REPLY_TO}."):
             return key
         message = Message(exchange="", routing_keys=(key,))
         met = (binding for index in self._by_key for binding in index.met(message, self._release, first))
-        leads = frozenset([self._lead[id(each)] for each in met])
+        leads = tuple(dict.fromkeys([self._lead[id(each)] for each in met]))  # a message goes there in this order
         return self._numbers.setdefault(leads, len(self._numbers))
 
     def message_class(self, message: Message) -> Hashable:

@@ -24,6 +24,8 @@ from dlx.settings import alternate_exchange
 from dlx.topology import Binding, Exchange, Topology
 
 DEFAULT_EXCHANGE = ""
+REPLY_TO = "amq.rabbitmq.reply-to"
+"""The pseudo-queue of direct reply-to; a dot and more behind it is the key of an answer, which needs no queue."""
 EXCHANGE_TYPES = ("direct", "fanout", "topic", "headers")
 
 

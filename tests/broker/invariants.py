@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from dlx.routing import REPLY_TO
 from dlx.settings import DROP_HEAD
 from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.broker import Broker
 from simulator.broker.copies import Copy
-from simulator.broker.operations import ack_deadlines, consumer_selection, reply_to
+from simulator.broker.operations import ack_deadlines, consumer_selection
 from simulator.broker.operations.dead_letter_worker import WORKER_PREFETCH
 from simulator.broker.replies import Reply
 from simulator.broker.state import Channel, Connection, Consumer, QueueState, Unacked, VirtualHost
@@ -44,7 +45,7 @@ def check(broker: Broker) -> None:
             if not broker.state.agenda:
                 _check_nothing_left_to_do(broker, queue)
     for key, channel_id in broker.state.reply_keys.items():
-        assert key.startswith(reply_to.NAME)
+        assert key.startswith(REPLY_TO)
         assert broker.channels[channel_id].reply_key == key, "a reply key outlived its channel"
     due_us = broker.next_due()
     assert due_us is None or due_us >= broker.now_us, "something was due and not done"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dlx import amqp_errors
 from dlx.consumer_arguments import check_consumer_arguments, check_credit
+from dlx.routing import REPLY_TO
 from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.broker.commands import Cancel, Consume, Get, Qos, SetFlow
 from simulator.broker.operations import (
@@ -30,7 +31,7 @@ QUORUM_DEFAULT_PREFETCH = 2_000  # rabbit_quorum_queue.erl, for a consumer witho
 def consume(node: NodeState, command: Consume) -> None:
     """Subscribe a consumer to a queue (basic.consume)."""
     channel = node.channel(command.channel)
-    if command.queue == reply_to.NAME:
+    if command.queue == REPLY_TO:
         reply_to.consume(node, channel, command)
         return
     name = _named(channel, command.queue)

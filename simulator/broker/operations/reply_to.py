@@ -15,18 +15,17 @@ from dlx import amqp_errors
 from dlx.global_counters import VOLATILE
 from dlx.message import Message
 from dlx.releases import Release
+from dlx.routing import REPLY_TO
 from dlx.topology import Binding
 from simulator.broker.commands import Consume
 from simulator.broker.operations import deliveries
 from simulator.broker.replies import Consuming, Delivered, QueueDeclared
 from simulator.broker.state import Channel, NodeState, VirtualHost
 
-NAME = "amq.rabbitmq.reply-to"
-
 
 def is_reply_queue(name: str) -> bool:
     """Return whether it names the pseudo-queue or the key of an answer."""
-    return name.startswith(NAME)
+    return name.startswith(REPLY_TO)
 
 
 def consume(node: NodeState, channel: Channel, command: Consume) -> None:
@@ -39,14 +38,14 @@ def consume(node: NodeState, channel: Channel, command: Consume) -> None:
         raise amqp_errors.second_reply_consumer()
     channel.reply_consumer = command.consumer_tag or node.generated_name("amq.ctag")
     node.reply_keys.pop(channel.reply_key, None)
-    channel.reply_key = node.generated_name(f"{NAME}.g1h")
+    channel.reply_key = node.generated_name(f"{REPLY_TO}.g1h")
     node.reply_keys[channel.reply_key] = channel.id
     node.out.append(Consuming(channel.id, channel.reply_consumer))
 
 
 def resolved(channel: Channel, properties: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the properties of a publish, its ``reply_to`` replaced by the channel's own key."""
-    if properties.get("reply_to") != NAME:
+    if properties.get("reply_to") != REPLY_TO:
         return properties
     if channel.reply_consumer is None:
         raise amqp_errors.no_reply_consumer()
@@ -55,7 +54,7 @@ def resolved(channel: Channel, properties: Mapping[str, Any]) -> Mapping[str, An
 
 def deliver(node: NodeState, vhost: VirtualHost, message: Message, body: bytes) -> bool:
     """Hand an answer to the channel that its key leads to, and return whether it counts as routed."""
-    key = next((key for key in message.routing_keys if key.startswith(f"{NAME}.")), None)
+    key = next((key for key in message.routing_keys if key.startswith(f"{REPLY_TO}.")), None)
     if message.exchange or key is None:
         return False
     channel = _waiting(node, key)
@@ -79,7 +78,7 @@ def _waiting(node: NodeState, key: str) -> Channel | None:
 
 def declare(node: NodeState, channel: Channel, name: str) -> None:
     """Answer queue.declare for a key of answers; refuse it unless a channel still waits for answers under that key."""
-    if name != NAME and _waiting(node, name) is None:
+    if name != REPLY_TO and _waiting(node, name) is None:
         raise amqp_errors.no_queue(name, channel.connection.vhost.name)
     channel.last_queue = name
     node.out.append(QueueDeclared(channel.id, name, 0, 1))
@@ -88,7 +87,7 @@ def declare(node: NodeState, channel: Channel, name: str) -> None:
 def check_binding(binding: Binding, release: Release) -> None:
     """Refuse to bind the volatile queue of an answer, in releases that have such queues."""
     refused = binding.destination_type == "queue" and release.direct_replies_taken_by == "volatile queue"
-    if refused and binding.destination.startswith(f"{NAME}."):
+    if refused and binding.destination.startswith(f"{REPLY_TO}."):
         raise amqp_errors.binding_of_volatile_queue()
 
 

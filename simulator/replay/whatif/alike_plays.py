@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from dlx.routing import REPLY_TO
 from simulator.replay.whatif.coupling import Reaches
 from simulator.replay.whatif.fates import Fate
 from simulator.replay.whatif.other_keys import AnyKey
@@ -21,14 +22,15 @@ from simulator.replay.whatif.rerun import End, First, Rerun, Stay, Stays
 from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Publication, Story
 
-KNOWN_MAX = 20_000
-"""Plays that are remembered."""
+SIZE_MAX = 100_000_000
+"""About so many bytes of plays are remembered."""
+MOMENT_SIZE = 500
 MOMENTS_MAX = 200
 """A message with more moments is played by itself."""
 BODY_MAX = 2**20
 """Messages with more bytes are played by themselves: a broker may refuse them."""
 _NOT_HERE = frozenset(
-    ("app_id", "cluster_id", "content_encoding", "content_type", "correlation_id", "headers", "message_id", "reply_to",
+    ("app_id", "cluster_id", "content_encoding", "content_type", "correlation_id", "headers", "message_id",
      "timestamp", "type")
 )  # fmt: skip
 """Properties that no broker looks at, and the headers, of which it looks at some."""
@@ -38,16 +40,18 @@ StaysInPlaces = tuple[tuple[str, tuple[tuple[End, int, int], ...]], ...]
 
 
 class Clocks(NamedTuple):
-    """What a side does by itself after some time.
+    """What a side does by itself after some time, or by chance.
 
     Attributes:
         ttls_us: the TTLs of queues.
         others: queues that look at the clock in another way: messages there are played by themselves.
+        at_random: virtual hosts in which an exchange chooses at random: each message there is played by itself.
         holding_us: so long a consumer may hold a delivery that no timeout ends; ``None``: for ever.
     """
 
     ttls_us: Mapping[Queue, int]
     others: frozenset[Queue]
+    at_random: frozenset[str]
     holding_us: int | None
 
 
@@ -76,6 +80,7 @@ class AlikePlays:
         self._rerun, self._clocks, self._ttls_us = rerun, clocks, ttls_us
         self._reaches, self._end_us, self._second = reaches, end_us, second
         self._known: dict[Hashable, _Ordered] = {}
+        self._size = 0
 
     def play(self, given: First) -> First:
         """Return the message with what its run gives."""
@@ -91,8 +96,10 @@ class AlikePlays:
             found, in_step = self._played(given)
             if not in_step or (ordered := self._ordered(found, {*actions}, places)) is None:
                 return found
-            if len(self._known) >= KNOWN_MAX:
+            self._size += ordered.size + len(repr(key))
+            if self._size > SIZE_MAX:
                 self._known.clear()
+                self._size = 0
             self._known[key] = ordered
         return self._known[key].at(given.story, moments)
 
@@ -104,9 +111,12 @@ class AlikePlays:
     def _ordered(self, found: First, actions: Collection[int], places: Mapping[int, int]) -> _Ordered | None:
         """Return what a play gave for any times, if all that happened, or might have, is at one of these moments.
 
-        It is not where a TTL began when another one ended; the sum of both is no moment, though it may look like one.
+        It is not where a TTL began when another one ended: the sum of both is no moment, though it may look like one.
+        Of very many copies some may rest for a while.
         """
         vhost, fate = found.story.vhost, found.fate
+        if sum(map(len, found.stays.values())) > MOMENTS_MAX:
+            return None
         for queue, some in found.stays.items():
             if (vhost, queue) in self._clocks.others:
                 return None
@@ -123,6 +133,8 @@ class AlikePlays:
     def _key(self, given: First, places: Mapping[int, int]) -> Hashable | None:
         """Return what is equal for messages that differ only in their times; ``None`` for one like no other."""
         story, holding_us = given.story, self._clocks.holding_us
+        if story.vhost in self._clocks.at_random:
+            return None
         if any(len(each.body) > BODY_MAX or "expiration" in each.properties for each in story.publications):
             return None
         if holding_us is not None and any(each.until_us - each.at_us >= holding_us for each in story.deliveries):
@@ -145,11 +157,16 @@ class AlikePlays:
     def _read(self, story: Story, publication: Publication) -> tuple[Hashable, str, str]:
         """Return what a broker looks at in the routing key, the headers, and the other properties."""
         headers = self._reaches.read_headers(story.vhost, publication)
-        others = {name: value for name, value in publication.properties.items() if name not in _NOT_HERE}
+        others = [(name, value) for name, value in publication.properties.items() if _is_read(name, value)]
         key: Hashable = publication.routing_key
         if not headers and len(story.publications) == 1:
             key = self._reaches.alike(story.vhost, publication.routing_key)
         return key, headers, repr(others) if others else ""
+
+
+def _is_read(name: str, value: object) -> bool:
+    """Tell whether a broker looks at a property; the headers stand by themselves."""
+    return value == REPLY_TO if name == "reply_to" else name not in _NOT_HERE
 
 
 class _Ordered(msgspec.Struct, frozen=True, gc=False):
@@ -167,6 +184,12 @@ class _Ordered(msgspec.Struct, frozen=True, gc=False):
     first: int
     last: int
     stays: StaysInPlaces
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        texts = sum(len(each.x_death) for each in self.fate.deliveries)
+        return MOMENT_SIZE * (1 + len(self.fate.deliveries) + sum(len(some) for _, some in self.stays)) + texts
 
     def at(self, story: Story, moments: list[int]) -> First:
         """Return it for a message with these moments."""

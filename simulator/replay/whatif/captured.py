@@ -39,7 +39,9 @@ def log_of(captured: Table, side: Prepared, left: Collection[str] = ()) -> Log:
     )
     (last,) = rows("SELECT coalesce(max(time_us), 0) AS end_us FROM {own}", own=own)
     consumed = rows("SELECT DISTINCT vhost, queue FROM {own} WHERE delivered", own=own)
-    return Log(last["end_us"], frozenset((side.only_vhost or each["vhost"], each["queue"]) for each in consumed))
+    return Log(
+        max(0, last["end_us"]), frozenset((side.only_vhost or each["vhost"], each["queue"]) for each in consumed)
+    )
 
 
 def _is_one_of(column: str, values: Iterable[str]) -> str:

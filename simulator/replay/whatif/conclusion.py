@@ -7,6 +7,7 @@ from simulator.replay.whatif.answer import Answer
 from simulator.replay.whatif.captured import given_twice, not_looked_at, shown_by
 from simulator.replay.whatif.causes import Causes
 from simulator.replay.whatif.hidden_ends import hidden_ends
+from simulator.replay.whatif.marks import VALUES_MAX
 from simulator.replay.whatif.tally import Tally
 from simulator.replay.whatif.what_if import Runs
 
@@ -16,8 +17,15 @@ def conclusion(tally: Tally, causes: Causes, runs: Runs, captured: Table, left: 
     unchecked = (
         *dict.fromkeys((*runs.before.notes, *runs.after.notes)),
         *causes.unchecked,
+        *(_too_many(what) for what in sorted(tally.marks.too_many) if tally.changed),
         *not_looked_at(captured, tally.messages),
         *given_twice(captured),
         *hidden_ends(tally.ended, runs.before.flows, runs.log.consumed | shown_by(left)),
     )
     return tally.answer(causes.found, unchecked)
+
+
+def _too_many(what: str) -> str:
+    return (
+        f"whether some values of '{what}' are among the messages that change more often: there are over {VALUES_MAX:,}"
+    )

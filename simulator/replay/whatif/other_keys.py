@@ -20,12 +20,14 @@ class AnyKey:
 
     def __init__(self, deliveries: Sequence[Shown], key: str) -> None:
         self._key, self._own = key, tuple(deliveries)
-        self._parts = [_parts(each.x_death, key) for each in deliveries]
+        self._parts: list[list[str]] | None = None
 
     def at(self, key: str) -> tuple[Shown, ...]:
         """Return what they show of a message with this key."""
         if key == self._key:
             return self._own
+        if self._parts is None:
+            self._parts = [_parts(each.x_death, self._key) for each in self._own]
         quoted = canonical_json(key)
         return tuple([
             Shown(each.queue, each.exchange, self._keys(each, key), quoted.join(parts))

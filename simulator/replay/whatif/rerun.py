@@ -237,6 +237,7 @@ class Rerun:
         self._look_ahead()
         if self._next is None:
             return
+        self._stage.now_us += (self._next_us - self._stage.now_us) % 1_000  # some clocks count milliseconds
         self._later_us, self._next_us = self._stage.now_us - self._next_us, self._stage.now_us
         self._end_us = self._log.end_us + self._later_us
         self._stage.observer = self._observe
@@ -462,6 +463,7 @@ class Rerun:
             each.tally.deliveries.append(self._shown(name, message))
         if attempt < len(seen):
             delivery = seen[attempt]
+            self.in_step &= delivery.at_us + self._later_us == self._stage.now_us
             after_us = delivery.until_us - delivery.at_us
             at_once = not after_us and delivery.until_place <= delivery.place
             self._settle_later(each, got, delivery.outcome, None if at_once else after_us, delivery.until_place)

@@ -199,7 +199,7 @@ def _tallies(cases: DataFrame) -> dict[str | None, Tally]:
     found: dict[str | None, Tally] = {}
     for each in rows("SELECT coupled, tally FROM {cases} WHERE tally IS NOT NULL", cases=cases):
         found.setdefault(each["coupled"], Tally()).merge(pickle.loads(each["tally"]))
-    return found
+    return {coupled: tally for coupled, tally in found.items() if tally.messages}
 
 
 class _Looks:
@@ -238,7 +238,7 @@ class _Looks:
         """Return the cases of one message for each way of change; of coupled ones all, if they are not too many."""
         if coupled not in self._groups:
             if coupled is None:
-                names = [name for _, name in tally.frequent_ways()]
+                names = [name for _, (_, name) in tally.frequent_ways()]
                 found = self._first_runs.filter(F.col("coupled").isNull() & F.col("message").isin(names))
             else:
                 found = self._first_runs.filter(F.col("coupled") == coupled)

@@ -61,6 +61,7 @@ class Stage:
         self._publishers: dict[str, amqp.ChannelId] = {}
         self._vhost_of: dict[Any, str] = {}
         self._connections = count(1)
+        self._closed: set[amqp.ChannelId] = set()
 
     # What clients do
 
@@ -71,7 +72,8 @@ class Stage:
             if isinstance(reply, Got):
                 got = reply
             elif isinstance(reply, ChannelClosed):
-                self._publishers = {vhost: each for vhost, each in self._publishers.items() if each != reply.channel}
+                self._closed.add(reply.channel)
+                self.broker.handle(amqp.OpenChannel(reply.channel), self.now_us)
             elif isinstance(reply, ConnectionClosed):
                 gone = reply.connection
                 self._publishers = {vhost: each for vhost, each in self._publishers.items() if each[0] != gone}
@@ -79,11 +81,14 @@ class Stage:
 
     def publish(self, vhost: str, publication: Publication) -> bool:
         """Publish, as the client did; return whether the broker took it: its exchange may be missing."""
+        if vhost not in self.broker.vhosts:
+            return False
         if vhost not in self._publishers:
             self._publishers[vhost] = self._connect(vhost)[0]
         channel, named = self._publishers[vhost], (publication.exchange, publication.routing_key)
+        self._closed.clear()
         self.tell(amqp.Publish(channel, *named, publication.properties, publication.body))
-        return vhost in self._publishers
+        return vhost in self._publishers and channel not in self._closed
 
     def get(self, vhost: str, queue: str) -> Got | None:
         """Take the next message of the queue, on a channel that nobody else uses until it is settled."""

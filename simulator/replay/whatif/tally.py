@@ -11,8 +11,9 @@ from simulator.replay.whatif.answer import Answer, Change, Delay, Delays, Repres
 from simulator.replay.whatif.causes import WAYS_MAX, Cause, Part
 from simulator.replay.whatif.fates import Ends, count, told
 from simulator.replay.whatif.hidden_ends import LastSeen
+from simulator.replay.whatif.marks import Marks
 from simulator.replay.whatif.stage import Queue
-from simulator.replay.whatif.stories import Outcome, Shown
+from simulator.replay.whatif.stories import Outcome
 from simulator.replay.whatif.what_if import Case
 
 EXAMPLES_MAX = 3
@@ -20,7 +21,12 @@ LEFT_OUT_MAX = 20
 RATIO_MIN = 1.5
 MESSAGES_MIN = 3
 REPRESENTED_MAX = 10
-VALUES_MAX = 10_000
+LAST_SEEN_MAX = 10_000
+"""Last deliveries that are told apart; others count as one from the same queue and exchange, with another key."""
+
+
+Named = tuple[str, str]
+"""A virtual host, and a message in it."""
 
 
 class Way(NamedTuple):
@@ -39,7 +45,7 @@ class Tally:
         messages, reproduced, changed, assumed: how many messages.
         ends: where the copies of messages ended, before and after: how many messages did so.
         took_ms: how long messages took, before and after: how many took so many milliseconds.
-        ways: the ways in which messages change: how many do, and some of them.
+        ways: the ways in which messages change: how many do, and some of them, with their virtual hosts.
         ended: the last deliveries of which no recorder tells whether they were acknowledged.
         undecided, undecided_losing: how many messages may end in another way, and how many of these lose copies then
             that they did not lose before.
@@ -49,14 +55,14 @@ class Tally:
         self.messages = self.reproduced = self.changed = self.assumed = 0
         self.ends: tuple[Counter[Ends], Counter[Ends]] = Counter(), Counter()
         self.took_ms: tuple[Counter[int], Counter[int]] = Counter(), Counter()
-        self.ways: dict[Way, tuple[int, list[str]]] = {}
+        self.ways: dict[Way, tuple[int, list[Named]]] = {}
         self.ended: Counter[LastSeen] = Counter()
+        self._ended_from: dict[tuple[str, str, str], LastSeen] = {}
         self.undecided = self.undecided_losing = 0
         self._left_out: list[str] = []
         self._assumptions: Counter[str] = Counter()
         self._outcomes: Counter[tuple[Outcome, bool]] = Counter()
-        self._marks: Counter[tuple[str, str]] = Counter()
-        self._marks_of_changed: Counter[tuple[str, str]] = Counter()
+        self.marks, self._marks_of_changed = Marks(), Marks()
         for case in cases:
             self.add(case)
 
@@ -66,7 +72,8 @@ class Tally:
         for delivery in case.story.deliveries:
             count(self._outcomes, (delivery.outcome, delivery.observed))
             if delivery.outcome == Outcome.ENDED and not delivery.observed:
-                self._note_last(case.story.vhost, delivery.shown)
+                shown = delivery.shown
+                self._note_last(LastSeen(case.story.vhost, shown.queue, shown.exchange, shown.routing_keys), 1)
         if not case.reproduced:
             self._left_out = _first(LEFT_OUT_MAX, self._left_out, [case.story.message])
             return
@@ -83,21 +90,21 @@ class Tally:
             if fate.last_us > fate.first_us:
                 count(took_ms, (fate.last_us - fate.first_us) // 1_000)
         marks = {*_marks(case)}
-        for mark in marks:
-            count(self._marks, mark)
+        self.marks.add(marks)
         if case.changed:
             self.changed += 1
-            self._marks_of_changed.update(marks)
+            self._marks_of_changed.add(marks)
             way = Way(case.before.ends, case.after.ends, case.before.path, case.after.path)
-            self._note(way, 1, [case.story.message])
+            self._note(way, 1, [(case.story.vhost, case.story.message)])
 
-    def _note_last(self, vhost: str, shown: Shown) -> None:
-        """Count a last delivery of which no recorder tells whether it was acknowledged."""
-        last = LastSeen(vhost, shown.queue, shown.exchange, shown.routing_keys)
-        if last in self.ended or len(self.ended) < VALUES_MAX:
-            count(self.ended, last)
+    def _note_last(self, last: LastSeen, times: int) -> None:
+        """Count last deliveries of which no recorder tells whether they were acknowledged."""
+        if last not in self.ended:
+            another = self._ended_from.setdefault(last[:3], last)
+            last = another if len(self.ended) >= LAST_SEEN_MAX else last
+        self.ended[last] += times
 
-    def _note(self, way: Way, messages: int, examples: list[str]) -> None:
+    def _note(self, way: Way, messages: int, examples: list[Named]) -> None:
         known, some = self.ways.get(way, (0, []))
         self.ways[way] = known + messages, _first(EXAMPLES_MAX, some, examples)
 
@@ -115,7 +122,8 @@ class Tally:
         self.reproduced += other.reproduced
         self.changed += other.changed
         self.assumed += other.assumed
-        self.ended.update(other.ended)
+        for last, times in other.ended.items():
+            self._note_last(last, times)
         self.undecided += other.undecided
         self.undecided_losing += other.undecided_losing
         for ends, theirs in zip(self.ends, other.ends, strict=True):
@@ -127,8 +135,8 @@ class Tally:
         self._left_out = _first(LEFT_OUT_MAX, self._left_out, other._left_out)
         self._assumptions.update(other._assumptions)
         self._outcomes.update(other._outcomes)
-        self._marks.update(other._marks)
-        self._marks_of_changed.update(other._marks_of_changed)
+        self.marks.merge(other.marks)
+        self._marks_of_changed.merge(other._marks_of_changed)
 
     def answer(self, causes: Iterable[Cause] = (), unchecked: Iterable[str] = ()) -> Answer:
         """Return the answer."""
@@ -151,14 +159,14 @@ class Tally:
             unchecked=tuple(unchecked),
         )
 
-    def frequent_ways(self) -> list[tuple[int, str]]:
+    def frequent_ways(self) -> list[tuple[int, Named]]:
         """Return how many messages change in each way, the most frequent first, and one of them."""
         ranked = sorted(self.ways.values(), key=lambda way: (-way[0], way[1]))
         return [(messages, examples[0]) for messages, examples in ranked]
 
     def part(self, own: Sequence[Case], queues: tuple[Queue, ...]) -> Part:
         """Return these messages for experiments; ``own`` are all of them, or one for each way of change."""
-        by_name = {case.story.message: case for case in own}
+        by_name = {(case.story.vhost, case.story.message): case for case in own}
         ways = [(many, by_name[name]) for many, name in self.frequent_ways()[:WAYS_MAX] if name in by_name]
         return Part(self.changed, ways, queues, own if queues else (), self.messages)
 
@@ -171,7 +179,7 @@ class Tally:
                 messages,
                 way.after.lost_copies > way.before.lost_copies,
                 way.after.lost_copies < way.before.lost_copies,
-                tuple(examples),
+                tuple(message for _, message in examples),
             )
             for way, (messages, examples) in self.ways.items()
         ]
@@ -183,17 +191,17 @@ class Tally:
             return []
         found = [
             Represented(
-                what, value, count, round(count / self.changed / (self._marks[what, value] / self.reproduced), 2)
+                what, value, many, round(many / self.changed / (self.marks.of(what, value) / self.reproduced), 2)
             )
-            for (what, value), count in self._marks_of_changed.most_common(VALUES_MAX)
-            if count >= min(MESSAGES_MIN, self.changed)
+            for what, value, many in self._marks_of_changed.most_common()
+            if many >= min(MESSAGES_MIN, self.changed) and what not in self.marks.too_many
         ]
         often = [each for each in found if each.ratio >= RATIO_MIN]
         ranked = sorted(often, key=lambda each: (-each.messages * (each.ratio - 1), each.what, each.value))
         return ranked[:REPRESENTED_MAX]
 
 
-def _first(most: int, some: list[str], others: list[str]) -> list[str]:
+def _first(most: int, some: Iterable[Any], others: Iterable[Any]) -> list[Any]:
     return sorted({*some, *others})[:most]
 
 

@@ -16,13 +16,15 @@ from typing import Any
 
 import msgspec
 
+from dlx.binding_index import LOCAL_RANDOM
 from dlx.message_flow import MessageFlow
 from dlx.releases import release
 from dlx.settings import Settings
+from dlx.topology import STREAM
 from simulator.definitions import Definitions
 from simulator.questions.snapshot import Snapshot
 from simulator.replay.whatif.alike_plays import AlikePlays, Clocks
-from simulator.replay.whatif.coupling import Reaches, Unit, units
+from simulator.replay.whatif.coupling import KNOWN_MAX, Reaches, Unit, units
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.differing_queues import differing_queues
 from simulator.replay.whatif.fates import BothFates, Ends, Fate, told
@@ -103,10 +105,12 @@ class Prepared:
         """What brokers of this side do by themselves after some time."""
         settings = {(vhost, each.queue.name): each for vhost, each in self.snapshot.queues()}
         ttls_us = {queue: 1_000 * each.message_ttl_ms for queue, each in settings.items() if each.message_ttl_ms}
-        others = (queue for queue, each in settings.items() if each.message_ttl_ms == 0 or each.delayed_retry)
-        timeouts_ms = [self.side.release.consumer_timeout_ms, *map(_timeout_ms, settings.values())]
-        holding_us = min((1_000 * each for each in timeouts_ms if each is not None), default=None)
-        return Clocks(ttls_us, frozenset(others), holding_us)
+        others = (queue for queue, each in settings.items() if _has_a_clock_of_its_own(each))
+        timeouts_ms = [self.side.release.consumer_timeout_ms, *(each.consumer_timeout_ms for each in settings.values())]
+        # A queue's clock counts milliseconds.
+        holding_us = min((1_000 * (each - 1) for each in timeouts_ms if each is not None), default=None)
+        at_random = (vhost for vhost, flow in self.flows.items() if _chooses_at_random(flow))
+        return Clocks(ttls_us, frozenset(others), frozenset(at_random), holding_us)
 
     @cached_property
     def stage(self) -> Stage:
@@ -141,9 +145,12 @@ def _of_consumers(snapshot: Snapshot) -> Iterator[str]:
             yield f"whether '{name}' is deleted because nobody uses it for {settings.expires_ms:,} ms: here it stays"
 
 
-def _timeout_ms(settings: Settings) -> int | None:
-    own = settings.queue.arguments.get("x-consumer-timeout")
-    return own if isinstance(own, int) else settings.consumer_timeout_ms
+def _chooses_at_random(flow: MessageFlow) -> bool:
+    return any(each.type == LOCAL_RANDOM for each in flow.topology.exchanges.values())
+
+
+def _has_a_clock_of_its_own(settings: Settings) -> bool:
+    return settings.message_ttl_ms == 0 or settings.delayed_retry is not None or settings.queue.type == STREAM
 
 
 def side_of(definitions: Definitions, rules: str) -> Side:
@@ -225,6 +232,8 @@ class Runs:
         """Return the TTLs of all queues that the message may come to."""
         queues = self._queues(story)
         if queues not in self._known_ttls_us:
+            if len(self._known_ttls_us) >= KNOWN_MAX:
+                self._known_ttls_us.clear()
             met = (side.clocks.ttls_us.get(queue) for side in (self.before, self.after) for queue in queues)
             self._known_ttls_us[queues] = sorted({each for each in met if each is not None})
         return self._known_ttls_us[queues]

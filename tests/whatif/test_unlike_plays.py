@@ -1,0 +1,175 @@
+"""Messages that look alike, and are not: each gets what its own play gives, though one play would have done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from dlx.topology import Binding, Exchange, Queue, Topology
+from simulator.definitions import Definitions
+from simulator.replay.whatif.alike_plays import AlikePlays
+from simulator.replay.whatif.rerun import First, Log
+from simulator.replay.whatif.stories import Delivery, Outcome, Publication, Shown, Story
+from simulator.replay.whatif.what_if import Runs, prepared, side_of
+from simulator.testing.strategies import definitions_document
+
+SECOND = 1_000_000
+BEGIN = 1_767_225_600 * SECOND
+LATER = 10_000 * SECOND
+ONE = Topology.of(queues=[Queue(name="q")])
+
+
+def publish(at_us: int, exchange: str, key: str, **properties: Any) -> Publication:
+    body = properties.pop("body", b"")
+    return Publication(BEGIN + at_us, at_us + 1, exchange, key, properties, body)
+
+
+def deliver(
+    at_us: int, queue: str, outcome: Outcome = Outcome.ENDED, held_us: int = 0, *, traced: bool = True
+) -> Delivery:
+    at, place = BEGIN + at_us, at_us + 2
+    until = {"until_us": at + held_us, "until_place": place + 0.5 if held_us else 0}
+    return Delivery(Shown(queue, "", (), ""), at, place, "", outcome=outcome, traced=traced, **until)
+
+
+def story(*events: Publication | Delivery) -> Story:
+    published = [each for each in events if isinstance(each, Publication)]
+    return Story("/", "one", published, [each for each in events if isinstance(each, Delivery)])
+
+
+def played(
+    stories: Sequence[Story], topology: Topology, release: str, policies: Sequence[Mapping[str, Any]] = ()
+) -> list[First]:
+    document = {**definitions_document(topology, release), "policies": [*policies]}
+    side = prepared(side_of(Definitions(document, "definitions.json"), release))
+    runs = Runs(side, side, "ack", Log.of([*stories, story(publish(LATER, "", "nowhere"))]))
+    return [runs.first_alone(each) for each in stories]
+
+
+def told(firsts: Sequence[First]) -> list[Any]:
+    return [(each.fate, {queue: [str(stay) for stay in some] for queue, some in each.stays.items()}) for each in firsts]
+
+
+def alone(monkeypatch: pytest.MonkeyPatch, *asked: Any) -> list[Any]:
+    with monkeypatch.context() as patched:
+        patched.setattr(AlikePlays, "_key", lambda *_: None)
+        return told(played(*asked))
+
+
+QUORUM = {"x-queue-type": "quorum"}
+TIMED = Topology.of(queues=[Queue(name="q", type="quorum", arguments={**QUORUM, "x-consumer-timeout": 60_000})])
+LONG = Topology.of(queues=[Queue(name="q", type="quorum", arguments={**QUORUM, "x-consumer-timeout": 3_600_000})])
+BY_POLICY = {"vhost": "/", "name": "short", "pattern": ".*", "apply-to": "all", "priority": 0,
+             "definition": {"consumer-timeout": 60_000}}  # fmt: skip
+
+
+def held(at_us: int, held_us: int) -> Story:
+    return story(publish(at_us, "", "q"), deliver(at_us + 1_900, "q", held_us=held_us))
+
+
+def answer(at_us: int, key: str, **properties: Any) -> Story:
+    return story(publish(at_us, "", key, **properties))
+
+
+def _waiting() -> Topology:
+    dead = {"x-message-ttl": 1_000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "seen"}
+    bindings = [("a", "k1"), ("b", "k1"), ("b", "k2"), ("a", "k2")]
+    return Topology.of(
+        exchanges=[Exchange(name="d")],
+        queues=[Queue(name="a", arguments=dead), Queue(name="b", arguments=dead), Queue(name="seen")],
+        bindings=[Binding(source="d", destination=queue, routing_key=key) for queue, key in bindings],
+    )
+
+
+def both(at_us: int, key: str) -> Story:
+    taken = (deliver(at_us + seconds * SECOND, "seen") for seconds in (2, 3))
+    return story(publish(at_us, "d", key), *taken)
+
+
+FAN = Topology.of(
+    exchanges=[Exchange(name="f", type="fanout")],
+    queues=[Queue(name="w"), Queue(name="v")],
+    bindings=[Binding(source="f", destination=name) for name in ("w", "v")],
+)
+
+
+def out_of_order(at_us: int, held_us: int) -> Story:
+    """A delivery without a trace that was before one that stands before it: the counts told of it only later."""
+    return story(
+        publish(at_us, "", "w"), publish(at_us + 1, "", "w"), publish(at_us + 2, "f", "k"),
+        deliver(at_us + 1_000, "w"), deliver(at_us + 50_000, "w", Outcome.REJECTED, held_us),
+        deliver(at_us + 1_000, "w", traced=False), deliver(at_us + 20_000, "v", Outcome.REJECTED),
+    )  # fmt: skip
+
+
+STREAM = Topology.of(
+    queues=[Queue(name="s", type="stream", arguments={
+        "x-queue-type": "stream", "x-max-length-bytes": 300, "x-stream-max-segment-size-bytes": 100,
+    })]
+)  # fmt: skip
+
+
+def sized(at_us: int, size: int) -> Story:
+    return story(*(publish(at_us + number, "", "s", body=b"x" * size) for number in range(2)))
+
+
+@pytest.mark.parametrize(
+    ("topology", "stories", "release", "policies"),
+    [
+        pytest.param(ONE, [answer(0, "nowhere"), answer(SECOND, "amq.rabbitmq.reply-to.g1h.abc")], "4.3", (),
+                     id="the key of an answer by direct reply-to"),
+        pytest.param(ONE, [answer(0, "q", reply_to="answers"), answer(SECOND, "q", reply_to="amq.rabbitmq.reply-to")],
+                     "4.3", (), id="the pseudo-queue of direct reply-to"),
+        pytest.param(_waiting(), [both(0, "k1"), both(10 * SECOND, "k2")], "4.3", (), id="the order of bindings"),
+        pytest.param(LONG, [held(0, 2 * SECOND), held(1_000 * SECOND, 200 * SECOND)], "4.3", (BY_POLICY,),
+                     id="a consumer timeout by policy"),
+        pytest.param(TIMED, [held(0, 2 * SECOND), held(1_000 * SECOND, 60 * SECOND - 300)], "4.3", (),
+                     id="a consumer timeout less than a millisecond away"),
+        pytest.param(FAN, [out_of_order(0, 5_000), out_of_order(10 * SECOND, 30_000)], "4.3", (),
+                     id="deliveries that are not in the order of time"),
+        pytest.param(STREAM, [sized(0, 1), sized(SECOND, 200)], "4.3", (), id="the retention of a stream"),
+    ],
+)  # fmt: skip
+def test_it_is_played_by_itself(
+    topology: Topology, stories: list[Story], release: str, policies: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = stories, topology, release, policies
+    found = told(played(*asked))
+    assert found == alone(monkeypatch, *asked)
+    assert found[0][0].ends != found[1][0].ends or found[0][0].deaths != found[1][0].deaths
+
+
+@pytest.mark.parametrize(
+    "claim", [[{"count": 1, "queue": "q", "reason": "expired"}], "text", [1], [{"routing-keys": 5}]]
+)
+def test_any_x_death_of_a_client_is_played(claim: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    stories = [story(publish(at, "", "q", headers={"x-death": claim}), deliver(at + 1_000, "q")) for at in (0, SECOND)]
+    for release in ("3.10", "4.3"):
+        found = told(played(stories, ONE, release))
+        assert found == alone(monkeypatch, stories, ONE, release)
+
+
+def test_each_message_draws_by_itself_where_an_exchange_chooses_at_random() -> None:
+    topology = Topology.of(
+        exchanges=[Exchange(name="any", type="x-local-random")],
+        queues=[Queue(name="a"), Queue(name="b")],
+        bindings=[Binding(source="any", destination=name) for name in ("a", "b")],
+    )
+    stories = [story(publish(number * SECOND, "any", "k")) for number in range(40)]
+    assert {queue for each in played(stories, topology, "4.3") for queue in each.stays} == {"a", "b"}
+
+
+def test_what_a_run_gives_does_not_depend_on_the_one_before() -> None:
+    """Delayed retries of 4.3 count whole milliseconds."""
+    retry = {**QUORUM, "x-delayed-retry-type": "all", "x-delayed-retry-min": 10}
+    topology = Topology.of(queues=[Queue(name="q", type="quorum", arguments=retry)])
+    stories = [
+        story(publish(at, "", "q"), deliver(at + 1_000, "q", Outcome.REQUEUED), deliver(at + 20_000, "q"))
+        for at in (300, SECOND + 999, 2 * SECOND + 300)
+    ]
+    first, _, third = told(played(stories, topology, "4.3"))
+    waited = [[stay.after_us for stay in each.stays["q"]] for each in played(stories, topology, "4.3")]
+    assert waited[0] == waited[2]
+    assert first[0].ends == third[0].ends
