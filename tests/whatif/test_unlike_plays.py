@@ -173,3 +173,17 @@ def test_what_a_run_gives_does_not_depend_on_the_one_before() -> None:
     waited = [[stay.after_us for stay in each.stays["q"]] for each in played(stories, topology, "4.3")]
     assert waited[0] == waited[2]
     assert first[0].ends == third[0].ends
+
+
+def test_what_was_due_after_an_earlier_run_is_over() -> None:
+    """Else the second queue would look at its messages only after the first one has, though both expire at once."""
+    topology = Topology.of(
+        exchanges=[Exchange(name="f", type="fanout")],
+        queues=[Queue(name=name, arguments={"x-message-ttl": 1_000}) for name in ("b", "a")],
+        bindings=[Binding(source="f", destination=name) for name in ("b", "a")],
+    )
+    taken = story(publish(0, "", "b"), deliver(SECOND // 2, "b"))
+    expiring = story(publish(10 * SECOND, "f", "k"))
+    _, after = played([taken, expiring], topology, "4.3")
+    (by_itself,) = played([expiring], topology, "4.3")
+    assert after.fate.deaths == by_itself.fate.deaths == (("b", "expired"), ("a", "expired"))

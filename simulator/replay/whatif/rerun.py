@@ -237,6 +237,7 @@ class Rerun:
         self._look_ahead()
         if self._next is None:
             return
+        self._stage.rest()
         self._stage.now_us += (self._next_us - self._stage.now_us) % 1_000  # some clocks count milliseconds
         self._later_us, self._next_us = self._stage.now_us - self._next_us, self._stage.now_us
         self._end_us = self._log.end_us + self._later_us
