@@ -15,6 +15,7 @@ from collections.abc import Callable
 from what_if_speed import ROWS, Question, cpu_s, questions
 
 from simulator.replay import replay_files
+from simulator.replay.seldom_collecting import seldom_collecting
 from simulator.replay.tables import select
 from simulator.replay.whatif.coupling import Reaches, units
 from simulator.replay.whatif.local import read_log, what_if_files
@@ -45,7 +46,8 @@ def measured(steps: dict[str, Callable[[], object]], turn: int) -> dict[str, flo
     """Do each step once, beginning with another one each turn, and return what it took in their own order."""
     names = list(steps)
     first = turn % len(names)
-    took = {what: cpu_s(steps[what]) for what in names[first:] + names[:first]}
+    with seldom_collecting():  # as the commands do
+        took = {what: cpu_s(steps[what]) for what in names[first:] + names[:first]}
     return {what: took[what] for what in names}
 
 

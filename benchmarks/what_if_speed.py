@@ -27,6 +27,7 @@ from local_replay import DEFINITIONS, wide_definitions
 from simulator.definitions import Definitions, read_definitions
 from simulator.generate import Wish, generate
 from simulator.replay import Database, replay_files
+from simulator.replay.seldom_collecting import seldom_collecting
 from simulator.replay.tables import LocalTable, select
 from simulator.replay.whatif.local import read_log, what_if_files
 from simulator.replay.whatif.settings_given import read_setting, with_settings
@@ -92,6 +93,7 @@ def figure(asking: Question, rounds: int) -> Figure:
     """Both sides relative to one replay, and rows a second."""
     what, log, one, other, work, _ = asking
 
+    @seldom_collecting()  # as the command does
     def replayed() -> None:
         replay_files(log, one, "4.3", verdicts=work / "verdicts.parquet")
 
@@ -136,7 +138,8 @@ def events_figure(asking: Question, rounds: int) -> Figure:
 
     with mock.patch.object(Stage, "tell", counting):
         Comparison(stories, *sides).play()
-    seconds = statistics.median(cpu_s(Comparison(stories, *sides).play) for _ in range(rounds))
+    with seldom_collecting():
+        seconds = statistics.median(cpu_s(Comparison(stories, *sides).play) for _ in range(rounds))
     return Figure(
         "events of both brokers a second, in `dlx whatif` of messages coupled by queues",
         "≥ 60,000",
