@@ -24,7 +24,8 @@ from simulator.replay.whatif.stories import Publication, Story
 
 SIZE_MAX = 100_000_000
 """About so many bytes of plays are remembered."""
-MOMENT_SIZE = 500
+STEP_SIZE = 500
+"""About so many bytes a delivery takes, or a stay in a queue."""
 MOMENTS_MAX = 200
 """A message with more moments is played by itself."""
 BODY_MAX = 2**20
@@ -139,8 +140,9 @@ class AlikePlays:
             return None
         if holding_us is not None and any(each.until_us - each.at_us >= holding_us for each in story.deliveries):
             return None
-        stays = _in_places(given.stays, places) if self._second and given.in_order else ()
-        if stays is None or (self._second and not given.in_order):
+        if self._second and not given.in_order:
+            return None
+        if (stays := _in_places(given.stays, places)) is None:
             return None
         rows = {row: number for number, row in enumerate(sorted(_rows(story)))}
         published = tuple([
@@ -189,7 +191,7 @@ class _Ordered(msgspec.Struct, frozen=True, gc=False):
     def size(self) -> int:
         """About how many bytes it takes."""
         texts = sum(len(each.x_death) for each in self.fate.deliveries)
-        return MOMENT_SIZE * (1 + len(self.fate.deliveries) + sum(len(some) for _, some in self.stays)) + texts
+        return STEP_SIZE * (1 + len(self.fate.deliveries) + sum(len(some) for _, some in self.stays)) + texts
 
     def at(self, story: Story, moments: list[int]) -> First:
         """Return it for a message with these moments."""
