@@ -87,7 +87,11 @@ LOSSES = frozenset({Event.CYCLE_DROPPED, Event.DROPPED, Event.UNROUTABLE, Event.
 """A copy is gone although nobody acknowledged it."""
 REFUSALS = frozenset({Event.NACKED, Event.DEFERRED})
 """A full queue did not let a copy in."""
+# Sets, and names of their own: Python 3.11 takes long to look up a member of an enumeration.
+_ENTERS = frozenset({Event.ROUTED, Event.HELD})
 _LEAVES = DEATHS | {Event.ACKED, Event.PURGED}
+_NO_LONGER_HELD = frozenset({Event.DEAD_LETTERED, Event.DROPPED})
+_REQUEUED = Event.REQUEUED
 
 
 def follows(event: Happened, before: Happened | None) -> bool:
@@ -125,14 +129,14 @@ def copies_added(event: Happened, before: Happened | None) -> int:
     ``before`` is the event just before, of any message or of this one. A stream keeps
     what it has, whatever is read from it.
     """
-    if event.event in (Event.ROUTED, Event.HELD):
+    kind = event.event
+    if kind in _ENTERS:
         return 1
-    if event.event in _LEAVES:
+    if kind in _LEAVES:
         return -1
-    if event.event == Event.REQUEUED:  # with the reason of a death it had left: its queue crashed over it
+    if kind == _REQUEUED:  # with the reason of a death it had left: its queue crashed over it
         return int(event.reason in REASONS)
-    done = event.event in (Event.DEAD_LETTERED, Event.DROPPED)
-    return -1 if done and not follows(event, before) else 0  # it was held
+    return -1 if kind in _NO_LONGER_HELD and not follows(event, before) else 0  # it was held
 
 
 def silent_losses(events: Sequence[Happened]) -> list[Happened]:

@@ -7,10 +7,12 @@ from typing import TypeVar
 
 import msgspec
 
-from simulator.events import DEATHS, Event, Happened, silent_loss
+from simulator.events import DEATHS, LOSSES, Event, Happened, silent_loss
 from simulator.replay.whatif.stories import Shown
 
 PURGED = "removed with the queue"
+_TELLING = DEATHS | LOSSES | {Event.ACKED, Event.NACKED}
+"""Events that say what became of a copy."""
 
 
 class Ends(msgspec.Struct, frozen=True, order=True, gc=False):
@@ -127,6 +129,8 @@ class FateTally:
         if self._first_us is None:
             self._first_us = event.time_us
         queue, kind = event.queue, event.event
+        if kind not in _TELLING:
+            return
         if kind in DEATHS:
             self._deaths.append((queue or "", event.reason or ""))
         elif kind == Event.ACKED:

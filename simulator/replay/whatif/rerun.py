@@ -47,6 +47,8 @@ HELD_SHOWN = 3
 """Queues that an error names."""
 LAST = 2**62
 """Stands behind every row of the log."""
+_PUBLISHED, _DELIVERED = Event.PUBLISHED, Event.DELIVERED  # Python 3.11 takes long to look them up
+_COMES = frozenset({Event.ROUTED, Event.REQUEUED})
 _GONE = frozenset({Event.EXPIRED, Event.LENGTH_DROPPED, Event.LIMIT_DROPPED, Event.PURGED})
 
 Stays = Mapping[str, Sequence["Stay"]]
@@ -357,7 +359,8 @@ class Rerun:
         self._events_left -= 1
         if self._events_left < 0:
             raise _TooMuchError("messages go round without end")
-        if event.event == Event.PUBLISHED:
+        kind = event.event
+        if kind == _PUBLISHED:
             self._by_uid[event.uid] = self._publishing
             self._publishing.uids.append(event.uid)
         each = self._by_uid.get(event.uid)
@@ -371,15 +374,15 @@ class Rerun:
         self._before = event
         queue = event.queue or ""
         if event.queue is not None:
-            self._used[event.vhost, event.queue] = None
-        if event.event in (Event.ROUTED, Event.REQUEUED):
+            self._used[event.vhost, queue] = None
+        if kind in _COMES:
             stays = each.stays.setdefault(queue, [])
             stays.append(Stay(event.time_us - self._later_us))
             self._news.append((each, queue, len(stays) - 1))
-        elif event.event == Event.DELIVERED:
+        elif kind == _DELIVERED:
             self._in_hand = each, message
             _left(each.stays.get(queue, ()), event.time_us - self._later_us, "delivered")
-        elif event.event in _GONE:
+        elif kind in _GONE:
             _left(each.stays.get(queue, ()), event.time_us - self._later_us, "died")
 
     def _hear(self) -> None:
