@@ -126,3 +126,17 @@ def met(flow: MessageFlow, message: Message, exchange: str) -> list[Any]:
 
 def wildcards(binding: Binding) -> list[str]:
     return [word for word in "*#" if word in binding.routing_key]
+
+
+def test_keys_that_lead_to_the_same_places_in_another_order_are_told_apart() -> None:
+    """A message is led there in the order of the bindings, and dies there in that order."""
+    bound = [("k1", "q"), ("k1", "r"), ("k2", "r"), ("k2", "q"), ("k3", "q"), ("k3", "r")]
+    classes = classes_of(*(Binding(source="amq.direct", destination=queue, routing_key=key) for key, queue in bound))
+    first, second, third = (classes.key_class(key) for key in ("k1", "k2", "k3"))
+    assert first == third != second
+
+
+def test_the_key_of_an_answer_is_like_no_other() -> None:
+    """It leads to a channel, without a queue."""
+    classes = classes_of()
+    assert classes.key_class("amq.rabbitmq.reply-to.g1h.abc") != classes.key_class("nowhere")
