@@ -187,6 +187,7 @@ def _asked(
                     left=read(*held) if held else None,
                     unseen=chosen,
                     examples=out is not None,
+                    progress=lambda what, share: show(what, round(share * log.rows), log.rows),
                 )
                 return kept(asked)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from threading import Event, Thread
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -15,9 +13,8 @@ from simulator.replay.assumptions import Assumptions
 from simulator.replay.plan import replay, scan
 from simulator.replay.repair.repair_plan import repair
 from simulator.replay.repair.told import Repairs
+from simulator.replay.spark_progress import telling
 
-LOOK_S = 0.5
-"""How often Spark is asked how far it is."""
 STAGES = 2
 """Stages of a replay: rows are read and brought together, and then replayed."""
 
@@ -44,7 +41,7 @@ class SparkEngine:
         done: Callable[[float], object],
     ) -> DataFrame:
         """Replay into a folder of Parquet files; ``done`` is told which share of the work is done."""
-        with _told(self._spark, done):
+        with telling(self._spark, STAGES, done):
             replay(captured, definitions, rules, assumptions, self._codes).write.parquet(str(folder))
         return self._spark.read.parquet(str(folder))
 
@@ -55,34 +52,3 @@ class SparkEngine:
     def write(self, table: DataFrame, folder: Path) -> None:
         """Write a table into a folder of Parquet files."""
         table.write.parquet(str(folder))
-
-
-@contextmanager
-def _told(spark: SparkSession, done: Callable[[float], object]) -> Iterator[None]:
-    """Tell until the block ends, now and then, which share of the work is done."""
-    ended = Event()
-
-    def look() -> None:
-        tracker = spark.sparkContext.statusTracker()
-        shares: dict[int, float] = {}
-        while not ended.wait(LOOK_S):
-            for number in tracker.getActiveStageIds():
-                stage = tracker.getStageInfo(number)
-                if stage is not None:
-                    shares[number] = stage.numCompletedTasks / stage.numTasks
-            done(sum(shares.values()) / max(STAGES, len(shares)))
-
-    def look_while_it_runs() -> None:
-        with suppress(Exception):  # Spark was stopped, by Ctrl-C perhaps: who waits for the job hears of it
-            look()
-
-    if not hasattr(spark, "_jsparkSession"):  # over Spark Connect nobody tells
-        yield
-        return
-    looking = Thread(target=look_while_it_runs, name="progress", daemon=True)
-    looking.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        looking.join()

@@ -12,8 +12,8 @@ played as they come: a task holds those of them that wait somewhere, however lon
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 
 import msgspec
 from pyspark import StorageLevel
@@ -26,6 +26,7 @@ from simulator.events import Event
 from simulator.replay.kernel_input import kernel_rows
 from simulator.replay.plan import arranged, replay_step
 from simulator.replay.row_codec import LINEAGE, LINEAGE_SQL
+from simulator.replay.spark_progress import telling
 from simulator.replay.tables import rows, select
 from simulator.replay.whatif.asked import AskedOnSpark
 from simulator.replay.whatif.captured import log_of, of_the_log, with_left
@@ -53,6 +54,7 @@ from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.tally import Tally
 from simulator.replay.whatif.what_if import Case, Prepared, Runs
 
+Progress = Callable[[str, float], object]
 _SCHEMA = from_arrow_schema(PASSED)
 KINDS_MAX = 10_000
 """Kinds of publishes with an expiration whose way is looked up; of more, each may come anywhere."""
@@ -68,8 +70,11 @@ def what_if_on_spark(
     left: DataFrame | None = None,
     unseen: Unseen = "ack",
     examples: bool = False,
+    progress: Progress = lambda what, share: None,
 ) -> AskedOnSpark:
     """Return what would have become of the messages of a capture, as ``local.what_if_files`` does.
+
+    ``progress`` is told what is being done, and which share of that is.
 
     Raises:
         CaptureError: files of ``left`` have the names of files in the log, or more messages than ``HELD_MAX`` that
@@ -81,14 +86,21 @@ def what_if_on_spark(
     one, _ = asking.sides()
     given = captured if left is None else with_left(captured, left)
     log = log_of(given, one, asking.left)
+
+    def telling_of(what: str, stages: int) -> AbstractContextManager[None]:
+        return telling(captured.sparkSession, stages, lambda share: progress(what, share))
+
     with _kept(_stories(given, one, asking, log)) as stories:
-        coupling, coupled_by = _coupling(stories, asking.reaches())
+        with telling_of("reading and playing messages", 2):
+            coupling, coupled_by = _coupling(stories, asking.reaches())
         with _kept(_first_runs(stories, coupled_by, asking, log)) as played:
-            _check_held(played, coupling)
+            with telling_of("playing messages that may meet", 3 if coupled_by else 1):
+                _check_held(played, coupling)
             first_runs = stories.filter("story IS NULL").unionAll(played)
             habits = _habits(first_runs)
             cases = _cases(first_runs, CasesStep(asking, log, habits, HELD_MAX)).persist(StorageLevel.DISK_ONLY)
-            _check_held(cases, coupling)
+            with telling_of("playing under the other settings", 2):
+                _check_held(cases, coupling)
             tallies = _tallies(cases)
             runs = asking.runs(log, habits)
             seen = _Looks(runs, first_runs, tallies, coupling)
