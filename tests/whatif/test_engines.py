@@ -8,12 +8,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
 
 from simulator.capture import convert
 from simulator.cli.main import main
 from simulator.definitions import read_definitions
-from simulator.replay.whatif.spark import what_if_on_spark
 from simulator.replay.whatif.what_if import side_of
 
 OWN = Path(__file__).parent / "recorded" / "4.3" / "own"
@@ -67,12 +65,19 @@ def test_more_waiting_messages_than_a_task_can_hold_are_refused(
 
 
 @pytest.mark.spark
-def test_spark_says_how_far_it_is(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from simulator.replay import spark_session
+    from simulator.replay.whatif.spark import what_if_on_spark
+
     monkeypatch.setattr("simulator.replay.spark_progress.LOOK_S", 0.01)
     convert([OWN / "trace.log.gz"], tmp_path / "log.parquet")
     side = side_of(read_definitions(OWN / "definitions.json"), "4.3")
     told: list[tuple[str, float]] = []
-    captured = spark.read.parquet(str(tmp_path / "log.parquet"))
-    what_if_on_spark(captured, side, side, progress=lambda what, share: told.append((what, share)))
+    spark = spark_session("local[2]", "how far it is")
+    try:
+        captured = spark.read.parquet(str(tmp_path / "log.parquet"))
+        what_if_on_spark(captured, side, side, progress=lambda what, share: told.append((what, share)))
+    finally:
+        spark.stop()
     assert "reading and playing messages" in dict(told)
     assert all(0 <= share <= 1 for _, share in told)
