@@ -128,7 +128,10 @@ class _ByPattern(BindingIndex):
     def _enter(self, number: int, binding: Binding) -> None:
         node = self._root
         for word in words(binding.routing_key):
-            node = node.next.setdefault(word, _Node(word == "#"))
+            following = node.next.get(word)
+            if following is None:
+                following = node.next[word] = _Node(word == "#")
+            node = following
         node.ends[number] = binding
 
     def _leave(self, number: int, binding: Binding) -> None:

@@ -57,6 +57,7 @@ class Snapshot:
             and arguments tell the type: it is a guess.
         left_out: queues that only bindings name: exports leave out exclusive ones, but not what binds them.
         document: the rest, as an export.
+        broker: has imported it, and nothing else; nobody may change a topology there, since the flows are of these.
         flows: what the rules say of each virtual host, by name.
 
     Raises ``DefinitionsError`` where the broker refuses the whole document.
@@ -69,8 +70,8 @@ class Snapshot:
         self.stand_ins = dict(self._unexported())
         self.left_out = frozenset(self._missing_queues())
         self.document = self._playable()
-        vhosts = self._broker().vhosts  # which nobody changes from here on
-        self.flows = {name: vhost.flow(release) for name, vhost in vhosts.items()}
+        self.broker = self._imported()
+        self.flows = {name: vhost.flow(release) for name, vhost in self.broker.vhosts.items()}
 
     @property
     def only_vhost(self) -> str | None:
@@ -105,7 +106,7 @@ class Snapshot:
             for name in flow.topology.queues:
                 yield vhost, flow.settings(name)
 
-    def _broker(self) -> Broker:
+    def _imported(self) -> Broker:
         try:
             return Trial(self.document, release=self.release.name).broker
         except DefinitionsError as error:

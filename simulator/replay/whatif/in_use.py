@@ -13,12 +13,9 @@ _OF_CONSUMERS = ("x-single-active-consumer", "x-expires")
 
 def in_use(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return an export in which one consumer is enough for a queue, and no queue deletes itself."""
-    return {
-        **document,
-        "queues": [_queue(each) for each in document.get("queues", ())],
-        "policies": [_policy(each) for each in document.get("policies", ())],
-        "parameters": [_parameter(each) for each in document.get("parameters", ())],
-    }
+    of_section = {"queues": _queue, "policies": _policy, "parameters": _parameter}
+    changed = {name: list(map(of_one, document[name])) for name, of_one in of_section.items() if name in document}
+    return {**document, **changed}
 
 
 def _queue(queue: Mapping[str, Any]) -> dict[str, Any]:

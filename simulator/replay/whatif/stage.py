@@ -41,6 +41,7 @@ class Stage:
     Args:
         definitions: an export, as JSON values.
         release: the RabbitMQ release.
+        imported: a broker of that release that has imported them, to begin with, which nobody else changes.
 
     Attributes:
         broker: the broker, another one after some runs.
@@ -48,16 +49,24 @@ class Stage:
         observer: is told all that happens.
     """
 
-    def __init__(self, definitions: Mapping[str, Any], release: Release) -> None:
+    def __init__(self, definitions: Mapping[str, Any], release: Release, imported: Broker | None = None) -> None:
         self._definitions, self._release = definitions, release
         self.now_us = BEGIN_US
         self.observer: Observer = _nobody
-        self.begin_again()
+        self._begin(imported or self._imported())
 
     def begin_again(self) -> None:
         """Begin with another broker."""
-        self.broker = Broker(self._release, observer=lambda event, message: self.observer(event, message))
-        import_definitions(self.broker, self._definitions, self.now_us)
+        self._begin(self._imported())
+
+    def _imported(self) -> Broker:
+        broker = Broker(self._release)
+        import_definitions(broker, self._definitions, self.now_us)
+        return broker
+
+    def _begin(self, broker: Broker) -> None:
+        self.broker = broker
+        broker.observe(lambda event, message: self.observer(event, message))
         add_user(self.broker, USER, self.now_us)
         self._free: defaultdict[str, list[amqp.ChannelId]] = defaultdict(list)
         self._publishers: dict[str, amqp.ChannelId] = {}

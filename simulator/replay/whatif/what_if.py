@@ -115,7 +115,10 @@ class Prepared:
     @cached_property
     def stage(self) -> Stage:
         """A broker of this side, on which stories are played."""
-        return Stage(self.document, self.side.release)
+        broker = self.snapshot.broker
+        # An experiment takes a single behaviour of another release, which that broker does not know.
+        same = self.document == self.snapshot.document and broker.release == self.side.release
+        return Stage(self.document, self.side.release, broker if same else None)
 
     @cached_property
     def second_stage(self) -> Stage:
