@@ -10,6 +10,8 @@ Resource = Literal["disk", "memory"]
 
 MESSAGE_BYTES = 500  # what a message takes beside its body, roughly
 _CHECK_EVERY_BYTES = 1 << 20
+_CHECKS_NEAR_LIMIT = 16
+"""The queues are measured after that part of the room at the earliest, however near the limit they are."""
 
 
 class Alarm:
@@ -32,6 +34,7 @@ class Alarm:
         self._broker = broker
         self._received = 0
         self._full = False
+        self._next_check = self._most_unchecked = min(_CHECK_EVERY_BYTES, limit_bytes)
 
     @property
     def resources(self) -> list[Resource]:
@@ -44,9 +47,11 @@ class Alarm:
 
     def check(self) -> bool:
         """Measure the queues, if enough came in, and return whether ``active`` changed."""
-        if self._full or self._received >= min(_CHECK_EVERY_BYTES, self.limit_bytes):
+        if self._full or self._received >= self._next_check:
             self._received = 0
-            self._full = self.held_bytes() > self.limit_bytes
+            room = self.limit_bytes - self.held_bytes()
+            self._full = room < 0
+            self._next_check = min(max(room, self._most_unchecked // _CHECKS_NEAR_LIMIT), self._most_unchecked)
         before, self.active = self.active, self._full or bool(self.raised)
         return self.active != before
 
