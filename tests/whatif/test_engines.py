@@ -43,8 +43,12 @@ def answered(capfd: pytest.CaptureFixture[str], question: list[str], engine: str
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_both_engines_answer_the_same(name: str, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "kinds"), [("settings", 10_000), ("release", 10_000), ("release", 0)])
+def test_both_engines_answer_the_same(
+    name: str, kinds: int, capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where there are too many kinds of messages with an expiration to see where each comes."""
+    monkeypatch.setattr("simulator.replay.whatif.spark.KINDS_MAX", kinds)
     question = QUESTIONS[name]
     here, on_spark = (answered(capfd, question, engine, tmp_path / engine) for engine in ("local", "spark"))
     assert here["code"] == 1
