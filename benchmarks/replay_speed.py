@@ -51,11 +51,12 @@ COPIES_IN_GROUP = 16  # 66,000 rows
 
 
 class Cost(NamedTuple):
-    """The seconds that a run took: elapsed, and of CPU time in Java and in the Python workers."""
+    """The seconds that a run took: elapsed, and of CPU time in Java and in the Python workers; the largest worker."""
 
     wall: float
     java: float
     python: float
+    megabytes: float
 
     @property
     def cpu(self) -> float:
@@ -139,12 +140,10 @@ def memory(definitions: Definitions, sizes: Sequence[int], master: str, folder: 
     """Show how large a worker becomes with logs of these sizes."""
     for rows in sizes:
         capture = many_rows(folder / str(rows), rows)
-        with session(master) as spark, Usage() as used:
-            start = time.perf_counter()
+        with session(master) as spark:
             captured = scan(spark, [str(capture)])
-            _run(partial(replay, captured, definitions, "4.3"))()
-            took = time.perf_counter() - start
-        print(f"{rows:>11,} rows: {took:7.1f} s, largest worker {used.largest_megabytes(WORKER):,.0f} MB", flush=True)
+            took = _run(partial(replay, captured, definitions, "4.3"))()
+        print(f"{rows:>11,} rows: {took.wall:7.1f} s, largest worker {took.megabytes:,.0f} MB", flush=True)
 
 
 @contextmanager
@@ -247,7 +246,7 @@ def cost(work: Callable[[], object]) -> Cost:
     with Usage() as used:
         work()
         wall = time.perf_counter() - start
-    return Cost(wall, used.cpu_seconds("java"), used.cpu_seconds(WORKER))
+    return Cost(wall, used.cpu_seconds("java"), used.cpu_seconds(WORKER), used.largest_megabytes(WORKER))
 
 
 if __name__ == "__main__":

@@ -17,8 +17,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from process_tree import Usage
-from replay_speed import WORKER, cost, rows_of, session, write_often
+from replay_speed import cost, rows_of, session, write_often
 from what_if_speed import ROWS, questions
 
 from simulator.capture import SCHEMA
@@ -53,12 +52,11 @@ def main() -> None:
             captured = spark.read.parquet(str(log))
             sides = [side_of(each, RELEASE) for each in (asking.one, asking.other)]
             answers: list[Answer] = []
-            with Usage() as used:
-                took = cost(lambda: answers.append(what_if_on_spark(captured, *sides).answer))
+            took = cost(lambda: answers.append(what_if_on_spark(captured, *sides).answer))
     print(f"replay:  {replayed}", f"what if: {took}", f"ratio of CPU time: {took.cpu / replayed.cpu:.1f}", sep="\n")
     (answer,) = answers
     print(f"{answer.messages:,} messages, {answer.reproduced:,} reproduced, {answer.changed:,} end differently")
-    print(f"largest Python worker: {used.largest_megabytes(WORKER):,.0f} MB")
+    print(f"largest Python worker: {took.megabytes:,.0f} MB")
 
 
 if __name__ == "__main__":
