@@ -17,6 +17,7 @@ from dlx.topology import Queue, Topology
 from simulator.capture import convert
 from simulator.definitions import Definitions, read_definitions
 from simulator.replay import Database
+from simulator.replay.whatif.captured import log_of
 from simulator.replay.whatif.case_rows import rows_of
 from simulator.replay.whatif.coupling import Unit
 from simulator.replay.whatif.local import read_log
@@ -54,6 +55,7 @@ class Whole:
             convert([OWN / "trace.log.gz"], work / "log.parquet")
             log = database.parquet([work / "log.parquet"])
             one, other_side = self.asking.sides()
+            self.log = log_of(log, one)
             self.stories = read_log(log, one, lambda *_: None)
         self._untouched = {story.message: pickle.dumps(story) for story in self.stories}
         self.comparison = Comparison(self.stories, one, other_side)
@@ -104,6 +106,11 @@ def test_slices_of_any_size_come_to_the_same(rows: int, whole: Whole) -> None:
     assert sorted(map(repr, found)) == sorted(map(repr, expected))
     cases = next(cases for unit, cases in whole.comparison.parts() if unit.queues)
     assert msgspec.json.encode(tallied.answer()) == msgspec.json.encode(Tally(cases).answer())
+
+
+def test_sql_finds_what_all_stories_show_together(whole: Whole) -> None:
+    assert whole.log == Log.of(whole.stories)
+    assert {queue for _, queue in whole.log.consumed} == {"burst", "jobs", "mails"}
 
 
 def test_a_message_is_given_back_when_nothing_more_can_happen_to_it() -> None:
