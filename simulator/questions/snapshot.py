@@ -57,7 +57,8 @@ class Snapshot:
             and arguments tell the type: it is a guess.
         left_out: queues that only bindings name: exports leave out exclusive ones, but not what binds them.
         document: the rest, as an export.
-        broker: has imported it, and nothing else; nobody may change a topology there, since the flows are of these.
+        broker: a broker that has imported it. Whoever plays on it leaves its exchanges, queues and bindings alone,
+            since the flows read them there.
         flows: what the rules say of each virtual host, by name.
 
     Raises ``DefinitionsError`` where the broker refuses the whole document.

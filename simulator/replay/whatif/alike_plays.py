@@ -1,4 +1,4 @@
-"""Plays messages by themselves, and those that are alike once.
+"""Plays messages, each by itself; of those that are alike, only one.
 
 All that happens to a message happens when a client does something, or a TTL later. Of these moments a play compares
 one with another, and nothing else looks at a clock; so only their order decides. What a play gave, with the places of
@@ -9,7 +9,7 @@ Routing keys that no exchange tells apart count as the same.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -36,6 +36,8 @@ _NOT_HERE = frozenset(
 )  # fmt: skip
 """Properties that no broker looks at, and the headers, of which it looks at some."""
 
+Row = tuple[int, float]
+"""When a client does something, and in which row of the log, or behind which."""
 StaysInPlaces = tuple[tuple[str, tuple[tuple[End, int, int], ...]], ...]
 """Stays by queue: how each ended, and the places of the moments in which it began and ended."""
 
@@ -85,14 +87,15 @@ class AlikePlays:
 
     def play(self, given: First) -> First:
         """Return the message with what its run gives."""
-        actions, ttls_us = sorted(_moments_us(given.story)), self._ttls_us(given.story)
+        rows = _rows(given.story)
+        actions, ttls_us = sorted({at_us for at_us, _ in rows}), self._ttls_us(given.story)
         later = [action + ttl_us for action in actions for ttl_us in ttls_us]
         moments = sorted({*actions, *later})
         places = dict(zip(moments, range(len(moments)), strict=True))
-        key = self._key(given, places) if len(moments) <= MOMENTS_MAX else None
+        key = self._key(given, rows, places) if len(moments) <= MOMENTS_MAX else None
         if key is None:
             return self._played(given)[0]
-        key = key, *[places[each] for each in later]
+        key = key, bisect_right(moments, self._end_us), *[places[each] for each in later]
         if key not in self._known:
             found, in_step = self._played(given)
             if not in_step or (ordered := self._ordered(found, {*actions}, places)) is None:
@@ -131,7 +134,7 @@ class AlikePlays:
 
     # What is equal for messages that are alike
 
-    def _key(self, given: First, places: Mapping[int, int]) -> Hashable | None:
+    def _key(self, given: First, rows: Iterable[Row], places: Mapping[int, int]) -> Hashable | None:
         """Return what is equal for messages that differ only in their times; ``None`` for one like no other."""
         story, holding_us = given.story, self._clocks.holding_us
         if story.vhost in self._clocks.at_random:
@@ -144,17 +147,17 @@ class AlikePlays:
             return None
         if (stays := _in_places(given.stays, places)) is None:
             return None
-        rows = {row: number for number, row in enumerate(sorted(_rows(story)))}
+        order = {place: number for number, place in enumerate(sorted({place for _, place in rows}))}
         published = tuple([
-            (places[each.at_us], rows[each.place], each.exchange, *self._read(story, each), each.after)
+            (places[each.at_us], order[each.place], each.exchange, *self._read(story, each), each.after)
             for each in story.publications
         ])  # fmt: skip
         delivered = tuple([
-            (each.queue, places[each.at_us], rows[each.place], each.outcome, places[each.until_us],
-             rows[each.until_place], each.traced)
+            (each.queue, places[each.at_us], order[each.place], each.outcome, places[each.until_us],
+             order[each.until_place], each.traced)
             for each in story.deliveries
         ])  # fmt: skip
-        return story.vhost, published, delivered, stays, bisect_right([*places], self._end_us)
+        return story.vhost, published, delivered, stays
 
     def _read(self, story: Story, publication: Publication) -> tuple[Hashable, str, str]:
         """Return what a broker looks at in the routing key, the headers, and the other properties."""
@@ -224,19 +227,9 @@ def _goes_on(stays: Stays, before: Stays) -> bool:
     )
 
 
-def _moments_us(story: Story) -> set[int]:
-    """Return when clients do something."""
-    found = {each.at_us for each in story.publications}
+def _rows(story: Story) -> list[Row]:
+    """Return all that clients do."""
+    found: list[Row] = [(each.at_us, each.place) for each in story.publications]
     for delivery in story.deliveries:
-        found.add(delivery.at_us)
-        found.add(delivery.until_us)
-    return found
-
-
-def _rows(story: Story) -> set[float]:
-    """Return the rows of the log in which, or behind which, they do it."""
-    found = {each.place for each in story.publications}
-    for delivery in story.deliveries:
-        found.add(delivery.place)
-        found.add(delivery.until_place)
+        found += (delivery.at_us, delivery.place), (delivery.until_us, delivery.until_place)
     return found
