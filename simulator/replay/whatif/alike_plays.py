@@ -14,7 +14,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from dlx.binding_index import LOCAL_RANDOM
+from dlx.message_flow import MessageFlow
 from dlx.routing import REPLY_TO
+from dlx.settings import Settings
+from dlx.topology import STREAM
+from simulator.questions.snapshot import Snapshot
 from simulator.replay.whatif.coupling import Reaches
 from simulator.replay.whatif.fates import Fate
 from simulator.replay.whatif.other_keys import AnyKey
@@ -56,6 +61,26 @@ class Clocks(NamedTuple):
     others: frozenset[Queue]
     at_random: frozenset[str]
     holding_us: int | None
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Clocks:
+        """Return those of a side."""
+        settings = {(vhost, each.queue.name): each for vhost, each in snapshot.queues()}
+        ttls_us = {queue: 1_000 * each.message_ttl_ms for queue, each in settings.items() if each.message_ttl_ms}
+        others = (queue for queue, each in settings.items() if _has_a_clock_of_its_own(each))
+        at_random = (vhost for vhost, flow in snapshot.flows.items() if _chooses_at_random(flow))
+        timeouts_ms = [snapshot.release.consumer_timeout_ms, *(each.consumer_timeout_ms for each in settings.values())]
+        # A queue's clock counts milliseconds.
+        holding_us = min((1_000 * (each - 1) for each in timeouts_ms if each is not None), default=None)
+        return cls(ttls_us, frozenset(others), frozenset(at_random), holding_us)
+
+
+def _has_a_clock_of_its_own(settings: Settings) -> bool:
+    return settings.message_ttl_ms == 0 or settings.delayed_retry is not None or settings.queue.type == STREAM
+
+
+def _chooses_at_random(flow: MessageFlow) -> bool:
+    return any(each.type == LOCAL_RANDOM for each in flow.topology.exchanges.values())
 
 
 class AlikePlays:

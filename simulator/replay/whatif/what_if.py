@@ -16,11 +16,8 @@ from typing import Any
 
 import msgspec
 
-from dlx.binding_index import LOCAL_RANDOM
 from dlx.message_flow import MessageFlow
 from dlx.releases import release
-from dlx.settings import Settings
-from dlx.topology import STREAM
 from simulator.definitions import Definitions
 from simulator.questions.snapshot import Snapshot
 from simulator.replay.whatif.alike_plays import AlikePlays, Clocks
@@ -103,14 +100,7 @@ class Prepared:
     @cached_property
     def clocks(self) -> Clocks:
         """What brokers of this side do by themselves after some time."""
-        settings = {(vhost, each.queue.name): each for vhost, each in self.snapshot.queues()}
-        ttls_us = {queue: 1_000 * each.message_ttl_ms for queue, each in settings.items() if each.message_ttl_ms}
-        others = (queue for queue, each in settings.items() if _has_a_clock_of_its_own(each))
-        timeouts_ms = [self.side.release.consumer_timeout_ms, *(each.consumer_timeout_ms for each in settings.values())]
-        # A queue's clock counts milliseconds.
-        holding_us = min((1_000 * (each - 1) for each in timeouts_ms if each is not None), default=None)
-        at_random = (vhost for vhost, flow in self.flows.items() if _chooses_at_random(flow))
-        return Clocks(ttls_us, frozenset(others), frozenset(at_random), holding_us)
+        return Clocks.of(self.snapshot)
 
     @cached_property
     def stage(self) -> Stage:
@@ -146,14 +136,6 @@ def _of_consumers(snapshot: Snapshot) -> Iterator[str]:
             yield f"whether a consumer waits when a message comes into '{name}', which keeps none: here none does"
         if settings.expires_ms is not None:
             yield f"whether '{name}' is deleted because nobody uses it for {settings.expires_ms:,} ms: here it stays"
-
-
-def _chooses_at_random(flow: MessageFlow) -> bool:
-    return any(each.type == LOCAL_RANDOM for each in flow.topology.exchanges.values())
-
-
-def _has_a_clock_of_its_own(settings: Settings) -> bool:
-    return settings.message_ttl_ms == 0 or settings.delayed_retry is not None or settings.queue.type == STREAM
 
 
 def side_of(definitions: Definitions, rules: str) -> Side:
