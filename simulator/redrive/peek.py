@@ -177,8 +177,7 @@ class _Look:
             confirmed = self._nack(ready, killed)
             self._close()
             return confirmed
-        self._close()
-        return self._wait_for(ready + sum(tag for _, tag in self._channels) - killed)
+        return self._lose(ready, killed)
 
     def _nack(self, ready: int, killed: int) -> bool:
         """Give back so many together as come to the queue in order, and the next ones when it has them."""
@@ -190,6 +189,18 @@ class _Look:
                 channel.basic_nack(until, multiple=True, requeue=True)
                 ready += until - tag
                 confirmed = confirmed and self._wait_for(ready - killed)
+        return confirmed
+
+    def _lose(self, ready: int, killed: int) -> bool:
+        """End a channel, and the next one when the queue has what that one held.
+
+        A broker answers before a channel's process is gone, so the queue might hear of the next one's end first.
+        """
+        confirmed = True
+        for channel, last in self._channels:
+            channel.close()
+            ready += last
+            confirmed = confirmed and self._wait_for(ready - killed)
         return confirmed
 
     def _close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from typing import Any
 
 import pika
 import pytest
+from pika.adapters.blocking_connection import BlockingChannel
 
 from dlx.releases import RELEASES
 from simulator.redrive import peek as peeking
@@ -60,6 +62,22 @@ def test_windows_keep_the_order_on_a_real_server(
 ) -> None:
     monkeypatch.setattr(peeking, "WINDOW", 5)
     check_that_it_stays(live_place, queue_type, "consume")
+
+
+def test_windows_keep_the_order_where_a_queue_hears_late_of_a_channels_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker says that a channel is closed before the channel's process is gone (seen on 3.10, under load)."""
+    monkeypatch.setattr(peeking, "WINDOW", 5)
+    close, delays_s = BlockingChannel.close, itertools.cycle([0.2, 0.1, 0.0])
+
+    def late(channel: BlockingChannel, *reason: Any) -> None:
+        if reason:  # the connection ends
+            close(channel, *reason)
+        else:
+            channel.connection.call_later(next(delays_s), lambda: close(channel))
+
+    monkeypatch.setattr(BlockingChannel, "close", late)
+    with simulated("3.10") as place:
+        check_that_it_stays(place, "quorum", "consume")
 
 
 def test_more_than_come_back_together_stay_in_order_on_a_real_server(live_place: Place) -> None:
