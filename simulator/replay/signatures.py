@@ -11,14 +11,14 @@ alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from simulator.replay.alike import alike_rows, firsts, places_of
-from simulator.replay.alike_keys import AlikeKeys
 from simulator.replay.path_times import NO_TTL
-from simulator.replay.row_codec import read_vhost, without_expirations, without_keys
+from simulator.replay.row_codec import Signature, read_signature, read_vhost, without_expirations, without_keys
 from simulator.replay.states import Row, row_of
 
 SIGNATURES_MAX = 200_000
@@ -29,13 +29,20 @@ DIGITS_MAX = 12
 Ints = npt.NDArray[np.int32]
 
 
+class KeyNumbers(Protocol):
+    """Numbers the routing keys of a virtual host."""
+
+    def number(self, key: str) -> int | None:
+        """Return the number that a key shares with those like it; ``None`` for one that is unlike all others."""
+
+
 class Signatures:
     """The signatures seen, each with its number, its template's number and its values.
 
     ``alike_keys`` returns what numbers the keys of a virtual host; ``None``: they are all unlike.
     """
 
-    def __init__(self, alike_keys: Callable[[str], AlikeKeys | None]) -> None:
+    def __init__(self, alike_keys: Callable[[str], KeyNumbers | None]) -> None:
         self._alike_keys = alike_keys
         self._numbers: dict[str, int] = {}
         self._texts: list[str] = []
@@ -88,6 +95,10 @@ class Signatures:
             self._rows[number] = row_of(self._texts[number])
         return self._rows[number]
 
+    def signature(self, number: int) -> Signature:
+        """Return the signature of a number, read anew."""
+        return read_signature(self._texts[number])
+
     def example_of(self, number: int) -> Row:
         """Return the example of the signature's template."""
         return self._examples[self._template_of[number]]
@@ -113,6 +124,11 @@ class Signatures:
             for kept in (self._texts, self._template_of, self._values, self._has_values):
                 kept.clear()
             self._expiration_us.clear()
+
+    @property
+    def count(self) -> int:
+        """How many signatures there are."""
+        return len(self._numbers)
 
     @property
     def template_count(self) -> int:

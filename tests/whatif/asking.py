@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
+from unittest import mock
+
+import msgspec
 
 from dlx.releases import DEFAULT
 from dlx.topology import Topology
@@ -13,27 +19,59 @@ from simulator.capture.parquet import write_capture
 from simulator.capture.schema import to_batches
 from simulator.definitions import Definitions
 from simulator.replay import Database
+from simulator.replay.tables import LocalTable
 from simulator.replay.whatif.asked import Asked
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.local import what_if_files
-from simulator.replay.whatif.rerun import Unseen
+from simulator.replay.whatif.log_rows import Replayed
+from simulator.replay.whatif.rerun import Log, Unseen
+from simulator.replay.whatif.row_numbers import NumberedRows, RowNumbers
 from simulator.replay.whatif.settings_given import read_setting, with_settings
-from simulator.replay.whatif.what_if import side_of
+from simulator.replay.whatif.stories import Story
+from simulator.replay.whatif.what_if import Case, side_of
 from simulator.scenario.steps import AnyStep
 from simulator.testing.strategies import definitions_document
 from tests.replay.broker_logs import broker_log
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AskedTwice(Asked):
+    """The answer, which is the same where every message is looked at by itself; ``cases`` are what that gave."""
+
+    cases: Sequence[Case]
+
+
+def ask(captured: LocalTable, before: Side, after: Side, **options: Any) -> AskedTwice:
+    """Ask, and check that it makes no difference whether messages are looked at together."""
+    together = what_if_files(captured, before, after, **options)
+    with one_by_one():
+        singly = what_if_files(captured, before, after, **options)
+    assert msgspec.json.encode(together.answer) == msgspec.json.encode(singly.answer)
+    assert not singly.alike
+    return AskedTwice(**{each.name: getattr(together, each.name) for each in fields(Asked)}, cases=singly.singles)
+
+
+def one_by_one() -> AbstractContextManager[object]:
+    """Let every message be looked at by itself."""
+
+    def of(numbers: RowNumbers, batch: Replayed, plain: Any = RowNumbers.of) -> NumberedRows:
+        found: NumberedRows = plain(numbers, batch)
+        found.single[:] = True
+        return found
+
+    return mock.patch.object(RowNumbers, "of", of)
+
+
 def asked_of(
     logs: Sequence[Path], before: Side, after: Side, *, left: Sequence[Path] = (), unseen: Unseen = "ack"
-) -> Asked:
+) -> AskedTwice:
     """Ask of logs on disk; ``left`` are captures of what the queues held in the end."""
     with TemporaryDirectory() as name, Database(Path(name)) as database:
         work = Path(name)
         convert(logs, work / "log.parquet")
         captured = database.parquet([work / "log.parquet"])
         found = database.parquet(left) if left else None
-        return what_if_files(captured, before, after, left=found, unseen=unseen)
+        return ask(captured, before, after, left=found, unseen=unseen)
 
 
 def asked_about(
@@ -43,7 +81,7 @@ def asked_about(
     release: str = DEFAULT,
     against: str | None = None,
     unseen: Unseen = "ack",
-) -> Asked:
+) -> AskedTwice:
     """Play a history on the simulator, record it as a server would, and ask what other settings would have done."""
     definitions = Definitions(definitions_document(topology, release), "definitions.json")
     other = with_settings(definitions, [read_setting(each, definitions) for each in settings])
@@ -54,4 +92,13 @@ def asked_about(
                 writer.write(batch)
         captured = database.parquet([work / "log.parquet"])
         sides = side_of(definitions, release), side_of(other, against or release)
-        return what_if_files(captured, *sides, unseen=unseen)
+        return ask(captured, *sides, unseen=unseen)
+
+
+def shown_by(stories: Iterable[Story]) -> Log:
+    """Return what stories show together."""
+    end_us, consumed = 0, set()
+    for story in stories:
+        end_us = max(end_us, *story.moments_us())
+        consumed |= {(story.vhost, delivery.queue) for delivery in story.deliveries}
+    return Log(end_us, frozenset(consumed))

@@ -6,13 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from simulator.capture import convert
 from simulator.cli.main import main
 from simulator.definitions import read_definitions
+from simulator.generate import Wish, generate
 from simulator.replay.whatif.what_if import side_of
+from tests.whatif.test_second_side import definitions
 
 OWN = Path(__file__).parent / "recorded" / "4.3" / "own"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "captured-3.10"
@@ -48,10 +51,28 @@ def test_both_engines_answer_the_same(
     name: str, kinds: int, capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where there are too many kinds of messages with an expiration to see where each comes."""
-    monkeypatch.setattr("simulator.replay.whatif.spark.KINDS_MAX", kinds)
+    monkeypatch.setattr("simulator.replay.whatif.captured.KINDS_MAX", kinds)
     question = QUESTIONS[name]
     here, on_spark = (answered(capfd, question, engine, tmp_path / engine) for engine in ("local", "spark"))
     assert here["code"] == 1
+    assert here == on_spark
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "other", [["--set", "queue:payments.wait.3.x-dead-letter-routing-key=nowhere"], ["--against-release", "3.13"]]
+)
+def test_they_do_where_most_messages_are_looked_at_together(
+    other: list[str], capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Some end differently, most do not."""
+    (tmp_path / "definitions.json").write_bytes(definitions().to_json())
+    generate(Wish(definitions().to_json(), 3_000, "4.3", 1), tmp_path)
+    log = pq.read_table(tmp_path / "log-00000.parquet")
+    expiring = pc.unique(log.filter(pc.is_valid(log["expiration"]))["message"])  # which one queue or another couples
+    pq.write_table(log.filter(pc.invert(pc.is_in(log["message"], expiring))), tmp_path / "log.parquet")
+    question = [str(tmp_path / "log.parquet"), "--definitions", str(tmp_path / "definitions.json"), "--release", "4.3"]
+    here, on_spark = (answered(capfd, [*question, *other], engine, tmp_path / engine) for engine in ("local", "spark"))
     assert here == on_spark
 
 

@@ -12,7 +12,6 @@ from simulator.definitions import Definitions, read_definitions
 from simulator.generate import Wish, generate
 from simulator.replay import Database
 from simulator.replay.tables import select
-from simulator.replay.whatif.case_rows import rows_of
 from simulator.replay.whatif.differing_queues import differing_queues
 from simulator.replay.whatif.local import what_if_files
 from simulator.replay.whatif.page import page
@@ -46,7 +45,8 @@ def answered(folder: Path, other: Definitions, unseen: Unseen) -> tuple[Any, ...
             log, side_of(definitions(), RELEASE), side_of(other, RELEASE), unseen=unseen, examples=True
         )
     html = page(asked.answer, asked.tally, asked.lives, ("one", "other"))
-    return msgspec.json.encode(asked.answer), rows_of(case.fates for case in asked.cases).to_pylist(), html
+    rows = asked.frame().to_dict("records")
+    return msgspec.json.encode(asked.answer), sorted(map(repr, rows)), html
 
 
 @pytest.mark.slow

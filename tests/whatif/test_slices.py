@@ -21,7 +21,7 @@ from simulator.replay.whatif.captured import log_of
 from simulator.replay.whatif.case_rows import rows_of
 from simulator.replay.whatif.coupling import Unit
 from simulator.replay.whatif.local import read_log
-from simulator.replay.whatif.rerun import First, Habits, Log, Rerun, TooManyHeldError
+from simulator.replay.whatif.rerun import First, Habits, Rerun, TooManyHeldError
 from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.spark_steps import (
     IN_ORDER,
@@ -34,10 +34,10 @@ from simulator.replay.whatif.spark_steps import (
 )
 from simulator.replay.whatif.stories import Story
 from simulator.replay.whatif.tally import Tally
-from simulator.replay.whatif.what_if import Comparison, prepared, side_of
+from simulator.replay.whatif.what_if import Comparison, Runs, prepared, side_of
 from simulator.scenario.steps import Ack, Publish, Wait
 from simulator.testing.strategies import definitions_document
-from tests.whatif.asking import asked_about
+from tests.whatif.asking import asked_about, shown_by
 
 OWN = Path(__file__).parent / "recorded" / "4.3" / "own"
 SETTINGS = ("queue:burst.x-max-length=20", "queue:jobs.x-dead-letter-routing-key=nowhere")
@@ -56,9 +56,9 @@ class Whole:
             log = database.parquet([work / "log.parquet"])
             one, other_side = self.asking.sides()
             self.log = log_of(log, one)
-            self.stories = read_log(log, one, lambda *_: None)
+            self.stories = read_log(log, one)
         self._untouched = {story.message: pickle.dumps(story) for story in self.stories}
-        self.comparison = Comparison(self.stories, one, other_side)
+        self.comparison = Comparison(self.stories, Runs(one, other_side, "ack", self.log))
         self.comparison.play()
 
     @property
@@ -98,9 +98,9 @@ def test_slices_of_any_size_come_to_the_same(rows: int, whole: Whole) -> None:
     ordered = in_order(through(OrderStep(asking), whole.begun(), rows))
     first_runs = in_order(through(FirstRunsStep(asking, log, 10_000).together, ordered, rows))
     habits = whole.comparison.runs._habits
-    told = through(CasesStep(asking, log, habits, 10_000).together, first_runs, rows).to_pylist()
-    (tallied,) = [pickle.loads(row["tally"]) for row in told if row["tally"] is not None]
-    found = rows_of(read_fates(row["fates"] for row in told if row["tally"] is None)).to_pylist()
+    told = through(CasesStep(asking, log, habits, 10_000).together, first_runs, rows)
+    (tallied,) = [pickle.loads(tally) for tally in told["tally"].to_pylist() if tally is not None]
+    found = rows_of(fates for batch in told.to_batches() for fates in read_fates(batch)).to_pylist()
     expected = whole.coupled[1]
     assert len(expected) > 100
     assert sorted(map(repr, found)) == sorted(map(repr, expected))
@@ -109,7 +109,7 @@ def test_slices_of_any_size_come_to_the_same(rows: int, whole: Whole) -> None:
 
 
 def test_sql_finds_what_all_stories_show_together(whole: Whole) -> None:
-    assert whole.log == Log.of(whole.stories)
+    assert whole.log == shown_by(whole.stories)
     assert {queue for _, queue in whole.log.consumed} == {"burst", "jobs", "mails"}
 
 
@@ -126,7 +126,7 @@ def test_a_message_is_given_back_when_nothing_more_can_happen_to_it() -> None:
             taken += 1
             yield First(case.story)
 
-    run = Rerun(prepared(side_of(definitions, DEFAULT)).stage, Log.of(case.story for case in asked.cases), "ack")
+    run = Rerun(prepared(side_of(definitions, DEFAULT)).stage, shown_by(case.story for case in asked.cases), "ack")
     held = [taken - number for number, _ in enumerate(run.play(taking()))]
     assert (len(held), taken) == (50, 50)
     assert max(held) <= 3

@@ -16,7 +16,8 @@ from simulator.replay.whatif.fates import Ends, Fate
 from simulator.replay.whatif.marks import Marks
 from simulator.replay.whatif.stories import Delivery, Publication, Shown, Story
 from simulator.replay.whatif.tally import Tally
-from simulator.replay.whatif.what_if import Case, Comparison, prepared, side_of
+from simulator.replay.whatif.what_if import Case, Comparison, Runs, prepared, side_of
+from tests.whatif.asking import shown_by
 
 WORK, LOST = Ends(acknowledged=(("work", 1),)), Ends(lost=(("work", "expired", 1),))
 
@@ -76,7 +77,7 @@ def test_messages_of_one_id_in_two_virtual_hosts_change_because_of_their_own_que
         for vhost, queue in (("one", "x"), ("other", "y"))
         for number in range(5)
     ]
-    comparison = Comparison(stories, side(), side(**{"x-message-ttl": 1}))
+    comparison = Comparison(stories, Runs(side(), side(**{"x-message-ttl": 1}), "ack", shown_by(stories)))
     comparison.play()
     parts = [Tally(own).part(own, unit.queues) for unit, own in comparison.parts()]
     causes = find_causes(comparison.runs, parts).found

@@ -10,10 +10,11 @@ import pytest
 from dlx.topology import Binding, Exchange, Queue, Topology
 from simulator.definitions import Definitions
 from simulator.replay.whatif.alike_plays import AlikePlays
-from simulator.replay.whatif.rerun import First, Log
+from simulator.replay.whatif.rerun import First
 from simulator.replay.whatif.stories import Delivery, Outcome, Publication, Shown, Story
 from simulator.replay.whatif.what_if import Runs, prepared, side_of
 from simulator.testing.strategies import definitions_document
+from tests.whatif.asking import shown_by
 
 SECOND = 1_000_000
 BEGIN = 1_767_225_600 * SECOND
@@ -44,7 +45,7 @@ def played(
 ) -> list[First]:
     document = {**definitions_document(topology, release), "policies": [*policies]}
     side = prepared(side_of(Definitions(document, "definitions.json"), release))
-    runs = Runs(side, side, "ack", Log.of([*stories, story(publish(LATER, "", "nowhere"))]))
+    runs = Runs(side, side, "ack", shown_by([*stories, story(publish(LATER, "", "nowhere"))]))
     return [runs.first_alone(each) for each in stories]
 
 

@@ -186,15 +186,15 @@ class AlikePlays:
 
     def _read(self, story: Story, publication: Publication) -> tuple[Hashable, str, str]:
         """Return what a broker looks at in the routing key, the headers, and the other properties."""
-        headers = self._reaches.read_headers(story.vhost, publication)
-        others = [(name, value) for name, value in publication.properties.items() if _is_read(name, value)]
+        headers = self._reaches.read_headers(story.vhost, publication.properties)
+        others = [(name, value) for name, value in publication.properties.items() if is_read(name, value)]
         key: Hashable = publication.routing_key
         if not headers and len(story.publications) == 1:
             key = self._reaches.alike(story.vhost, publication.routing_key)
         return key, headers, repr(others) if others else ""
 
 
-def _is_read(name: str, value: object) -> bool:
+def is_read(name: str, value: object) -> bool:
     """Tell whether a broker looks at a property; the headers stand by themselves."""
     return value == REPLY_TO if name == "reply_to" else name not in _NOT_HERE
 

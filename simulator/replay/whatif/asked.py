@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
+from simulator.replay.whatif.alike_messages import Alike
 from simulator.replay.whatif.answer import Answer
 from simulator.replay.whatif.case_rows import SCHEMA, rows_of
 from simulator.replay.whatif.coupling import Unit
+from simulator.replay.whatif.fates import BothFates
 from simulator.replay.whatif.lives import Life
 from simulator.replay.whatif.tally import Tally
 from simulator.replay.whatif.what_if import Case
@@ -63,20 +66,30 @@ class AnyAsked(ABC):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Asked(AnyAsked):
-    """The answer with all messages in memory; ``cases`` are in the order of ``units``."""
+    """The answer with all messages in memory.
 
-    cases: Sequence[Case]
+    Attributes:
+        singles: the messages that were looked at one by one, in the order of ``units``.
+        alike: those that were looked at together.
+    """
+
+    singles: Sequence[Case]
+    alike: Sequence[Alike]
 
     def frame(self) -> pd.DataFrame:
         """Return the rows of all messages."""
-        found: pd.DataFrame = rows_of(case.fates for case in self.cases).to_pandas()
+        found: pd.DataFrame = rows_of(self._fates()).to_pandas()
         return found
 
     def write_messages(self, path: Path) -> None:
         """Write them into a file."""
+        fates = self._fates()
         with pq.ParquetWriter(path, SCHEMA) as writer:
-            for at in range(0, len(self.cases), BATCH):
-                writer.write_batch(rows_of(case.fates for case in self.cases[at : at + BATCH]))
+            while some := list(islice(fates, BATCH)):
+                writer.write_batch(rows_of(some))
+
+    def _fates(self) -> Iterator[BothFates]:
+        return chain((case.fates for case in self.singles), *(alike.fates.each() for alike in self.alike))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

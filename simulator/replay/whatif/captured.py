@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import Any
 
 from simulator.capture import CaptureError
 from simulator.definitions import Definitions
+from simulator.events import Event
 from simulator.replay.summary import check_match
 from simulator.replay.tables import Table, rows, select, text
+from simulator.replay.whatif.coupling import Reaches, coupling_queues
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.log_rows import files_of
+from simulator.replay.whatif.outcomes import KIND, expiring_story
 from simulator.replay.whatif.rerun import Log
 from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.what_if import Prepared
+
+KINDS_MAX = 10_000
+"""Kinds of publishes with an expiration whose way is looked up; of more, each may come anywhere."""
 
 
 def with_left(captured: Table, left: Table) -> Table:
@@ -32,21 +39,31 @@ def log_of(captured: Table, side: Prepared, left: Collection[str] = ()) -> Log:
     """Return what all messages of a log show together; ``left`` are the files of what was found in the queues."""
     hosts = "true" if side.only_vhost is not None else _is_one_of("vhost", side.flows)
     delivered = f"event = 'delivered' AND NOT {_is_one_of('file', left)}"
-    own = select(
-        f"SELECT time_us, vhost, queue, {delivered} AS delivered FROM {{captured}}"
-        f" WHERE {hosts} AND (event = 'published' OR {delivered})",
-        captured=captured,
-    )
-    (last,) = rows("SELECT coalesce(max(time_us), 0) AS end_us FROM {own}", own=own)
-    consumed = rows("SELECT DISTINCT vhost, queue FROM {own} WHERE delivered", own=own)
-    return Log(
-        max(0, last["end_us"]), frozenset((side.only_vhost or each["vhost"], each["queue"]) for each in consumed)
-    )
+    places = f"""
+        SELECT vhost, queue, {delivered} AS delivered, max(time_us) AS last_us FROM {{captured}}
+        WHERE {hosts} AND (event = 'published' OR {delivered})
+        GROUP BY 1, 2, 3"""
+    found: list[dict[str, Any]] = rows(places, captured=captured)
+    consumed = frozenset((side.only_vhost or each["vhost"], each["queue"]) for each in found if each["delivered"])
+    return Log(max((0, *(each["last_us"] for each in found))), consumed)
 
 
 def _is_one_of(column: str, values: Iterable[str]) -> str:
     listed = ", ".join(map(text, values))
     return f"({column} IN ({listed}))" if listed else "(false)"
+
+
+def coupling_queues_of(captured: Table, known: Reaches, side: Prepared) -> frozenset[Queue]:
+    """Return the queues where the messages of a log may decide over each other; ``side`` is the log's own."""
+    kinds = (
+        f"SELECT DISTINCT vhost, {', '.join(KIND)} FROM {{captured}}"
+        f" WHERE event = '{Event.PUBLISHED}' AND expiration IS NOT NULL LIMIT {KINDS_MAX + 1}"
+    )
+    found = rows(kinds, captured=captured)
+    if len(found) > KINDS_MAX:
+        return coupling_queues(known, None)
+    reaches = (known.of(expiring_story(row, side.only_vhost)) for row in found)
+    return coupling_queues(known, frozenset[Queue]().union(*(reach.expiring for reach in reaches)))
 
 
 def shown_by(left: Table | None) -> frozenset[Queue]:
@@ -78,10 +95,14 @@ def _named(side: Side, vhosts: Collection[str]) -> Side:
     return Side(Definitions(document, side.definitions.source), side.release)
 
 
-def not_looked_at(captured: Table, stories: int) -> list[str]:
-    """Say how many messages of the log are none of the stories, and why."""
-    (counted,) = rows("SELECT count(DISTINCT (vhost, message)) AS messages FROM {captured}", captured=captured)
-    missing = counted["messages"] - stories
+def not_looked_at(captured: Table, side: Prepared) -> list[str]:
+    """Say how many messages of the log nobody played, and why; ``side`` is the log's own."""
+    if side.only_vhost is not None:
+        return []
+    unknown = f"NOT {_is_one_of('vhost', side.flows)}"
+    others = f"SELECT count(DISTINCT (vhost, message)) AS messages FROM {{captured}} WHERE {unknown}"
+    (counted,) = rows(others, captured=captured)
+    missing = counted["messages"]
     return [f"{missing:,} messages of virtual hosts that the definitions do not have"] if missing else []
 
 

@@ -18,7 +18,7 @@ def conclusion(tally: Tally, causes: Causes, runs: Runs, captured: Table, left: 
         *dict.fromkeys((*runs.before.notes, *runs.after.notes)),
         *causes.unchecked,
         *(_too_many(what) for what in sorted(tally.marks.too_many) if tally.changed),
-        *not_looked_at(captured, tally.messages),
+        *not_looked_at(captured, runs.before),
         *given_twice(captured),
         *hidden_ends(tally.ended, runs.before.flows, runs.log.consumed | shown_by(left)),
     )

@@ -68,6 +68,7 @@ class Reaches:
                 others = self._hosts.setdefault(vhost, [])
                 others.append((flow, AlikeKeys(flow, [alike for _, alike in others])))
         self._known: dict[Any, Reach] = {}
+        self._numbers: dict[Hashable, int] = {}
         self._reads: dict[tuple[str, str], bool] = {}
 
     def alike(self, vhost: str, key: str) -> Hashable:
@@ -75,9 +76,14 @@ class Reaches:
         numbers = [alike.number(key) for _, alike in self._hosts.get(vhost, ())]
         return key if None in numbers else tuple(numbers)
 
-    def read_headers(self, vhost: str, publication: Publication) -> str:
+    def alike_number(self, vhost: str, key: str) -> int | None:
+        """Return a number that the key shares with those like it; ``None`` if it is like no other."""
+        alike = self.alike(vhost, key)
+        return None if alike is key else self._numbers.setdefault((vhost, alike), len(self._numbers))
+
+    def read_headers(self, vhost: str, properties: Mapping[str, Any]) -> str:
         """Return the headers that a virtual host of any side may look at."""
-        headers = publication.properties.get("headers")
+        headers = properties.get("headers")
         if not headers:
             return ""
         read = [(name, value) for name, value in headers.items() if self._is_read(vhost, name)]
@@ -110,7 +116,7 @@ class Reaches:
 
     def _kind(self, vhost: str, publication: Publication) -> Hashable:
         """Return what is equal for publishes that come equally far: keys that no exchange tells apart are alike."""
-        key, headers = self.alike(vhost, publication.routing_key), self.read_headers(vhost, publication)
+        key, headers = self.alike(vhost, publication.routing_key), self.read_headers(vhost, publication.properties)
         return vhost, publication.exchange, key, headers, "expiration" in publication.properties
 
     def _looked_up(self, vhost: str, publication: Publication) -> Reach:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -86,6 +86,35 @@ class BothFates(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self.before if self.other is None else self.other
 
 
+class AlikeFates(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What became of messages, of which many are alike.
+
+    Attributes:
+        kinds: what became of one of each kind.
+        which: the kind of each message.
+        messages: what identifies each.
+        times_us: when it was published, and when its last copy ended, before and after, one message after the other;
+            microseconds since 1970.
+    """
+
+    kinds: Sequence[BothFates]
+    which: Sequence[int]
+    messages: Sequence[str]
+    times_us: Sequence[int]
+
+    def each(self) -> Iterator[BothFates]:
+        """Yield what became of each message."""
+        times_us = iter(self.times_us)
+        for which, message, *own_us in zip(self.which, self.messages, *4 * [times_us], strict=True):
+            kind = self.kinds[which]
+            before, after = _at(kind.before, *own_us[:2]), _at(kind.after, *own_us[2:])
+            yield BothFates(kind.vhost, message, kind.reproduced, before, None if before == after else after)
+
+
+def _at(fate: Fate, first_us: int, last_us: int) -> Fate:
+    return Fate(fate.ends, fate.deliveries, fate.deaths, first_us, last_us, fate.assumed)
+
+
 def told(ends: Ends) -> str:
     """Say where the copies of a message ended."""
     parts = [f"lost in '{queue}' ({reason}){_times(copies)}" for queue, reason, copies in ends.lost]
@@ -104,9 +133,9 @@ def _times(copies: int) -> str:
 Key = TypeVar("Key", bound=Hashable)
 
 
-def count(counts: dict[Key, int], key: Key) -> None:
-    """Count one more; a ``Counter`` for each of millions of messages costs more than all else here."""
-    counts[key] = counts.get(key, 0) + 1
+def count(counts: dict[Key, int], key: Key, times: int = 1) -> None:
+    """Count some more; a ``Counter`` for each of millions of messages costs more than all else here."""
+    counts[key] = counts.get(key, 0) + times
 
 
 class FateTally:
@@ -122,7 +151,7 @@ class FateTally:
         self.waiting: dict[str, int] = {}
         self.assumed: dict[str, None] = {}
         self._first_us: int | None = None
-        self._last_us = 0
+        self._last_us: int | None = None
 
     def take(self, event: Happened, before: Happened | None) -> None:
         """Take what happened to it; ``before`` is what happened just before, to any message."""
@@ -168,6 +197,6 @@ class FateTally:
             tuple(self.deliveries),
             tuple(self._deaths),
             first_us - later_us,
-            max(self._last_us, first_us) - later_us,
+            (first_us if self._last_us is None else self._last_us) - later_us,
             tuple(self.assumed),
         )

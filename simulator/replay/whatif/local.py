@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
 from dlx.releases import DEFAULT
@@ -11,19 +11,22 @@ from simulator.replay.kernel_input import in_order, kernel_rows
 from simulator.replay.local import kernel_of
 from simulator.replay.seldom_collecting import seldom_collecting
 from simulator.replay.tables import LocalTable
+from simulator.replay.whatif.alike_messages import Alike, AlikeMessages
 from simulator.replay.whatif.asked import AnyAsked, Asked
-from simulator.replay.whatif.captured import of_the_log, with_left
+from simulator.replay.whatif.captured import coupling_queues_of, log_of, of_the_log, with_left
 from simulator.replay.whatif.causes import find_causes
 from simulator.replay.whatif.conclusion import conclusion
+from simulator.replay.whatif.coupling import Unit
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.lives import lives
-from simulator.replay.whatif.log_rows import BESIDE, file_numbers, files_of, replayed_rows
+from simulator.replay.whatif.log_rows import BESIDE, Replayed, file_numbers, files_of, replayed_batches, rows_of
 from simulator.replay.whatif.outcomes import read_stories
 from simulator.replay.whatif.rerun import Unseen
 from simulator.replay.whatif.settings_given import read_setting, with_settings
+from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Story
 from simulator.replay.whatif.tally import Tally
-from simulator.replay.whatif.what_if import Case, Comparison, Prepared, prepared, side_of
+from simulator.replay.whatif.what_if import Case, Comparison, Prepared, Runs, prepared, side_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,17 +99,51 @@ def what_if_files(
     """
     one, other = map(prepared, of_the_log(captured, before, after))
     names = () if left is None else files_of(left)
-    stories = read_log(captured if left is None else with_left(captured, left), one, progress, names)
-    comparison = Comparison(stories, one, other, unseen)
+    given = captured if left is None else with_left(captured, left)
+    runs = Runs(one, other, unseen, log_of(given, one, names))
+    known = AlikeMessages(runs, coupling_queues_of(given, runs.reaches, one), names, file_numbers(given))
+    stories, alike = _apart(known.messages(_replayed(given, one, progress)))
+    comparison = Comparison(stories, runs, _waits_us(alike))
     count = len(stories)
-    cases = comparison.play(lambda done: progress("playing messages", done, count))
+    comparison.play(lambda done: progress("playing messages", done, count))
     progress("looking for causes", count, count)
     tallies = [(Tally(own), unit, own) for unit, own in comparison.parts()]
+    alone = next((tally for tally, unit, _ in tallies if not unit.queues), Tally())
+    for each in alike:
+        alone.add_alike(each)
     parts = (part.part(own, unit.queues) for part, unit, own in tallies if part.changed)
-    tally = Tally.whole(part for part, _, _ in tallies)
+    tally = Tally.whole([alone, *(part for part, unit, _ in tallies if unit.queues)])
     answer = conclusion(tally, find_causes(comparison.runs, parts), comparison.runs, captured, left)
     shown = lives(comparison.runs, _groups(comparison), answer.shown_examples) if examples else {}
-    return Asked(answer=answer, tally=tally, units=comparison.units, lives=shown, cases=cases)
+    found = _units(comparison, tally)
+    return Asked(answer=answer, tally=tally, units=found, lives=shown, singles=comparison.cases, alike=alike)
+
+
+def _apart(messages: Iterable[Story | Alike]) -> tuple[list[Story], list[Alike]]:
+    stories: list[Story] = []
+    alike: list[Alike] = []
+    for each in messages:
+        if isinstance(each, Alike):
+            alike.append(each)
+        else:
+            stories.append(each)
+    return stories, alike
+
+
+def _units(comparison: Comparison, tally: Tally) -> list[Unit]:
+    """Return which messages were played together, and why; those that were looked at together are by themselves."""
+    coupled = [unit for unit in comparison.units if unit.queues]
+    alone = tally.messages - sum(len(unit.stories) for unit in coupled)
+    return [*coupled, Unit(range(alone))] if alone else coupled
+
+
+def _waits_us(alike: Iterable[Alike]) -> dict[Queue, list[int]]:
+    """Return how long messages waited to be delivered, in each queue that they came into."""
+    found: dict[Queue, list[int]] = {}
+    for each in alike:
+        for queue, waits_us in each.waits.by_queue():
+            found.setdefault(queue, []).extend(waits_us)
+    return found
 
 
 def _groups(comparison: Comparison) -> Iterator[Sequence[Case]]:
@@ -115,12 +152,16 @@ def _groups(comparison: Comparison) -> Iterator[Sequence[Case]]:
         yield from [own] if unit.queues else ([case] for case in own)
 
 
-def read_log(captured: LocalTable, side: Prepared, progress: Progress, left: Collection[str] = ()) -> list[Story]:
+def read_log(captured: LocalTable, side: Prepared) -> list[Story]:
     """Replay a capture under its own settings, and return what it shows of each message."""
+    rows = rows_of(_replayed(captured, side, lambda what, done, of: None), file_numbers(captured))
+    return list(read_stories(rows, side.flows, only=side.only_vhost))
+
+
+def _replayed(captured: LocalTable, side: Prepared, progress: Progress) -> Iterator[Replayed]:
     kernel = kernel_of(captured, side.side.definitions, side.side.release.name)
     batches = _told(in_order(kernel_rows(captured, BESIDE)).batches(), progress)
-    rows = replayed_rows(kernel.replay, batches, file_numbers(captured))
-    return list(read_stories(rows, side.flows, only=side.only_vhost, left=left))
+    return replayed_batches(kernel.replay, batches)
 
 
 def _told(batches: Iterable[pa.RecordBatch], progress: Progress) -> Iterator[pa.RecordBatch]:

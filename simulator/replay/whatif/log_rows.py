@@ -1,33 +1,41 @@
 """Reads the rows of a log for a question: those of a message together and in order, each with what its replay says.
 
-They are brought together and sorted once: batches hold what the kernel takes and what else is read of a row, and
-the kernel gives the rows back in the same order.
+They are brought together and sorted once: batches hold what the kernel takes, and the little that stands in none of
+its columns. The kernel gives the rows back in the same order.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE, read_content, read_message, read_signature
 from simulator.replay.schema import INPUT
 from simulator.replay.tables import Table, rows
 
 Row = Mapping[str, Any]
 Batches = Iterator[pa.RecordBatch]
-BESIDE = (
-    "vhost", "message", "event", "connection", "exchange", "queue", "routing_keys", "message_id", "expiration",
-    "properties", "headers", "broker_headers", "x_death", "payload",
-)  # fmt: skip
+BESIDE = ("connection", "message_id", "payload")
 """What is read of a captured row beside the columns that the kernel takes."""
 READ = ("time_us", "file", "line", "x_death_times", *BESIDE)
-"""All that is read of it."""
+"""What is read of it as it is; the rest stands in the texts of ``row_codec``, of the signature these."""
+READ_IN_SIGNATURES = (
+    "event", "vhost", "queue", "exchange", "expiration", "routing_keys", "broker_headers", "x_death"
+)  # fmt: skip
 FOUND = ("hops", "new_hops", "new_deaths", "source")
 """What is read of its replay."""
 FILE_LINES = 2**36
 """More lines than a file of a log has."""
+
+
+class Replayed(NamedTuple):
+    """Some rows of a log, and what their replay says of them."""
+
+    captured: pa.RecordBatch
+    replayed: pa.RecordBatch
 
 
 def files_of(captured: Table) -> set[str]:
@@ -40,13 +48,12 @@ def file_numbers(captured: Table) -> dict[str, int]:
     return {file: number for number, file in enumerate(sorted(files_of(captured)), 1)}
 
 
-def replayed_rows(replay: Callable[[Batches], Batches], batches: Batches, numbers: Mapping[str, int]) -> Iterator[Row]:
-    """Yield the rows of a log, each with what its replay says; its ``place`` puts those of one moment in order.
+def replayed_batches(replay: Callable[[Batches], Batches], batches: Batches) -> Iterator[Replayed]:
+    """Yield the rows of a log with what their replay says.
 
     Args:
         replay: gives back a batch for each that is not empty, with the same rows.
         batches: what the kernel takes, and the columns ``BESIDE``.
-        numbers: the files of the log (``file_numbers``).
     """
     given: deque[pa.RecordBatch] = deque()
 
@@ -57,13 +64,24 @@ def replayed_rows(replay: Callable[[Batches], Batches], batches: Batches, number
                 yield batch.select(INPUT.names).cast(INPUT)
 
     for replayed in replay(give()):
-        yield from _rows(given.popleft(), replayed, numbers)
+        yield Replayed(given.popleft(), replayed)
 
 
-def _rows(captured: pa.RecordBatch, replayed: pa.RecordBatch, numbers: Mapping[str, int]) -> Iterator[Row]:
-    columns = {name: captured.column(name).to_pylist() for name in READ}
-    columns |= {name: replayed.column(name).to_pylist() for name in FOUND}
-    places = zip(columns["file"], columns["line"], strict=True)
-    columns["place"] = [line + FILE_LINES * numbers[file] for file, line in places]
-    for values in zip(*columns.values(), strict=True):
-        yield dict(zip(columns, values, strict=True))
+def rows_of(batches: Iterable[Replayed], numbers: Mapping[str, int]) -> Iterator[Row]:
+    """Yield rows one by one; the ``place`` of each puts those of one moment in order.
+
+    ``numbers`` are those of the log's files (``file_numbers``).
+    """
+    for captured, replayed in batches:
+        texts = (captured.column(name).to_pylist() for name in (LINEAGE, SIGNATURE, CONTENT))
+        columns = {name: captured.column(name).to_pylist() for name in READ}
+        columns |= {name: replayed.column(name).to_pylist() for name in FOUND}
+        for (lineage, signature, content), *values in zip(zip(*texts, strict=True), *columns.values(), strict=True):
+            row = dict(zip(columns, values, strict=True))
+            read = read_signature(signature)
+            row["place"] = row["line"] + FILE_LINES * numbers[row["file"]]
+            row["message"] = read_message(lineage, read.vhost)
+            row["properties"], row["headers"] = read_content(content)
+            for name in READ_IN_SIGNATURES:
+                row[name] = getattr(read, name)
+            yield row

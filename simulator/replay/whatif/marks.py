@@ -3,10 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 VALUES_MAX = 10_000
 """Something with more values than these tells nothing, and is forgotten: each message may have one of its own."""
+
+
+Mark = tuple[str, str]
+"""A name and a value."""
+_PROPERTIES = ("app_id", "content_type", "type", "priority", "expiration")
+
+
+def publish_marks(exchange: str, routing_key: str) -> Iterator[Mark]:
+    """Yield what tells a message from others: where it was published."""
+    yield "exchange", exchange
+    yield "routing key", routing_key
+
+
+def property_marks(properties: Mapping[str, Any]) -> Iterator[Mark]:
+    """Yield what else tells it from others: with which properties and headers."""
+    for name in _PROPERTIES:
+        if name in properties:
+            yield name.replace("_", " "), str(properties[name])
+    headers: Mapping[str, Any] = properties.get("headers") or {}
+    for name, value in headers.items():
+        if isinstance(value, str | int | bool):
+            yield f"header {name}", str(value)
 
 
 class Marks:
@@ -20,10 +43,10 @@ class Marks:
         self.too_many: set[str] = set()
         self._values: dict[str, dict[str, int]] = {}
 
-    def add(self, marks: Iterable[tuple[str, str]]) -> None:
-        """Count a message."""
+    def add(self, marks: Iterable[Mark], messages: int = 1) -> None:
+        """Count messages that have all of these."""
         for what, value in marks:
-            self._count(what, value, 1)
+            self._count(what, value, messages)
 
     def merge(self, other: Marks) -> None:
         """Add what other messages have. In whatever parts they come, the same is forgotten."""

@@ -254,8 +254,8 @@ def published_properties(row: Row) -> dict[str, Any]:
     A trace shows the BCC keys among the routing keys, but no longer the header; a user id would have to be
     that of the connection, and decides nothing.
     """
-    properties = {name: value for name, value in _decode(row["properties"]).items() if name not in _NOT_THERE}
-    headers = {**_decode(row["headers"]), **_decode(row["broker_headers"])}
+    properties = user_properties(row["properties"], row["headers"])
+    headers = {**properties.get("headers", {}), **_decode(row["broker_headers"])}
     if bcc := bcc_keys(row["routing_keys"], headers):
         headers["BCC"] = bcc
     if row["x_death"] is not None:
@@ -266,6 +266,14 @@ def published_properties(row: Row) -> dict[str, Any]:
         if row[name] is not None:
             properties[name] = row[name]
     return properties
+
+
+def user_properties(properties: str, headers: str) -> dict[str, Any]:
+    """Return the properties that stand in two columns of a capture, as JSON."""
+    found = {name: value for name, value in _decode(properties).items() if name not in _NOT_THERE}
+    if own := _decode(headers):
+        found["headers"] = own
+    return found
 
 
 def expiring_story(row: Row, only: str | None) -> Story:

@@ -85,15 +85,6 @@ class Log(msgspec.Struct, frozen=True):
     end_us: int
     consumed: frozenset[Queue]
 
-    @classmethod
-    def of(cls, stories: Iterable[Story]) -> Log:
-        """Return what the stories show."""
-        end_us, consumed = 0, set()
-        for story in stories:
-            end_us = max(end_us, *story.moments_us())
-            consumed |= {(story.vhost, delivery.queue) for delivery in story.deliveries}
-        return cls(end_us, frozenset(consumed))
-
 
 class Habits(msgspec.Struct, frozen=True):
     """How long messages wait in queues, as the first runs found.
@@ -107,9 +98,11 @@ class Habits(msgspec.Struct, frozen=True):
     entered: Container[Queue]
 
     @classmethod
-    def of(cls, found: Iterable[First]) -> Habits:
-        """Return what the first runs of all stories found."""
+    def of(cls, found: Iterable[First], others_us: Mapping[Queue, Iterable[int]] = MappingProxyType({})) -> Habits:
+        """Return what the first runs of stories found; ``others_us`` are what waits were found in other ones."""
         waits_us: defaultdict[Queue, list[int]] = defaultdict(list)
+        for entered, waited_us in others_us.items():
+            waits_us[entered] += waited_us
         for first in found:
             for queue, stays in first.stays.items():
                 waits_us[first.story.vhost, queue] += [stay.after_us for stay in stays if stay.end == "delivered"]
@@ -418,7 +411,8 @@ class Rerun:
         if (vhost, queue) in self._log.consumed:
             self.in_step = False
             self._take_later(each, queue, attempt, at_us, LAST)
-        elif not self._is_first and (vhost, queue) not in self._habits.entered:
+        elif not self._is_first and queue not in each.first_stays and (vhost, queue) not in self._habits.entered:
+            self.in_step &= self._habits is not NO_HABITS  # of which messages may have entered it
             _assume(each, f"nobody consumes '{queue}': in the log no message came into it")
 
     # What clients do

@@ -22,22 +22,20 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from simulator.capture import CaptureError
-from simulator.events import Event
 from simulator.replay.kernel_input import kernel_rows
 from simulator.replay.plan import arranged, replay_step
 from simulator.replay.row_codec import LINEAGE, LINEAGE_SQL
 from simulator.replay.spark_progress import telling
 from simulator.replay.tables import rows, select
 from simulator.replay.whatif.asked import AskedOnSpark
-from simulator.replay.whatif.captured import log_of, of_the_log, with_left
+from simulator.replay.whatif.captured import coupling_queues_of, log_of, of_the_log, with_left
 from simulator.replay.whatif.case_rows import SCHEMA
 from simulator.replay.whatif.causes import TOGETHER_MAX, Part, find_causes
 from simulator.replay.whatif.conclusion import conclusion
-from simulator.replay.whatif.coupling import Coupling, Reaches, Unit, coupling_queues
+from simulator.replay.whatif.coupling import Coupling, Reaches, Unit
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.lives import lives
 from simulator.replay.whatif.log_rows import BESIDE, file_numbers, files_of
-from simulator.replay.whatif.outcomes import KIND, expiring_story
 from simulator.replay.whatif.rerun import Habits, Log, Unseen
 from simulator.replay.whatif.spark_steps import (
     IN_ORDER,
@@ -56,8 +54,6 @@ from simulator.replay.whatif.what_if import Case, Prepared, Runs
 
 Progress = Callable[[str, float], object]
 _SCHEMA = from_arrow_schema(PASSED)
-KINDS_MAX = 10_000
-"""Kinds of publishes with an expiration whose way is looked up; of more, each may come anywhere."""
 HELD_MAX = 1_000_000
 """Messages that queues couple and that wait at one time: one task holds all of them in memory."""
 
@@ -107,7 +103,8 @@ def what_if_on_spark(
             tally = Tally.whole(tallies.values())
             answer = conclusion(tally, find_causes(runs, seen.parts()), runs, captured, left)
             shown = lives(runs, seen.groups(), answer.shown_examples) if examples else {}
-    messages = cases.filter("fates IS NOT NULL").select("fates").mapInArrow(rows_step, from_arrow_schema(SCHEMA))
+    told = cases.filter("fates IS NOT NULL OR alike IS NOT NULL").select("fates", "alike")
+    messages = told.mapInArrow(rows_step, from_arrow_schema(SCHEMA))
     return AskedOnSpark(answer=answer, tally=tally, units=tuple(seen.units()), lives=shown, messages=messages)
 
 
@@ -125,22 +122,9 @@ def _stories(captured: DataFrame, side: Prepared, asking: Asking, log: Log) -> D
     """Read the stories behind the one shuffle that brings the rows of a message together."""
     replayed = replay_step(captured, side.side.definitions, side.side.release.name)
     together = arranged(captured.withColumn(LINEAGE, F.expr(LINEAGE_SQL)))
-    coupling = coupling_queues(asking.reaches(), _expiring(captured, asking.reaches(), side))
+    coupling = coupling_queues_of(captured, asking.reaches(), side)
     step = StoriesStep(asking, log, coupling, replayed, file_numbers(captured))
     return kernel_rows(together, BESIDE).mapInArrow(step, _SCHEMA)
-
-
-def _expiring(captured: DataFrame, known: Reaches, side: Prepared) -> frozenset[Queue] | None:
-    """Return the queues into which messages are published with an expiration; ``None`` if there are too many kinds."""
-    kinds = (
-        f"SELECT DISTINCT vhost, {', '.join(KIND)} FROM {{captured}}"
-        f" WHERE event = '{Event.PUBLISHED}' AND expiration IS NOT NULL LIMIT {KINDS_MAX + 1}"
-    )
-    found = rows(kinds, captured=captured)
-    if len(found) > KINDS_MAX:
-        return None
-    reaches = (known.of(expiring_story(row, side.only_vhost)) for row in found)
-    return frozenset[Queue]().union(*(reach.expiring for reach in reaches))
 
 
 def _coupling(stories: DataFrame, known: Reaches) -> tuple[Coupling, dict[str, str | None]]:

@@ -15,12 +15,12 @@ from dlx.releases import release
 from simulator.definitions import parse_definitions
 from simulator.replay.seldom_collecting import seldom_collecting
 from simulator.replay.spark_step import ReplayStep
+from simulator.replay.whatif.alike_messages import STAYED, Alike, AlikeMessages
 from simulator.replay.whatif.case_rows import rows_of
 from simulator.replay.whatif.coupling import KNOWN_MAX, Reach, Reaches
 from simulator.replay.whatif.differences import Side
-from simulator.replay.whatif.fates import BothFates
-from simulator.replay.whatif.log_rows import replayed_rows
-from simulator.replay.whatif.outcomes import read_stories
+from simulator.replay.whatif.fates import AlikeFates, BothFates
+from simulator.replay.whatif.log_rows import replayed_batches
 from simulator.replay.whatif.queue_order import put_in_order
 from simulator.replay.whatif.rerun import NO_HABITS, First, Habits, Log, TooManyHeldError, Unseen
 from simulator.replay.whatif.stage import Queue
@@ -30,17 +30,19 @@ from simulator.replay.whatif.what_if import Case, Prepared, Runs, prepared
 
 BATCH = 500
 _FATES = msgspec.msgpack.Decoder(BothFates)
+_ALIKE = msgspec.msgpack.Decoder(AlikeFates)
 _WAITS = pa.list_(pa.struct([("vhost", pa.string()), ("queue", pa.string()), ("after_us", pa.int64())]))
 PASSED = pa.schema([
     ("coupled", pa.string()), ("began_us", pa.int64()), ("began_place", pa.float64()), ("message", pa.string()),
     ("reach", pa.string()), ("story", pa.binary()), ("waits", _WAITS), ("first", pa.binary()), ("fates", pa.binary()),
-    ("tally", pa.binary()), ("problem", pa.string()),
+    ("alike", pa.binary()), ("tally", pa.binary()), ("problem", pa.string()),
 ])  # fmt: skip
 """A message between two passes: what couples it, and when it begins;
 how far it comes (``reach_of``) and its story, if it is still to be played;
 how long it waited in each queue that it came into, and its first run, if the second is still to be played;
 or what became of it on both sides (``read_fates``).
-Or no message, but the tally of many; or what makes it impossible to play those that depend on each other.
+Or many messages that fare the same on both sides; or the tally of many; or what makes it impossible to play those that
+depend on each other.
 """
 IN_ORDER = ("coupled", "began_us", "began_place")
 """The order in which messages that belong together are played."""
@@ -91,6 +93,13 @@ def _runs(asking: Asking, log: Log) -> Runs:
     return Runs(*asking.sides(), asking.unseen, log, NO_HABITS, asking.reaches())
 
 
+@lru_cache(maxsize=2)
+def _alike_messages(
+    asking: Asking, log: Log, coupling: frozenset[Queue], numbers: tuple[tuple[str, int], ...]
+) -> AlikeMessages:
+    return AlikeMessages(_runs(asking, log), coupling, asking.left, dict(numbers))
+
+
 @lru_cache(maxsize=KNOWN_MAX)
 def _written(reach: Reach) -> str:
     """Write the column ``reach``."""
@@ -102,9 +111,13 @@ def reach_of(text: str) -> Reach:
     return Reach(*(frozenset((vhost, queue) for vhost, queue in queues) for queues in msgspec.json.decode(text)))
 
 
-def read_fates(column: Iterable[bytes]) -> Iterator[BothFates]:
-    """Read the column ``fates``."""
-    return map(_FATES.decode, column)
+def read_fates(batch: pa.RecordBatch) -> Iterator[BothFates]:
+    """Read the columns ``fates`` and ``alike``."""
+    for fates, alike in zip(batch.column("fates").to_pylist(), batch.column("alike").to_pylist(), strict=True):
+        if fates is not None:
+            yield _FATES.decode(fates)
+        if alike is not None:
+            yield from _ALIKE.decode(alike).each()
 
 
 class StoriesStep:
@@ -120,25 +133,38 @@ class StoriesStep:
         self._replay, self._numbers = replay, numbers
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        runs = self._asking.runs(self._log)
-        rows = replayed_rows(self._replay, batches, self._numbers)
-        before = runs.before
-        stories = read_stories(rows, before.flows, only=before.only_vhost, left=self._asking.left)
-        yield from _batches(self._passed(stories, runs))
+        known = _alike_messages(self._asking, self._log, self._coupling, tuple(self._numbers.items()))
+        found = known.messages(replayed_batches(self._replay, batches))
+        yield from _batches(self._passed(found, known.runs))
 
-    def _passed(self, stories: Iterable[Story], runs: Runs) -> Iterator[dict[str, Any]]:
+    def _passed(self, found: Iterable[Story | Alike], runs: Runs) -> Iterator[dict[str, Any] | pa.RecordBatch]:
         tally = Tally()
-        for story in stories:
-            if runs.meets(story, self._coupling):
-                yield {"message": story.message, "reach": _written(runs.reaches.of(story)), **_pickled(story)}
-                continue
-            first = runs.first_alone(story)
-            case = runs.at_once(first)
-            if case is None:
-                yield _first_run(first, None)
+        for each in found:
+            if isinstance(each, Alike):
+                tally.add_alike(each)
+                yield _together(each)
+            elif runs.meets(each, self._coupling):
+                yield {"message": each.message, "reach": _written(runs.reaches.of(each)), **_pickled(each)}
             else:
-                yield {"waits": _waits(first), **_told(case, tally)}
+                first = runs.first_alone(each)
+                case = runs.at_once(first)
+                yield _first_run(first, None) if case is None else {"waits": _waits(first), **_told(case, tally)}
         yield _added_up(tally, None)
+
+
+def _together(alike: Alike) -> pa.RecordBatch:
+    """Return messages that fare the same on both sides."""
+    queues, which, after_us = alike.waits
+    places = [pa.array([queue[part] for queue in queues], pa.string()).take(pa.array(which)) for part in range(2)]
+    waits = pa.StructArray.from_arrays(
+        [*places, pa.array(after_us, mask=after_us == STAYED)], fields=list(_WAITS.value_type)
+    )
+    told = {
+        "waits": pa.ListArray.from_arrays([0, len(waits)], waits),
+        "alike": pa.array([msgspec.msgpack.encode(alike.fates)]),
+    }
+    columns = [told.get(field.name, pa.nulls(1, field.type)) for field in PASSED]
+    return pa.RecordBatch.from_arrays(columns, schema=PASSED)
 
 
 def _pickled(story: Story) -> dict[str, Any]:
@@ -256,7 +282,7 @@ def _added_up(tally: Tally, coupled: str | None) -> dict[str, Any]:
 def rows_step(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write what became of messages as rows per message and side (``case_rows.SCHEMA``)."""
     for batch in batches:
-        yield rows_of(read_fates(batch.column("fates").to_pylist()))
+        yield rows_of(read_fates(batch))
 
 
 def _unpickled(batches: Iterable[pa.RecordBatch], column: str) -> Iterator[Any]:
@@ -270,9 +296,11 @@ def _groups(batches: Iterable[pa.RecordBatch], column: str) -> Iterator[tuple[st
         yield coupled, (pickle.loads(each.as_py()) for _, each in own)
 
 
-def _batches(rows: Iterable[Mapping[str, Any]]) -> Iterator[pa.RecordBatch]:
+def _batches(rows: Iterable[Mapping[str, Any] | pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield a few rows at a time. Both sides are there all the time: to look for garbage among them takes long."""
     left = iter(rows)
     with seldom_collecting():
         while some := list(islice(left, BATCH)):
-            yield pa.RecordBatch.from_pylist(some, schema=PASSED)
+            yield from (each for each in some if isinstance(each, pa.RecordBatch))
+            if single := [each for each in some if not isinstance(each, pa.RecordBatch)]:
+                yield pa.RecordBatch.from_pylist(single, schema=PASSED)

@@ -91,6 +91,11 @@ class Delivery(msgspec.Struct, gc=False):
         """Whether it was requeued as far as one can tell."""
         return self.outcome == Outcome.REQUEUED and not self.observed
 
+    @property
+    def may_be_hidden(self) -> bool:
+        """Whether it was the last, and no recorder tells whether it was acknowledged."""
+        return self.outcome == Outcome.ENDED and not self.observed
+
     def settle(self, outcome: Outcome, at_us: int, place: float) -> None:
         """Note what the consumer did, unless a recorder has written it down."""
         if not self.observed:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
+
+from simulator.replay.whatif.alike_messages import EXAMPLES_MAX, Alike
 from simulator.replay.whatif.answer import Answer, Change, Delay, Delays, Represented, Totals
+from simulator.replay.whatif.both_ends import BothEnds, Way
 from simulator.replay.whatif.causes import WAYS_MAX, Cause, Part
 from simulator.replay.whatif.fates import Ends, count, told
 from simulator.replay.whatif.hidden_ends import LastSeen
-from simulator.replay.whatif.marks import Marks
+from simulator.replay.whatif.marks import Mark, Marks, property_marks, publish_marks
 from simulator.replay.whatif.stage import Queue
-from simulator.replay.whatif.stories import Outcome
+from simulator.replay.whatif.stories import Outcome, Story
 from simulator.replay.whatif.what_if import Case
 
-EXAMPLES_MAX = 3
 LEFT_OUT_MAX = 20
 RATIO_MIN = 1.5
 MESSAGES_MIN = 3
@@ -27,15 +30,6 @@ LAST_SEEN_MAX = 10_000
 
 Named = tuple[str, str]
 """A virtual host, and a message in it."""
-
-
-class Way(NamedTuple):
-    """How a message ends on both sides, and by which deaths."""
-
-    before: Ends
-    after: Ends
-    path: str
-    other_path: str
 
 
 class Tally:
@@ -68,34 +62,57 @@ class Tally:
 
     def add(self, case: Case) -> None:
         """Add one message."""
-        self.messages += 1
-        for delivery in case.story.deliveries:
-            count(self._outcomes, (delivery.outcome, delivery.observed))
-            if delivery.outcome == Outcome.ENDED and not delivery.observed:
+        ends, story = BothEnds.of(case), case.story
+        self._add(ends, 1)
+        for delivery in story.deliveries:
+            if delivery.may_be_hidden:
                 shown = delivery.shown
-                self._note_last(LastSeen(case.story.vhost, shown.queue, shown.exchange, shown.routing_keys), 1)
-        if not case.reproduced:
-            self._left_out = _first(LEFT_OUT_MAX, self._left_out, [case.story.message])
+                self._note_last(LastSeen(story.vhost, shown.queue, shown.exchange, shown.routing_keys), 1)
+        if not ends.reproduced:
+            self._left_out = _first(LEFT_OUT_MAX, self._left_out, [story.message])
             return
-        self.reproduced += 1
-        assumed = case.assumed
-        self.assumed += bool(assumed)
-        if case.or_else is not None:
-            self.undecided += 1
-            self.undecided_losing += case.or_else.lost_copies > case.before.ends.lost_copies
-        for assumption in assumed:
-            count(self._assumptions, assumption)
-        for fate, ends, took_ms in zip((case.before, case.after), self.ends, self.took_ms, strict=True):
-            count(ends, fate.ends)
+        for fate, took_ms in zip((case.before, case.after), self.took_ms, strict=True):
             if fate.last_us > fate.first_us:
                 count(took_ms, (fate.last_us - fate.first_us) // 1_000)
-        marks = {*_marks(case)}
+        marks = {*_marks(story)}
         self.marks.add(marks)
-        if case.changed:
-            self.changed += 1
+        if ends.way is not None:
             self._marks_of_changed.add(marks)
-            way = Way(case.before.ends, case.after.ends, case.before.path, case.after.path)
-            self._note(way, 1, [(case.story.vhost, case.story.message)])
+            self._note(ends.way, 0, [(story.vhost, story.message)])
+
+    def add_alike(self, alike: Alike) -> None:
+        """Add messages that were looked at together. None of them is an example for a way of change."""
+        for ends, messages in alike.ends.items():
+            self._add(ends, messages)
+        for last, times in alike.last_seen.items():
+            self._note_last(last, times)
+        self._left_out = _first(LEFT_OUT_MAX, self._left_out, alike.not_reproduced)
+        for took_us, took_ms in zip(alike.took_us, self.took_ms, strict=True):
+            values, counts = np.unique(took_us[took_us > 0] // 1_000, return_counts=True)
+            for value, times in zip(values.tolist(), counts.tolist(), strict=True):
+                took_ms[value] += times
+        for own, marks in ((alike.marks, self.marks), (alike.marks_of_changed, self._marks_of_changed)):
+            for mark, times in own.items():
+                marks.add([mark], times)
+
+    def _add(self, ends: BothEnds, messages: int) -> None:
+        """Count messages that end so."""
+        self.messages += messages
+        for outcome in ends.outcomes:
+            count(self._outcomes, outcome, messages)
+        if not ends.reproduced:
+            return
+        self.reproduced += messages
+        self.assumed += messages * bool(ends.assumed)
+        self.undecided += messages * ends.undecided
+        self.undecided_losing += messages * ends.undecided_losing
+        for assumption in ends.assumed:
+            count(self._assumptions, assumption, messages)
+        for where, counts in zip((ends.before, ends.after), self.ends, strict=True):
+            count(counts, where, messages)
+        if ends.way is not None:
+            self.changed += messages
+            self._note(ends.way, messages, [])
 
     def _note_last(self, last: LastSeen, times: int) -> None:
         """Count last deliveries of which no recorder tells whether they were acknowledged."""
@@ -221,18 +238,11 @@ def _percentile(counts: Counter[int], percent: int) -> int:
     return next(value for value, many in zip(values, upto, strict=True) if 100 * many >= wanted)
 
 
-def _marks(case: Case) -> Iterator[tuple[str, str]]:
-    """Yield what tells a message from others: how it was published first, and with which headers."""
-    for first in case.story.publications[:1]:
-        yield "exchange", first.exchange
-        yield "routing key", first.routing_key
-        for name in ("app_id", "content_type", "type", "priority", "expiration"):
-            if name in first.properties:
-                yield name.replace("_", " "), str(first.properties[name])
-        headers: dict[str, Any] = first.properties.get("headers") or {}
-        for name, value in headers.items():
-            if isinstance(value, str | int | bool):
-                yield f"header {name}", str(value)
+def _marks(story: Story) -> Iterator[Mark]:
+    """Yield what tells a message from others, by its first publish."""
+    for first in story.publications[:1]:
+        yield from publish_marks(first.exchange, first.routing_key)
+        yield from property_marks(first.properties)
 
 
 def _told(outcome: Outcome, observed: bool) -> str:

@@ -204,16 +204,23 @@ class Runs:
         def rerun() -> Rerun:
             return Rerun(self.before.stage, self.log, self._unseen)
 
-        return AlikePlays(rerun, self.before.clocks, self._ttls_us, self.reaches, self.log.end_us)
+        return AlikePlays(rerun, self.before.clocks, self.ttls_us, self.reaches, self.log.end_us)
 
     @cached_property
     def _other_plays(self) -> AlikePlays:
         def rerun() -> Rerun:
             return Rerun(self.after.stage, self.log, self._unseen, habits=self._habits)
 
-        return AlikePlays(rerun, self.after.clocks, self._ttls_us, self.reaches, self.log.end_us, second=True)
+        return AlikePlays(rerun, self.after.clocks, self.ttls_us, self.reaches, self.log.end_us, second=True)
 
-    def _ttls_us(self, story: Story) -> Sequence[int]:
+    @cached_property
+    def holding_us(self) -> Sequence[int]:
+        """How long a consumer may hold a delivery, on either side, where that is limited."""
+        return sorted(
+            {each for each in (self.before.clocks.holding_us, self.after.clocks.holding_us) if each is not None}
+        )
+
+    def ttls_us(self, story: Story) -> Sequence[int]:
         """Return the TTLs of all queues that the message may come to."""
         queues = self._queues(story)
         if queues not in self._known_ttls_us:
@@ -245,6 +252,17 @@ class Runs:
         other = self._alone(first)
         lost = _with_channels_lost(first) if self._channels_decide else first
         return _case(first, other, other.ends if lost.story is first.story else self._alone(lost).ends)
+
+    def in_order(self, first: First) -> Case | None:
+        """Return a message that is played by itself, if all plays depend on nothing but the order of its moments."""
+        if not first.in_order:
+            return None
+        if (known := self.at_once(first)) is not None:
+            return known
+        lost = _with_channels_lost(first) if self._channels_decide else first
+        other = self._other_plays.play(first)
+        or_else = other if lost.story is first.story else self._other_plays.play(lost)
+        return _case(first, other.fate, or_else.fate.ends) if other.in_order and or_else.in_order else None
 
     def _alone(self, first: First) -> Fate:
         return self._other_plays.play(first).fate
@@ -318,7 +336,10 @@ def _case(first: First, after: Fate, or_else: Ends) -> Case:
 
 
 class Comparison:
-    """The messages of a log under both sides.
+    """Messages of a log under both sides.
+
+    Args:
+        waits_us: how long its other messages waited to be delivered, in each queue that they came into.
 
     Attributes:
         runs: what plays them.
@@ -326,9 +347,11 @@ class Comparison:
         cases: each message under both sides, in the order of the units; empty before ``play``.
     """
 
-    def __init__(self, stories: Sequence[Story], before: Prepared, after: Prepared, unseen: Unseen = "ack") -> None:
-        self._stories = stories
-        self.runs = Runs(before, after, unseen, Log.of(stories))
+    def __init__(
+        self, stories: Sequence[Story], runs: Runs, waits_us: Mapping[Queue, Sequence[int]] | None = None
+    ) -> None:
+        self.runs = runs
+        self._stories, self._waits_us = stories, waits_us or {}
         self.units: list[Unit] = units(stories, self.runs.reaches)
         self.cases: list[Case] = []
 
@@ -338,7 +361,7 @@ class Comparison:
         for count, (unit, own) in _counted(self._together()):
             firsts.append((unit, self._first(unit, own)))
             done(count // 2)
-        self.runs = self.runs.knowing(Habits.of(each for _, own in firsts for each in own))
+        self.runs = self.runs.knowing(Habits.of((each for _, own in firsts for each in own), self._waits_us))
         for count, (unit, own) in _counted(firsts):
             self.cases += self.runs.cases(own, coupled=bool(unit.queues))
             done((len(self._stories) + count) // 2)

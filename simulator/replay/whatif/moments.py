@@ -1,0 +1,88 @@
+"""The moments of messages in columns: of those with as many rows, hops and TTLs, what has the same order is alike.
+
+What a log tells of a message, and what a play of it gives, depends on the order of its moments: when its rows were
+written, between which moments it died, and when a TTL ends that began then. So two messages alike in all else are
+alike when these have the same order; and what happens to one of them at a moment happens to the other at the moment
+that has the same place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.replay.alike import Ints
+from simulator.replay.assumptions import TOLERANCE_MS
+from simulator.replay.whatif.row_numbers import NumberedRows
+
+MOMENTS_MAX = 120
+"""A message with more of them is looked at by itself: their places are bytes."""
+
+
+class Moments(NamedTuple):
+    """Those of some messages, in the order of their numbers.
+
+    Attributes:
+        times_us: a row for each message, and in it its moments.
+        order: a row of bytes for each message: it tells the order of its moments.
+    """
+
+    times_us: Ints
+    order: npt.NDArray[np.uint8]
+
+
+class MomentsOf:
+    """Tells the moments of the messages of a batch.
+
+    Args:
+        rows: the batch.
+        time_us: when each row was written.
+        places: which place each row has in the log.
+        holding_us: so long a consumer may hold a delivery, on either side, where that is limited.
+        end_us: when the log ends.
+    """
+
+    def __init__(
+        self, rows: NumberedRows, time_us: Ints, places: Ints, holding_us: Collection[int], end_us: int
+    ) -> None:
+        self._rows, self._time_us, self._places = rows, time_us, places
+        self._holding_us, self._end_us = holding_us, end_us
+        self._first_hops = np.cumsum(rows.hops) - rows.hops
+
+    def of(self, messages: Ints, hops: int, ttls_us: Ints) -> Moments:
+        """Return those of messages that have as many rows, and so many hops.
+
+        ``ttls_us`` has a row for each message: the TTLs that it may meet.
+        """
+        rows = self._rows.starts[messages][:, None] + np.arange(self._rows.lengths[messages[0]])
+        written_us, delivered = self._time_us[rows], self._rows.delivered[rows]
+        own = self._first_hops[rows[:, 0]][:, None] + np.arange(hops)
+        bounds_us = np.concatenate((self._rows.earliest_us[own], self._rows.latest_us[own]), axis=1)
+        seen_us = np.concatenate((written_us, bounds_us), axis=1)
+        parts = [seen_us, (seen_us[:, :, None] + ttls_us[:, None, :]).reshape(len(messages), -1)]
+        if hops:
+            parts.append(written_us - int(TOLERANCE_MS * 1_000) * delivered)
+        parts += [written_us + holding_us * delivered for holding_us in self._holding_us]
+        times_us = np.concatenate((*parts, np.full((len(messages), 1), self._end_us)), axis=1)
+        unknown = (bounds_us < 0).astype(np.uint8)
+        order = np.concatenate((_order(times_us), unknown, _order(self._places[rows])), axis=1)
+        return Moments(times_us, order)
+
+    @staticmethod
+    def count(rows: int, hops: int, ttls: int) -> int:
+        """Return about how many moments there are."""
+        return (rows + 2 * hops) * (1 + ttls) + 3 * rows + 1
+
+
+def _order(values: Ints) -> npt.NDArray[np.uint8]:
+    """Return the place of each value among those of its row; equal ones have the same."""
+    by_value = np.argsort(values, axis=1, kind="stable")
+    in_order = np.take_along_axis(values, by_value, axis=1)
+    places = np.zeros(values.shape, np.uint8)
+    places[:, 1:] = np.cumsum(in_order[:, 1:] != in_order[:, :-1], axis=1)
+    found = np.empty(values.shape, np.uint8)
+    np.put_along_axis(found, by_value, places, axis=1)
+    return found
