@@ -14,13 +14,17 @@ from collections.abc import Callable
 
 from what_if_speed import ROWS, Question, cpu_s, questions
 
+from simulator.capture import SCHEMA
 from simulator.replay import replay_files
+from simulator.replay.kernel_input import in_order, kernel_rows
+from simulator.replay.local import kernel_of
 from simulator.replay.seldom_collecting import seldom_collecting
 from simulator.replay.tables import select
-from simulator.replay.whatif.coupling import Reaches, units
+from simulator.replay.whatif.alike_messages import AlikeMessages
+from simulator.replay.whatif.captured import coupling_queues_of, log_of
 from simulator.replay.whatif.local import read_log, what_if_files
-from simulator.replay.whatif.log_rows import READ
-from simulator.replay.whatif.tally import Tally
+from simulator.replay.whatif.log_rows import BESIDE, file_numbers, replayed_batches
+from simulator.replay.whatif.stories import Story
 from simulator.replay.whatif.what_if import Comparison, Runs, prepared, side_of
 
 RELEASE = "4.3"
@@ -37,7 +41,7 @@ def main() -> None:
         steps = Steps(asking)
         rounds = [measured(steps.all(), number) for number in range(options.rounds)]
         found = {what: statistics.median(each[what] for each in rounds) for what in rounds[0]}
-        print(f"{asking.what}: {len(steps.stories):,} messages, {len(asking.log.to_list()):,} rows")
+        print(f"{asking.what}: {steps.messages:,} messages, {len(asking.log.to_list()):,} rows")
         for what, seconds in found.items():
             print(f"  {what:<62}{seconds:>8.2f} s{seconds / found[REPLAY]:>8.2f}", flush=True)
 
@@ -58,9 +62,9 @@ class Steps:
         _, self.log, one, other, self.work, _ = asking
         self.sides = side_of(one, RELEASE), side_of(other, RELEASE)
         self.prepared = self._prepare()
-        self.stories = self._read()
-        self.comparison = Comparison(self.stories, *self.prepared)
-        self.comparison.play()
+        self.numbers = file_numbers(self.log)
+        self.messages = len(read_log(self.log, self.prepared[0]))
+        self.others = [each for each in self._look() if isinstance(each, Story)]
 
     def all(self) -> dict[str, Callable[[], object]]:
         """Return the steps, by what they are."""
@@ -68,16 +72,13 @@ class Steps:
             "the rows into Python, and nothing else": self._rows,
             REPLAY: self._replay,
             "both sides as brokers take them, and two brokers": self._prepare,
-            "replay and stories": self._read,
-            "which messages depend on each other": self._units,
-            "play of side A": self._first,
-            "both plays, as far as needed, and comparison": self._play,
-            "adding up": self._tally,
+            "replay, a play of each kind, and the stories of other messages": self._look,
+            f"both plays of the other {len(self.others):,} messages": self._play,
             "the whole question": lambda: what_if_files(self.log, *self.sides),
         }
 
     def _rows(self) -> object:
-        found = select(f"SELECT {', '.join(READ)} FROM {{log}} ORDER BY vhost, message, time_us", log=self.log)
+        found = select(f"SELECT {', '.join(SCHEMA.names)} FROM {{log}} ORDER BY vhost, message, time_us", log=self.log)
         return sum(1 for _ in found.rows())
 
     def _replay(self) -> object:
@@ -89,28 +90,19 @@ class Steps:
             side.stage  # noqa: B018 (made once)
         return found
 
-    def _read(self) -> list:
-        return read_log(self.log, self.prepared[0], lambda *_: None)
+    def _runs(self) -> Runs:
+        """Return what plays messages, and has played none."""
+        return Runs(*self.prepared, "ack", log_of(self.log, self.prepared[0]))
 
-    def _units(self) -> object:
-        return units(self.stories, Reaches([side.flows for side in self.prepared]))
-
-    def _first(self) -> object:
-        self._forget()
-        return [self.comparison._first(unit, own) for unit, own in self.comparison._together()]
+    def _look(self) -> list:
+        runs = self._runs()
+        coupling = coupling_queues_of(self.log, runs.reaches, self.prepared[0])
+        kernel = kernel_of(self.log, self.sides[0].definitions, RELEASE)
+        batches = replayed_batches(kernel.replay, in_order(kernel_rows(self.log, BESIDE)).batches())
+        return list(AlikeMessages(runs, coupling, (), self.numbers).messages(batches))
 
     def _play(self) -> object:
-        self._forget()
-        return self.comparison.play()
-
-    def _forget(self) -> None:
-        """Forget what earlier rounds have played."""
-        known = self.comparison.runs
-        self.comparison.runs = Runs(*self.prepared, "ack", known.log, reaches=known.reaches)
-        self.comparison.cases = []
-
-    def _tally(self) -> object:
-        return Tally(self.comparison.cases)
+        return Comparison(self.others, self._runs()).play()
 
 
 if __name__ == "__main__":

@@ -29,10 +29,11 @@ from simulator.generate import Wish, generate
 from simulator.replay import Database, replay_files
 from simulator.replay.seldom_collecting import seldom_collecting
 from simulator.replay.tables import LocalTable, select
+from simulator.replay.whatif.captured import log_of
 from simulator.replay.whatif.local import read_log, what_if_files
 from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.stage import Stage
-from simulator.replay.whatif.what_if import Comparison, prepared, side_of
+from simulator.replay.whatif.what_if import Comparison, Runs, prepared, side_of
 
 ROWS = 10_000
 COMMAND = "`benchmarks/what_if_speed.py`"
@@ -116,7 +117,8 @@ def events_figure(asking: Question, rounds: int) -> Figure:
     """The events of both brokers that a second of processor time plays."""
     _, log, one, other, _, _ = asking
     sides = [prepared(side_of(each, "4.3")) for each in (one, other)]
-    stories = read_log(log, sides[0], lambda *_: None)
+    stories = read_log(log, sides[0])
+    runs = Runs(*sides, "ack", log_of(log, sides[0]))
     for side in sides:
         side.stage  # noqa: B018 (made once, before the clock runs)
     events = 0
@@ -137,9 +139,9 @@ def events_figure(asking: Question, rounds: int) -> Figure:
             stage.observer = observer
 
     with mock.patch.object(Stage, "tell", counting):
-        Comparison(stories, *sides).play()
+        Comparison(stories, runs).play()
     with seldom_collecting():
-        seconds = statistics.median(cpu_s(Comparison(stories, *sides).play) for _ in range(rounds))
+        seconds = statistics.median(cpu_s(Comparison(stories, runs).play) for _ in range(rounds))
     return Figure(
         "events of both brokers a second, in `dlx whatif` of messages coupled by queues",
         "≥ 60,000",
