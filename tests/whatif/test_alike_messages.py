@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from simulator.capture.parquet import write_capture
+from simulator.capture.schema import Observation, to_batches
 from simulator.definitions import Definitions
 from simulator.generate import Wish, generate
 from simulator.replay import Database
@@ -21,7 +23,7 @@ from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.what_if import side_of
 from simulator.testing.strategies import definitions_document
 from tests.long import some_in_ci
-from tests.whatif.asking import one_by_one
+from tests.whatif.asking import AskedTwice, ask, one_by_one
 from tests.whatif.test_alike_plays import has, random_topology, settings
 from tests.whatif.test_second_side import UNCOUPLED, definitions
 
@@ -87,3 +89,92 @@ def test_most_messages_by_themselves_are_looked_at_together(against: str, tmp_pa
     together = sum(len(each.fates.messages) for each in asked.alike)
     assert asked.answer.messages == together + len(asked.singles)
     assert together > 0.8 * asked.answer.messages
+
+
+BEGIN_US = 1_767_225_600_000_000
+
+
+def row(at_us: int, queue: str | None, message: str, keys: list[str], vhost: str = "/", **other: Any) -> Observation:
+    """A delivery from the queue, or a publish."""
+    values: dict[str, Any] = dict.fromkeys(Observation.__struct_fields__)
+    values |= dict.fromkeys(("node", "user", "exchange", "connection"), "")
+    values |= dict.fromkeys(("properties", "headers", "broker_headers"), "{}")
+    values |= {"time_us": BEGIN_US + at_us, "file": "log", "line": at_us, "channel": 1, "payload": b""}
+    values |= {"event": "published" if queue is None else "delivered", "queue": queue}
+    return Observation(
+        **values | {"message": message, "message_id": message, "routing_keys": keys, "vhost": vhost} | other
+    )
+
+
+def asked_of_rows(rows: list[Observation], document: dict[str, Any], tmp_path: Path, **arguments: int) -> AskedTwice:
+    """Ask what other arguments of the queue "one" would have done."""
+    own = Definitions({"exchanges": [], "bindings": [], **document}, "definitions.json")
+    other = with_settings(own, [read_setting(f"queue:one.{name}={value}", own) for name, value in arguments.items()])
+    with write_capture(tmp_path / "log.parquet") as writer:
+        for batch in to_batches(rows):
+            writer.write(batch)
+    with Database(tmp_path) as database:
+        return ask(database.parquet([tmp_path / "log.parquet"]), side_of(own, "4.3"), side_of(other, "4.3"))
+
+
+def queue(name: str, vhost: str = "/", **arguments: Any) -> dict[str, Any]:
+    return {"vhost": vhost, "name": name, "durable": True, "auto_delete": False, "arguments": arguments}
+
+
+def test_where_an_exchange_chooses_at_random_no_message_is_played_as_an_example(tmp_path: Path) -> None:
+    """Else the messages themselves would be sent elsewhere than on the other side."""
+    bindings = [
+        {"vhost": "/", "source": "any", "destination": name, "destination_type": "queue", "routing_key": ""}
+        for name in ("one", "two")
+    ]
+    exchange = {"vhost": "/", "name": "any", "type": "x-local-random", "durable": True, "auto_delete": False}
+    document = {"queues": [queue("one"), queue("two")], "exchanges": [exchange], "bindings": bindings}
+    rows = [
+        row(
+            10_000 * number + delivered,
+            ["one", "two"][number % 2] if delivered else None,
+            f"m{number}",
+            ["k"],
+            exchange="any",
+        )
+        for number in range(40)
+        for delivered in (0, 5_000)
+    ]
+    rows.append(row(900_000_000, None, "last", ["nowhere"]))
+    asked = asked_of_rows(rows, document, tmp_path, **{"x-message-ttl": 20_000})
+    assert asked.answer.changed == 0
+
+
+def test_two_messages_of_one_lineage_are_two(tmp_path: Path) -> None:
+    rows = [
+        row(10_000 * number + delivered, "one" if delivered else None, message, ["one"], vhost)
+        for number, (vhost, message) in enumerate([("/", "x\ny"), ("/\nx", "y")])
+        for delivered in (0, 5_000)
+    ]
+    document = {"vhosts": [{"name": "/"}, {"name": "/\nx"}], "queues": [queue("one"), queue("one", "/\nx")]}
+    assert asked_of_rows(rows, document, tmp_path).answer.messages == 2
+
+
+def test_a_delivery_may_have_the_line_of_its_publish(tmp_path: Path) -> None:
+    """Two captures may have one name."""
+    rows = [
+        row(10_000 * number + delivered, "one" if delivered else None, f"m{number}", ["one"], line=number)
+        for number in range(5)
+        for delivered in (0, 5_000)
+    ]
+    dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    asked = asked_of_rows(rows, {"queues": [queue("one", **dead), queue("dead")]}, tmp_path)
+    assert sum(len(each.fates.messages) for each in asked.alike) == 5
+    assert [text.startswith("whether the 5 messages that ended in 'one'") for text in asked.answer.unchecked] == [True]
+
+
+def test_of_one_id_in_two_virtual_hosts_the_message_that_changes_tells_why(tmp_path: Path) -> None:
+    rows = [
+        row(10_000 * number, None, f"m{number}", [key], vhost)
+        for vhost, key in (("a", "one"), ("b", "two"))
+        for number in range(4)
+    ]
+    rows.append(row(900_000_000, None, "last", ["nowhere"], "a"))
+    document = {"vhosts": [{"name": "a"}, {"name": "b"}], "queues": [queue("one", "a"), queue("two", "b")]}
+    asked = asked_of_rows(rows, document, tmp_path, **{"x-message-ttl": 20_000})
+    assert [cause.messages for cause in asked.answer.causes] == [4]

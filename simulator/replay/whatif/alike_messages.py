@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,8 +34,8 @@ from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Story
 from simulator.replay.whatif.what_if import Case, Runs
 
-KINDS_MAX = 100_000
-"""So many kinds of messages are remembered."""
+KINDS_MAX = 30_000
+"""So many kinds of messages are remembered, of some kilobytes each."""
 EXAMPLES_MAX = 3
 """So many messages are named for each way of change: the first ones."""
 STAYED = -1
@@ -141,8 +142,17 @@ class AlikeMessages:
     def know_shape(self, key: bytes, example: Story | None) -> None:
         """Take note of what messages have whose rows are alike."""
         self._shapes[key] = len(self._ttls_us)
-        by_itself = example is not None and example.publications and not self.runs.meets(example, self._coupling)
-        self._ttls_us.append(self.runs.ttls_us(example) if example is not None and by_itself else None)
+        self._ttls_us.append(None if example is None or self._must_be_single(example) else self.runs.ttls_us(example))
+
+    def _must_be_single(self, story: Story) -> bool:
+        """Tell whether messages of its shape must be looked at one by one.
+
+        One that an exchange sends somewhere at random must not even be played as an example: the next one would be
+        sent elsewhere.
+        """
+        runs = self.runs
+        at_random = any(story.vhost in side.clocks.at_random for side in (runs.before, runs.after))
+        return at_random or not story.publications or runs.meets(story, self._coupling)
 
     def shape(self, key: bytes) -> int | None:
         """Return the number of what they have; ``None`` if it is not known."""
@@ -181,11 +191,11 @@ def _kind(first: First, case: Case, example: _Example) -> Kind | None:
     if not happened <= places.keys():
         return None
     began, over, other_began, other_over = (places[time_us] for time_us in of_fates)
-    deliveries = case.story.deliveries
+    traced = [each for each in case.story.deliveries if each.traced]
     return Kind(
         fates=case.fates,
         ends=BothEnds.of(case),
-        last=[example.places.index(each.place) for each in deliveries if each.may_be_hidden],
+        last=[row for row, each in zip(example.delivered, traced, strict=True) if each.may_be_hidden],
         times=(began, over, other_began, other_over),
         stays=[
             Stayed((case.story.vhost, queue), places[stay.since_us], places[until_us], stay.end == "delivered")
@@ -195,11 +205,11 @@ def _kind(first: First, case: Case, example: _Example) -> Kind | None:
 
 
 class _Example(NamedTuple):
-    """A message that stands for those that are alike: its story, its moments, and the places of its rows."""
+    """A message that stands for those that are alike: its story, its moments, and which of its rows are deliveries."""
 
     story: Story
     times_us: Sequence[int]
-    places: Sequence[float]
+    delivered: Sequence[int]
 
 
 class _Batch:
@@ -249,7 +259,7 @@ class _Batch:
         places, _ = places_of(rows.starts[messages], lengths)
         which = alike_sequences(alike_rows(*rows.numbers[:, places]), lengths)
         first = messages[firsts(which)].tolist()
-        keys = [rows.numbers[:, self._slice(message)].tobytes() for message in first]
+        keys = [blake2b(rows.numbers[:, self._slice(message)].tobytes(), digest_size=16).digest() for message in first]
         unknown = {key: message for key, message in zip(keys, first, strict=True) if known.shape(key) is None}
         self._read(unknown.values())
         for key, message in unknown.items():
@@ -284,7 +294,9 @@ class _Batch:
     def _example(self, message: int, times_us: Sequence[int]) -> _Example:
         story = self._stories[message]
         assert story is not None  # else its shape would say so
-        return _Example(story, times_us, self._places[self._slice(message)].tolist())
+        own = self._slice(message)
+        delivered = self._rows.delivered[own] & ~self._rows.left[own]
+        return _Example(story, times_us, np.flatnonzero(delivered).tolist())
 
     def _read(self, messages: Iterable[int]) -> None:
         """Read the stories of some messages; those in virtual hosts that the definitions do not have are none."""

@@ -18,14 +18,15 @@ class Life(NamedTuple):
 
 
 def lives(runs: Runs, groups: Iterable[Sequence[Case]], wanted: Collection[str]) -> dict[str, Life]:
-    """Return the lives of the messages with these identities, the first of each.
+    """Return the lives of messages with these identities that end differently, the first of each.
 
     ``groups`` belong together, and are in the order in which they begin.
     """
     found: dict[str, Life] = {}
     for group in groups:
         own = [case.story for case in group]
-        here = {own[place].message: place for place in reversed(range(len(own))) if own[place].message in wanted}
+        places = (place for place in reversed(range(len(own))) if group[place].changed)
+        here = {own[place].message: place for place in places if own[place].message in wanted}
         if here.keys() <= found.keys():
             continue
         watched = set(here.values())

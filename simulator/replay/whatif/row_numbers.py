@@ -58,7 +58,8 @@ class NumberedRows(NamedTuple):
         starts, lengths: where each message begins, and how many rows it has.
         single: the messages that must be looked at one by one.
         numbers: several for each row.
-        published, delivered: which rows are that.
+        published, delivered: which rows are that,
+        left: and which are what was found in the queues in the end.
         signatures, contents: what the rows have of these; of contents only publishes.
         hops: how many hops each row has.
         earliest_us, latest_us: the bounds of all hops; -1 where nothing is known.
@@ -70,6 +71,7 @@ class NumberedRows(NamedTuple):
     numbers: Ints
     published: Bools
     delivered: Bools
+    left: Bools
     signatures: npt.NDArray[np.int32]
     contents: Ints
     hops: Ints
@@ -135,10 +137,13 @@ class RowNumbers:
         large = published & (sizes > BODY_MAX)
         single = (worst >= SINGLE) | (lengths > ROWS_MAX) | np.logical_or.reduceat(large, starts)
         single |= ~(first[starts] & last[starts + lengths - 1])
+        both = _changes(replayed.column("vhost")) & (groups[1:] == groups[:-1])
+        single[groups[1:][both]] = True  # they are two, of the same lineage
         plain = ~single & (worst == PLAIN)
         read = np.zeros(len(first), np.int64)
         read[published] = self._of_contents("read", contents[published]) + 1
         hops, hop_counts, bounds = self._numbered_hops(replayed.column("hops"))
+        left = _of_texts(captured.column("file"), lambda file: file in self._left)
         numbers = np.array([
             np.where(plain[groups], 2 * templates, 2 * signatures + 1),
             self._repeated(signatures, starts, lengths, plain),
@@ -147,11 +152,10 @@ class RowNumbers:
             replayed.column("source").to_numpy(zero_copy_only=False),
             hops,
             *(replayed.column(name).fill_null(0).to_numpy(zero_copy_only=False) for name in ("new_hops", "new_deaths")),
-            _of_texts(captured.column("file"), lambda file: file in self._left),
+            left,
         ], np.int64)  # fmt: skip
-        return NumberedRows(
-            starts, lengths, single, numbers, published, delivered, signatures, contents, hop_counts, *bounds
-        )
+        kinds = published, delivered, left.astype(bool)
+        return NumberedRows(starts, lengths, single, numbers, *kinds, signatures, contents, hop_counts, *bounds)
 
     # Signatures
 
@@ -268,6 +272,13 @@ class _KeysOfBothSides:
 def _are(column: Any, event: Event) -> Bools:
     found: Bools = pc.equal(column, event.value).to_numpy(zero_copy_only=False)
     return found
+
+
+def _changes(column: Any) -> Bools:
+    """Tell which rows but the first have another value than the one before."""
+    codes = column.dictionary_encode().indices.to_numpy()
+    changes: Bools = codes[1:] != codes[:-1]
+    return changes
 
 
 def _alike_connections(column: Any, groups: Ints) -> Ints:

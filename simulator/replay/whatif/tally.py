@@ -183,7 +183,7 @@ class Tally:
 
     def part(self, own: Sequence[Case], queues: tuple[Queue, ...]) -> Part:
         """Return these messages for experiments; ``own`` are all of them, or one for each way of change."""
-        by_name = {(case.story.vhost, case.story.message): case for case in own}
+        by_name = {(case.story.vhost, case.story.message): case for case in own if case.changed}
         ways = [(many, by_name[name]) for many, name in self.frequent_ways()[:WAYS_MAX] if name in by_name]
         return Part(self.changed, ways, queues, own if queues else (), self.messages)
 
