@@ -86,7 +86,7 @@ class _Batch:
         self._batch = batch
         self.open = open_
         self._keys, self._contents = batch.column(LINEAGE), batch.column(CONTENT)
-        self._numbers = _numbers(memory, batch.column(SIGNATURE))
+        self._numbers = memory.signatures.of(batch.column(SIGNATURE))
         self._templates = memory.signatures.templates(self._numbers)
         self._starts = _starts(self._keys)
         self._lengths = np.diff(self._starts, append=batch.num_rows)
@@ -333,14 +333,6 @@ def _finished(columns: _Columns, *, goes_on: bool) -> pa.RecordBatch:
 def _after(refused: int) -> Fits:
     """Return what takes the first explanation after so many."""
     return lambda number, _times: number >= refused
-
-
-def _numbers(memory: Memory, column: Any) -> npt.NDArray[np.int32]:
-    """Return a number for the signature of each row."""
-    encoded = column.dictionary_encode()  # if it is not yet
-    known = memory.signatures.numbers(encoded.dictionary.to_pylist())
-    numbers: npt.NDArray[np.int32] = known[encoded.indices.to_numpy(zero_copy_only=False)]
-    return numbers
 
 
 def _used(numbers: npt.NDArray[np.int32]) -> tuple[list[int], Ints]:

@@ -59,6 +59,15 @@ class Numbered(Generic[T]):
         return number
 
 
+def sequence_numbers(values: Ints, lengths: Ints, known: Numbered[tuple[int, ...]]) -> Ints:
+    """Return a number for each sequence of values, which are below 2^32 and follow each other."""
+    which = alike_sequences(values, lengths)
+    starts = np.cumsum(lengths) - lengths
+    first = firsts(which)
+    sequences = zip(starts[first].tolist(), (starts + lengths)[first].tolist(), strict=True)
+    return np.array([known.number(tuple(values[start:end].tolist())) for start, end in sequences], np.int64)[which]
+
+
 class Memory:
     """What has been worked out for one log under the rules of one release.
 
@@ -151,12 +160,7 @@ class Memory:
         ``values`` say so for the content, and then for each value, one row after the other; of each row there are so
         many. The number of a row with the message's first content and without values is 0.
         """
-        which = alike_sequences(values, lengths)
-        starts = np.cumsum(lengths) - lengths
-        first = firsts(which)
-        sequences = zip(starts[first].tolist(), (starts + lengths)[first].tolist(), strict=True)
-        numbers = [self._repeats.number(tuple(values[start:end].tolist())) for start, end in sequences]
-        return np.array(numbers, np.int32)[which]
+        return sequence_numbers(values, lengths, self._repeats).astype(np.int32)
 
     def lineage(self, vhost: str) -> Lineage | None:
         """Return the beginning of a message in that virtual host, ``None`` if the definitions do not have it."""

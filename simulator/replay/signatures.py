@@ -11,7 +11,7 @@ alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +58,13 @@ class Signatures:
         """Return the number of each signature; new ones get the next."""
         known = self._numbers
         return np.array([known[text] if text in known else self._add(text) for text in signatures], np.int32)
+
+    def of(self, column: Any) -> Ints:
+        """Return the number of the signature in each row of a column."""
+        encoded = column.dictionary_encode()  # if it is not yet
+        known = self.numbers(encoded.dictionary.to_pylist())
+        numbers: Ints = known[encoded.indices.to_numpy(zero_copy_only=False)]
+        return numbers
 
     def templates(self, numbers: Ints) -> Ints:
         """Return the template of each number."""

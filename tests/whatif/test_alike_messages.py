@@ -21,10 +21,9 @@ from simulator.replay.whatif.local import what_if_files
 from simulator.replay.whatif.page import page
 from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.what_if import side_of
-from simulator.testing.strategies import definitions_document
 from tests.long import some_in_ci
 from tests.whatif.asking import AskedTwice, ask, one_by_one
-from tests.whatif.test_alike_plays import has, random_topology, settings
+from tests.whatif.test_alike_plays import random_question
 from tests.whatif.test_second_side import UNCOUPLED, definitions
 
 SAME_MOMENTS = "SELECT * REPLACE (time_us DIV 2000000 * 2000000 AS time_us) FROM {log}"
@@ -37,7 +36,7 @@ NO_LOG = {75}
 
 
 def told(asked: Asked) -> tuple[Any, ...]:
-    """All that people get, but what was assumed of one side and is the same for the other."""
+    """All that people get."""
     rows = sorted(map(repr, asked.frame().to_dict("records")))
     ways = sorted((repr(way), *of_way) for way, of_way in asked.tally.ways.items())
     lives = sorted(asked.lives)
@@ -56,26 +55,21 @@ def told(asked: Asked) -> tuple[Any, ...]:
 )
 def test_together_they_get_what_each_gets_by_itself(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = random.Random(seed)
-    release = given.choice(("3.8", "3.10", "4.0", "4.3"))
-    against, unseen = given.choice((release, release, "4.3", "3.10")), given.choice(("ack", "repeat"))
-    topology = random_topology(given)
-    own = Definitions(definitions_document(topology, release), "definitions.json")
-    texts = [text for text in settings(topology, given) if not text.endswith("=") or has(own, text)]
-    other = with_settings(own, [read_setting(each, own) for each in texts])
+    before, after, unseen = random_question(given)
     faults = given.choice((0, 0, 50))
-    generate(Wish(own.to_json(), 800, release, seed, given.choice(("low", "high")), faults), tmp_path)
+    definitions_json, diversity = before.definitions.to_json(), given.choice(("low", "high"))
+    generate(Wish(definitions_json, 800, before.release.name, seed, diversity, faults), tmp_path)
     monkeypatch.setattr("simulator.replay.tables.BATCH_ROWS", given.choice((50, 400, 10_000)))
     if given.random() < 0.3:
         monkeypatch.setattr(row_numbers, "KNOWN_MAX", 40)  # what is known is forgotten all the time
-    sides = side_of(own, release), side_of(other, against)
     with Database(tmp_path) as database:
         log = database.parquet(sorted(tmp_path.glob("log-*.parquet")))
         for change in (UNCOUPLED, SAME_MOMENTS, TWO_FILES, NO_CONNECTIONS):
             if given.random() < 0.4:
                 log = select(change, log=log)
-        together = what_if_files(log, *sides, unseen=unseen, examples=True)
+        together = what_if_files(log, before, after, unseen=unseen, examples=True)
         with one_by_one():
-            singly = what_if_files(log, *sides, unseen=unseen, examples=True)
+            singly = what_if_files(log, before, after, unseen=unseen, examples=True)
     assert told(together) == told(singly)
     assert not singly.alike
 

@@ -17,8 +17,9 @@ from simulator.generate import Wish, generate
 from simulator.replay import Database
 from simulator.replay.tables import select
 from simulator.replay.whatif.alike_plays import AlikePlays
+from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.local import read_log
-from simulator.replay.whatif.rerun import First
+from simulator.replay.whatif.rerun import First, Unseen
 from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.stories import Story
 from simulator.replay.whatif.what_if import Comparison, Prepared, Runs, prepared, side_of
@@ -214,14 +215,10 @@ def compared(stories: Sequence[Story], one: Prepared, other: Prepared, unseen: A
 @pytest.mark.parametrize("seed", some_in_ci(range(60), range(6)))
 def test_each_message_gets_what_its_own_play_gives(seed: int, plays: Plays, tmp_path: Path) -> None:
     given = random.Random(seed)
-    release = given.choice(("3.8", "3.10", "4.0", "4.3"))
-    against, unseen = given.choice((release, release, "4.3", "3.10")), given.choice(("ack", "repeat"))
-    topology = random_topology(given)
-    definitions = Definitions(definitions_document(topology, release), "definitions.json")
-    texts = [text for text in settings(topology, given) if not text.endswith("=") or has(definitions, text)]
-    other = with_settings(definitions, [read_setting(each, definitions) for each in texts])
-    generate(Wish(definitions.to_json(), 1_500, release, seed, given.choice(("low", "high"))), tmp_path)
-    one, two = prepared(side_of(definitions, release)), prepared(side_of(other, against))
+    before, after, unseen = random_question(given)
+    wish = Wish(before.definitions.to_json(), 1_500, before.release.name, seed, given.choice(("low", "high")))
+    generate(wish, tmp_path)
+    one, two = prepared(before), prepared(after)
     with Database(tmp_path) as database:
         log = select(UNCOUPLED, log=database.parquet(sorted(tmp_path.glob("log-*.parquet"))))
         stories = read_log(log, one)
@@ -231,7 +228,19 @@ def test_each_message_gets_what_its_own_play_gives(seed: int, plays: Plays, tmp_
     assert (some < 0.9 * plays.count) == (seed not in NOTHING_SHARED)  # else it would say nothing
 
 
-def has(definitions: Definitions, text: str) -> bool:
+def random_question(given: random.Random) -> tuple[Side, Side, Unseen]:
+    """Both sides, and what consumers do with deliveries that the log does not have."""
+    release = given.choice(("3.8", "3.10", "4.0", "4.3"))
+    against = given.choice((release, release, "4.3", "3.10"))
+    unseen: Unseen = given.choice(("ack", "repeat"))
+    topology = random_topology(given)
+    own = Definitions(definitions_document(topology, release), "definitions.json")
+    texts = [text for text in settings(topology, given) if not text.endswith("=") or _has(own, text)]
+    other = with_settings(own, [read_setting(each, own) for each in texts])
+    return side_of(own, release), side_of(other, against), unseen
+
+
+def _has(definitions: Definitions, text: str) -> bool:
     """Tell whether a queue has the argument that a setting removes."""
     queue, _, key = text.removeprefix("queue:").removesuffix("=").partition(".")
     return any(each["name"] == queue and key in each["arguments"] for each in definitions.document["queues"])

@@ -1,9 +1,8 @@
 """Looks at the messages of a log in columns: of those that are alike, it reads and plays one.
 
 Messages are alike when their rows are, but for times and for keys that no exchange tells apart (``row_numbers``), and
-their moments have the same order (``moments``). If one of them comes to no queue where messages meet, and it is known
-without a second run that it fares the same on the other side, then so do all. Messages of which that is not known
-are read one by one.
+their moments have the same order (``moments``). Where one of them comes to no queue where messages meet, and its plays
+on both sides depend on nothing but that order, all of them fare as it does. Other messages are read one by one.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from simulator.replay.whatif.both_ends import BothEnds, Way
 from simulator.replay.whatif.fates import AlikeFates, count
 from simulator.replay.whatif.hidden_ends import LastSeen
 from simulator.replay.whatif.kinds import SINGLE, Kind, Kinds, Stayed
-from simulator.replay.whatif.log_rows import FILE_LINES, Replayed, rows_of
+from simulator.replay.whatif.log_rows import Replayed, places_in_log, rows_of
 from simulator.replay.whatif.marks import Mark
 from simulator.replay.whatif.moments import MOMENTS_MAX, Moments, MomentsOf
 from simulator.replay.whatif.outcomes import read_stories
@@ -94,7 +93,7 @@ class AlikeMessages:
     def __init__(
         self, runs: Runs, coupling: frozenset[Queue], left: Collection[str], numbers: Mapping[str, int]
     ) -> None:
-        self.runs, self._coupling, self._left, self._numbers = runs, coupling, left, numbers
+        self.runs, self._coupling, self._left, self.file_numbers = runs, coupling, left, numbers
         self.rows = RowNumbers(runs.reaches, runs.before.only_vhost, left)
         self._shapes: dict[bytes, int] = {}
         self._ttls_us: list[Sequence[int] | None] = []
@@ -122,7 +121,7 @@ class AlikeMessages:
     def stories(self, batches: Iterable[Replayed]) -> Iterator[Story]:
         """Yield the stories of all messages in these rows."""
         before = self.runs.before
-        rows = rows_of(batches, self._numbers)
+        rows = rows_of(batches, self.file_numbers)
         return read_stories(rows, before.flows, only=before.only_vhost, left=self._left)
 
     def forget(self) -> None:
@@ -131,13 +130,6 @@ class AlikeMessages:
             self._shapes.clear()
             self._ttls_us.clear()
             self.kinds = Kinds()
-
-    def places(self, batch: Replayed) -> Ints:
-        """Return which place each row has in the log."""
-        files = batch.captured.column("file").dictionary_encode()
-        numbers = np.array([self._numbers[file] for file in files.dictionary.to_pylist()], np.int64)
-        found: Ints = batch.captured.column("line").to_numpy() + FILE_LINES * numbers[files.indices.to_numpy()]
-        return found
 
     def know_shape(self, key: bytes, example: Story | None) -> None:
         """Take note of what messages have whose rows are alike."""
@@ -168,14 +160,12 @@ class AlikeMessages:
         case = self.runs.in_order(first)
         self.kinds.add(key, None if case is None else _kind(first, case, example))
 
-    def is_example(self, ends: BothEnds, name: tuple[str, str]) -> bool:
-        """Tell whether a message is needed as an example for its way of change: the answer names the first ones.
+    def is_example(self, way: Way, name: tuple[str, str]) -> bool:
+        """Tell whether a message is needed as an example for a way of change: the answer names the first ones.
 
         ``name`` is its virtual host and its identity.
         """
-        if ends.way is None:
-            return False
-        known = self._examples.setdefault(ends.way, [])
+        known = self._examples.setdefault(way, [])
         if len(known) >= EXAMPLES_MAX and name > known[-1]:
             return False
         known[:] = sorted({*known, name})[:EXAMPLES_MAX]
@@ -228,7 +218,7 @@ class _Batch:
         self._which = np.full(len(self._rows.starts), SINGLE)
         self._times_us = np.zeros((len(self._which), 4), np.int64)
         self._waited: list[tuple[Ints, Ints]] = []
-        self._places = known.places(batch)
+        self._places = places_in_log(batch.captured, known.file_numbers)
         self._stories: dict[int, Story | None] = {}
         self._look(np.flatnonzero(~self._rows.single))
         self.alike = self._alike(np.flatnonzero(self._which != SINGLE))
@@ -327,7 +317,8 @@ class _Batch:
         found = []
         for place in np.flatnonzero(changing).tolist():
             kind, message = self._kinds.values[kinds[place]], int(messages[place])
-            if self._known.is_example(kind.ends, (kind.fates.vhost, self._name(message))):
+            way, name = kind.ends.way, (kind.fates.vhost, self._name(message))
+            if way is not None and self._known.is_example(way, name):
                 found.append(place)
         return found
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -187,15 +187,19 @@ class AlikePlays:
     def _read(self, story: Story, publication: Publication) -> tuple[Hashable, str, str]:
         """Return what a broker looks at in the routing key, the headers, and the other properties."""
         headers = self._reaches.read_headers(story.vhost, publication.properties)
-        others = [(name, value) for name, value in publication.properties.items() if is_read(name, value)]
         key: Hashable = publication.routing_key
         if not headers and len(story.publications) == 1:
             key = self._reaches.alike(story.vhost, publication.routing_key)
-        return key, headers, repr(others) if others else ""
+        return key, headers, read_properties(publication.properties)
 
 
-def is_read(name: str, value: object) -> bool:
-    """Tell whether a broker looks at a property; the headers stand by themselves."""
+def read_properties(properties: Mapping[str, Any]) -> str:
+    """Return the properties that a broker looks at; the headers stand by themselves."""
+    read = [(name, value) for name, value in properties.items() if _is_read(name, value)]
+    return repr(read) if read else ""
+
+
+def _is_read(name: str, value: object) -> bool:
     return value == REPLY_TO if name == "reply_to" else name not in _NOT_HERE
 
 

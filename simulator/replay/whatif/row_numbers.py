@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from simulator.events import Event
-from simulator.replay.alike import Ints, alike_rows, alike_sequences, alike_within, firsts, places_of
-from simulator.replay.memory import Numbered
+from simulator.replay.alike import Ints, alike_rows, alike_within, firsts, places_of
+from simulator.replay.memory import Numbered, sequence_numbers
 from simulator.replay.row_codec import CONTENT, SIGNATURE, read_content
 from simulator.replay.signatures import Signatures
-from simulator.replay.whatif.alike_plays import BODY_MAX, is_read
+from simulator.replay.whatif.alike_plays import BODY_MAX, read_properties
 from simulator.replay.whatif.coupling import Reaches
 from simulator.replay.whatif.hidden_ends import LastSeen
 from simulator.replay.whatif.log_rows import Replayed
@@ -99,8 +99,8 @@ class RowNumbers:
         self._reads: Numbered[Hashable] = Numbered()
         self._names: Numbered[str] = Numbered()
         self._reasons: Numbered[str] = Numbered()
-        self._hops: Numbered[bytes] = Numbered()
-        self._repeats: Numbered[bytes] = Numbered()
+        self._hops: Numbered[tuple[int, ...]] = Numbered()
+        self._repeats: Numbered[tuple[int, ...]] = Numbered()
         self._likeness: dict[int, int] = {}
         self._marks: dict[int, Sequence[Mark]] = {}
         self._last_seen: dict[int, LastSeen] = {}
@@ -126,10 +126,10 @@ class RowNumbers:
         lengths = np.diff(starts, append=len(first))
         groups = np.repeat(np.arange(len(starts)), lengths)
         published, delivered = (_are(replayed.column("event"), event) for event in (Event.PUBLISHED, Event.DELIVERED))
-        signatures = self._signatures(captured.column(SIGNATURE))
+        signatures = self.signatures.of(captured.column(SIGNATURE))
         templates = self.signatures.templates(signatures)
         contents = self._numbered_contents(captured.column(CONTENT), templates, published)
-        likeness = np.where(published, self._likenesses(templates), PLAIN)
+        likeness = np.where(published, _each(templates, self._likeness_of), PLAIN)
         likeness[published] = np.maximum(likeness[published], self._of_contents("likeness", contents[published]))
         worst = np.maximum.reduceat(likeness, starts)
         worst[np.add.reduceat(published.astype(np.int64), starts) > 1] |= EXACT
@@ -162,15 +162,6 @@ class RowNumbers:
     def _keys_of(self, vhost: str) -> _KeysOfBothSides:
         return _KeysOfBothSides(self._reaches, self.vhost(vhost))
 
-    def _signatures(self, column: Any) -> npt.NDArray[np.int32]:
-        encoded = column.dictionary_encode()
-        known = self.signatures.numbers(encoded.dictionary.to_pylist())
-        numbers: npt.NDArray[np.int32] = known[encoded.indices.to_numpy()]
-        return numbers
-
-    def _likenesses(self, templates: npt.NDArray[np.int32]) -> Ints:
-        return _each(templates, self._likeness_of)
-
     def _likeness_of(self, template: int) -> int:
         """Tell how a publish may be like others."""
         if template not in self._likeness:
@@ -191,7 +182,7 @@ class RowNumbers:
             return found
         values, counts = self.signatures.numbered_values(signatures[rows])
         repeats = alike_within(np.repeat(np.cumsum(place == 0), counts), values)
-        found[rows] = 1 + _sequence_numbers(repeats, counts, self._repeats)
+        found[rows] = 1 + sequence_numbers(repeats, counts, self._repeats)
         return found
 
     def publish_marks(self, number: int) -> Sequence[Mark]:
@@ -236,8 +227,7 @@ class RowNumbers:
             number = self._contents[named, text] = len(self.contents)
             properties = user_properties(*read_content(text))
             headers = self._reaches.read_headers(self.vhost(named), properties)
-            others = [(name, value) for name, value in properties.items() if is_read(name, value)]
-            read = self._reads.number((headers, repr(others) if others else ""))
+            read = self._reads.number((headers, read_properties(properties)))
             self.contents.append(Content(read, EXACT if headers else PLAIN, [*property_marks(properties)]))
         return number
 
@@ -255,7 +245,7 @@ class RowNumbers:
         earliest, latest = (
             flat.field(name).fill_null(-1).to_numpy(zero_copy_only=False) for name in ("earliest_us", "latest_us")
         )
-        return _sequence_numbers(queues << 8 | reasons, counts, self._hops), counts, (earliest, latest)
+        return sequence_numbers(queues << 8 | reasons, counts, self._hops), counts, (earliest, latest)
 
 
 class _KeysOfBothSides:
@@ -300,13 +290,3 @@ def _of_texts(column: Any, value: Callable[[str], int]) -> Ints:
         encoded.indices.to_numpy()
     ]
     return found
-
-
-def _sequence_numbers(values: Ints, lengths: Ints, known: Numbered[bytes]) -> Ints:
-    """Return a number for each sequence of values, which are below 2^32 and follow each other."""
-    which = alike_sequences(values, lengths)
-    first = firsts(which)
-    starts = (np.cumsum(lengths) - lengths)[first]
-    ends = starts + lengths[first]
-    several = zip(starts.tolist(), ends.tolist(), strict=True)
-    return np.array([known.number(values[start:end].tobytes()) for start, end in several], np.int64)[which]

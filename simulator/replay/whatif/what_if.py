@@ -249,9 +249,8 @@ class Runs:
         """Return a message that is played by itself under both sides."""
         if (known := self.at_once(first)) is not None:
             return known
-        other = self._alone(first)
-        lost = _with_channels_lost(first) if self._channels_decide else first
-        return _case(first, other, other.ends if lost.story is first.story else self._alone(lost).ends)
+        other, or_else = self._other_runs(first)
+        return _case(first, other.fate, or_else.fate.ends)
 
     def in_order(self, first: First) -> Case | None:
         """Return a message that is played by itself, if all plays depend on nothing but the order of its moments."""
@@ -259,13 +258,14 @@ class Runs:
             return None
         if (known := self.at_once(first)) is not None:
             return known
-        lost = _with_channels_lost(first) if self._channels_decide else first
-        other = self._other_plays.play(first)
-        or_else = other if lost.story is first.story else self._other_plays.play(lost)
+        other, or_else = self._other_runs(first)
         return _case(first, other.fate, or_else.fate.ends) if other.in_order and or_else.in_order else None
 
-    def _alone(self, first: First) -> Fate:
-        return self._other_plays.play(first).fate
+    def _other_runs(self, first: First) -> tuple[First, First]:
+        """Return a message under the other side, and what it is if consumers lost their channels."""
+        other = self._other_plays.play(first)
+        lost = _with_channels_lost(first) if self._channels_decide else first
+        return other, other if lost.story is first.story else self._other_plays.play(lost)
 
     def together(self, own: Iterable[First], held_max: int | None = None) -> Iterator[Case]:
         """Yield messages that belong together under both sides, each when it is over.
