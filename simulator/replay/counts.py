@@ -61,6 +61,16 @@ class DeliveryCounts:
             return False
         return count > 0 and not may_carry
 
+    def may_come_flagged(self, row: Row, *, may_carry: bool) -> bool:
+        """Tell whether the first delivery of a copy may have the flag of a redelivery.
+
+        It has where failed deliveries came along with a dead letter, which a classic queue does not show. A nack is
+        none, a reject is one, and ``x-death`` calls both rejected.
+        """
+        if self.is_quorum(row.queue or ""):
+            return may_carry and not self.is_uncounted(row)
+        return may_carry and self._rules.delivery_count_carried == "from all queues"
+
     def reached(self, row: Row, *, may_carry: bool) -> int:
         """Return the count that the delivery limit reads, as a delivery shows it; 0 before any return.
 

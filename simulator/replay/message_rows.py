@@ -300,6 +300,7 @@ class Lineage:
             not_again=counts.is_uncounted(row),
             copies=min(copies, ANY_NUMBER),
             has_flag=not self._explainer.is_stream(row.queue or "") and not counts.repeats_unflagged(row),
+            comes_flagged=counts.may_come_flagged(row, may_carry=may_carry),
         )
 
     def _new_copies(self, chosen: _Candidate, times: PathTimes) -> int:

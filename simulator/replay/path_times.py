@@ -62,6 +62,7 @@ class PathTimes(NamedTuple):
         kept: the entries of ``x-death`` that the row it starts from has as well: their places here, and there.
         copies: how many copies have come to the same delivery; ``ANY_NUMBER`` if they are not known.
         has_flag: whether the queue flags what it has delivered before; a stream does not.
+        comes_flagged: whether a first delivery may have the flag, too, for what its dead letter brought along.
     """
 
     source: int = 0
@@ -75,6 +76,7 @@ class PathTimes(NamedTuple):
     not_again: bool = False
     copies: int = ANY_NUMBER
     has_flag: bool = False
+    comes_flagged: bool = False
     kept: tuple[tuple[int, int], ...] = ()
 
 

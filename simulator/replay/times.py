@@ -201,6 +201,7 @@ class _Columns(NamedTuple):
     not_again: Flags
     copies: Ints
     has_flag: Flags
+    comes_flagged: Flags
     kept: Ints
     first_kept: Ints
     kept_here: Ints
@@ -387,6 +388,7 @@ class _Work:
         self._blame((flags == 0) & too_many, NOT_NEW, place, copies, self._firsts)
         self._blame((flags == 1) & columns.not_again[numbers], NOT_AGAIN, place, copies, self._firsts)
         unseen = (flags == 1) & (columns.earlier[numbers] == 0) & ~columns.not_new[numbers]
+        unseen &= ~columns.comes_flagged[numbers]
         repeated = (flags == 0) & (self._firsts > 1) & (copies == ANY_NUMBER)
         self._mark(self.marks.flag, columns.has_flag[numbers] & (repeated | unseen), 0)
 
@@ -458,6 +460,7 @@ def _columns(known: list[PathTimes]) -> _Columns:
         not_again=np.array([times.not_again for times in known], bool),
         copies=np.array([times.copies for times in known], np.int64),
         has_flag=np.array([times.has_flag for times in known], bool),
+        comes_flagged=np.array([times.comes_flagged for times in known], bool),
         kept=kept,
         first_kept=np.cumsum(kept) - kept + 1,
         kept_here=places[:, 0],

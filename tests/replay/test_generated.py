@@ -111,6 +111,15 @@ def test_the_right_definitions_are_never_flagged(log: Log) -> None:
             assert hop["earliest_us"] <= hop["latest_us"] <= row["time_us"]
 
 
+def test_a_dead_letter_may_have_the_flag_at_once() -> None:
+    """From 4.3 a classic queue flags what was rejected elsewhere, if it had to wait for its consumer."""
+    history = [steps.Publish("", "poison"), steps.Reject("poison"), steps.Ack("parked")]
+    rows = broker_log(history, shop(), "4.3")
+    assert [row.redelivered for row in rows] == [None, False, True]
+    assert [unchecked(row) for row in replayed(rows, shop(), "4.3")] == [set(), set()]
+    assert [unchecked(row) for row in replayed(rows, shop(), "4.2")] == [set(), {"redelivered"}]
+
+
 ANY = st.sampled_from(RELEASES).flatmap(
     lambda name: topologies(release=name, cyclic=False).flatmap(
         lambda topology: st.tuples(
