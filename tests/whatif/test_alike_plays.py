@@ -22,6 +22,7 @@ from simulator.replay.whatif.local import read_log
 from simulator.replay.whatif.rerun import First, Unseen
 from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.stories import Story
+from simulator.replay.whatif.timetable import AnyPlanner
 from simulator.replay.whatif.what_if import Comparison, Prepared, Runs, prepared, side_of
 from simulator.scenario.steps import Ack, AnyStep, Hold, Leave, Publish, Reject, Wait
 from simulator.testing.strategies import definitions_document
@@ -39,9 +40,9 @@ class Plays:
         self.count = 0
         self._monkeypatch, plain = monkeypatch, AlikePlays._played
 
-        def played(plays: AlikePlays, given: First) -> Any:
+        def played(plays: AlikePlays, given: First, planner: AnyPlanner) -> First:
             self.count += 1
-            return plain(plays, given)
+            return plain(plays, given, planner)
 
         monkeypatch.setattr(AlikePlays, "_played", played)
 
@@ -165,10 +166,6 @@ def test_a_delivery_that_a_timeout_may_end_is_played_by_itself(timeout_ms: int, 
 # Random logs
 
 
-NOTHING_SHARED = {7, 12, 48, 57}
-"""Seeds that lead messages from one TTL into the next, wherever they are published: each is played by itself."""
-
-
 def random_topology(given: random.Random) -> Topology:
     """Queues that dead-letter into each other, some of them with TTLs, which often end in the same millisecond."""
     names = [f"q{number}" for number in range(given.randint(2, 6))]
@@ -225,7 +222,7 @@ def test_each_message_gets_what_its_own_play_gives(seed: int, plays: Plays, tmp_
     shared, some = compared(stories, one, two, unseen), plays.count
     plays.each()
     assert shared == compared(stories, one, two, unseen)
-    assert (some < 0.9 * plays.count) == (seed not in NOTHING_SHARED)  # else it would say nothing
+    assert some < 0.9 * plays.count  # else it would say nothing
 
 
 def random_question(given: random.Random) -> tuple[Side, Side, Unseen]:

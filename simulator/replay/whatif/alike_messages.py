@@ -1,8 +1,9 @@
 """Looks at the messages of a log in columns: of those that are alike, it reads and plays one.
 
 Messages are alike when their rows are, but for times and for keys that no exchange tells apart (``row_numbers``), and
-their moments have the same order (``moments``). Where one of them comes to no queue where messages meet, and its plays
-on both sides depend on nothing but that order, all of them fare as it does. Other messages are read one by one.
+their moments have the same order (``moments``). Where one of them comes to no queue where messages meet, others fare
+as it does if all that its plays on both sides planned has the same order, too (``kind_times``). Those that do not are
+compared with the next one that was played. Other messages are read one by one.
 """
 
 from __future__ import annotations
@@ -22,19 +23,21 @@ from simulator.replay.row_codec import LINEAGE, read_message
 from simulator.replay.whatif.both_ends import BothEnds, Way
 from simulator.replay.whatif.fates import AlikeFates, count
 from simulator.replay.whatif.hidden_ends import LastSeen
+from simulator.replay.whatif.kind_times import times_of_kind
 from simulator.replay.whatif.kinds import SINGLE, Kind, Kinds, Stayed
 from simulator.replay.whatif.log_rows import Replayed, places_in_log, rows_of
 from simulator.replay.whatif.marks import Mark
 from simulator.replay.whatif.moments import MOMENTS_MAX, Moments, MomentsOf
 from simulator.replay.whatif.outcomes import read_stories
-from simulator.replay.whatif.rerun import First
-from simulator.replay.whatif.row_numbers import RowNumbers
+from simulator.replay.whatif.row_numbers import Bools, RowNumbers
 from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Story
-from simulator.replay.whatif.what_if import Case, Runs
+from simulator.replay.whatif.what_if import Runs, TimedCase
 
 KINDS_MAX = 30_000
 """So many kinds of messages are remembered, of some kilobytes each."""
+VARIANTS_MAX = 20
+"""So many kinds are told apart of messages whose moments have the same order, by what follows from these."""
 EXAMPLES_MAX = 3
 """So many messages are named for each way of change: the first ones."""
 STAYED = -1
@@ -96,7 +99,7 @@ class AlikeMessages:
         self.runs, self._coupling, self._left, self.file_numbers = runs, coupling, left, numbers
         self.rows = RowNumbers(runs.reaches, runs.before.only_vhost, left)
         self._shapes: dict[bytes, int] = {}
-        self._ttls_us: list[Sequence[int] | None] = []
+        self._single: list[bool] = []
         self.kinds = Kinds()
         self._examples: dict[Way, list[tuple[str, str]]] = {}
 
@@ -128,13 +131,13 @@ class AlikeMessages:
         """Keep memory bounded where little is alike."""
         if self.rows.forget() or max(len(self._shapes), len(self.kinds)) > KINDS_MAX:
             self._shapes.clear()
-            self._ttls_us.clear()
+            self._single.clear()
             self.kinds = Kinds()
 
     def know_shape(self, key: bytes, example: Story | None) -> None:
         """Take note of what messages have whose rows are alike."""
-        self._shapes[key] = len(self._ttls_us)
-        self._ttls_us.append(None if example is None or self._must_be_single(example) else self.runs.ttls_us(example))
+        self._shapes[key] = len(self._single)
+        self._single.append(example is None or self._must_be_single(example))
 
     def _must_be_single(self, story: Story) -> bool:
         """Tell whether messages of its shape must be looked at one by one.
@@ -150,15 +153,14 @@ class AlikeMessages:
         """Return the number of what they have; ``None`` if it is not known."""
         return self._shapes.get(key)
 
-    def ttls_us(self, shape: int) -> Sequence[int] | None:
-        """Return the TTLs that messages of that shape may meet; ``None`` if they must be looked at one by one."""
-        return self._ttls_us[shape]
+    def is_single(self, shape: int) -> bool:
+        """Tell whether messages of that shape must be looked at one by one."""
+        return self._single[shape]
 
     def know_kind(self, key: bytes, example: _Example) -> None:
         """Take note of what messages have that are alike."""
-        first = self.runs.first_alone(example.story)
-        case = self.runs.in_order(first)
-        self.kinds.add(key, None if case is None else _kind(first, case, example))
+        timed = self.runs.timed(example.story)
+        self.kinds.add(key, None if timed is None else _kind(timed, example))
 
     def is_example(self, way: Way, name: tuple[str, str]) -> bool:
         """Tell whether a message is needed as an example for a way of change: the answer names the first ones.
@@ -172,24 +174,22 @@ class AlikeMessages:
         return True
 
 
-def _kind(first: First, case: Case, example: _Example) -> Kind | None:
-    """Return what messages have that are alike, if all that happened was at one of their moments."""
-    places = {moment: place for place, moment in reversed([*enumerate(example.times_us)])}
-    stays = [(queue, stay, stay.since_us + stay.after_us) for queue, some in first.stays.items() for stay in some]
-    of_fates = (case.before.first_us, case.before.last_us, case.after.first_us, case.after.last_us)
-    happened = {*of_fates}.union(*((stay.since_us, until_us) for _, stay, until_us in stays))
-    if not happened <= places.keys():
+def _kind(timed: TimedCase, example: _Example) -> Kind | None:
+    """Return what messages have that are alike, if all that happened follows from their moments."""
+    case, times = timed.case, times_of_kind(example.times_us, timed.first, timed.others)
+    if times is None:
         return None
-    began, over, other_began, other_over = (places[time_us] for time_us in of_fates)
     traced = [each for each in case.story.deliveries if each.traced]
     return Kind(
         fates=case.fates,
         ends=BothEnds.of(case),
         last=[row for row, each in zip(example.delivered, traced, strict=True) if each.may_be_hidden],
-        times=(began, over, other_began, other_over),
+        timetable=times.timetable,
+        times=times.ends,
         stays=[
-            Stayed((case.story.vhost, queue), places[stay.since_us], places[until_us], stay.end == "delivered")
-            for queue, stay, until_us in stays
+            Stayed((case.story.vhost, queue), times.before[since], times.before[until], end == "delivered")
+            for queue, some in timed.first.play.stays
+            for end, since, until in some
         ],
     )
 
@@ -228,19 +228,22 @@ class _Batch:
     def _look(self, messages: Ints) -> None:
         """Find the kinds of messages."""
         shapes = self._shapes(messages)
-        met_us = {shape: self._known.ttls_us(shape) for shape in set(shapes.tolist())}
-        looked = np.array([met_us[shape] is not None for shape in shapes.tolist()], bool)
-        sizes = [*self._of_sizes(messages[looked], shapes[looked], met_us)]
+        looked = np.array([not self._known.is_single(shape) for shape in shapes.tolist()], bool)
+        sizes = [*self._of_sizes(messages[looked], shapes[looked])]
+        for nth in range(VARIANTS_MAX):
+            self._know(sizes, nth)
+            sizes = [left for size in sizes if len((left := self._note(size, nth)).messages)]
+
+    def _know(self, sizes: Iterable[_OfOneSize], nth: int) -> None:
+        """Play one message of each key of which there are not so many kinds yet."""
         unknown: dict[bytes, tuple[int, Sequence[int]]] = {}
         for size in sizes:
-            for key, place in zip(size.keys, size.first.tolist(), strict=True):
-                if self._kinds.number(key) is None:
+            for number, place in enumerate(firsts(size.which).tolist()):
+                if len(self._kinds.numbers(key := size.keys[number])) <= nth:
                     unknown[key] = int(size.messages[place]), size.times_us[place].tolist()
         self._read([message for message, _ in unknown.values()])
         for key, (message, times_us) in unknown.items():
             self._known.know_kind(key, self._example(message, times_us))
-        for size in sizes:
-            self._note(size)
 
     def _shapes(self, messages: Ints) -> Ints:
         """Return a number for each message: those whose rows are alike have the same."""
@@ -256,15 +259,12 @@ class _Batch:
             known.know_shape(key, self._stories[message])
         return np.array([known.shape(key) for key in keys], np.int64)[which]
 
-    def _of_sizes(
-        self, messages: Ints, shapes: Ints, met_us: Mapping[int, Sequence[int] | None]
-    ) -> Iterator[_OfOneSize]:
+    def _of_sizes(self, messages: Ints, shapes: Ints) -> Iterator[_OfOneSize]:
         """Yield together messages that have as many moments."""
         if not len(messages):
             return
         rows, known = self._rows, self._known
         hops = np.add.reduceat(rows.hops, rows.starts)[messages]
-        ttls = np.array([len(met_us[shape] or ()) for shape in shapes.tolist()])
         moments = MomentsOf(
             rows,
             self._batch.captured.column("time_us").to_numpy(),
@@ -272,13 +272,11 @@ class _Batch:
             known.runs.holding_us,
             known.runs.log.end_us,
         )
-        sizes = alike_rows(rows.lengths[messages], hops, ttls)
+        sizes = alike_rows(rows.lengths[messages], hops)
         for size, first in enumerate(firsts(sizes).tolist()):
-            many = MomentsOf.count(int(rows.lengths[messages[first]]), int(hops[first]), int(ttls[first]))
-            if many <= MOMENTS_MAX:
+            if MomentsOf.count(int(rows.lengths[messages[first]]), int(hops[first])) <= MOMENTS_MAX:
                 own = np.flatnonzero(sizes == size)
-                ttls_us = np.array([met_us[shape] for shape in shapes[own].tolist()], np.int64).reshape(len(own), -1)
-                found = moments.of(messages[own], int(hops[first]), ttls_us)
+                found = moments.of(messages[own], int(hops[first]))
                 yield _OfOneSize.of(messages[own], shapes[own], found)
 
     def _example(self, message: int, times_us: Sequence[int]) -> _Example:
@@ -294,17 +292,25 @@ class _Batch:
         wanted = sorted({*messages} - self._stories.keys())
         self._stories |= dict.fromkeys(wanted)
         wanted = [message for message in wanted if known.rows.vhost(self._named[message]) in flows]
+        if not wanted:
+            return
         rows = pa.array(places_of(self._rows.starts[wanted], self._rows.lengths[wanted])[0])
         batch = Replayed(self._batch.captured.take(rows), self._batch.replayed.take(rows))
         self._stories |= zip(wanted, known.stories([batch]), strict=True)
 
-    def _note(self, size: _OfOneSize) -> None:
-        """Note messages of which it is known what they have in common with others, but for examples."""
-        numbers = np.array([self._kinds.number(key) for key in size.keys], np.int64)
+    def _note(self, size: _OfOneSize, nth: int) -> _OfOneSize:
+        """Note messages that have that kind of their key, but for examples; return those that have another one."""
+        numbers = np.array([self._kinds.numbers(key)[nth] for key in size.keys], np.int64)
         kinds = numbers[size.which]
-        kinds[self._examples(size.messages, kinds)] = SINGLE
-        known = kinds != SINGLE
-        kinds, messages, times_us = kinds[known], size.messages[known], size.times_us[known]
+        messages, kinds = size.messages[kinds != SINGLE], kinds[kinds != SINGLE]
+        times_us, fits = self._kinds.times_us(kinds, size.times_us[numbers[size.which] != SINGLE])
+        self._note_of(messages[fits], kinds[fits], times_us[fits])
+        return size.only(np.isin(size.messages, messages[~fits]))
+
+    def _note_of(self, messages: Ints, kinds: Ints, times_us: Ints) -> None:
+        """Note messages of these kinds, with these times."""
+        shown = np.isin(np.arange(len(kinds)), self._examples(messages, kinds))
+        messages, kinds, times_us = messages[~shown], kinds[~shown], times_us[~shown]
         self._which[messages] = kinds
         self._times_us[messages] = np.take_along_axis(times_us, self._kinds.times(kinds), axis=1)
         whose, queues, since, until, delivered = self._kinds.stays(kinds)
@@ -395,15 +401,13 @@ class _OfOneSize(NamedTuple):
     Attributes:
         messages: which of the batch.
         times_us: their moments.
-        keys: what those that are alike have.
-        first: where a message with each key stands first.
+        keys: what those have whose rows are alike, and whose moments have the same order.
         which: the key of each message.
     """
 
     messages: Ints
     times_us: Ints
     keys: Sequence[bytes]
-    first: Ints
     which: Ints
 
     @classmethod
@@ -411,7 +415,13 @@ class _OfOneSize(NamedTuple):
         """Return messages of these shapes with these moments."""
         own = np.concatenate((shapes.astype(np.int32)[:, None].view(np.uint8), moments.order), axis=1)
         _, first, which = np.unique(own.view(f"V{own.shape[1]}").ravel(), return_index=True, return_inverse=True)
-        return cls(messages, moments.times_us, [own[place].tobytes() for place in first.tolist()], first, which)
+        return cls(messages, moments.times_us, [own[place].tobytes() for place in first.tolist()], which)
+
+    def only(self, chosen: Bools) -> _OfOneSize:
+        """Return some of them."""
+        used, which = np.unique(self.which[chosen], return_inverse=True)
+        keys = [self.keys[number] for number in used.tolist()]
+        return _OfOneSize(self.messages[chosen], self.times_us[chosen], keys, which)
 
 
 def _counted(numbers: npt.NDArray[np.signedinteger[Any]]) -> Iterator[tuple[int, int]]:

@@ -1,15 +1,13 @@
 """Plays messages, each by itself; of those that are alike, only one.
 
-All that happens to a message happens when a client does something, or a TTL later. Of these moments a play compares
-one with another, and nothing else looks at a clock; so only their order decides. What a play gave, with the places of
-the moments in that order instead of their times, is what all messages with the same actions and the same order get.
-Routing keys that no exchange tells apart count as the same.
+All that happens to a message happens when a client does something, or a TTL later, and nothing else looks at a clock.
+So of messages with the same actions those have the same play for which all that is planned in it has the same order
+(``timetable``): they get what it gave, at their own times. Routing keys that no exchange tells apart count as the same.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -26,6 +24,7 @@ from simulator.replay.whatif.other_keys import AnyKey
 from simulator.replay.whatif.rerun import End, First, Rerun, Stay, Stays
 from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Publication, Story
+from simulator.replay.whatif.timetable import NO_PLANNER, AnyPlanner, Planner, Timetable
 
 SIZE_MAX = 100_000_000
 """About so many bytes of plays are remembered."""
@@ -33,6 +32,8 @@ STEP_SIZE = 500
 """About so many bytes a delivery takes, or a stay in a queue."""
 MOMENTS_MAX = 200
 """A message with more moments is played by itself."""
+VARIANTS_MAX = 100
+"""So many plays are remembered of messages that differ only in the order of what is planned."""
 BODY_MAX = 2**20
 """Messages with more bytes are played by themselves: a broker may refuse them."""
 _NOT_HERE = frozenset(
@@ -44,7 +45,7 @@ _NOT_HERE = frozenset(
 Row = tuple[int, float]
 """When a client does something, and in which row of the log, or behind which."""
 StaysInPlaces = tuple[tuple[str, tuple[tuple[End, int, int], ...]], ...]
-"""Stays by queue: how each ended, and the places of the moments in which it began and ended."""
+"""Stays by queue: how each ended, and the places of the times at which it began and ended."""
 
 
 class Clocks(NamedTuple):
@@ -87,75 +88,75 @@ class AlikePlays:
     """Plays messages on one side, each by itself.
 
     Args:
-        rerun: begins a run.
+        rerun: begins a run, of which somebody takes note.
         clocks: those of the side.
-        ttls_us: tells the TTLs that a message may meet on either side.
         reaches: how far messages may come on either side, and what decides that.
         end_us: when the log ends.
-        second: whether the messages have been played on the other side: then what that gave decides, too.
     """
 
     def __init__(
         self,
-        rerun: Callable[[], Rerun],
+        rerun: Callable[[AnyPlanner], Rerun],
         clocks: Clocks,
-        ttls_us: Callable[[Story], Collection[int]],
         reaches: Reaches,
         end_us: int,
-        *,
-        second: bool = False,
     ) -> None:
-        self._rerun, self._clocks, self._ttls_us = rerun, clocks, ttls_us
-        self._reaches, self._end_us, self._second = reaches, end_us, second
-        self._known: dict[Hashable, _Ordered] = {}
+        self._rerun, self._clocks = rerun, clocks
+        self._reaches, self._end_us = reaches, end_us
+        self._known: dict[Hashable, list[Planned]] = {}
         self._size = 0
 
     def play(self, given: First) -> First:
         """Return the message with what its run gives."""
+        return self.timed(given)[0]
+
+    def timed(self, given: First) -> tuple[First, Timed | None]:
+        """Return the same, and how its times follow from its moments; ``None`` where that is not known."""
         rows = _rows(given.story)
-        actions, ttls_us = sorted({at_us for at_us, _ in rows}), self._ttls_us(given.story)
-        later = [action + ttl_us for action in actions for ttl_us in ttls_us]
-        moments = sorted({*actions, *later})
+        moments = sorted({*(at_us for at_us, _ in rows), *_times(given.stays)})
         places = dict(zip(moments, range(len(moments)), strict=True))
         key = self._key(given, rows, places) if len(moments) <= MOMENTS_MAX else None
         if key is None:
-            return self._played(given)[0]
-        key = key, bisect_right(moments, self._end_us), *[places[each] for each in later]
-        if key not in self._known:
-            found, in_step = self._played(given)
-            if not in_step or (ordered := self._ordered(found, {*actions}, places)) is None:
-                return found
-            self._size += ordered.size + len(repr(key))
-            if self._size > SIZE_MAX:
-                self._known.clear()
-                self._size = 0
-            self._known[key] = ordered
-        return self._known[key].at(given.story, moments)
+            return self._played(given, NO_PLANNER), None
+        known = self._known.setdefault(key, [])
+        for play in known:
+            if (times := play.timetable.times((*moments, self._end_us))) is not None:
+                return play.at(given.story, times), Timed(moments, times, play)
+        planner = Planner(moments, self._end_us, self._clocks.ttls_us)
+        found = self._played(given, planner)
+        made = self._planned(found, planner)
+        if made is None:
+            return found, None
+        self._size += made.size + len(repr(key))
+        if self._size > SIZE_MAX:
+            self._known.clear()
+            self._size = 0
+        if len(known) < VARIANTS_MAX:
+            known.append(made)
+        times = made.timetable.times((*moments, self._end_us))
+        assert times is not None  # it was made from them
+        return made.at(given.story, times), Timed(moments, times, made)
 
-    def _played(self, given: First) -> tuple[First, bool]:
-        run = self._rerun()
-        (played,) = run.play([given])
-        return played.first, run.in_step and (not self._second or _goes_on(played.stays, given.stays))
+    def _played(self, given: First, planner: AnyPlanner) -> First:
+        (played,) = self._rerun(planner).play([given])
+        return played.first
 
-    def _ordered(self, found: First, actions: Collection[int], places: Mapping[int, int]) -> _Ordered | None:
-        """Return what a play gave for any times, if all that happened, or might have, is at one of these moments.
+    def _planned(self, found: First, planner: Planner) -> Planned | None:
+        """Return what a play gave for any times that have the same order; ``None`` if something else decides, too.
 
-        It is not where a TTL began when another one ended: the sum of both is no moment, though it may look like one.
         Of very many copies some may rest for a while.
         """
-        vhost, fate = found.story.vhost, found.fate
+        fate, publications = found.fate, found.story.publications
         if sum(map(len, found.stays.values())) > MOMENTS_MAX:
             return None
-        for queue, some in found.stays.items():
-            if (vhost, queue) in self._clocks.others:
-                return None
-            if (vhost, queue) in self._clocks.ttls_us and any(each.since_us not in actions for each in some):
-                return None
-        stays = _in_places(found.stays, places)
-        if stays is None or fate.first_us not in places or fate.last_us not in places:
+        if any((found.story.vhost, queue) in self._clocks.others for queue in found.stays):
             return None
-        key = found.story.publications[0].routing_key if found.story.publications else ""
-        return _Ordered(fate, AnyKey(fate.deliveries, key), places[fate.first_us], places[fate.last_us], stays)
+        first, last = planner.place(fate.first_us), planner.place(fate.last_us)
+        stays = _in_places(found.stays, planner.place)
+        if not planner.sure:
+            return None
+        deliveries = AnyKey(fate.deliveries, publications[0].routing_key if publications else "")
+        return Planned(fate, deliveries, first, last, stays, planner.timetable())
 
     # What is equal for messages that are alike
 
@@ -168,10 +169,6 @@ class AlikePlays:
             return None
         if holding_us is not None and any(each.until_us - each.at_us >= holding_us for each in story.deliveries):
             return None
-        if self._second and not given.in_order:
-            return None
-        if (stays := _in_places(given.stays, places)) is None:
-            return None
         order = {place: number for number, place in enumerate(sorted({place for _, place in rows}))}
         published = tuple([
             (places[each.at_us], order[each.place], each.exchange, *self._read(story, each), each.after)
@@ -182,7 +179,7 @@ class AlikePlays:
              order[each.until_place], each.traced)
             for each in story.deliveries
         ])  # fmt: skip
-        return story.vhost, published, delivered, stays
+        return story.vhost, published, delivered, _in_places(given.stays, places.__getitem__)
 
     def _read(self, story: Story, publication: Publication) -> tuple[Hashable, str, str]:
         """Return what a broker looks at in the routing key, the headers, and the other properties."""
@@ -203,14 +200,15 @@ def _is_read(name: str, value: object) -> bool:
     return value == REPLY_TO if name == "reply_to" else name not in _NOT_HERE
 
 
-class _Ordered(msgspec.Struct, frozen=True, gc=False):
+class Planned(msgspec.Struct, frozen=True, gc=False):
     """What a play gave, for any times in the same order.
 
     Attributes:
         fate: what became of the message, at its own times.
         deliveries: what its deliveries showed.
-        first, last: the places of ``first_us`` and ``last_us`` among the moments.
+        first, last: the places of ``first_us`` and ``last_us`` among the times.
         stays: how long it waited, by queue.
+        timetable: the times that were planned.
     """
 
     fate: Fate
@@ -218,42 +216,53 @@ class _Ordered(msgspec.Struct, frozen=True, gc=False):
     first: int
     last: int
     stays: StaysInPlaces
+    timetable: Timetable
 
     @property
     def size(self) -> int:
         """About how many bytes it takes."""
         texts = sum(len(each.x_death) for each in self.fate.deliveries)
-        return STEP_SIZE * (1 + len(self.fate.deliveries) + sum(len(some) for _, some in self.stays)) + texts
+        steps = len(self.fate.deliveries) + sum(len(some) for _, some in self.stays) + len(self.timetable.sums)
+        return STEP_SIZE * (1 + steps) + texts
 
-    def at(self, story: Story, moments: list[int]) -> First:
-        """Return it for a message with these moments."""
-        fate, times = self.fate, (moments[self.first], moments[self.last])
+    def at(self, story: Story, times: Sequence[int]) -> First:
+        """Return it for a message with these times."""
+        fate, ends = self.fate, (times[self.first], times[self.last])
         deliveries = self.deliveries.at(story.publications[0].routing_key) if story.publications else fate.deliveries
         stays: dict[str, list[Stay]] = {
-            queue: [Stay(moments[since], end, moments[until] - moments[since]) for end, since, until in some]
+            queue: [Stay(times[since], end, times[until] - times[since]) for end, since, until in some]
             for queue, some in self.stays
         }
-        return First(story, Fate(fate.ends, deliveries, fate.deaths, *times, fate.assumed), stays, in_order=True)
+        return First(story, Fate(fate.ends, deliveries, fate.deaths, *ends, fate.assumed), stays)
 
 
-def _in_places(stays: Stays, places: Mapping[int, int]) -> StaysInPlaces | None:
-    """Return stays with places of moments instead of times; ``None`` if one begins or ends at no moment of these."""
-    ends = ((each.since_us, each.since_us + each.after_us) for some in stays.values() for each in some)
-    if any(since not in places or until not in places for since, until in ends):
-        return None
+class Timed(NamedTuple):
+    """When everything was in a play.
+
+    Attributes:
+        moments: those of the message.
+        times_us: all times that were planned: the moments, the end of the log, and the others.
+        play: what it gave for any times.
+    """
+
+    moments: Sequence[int]
+    times_us: Sequence[int]
+    play: Planned
+
+
+def _times(stays: Stays) -> Iterator[int]:
+    """Yield when stays began and ended."""
+    for some in stays.values():
+        for each in some:
+            yield from (each.since_us, each.since_us + each.after_us)
+
+
+def _in_places(stays: Stays, place: Callable[[int], int]) -> StaysInPlaces:
+    """Return stays with places instead of times."""
     return tuple([
-        (queue, tuple([(each.end, places[each.since_us], places[each.since_us + each.after_us]) for each in some]))
+        (queue, tuple([(each.end, place(each.since_us), place(each.since_us + each.after_us)) for each in some]))
         for queue, some in stays.items()
     ])  # fmt: skip
-
-
-def _goes_on(stays: Stays, before: Stays) -> bool:
-    """Tell whether a message came into queues, and was taken from them, when it was in its first run, and not later."""
-    return all(
-        each.end == "stayed" if queue not in before else some == before[queue][: len(some)]
-        for queue, some in stays.items()
-        for each in some
-    )
 
 
 def _rows(story: Story) -> list[Row]:

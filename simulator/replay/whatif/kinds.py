@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -12,14 +13,16 @@ from simulator.replay.alike import Ints, places_of
 from simulator.replay.memory import Numbered
 from simulator.replay.whatif.both_ends import BothEnds
 from simulator.replay.whatif.fates import BothFates
+from simulator.replay.whatif.row_numbers import Bools
 from simulator.replay.whatif.stage import Queue
+from simulator.replay.whatif.timetable import Pair, Sum, Timetable
 
 SINGLE = -1
 """The number of messages that are to be looked at one by one."""
 
 
 class Stayed(NamedTuple):
-    """One time that messages were in a queue: between which of their moments, and whether they were delivered then."""
+    """One time that messages were in a queue: between which of their times, and whether they were delivered then."""
 
     queue: Queue
     since: int
@@ -34,13 +37,15 @@ class Kind(NamedTuple):
         fates: what becomes of one of them.
         ends: how they end.
         last: the rows of deliveries that were the last, and of which no recorder tells whether they were acknowledged.
-        times: which of its moments are those of its fates: the first and the last one, before and after.
+        timetable: how times follow from their moments, and what must be so.
+        times: which times are those of its fates: the first and the last one, before and after.
         stays: where it waited.
     """
 
     fates: BothFates
     ends: BothEnds
     last: Sequence[int]
+    timetable: Timetable
     times: tuple[int, int, int, int]
     stays: Sequence[Stayed]
 
@@ -56,27 +61,34 @@ class Kinds:
     """
 
     def __init__(self) -> None:
-        self._numbers: dict[bytes, int] = {}
+        self._numbers: dict[bytes, list[int]] = {}
         self.values: list[Kind] = []
         self.queues: Numbered[Queue] = Numbered()
         self.ends: Numbered[BothEnds] = Numbered()
         self._ends, self.changing = array("q"), array("q")
         self._times, self._last, self._stays = _Sequences(), _Sequences(), _Sequences()
+        self._sums, self._pairs = _Sequences(), _Sequences()
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return max(len(self._numbers), len(self.values))
 
-    def number(self, key: bytes) -> int | None:
-        """Return the number of messages with that key: ``SINGLE`` if each has to be looked at; ``None`` if unknown."""
-        return self._numbers.get(key)
+    def numbers(self, key: bytes) -> Sequence[int]:
+        """Return the numbers of kinds with that key, which differ in what must be so; none if it is unknown.
+
+        The last one is ``SINGLE`` if each other message has to be looked at.
+        """
+        return self._numbers.get(key, ())
 
     def add(self, key: bytes, kind: Kind | None) -> None:
         """Take note of a kind; nothing if each message is to be looked at by itself."""
+        numbers = self._numbers.setdefault(key, [])
         if kind is None:
-            self._numbers[key] = SINGLE
+            numbers.append(SINGLE)
             return
-        self._numbers[key] = len(self.values)
+        numbers.append(len(self.values))
         self.values.append(kind)
+        self._sums.add(chain.from_iterable(kind.timetable.sums))
+        self._pairs.add(chain.from_iterable(kind.timetable.order))
         self._ends.append(self.ends.number(kind.ends))
         if kind.ends.way is not None:
             self.changing.append(len(self.values) - 1)
@@ -87,6 +99,29 @@ class Kinds:
             for stay in kind.stays
             for value in (self.queues.number(stay.queue), stay.since, stay.until, stay.delivered)
         )
+
+    def times_us(self, numbers: Ints, moments_us: Ints) -> tuple[Ints, Bools]:
+        """Return the times of messages of these kinds, and whether all is as it must be.
+
+        ``moments_us`` has a row for each message.
+        """
+        whose, values = self._sums.of(numbers)
+        sums, whose = values.reshape(-1, len(Sum._fields)), whose[:: len(Sum._fields)]
+        begins = np.searchsorted(whose, np.arange(len(numbers)))
+        nth = np.arange(len(whose)) - begins[whose]
+        found = np.pad(moments_us, ((0, 0), (0, int(nth.max(initial=-1)) + 1)))
+        for place in range(int(nth.max(initial=-1)) + 1):
+            chosen = nth == place
+            rows, (start, since, until, more_us) = whose[chosen], sums[chosen].T
+            times_us = found[rows, start] + found[rows, until] - found[rows, since] + more_us
+            found[rows, moments_us.shape[1] + place] = times_us
+        whose, values = self._pairs.of(numbers)
+        before, after, equal = values.reshape(-1, len(Pair._fields)).T
+        whose = whose[:: len(Pair._fields)]
+        one, other = found[whose, before], found[whose, after]
+        fits = np.ones(len(numbers), bool)
+        fits[whose[np.where(equal, one != other, one >= other)]] = False
+        return found, fits
 
     def ends_of(self, numbers: Ints) -> Ints:
         """Return for each of these kinds which of ``ends`` it has."""

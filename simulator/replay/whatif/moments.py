@@ -1,9 +1,8 @@
-"""The moments of messages in columns: of those with as many rows, hops and TTLs, what has the same order is alike.
+"""The moments of messages in columns: of those with as many rows and hops, what has the same order is alike.
 
-What a log tells of a message, and what a play of it gives, depends on the order of its moments: when its rows were
-written, between which moments it died, and when a TTL ends that began then. So two messages alike in all else are
-alike when these have the same order; and what happens to one of them at a moment happens to the other at the moment
-that has the same place.
+What a log tells of a message depends on the order of its moments: when its rows were written, and between which
+moments it died. So two messages alike in all else have the same story when these have the same order; what happens to
+one of them at a moment happens to the other at the moment that has the same place.
 """
 
 from __future__ import annotations
@@ -52,17 +51,13 @@ class MomentsOf:
         self._holding_us, self._end_us = holding_us, end_us
         self._first_hops = np.cumsum(rows.hops) - rows.hops
 
-    def of(self, messages: Ints, hops: int, ttls_us: Ints) -> Moments:
-        """Return those of messages that have as many rows, and so many hops.
-
-        ``ttls_us`` has a row for each message: the TTLs that it may meet.
-        """
+    def of(self, messages: Ints, hops: int) -> Moments:
+        """Return those of messages that have as many rows, and so many hops; the last one is the end of the log."""
         rows = self._rows.starts[messages][:, None] + np.arange(self._rows.lengths[messages[0]])
         written_us, delivered = self._time_us[rows], self._rows.delivered[rows]
         own = self._first_hops[rows[:, 0]][:, None] + np.arange(hops)
         bounds_us = np.concatenate((self._rows.earliest_us[own], self._rows.latest_us[own]), axis=1)
-        seen_us = np.concatenate((written_us, bounds_us), axis=1)
-        parts = [seen_us, (seen_us[:, :, None] + ttls_us[:, None, :]).reshape(len(messages), -1)]
+        parts = [written_us, bounds_us]
         if hops:
             parts.append(written_us - int(TOLERANCE_MS * 1_000) * delivered)
         parts += [written_us + holding_us * delivered for holding_us in self._holding_us]
@@ -72,9 +67,9 @@ class MomentsOf:
         return Moments(times_us, order)
 
     @staticmethod
-    def count(rows: int, hops: int, ttls: int) -> int:
+    def count(rows: int, hops: int) -> int:
         """Return about how many moments there are."""
-        return (rows + 2 * hops) * (1 + ttls) + 3 * rows + 1
+        return 4 * rows + 2 * hops + 1
 
 
 def _order(values: Ints) -> npt.NDArray[np.uint8]:

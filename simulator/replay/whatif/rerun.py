@@ -33,6 +33,7 @@ from simulator.events import Event, Happened, copies_added
 from simulator.replay.whatif.fates import Ends, Fate, FateTally
 from simulator.replay.whatif.stage import Queue, Stage
 from simulator.replay.whatif.stories import Delivery, Outcome, Publication, Shown, Story
+from simulator.replay.whatif.timetable import NO_PLANNER, AnyPlanner
 
 Unseen = Literal["ack", "repeat"]
 """What consumers do with a delivery that the log does not have: acknowledge it, or what they did the last time."""
@@ -114,15 +115,11 @@ NO_HABITS = Habits({}, frozenset())
 
 
 class First(NamedTuple):
-    """A story, and what its first run found: nothing before it.
-
-    ``in_order`` tells that the run depended on nothing but the order of the story's moments (``alike_plays``).
-    """
+    """A story, and what its first run found: nothing before it."""
 
     story: Story
     fate: Fate = Fate(Ends())
     stays: Stays = MappingProxyType({})
-    in_order: bool = False
 
 
 _ENDLESS = Fate(Ends(endless=True))
@@ -187,9 +184,7 @@ class Rerun:
         habits: what the first runs of all stories found; ``None`` in the first run.
         watched: the stories whose events are kept, by number.
         held_max: how many stories may be on the stage at one time.
-
-    Attributes:
-        in_step: whether consumers took all messages at the moments of the log, and none waited or was assumed to come.
+        planner: takes note of all that is planned, where one story is played by itself.
     """
 
     def __init__(
@@ -201,8 +196,10 @@ class Rerun:
         habits: Habits | None = None,
         watched: Collection[int] = (),
         held_max: int | None = None,
+        planner: AnyPlanner = NO_PLANNER,
     ) -> None:
         self._stage, self._log, self._unseen = stage, log, unseen
+        self._planner = planner
         self._is_first, self._habits = habits is None, habits or NO_HABITS
         self._watched, self._held_max = watched, held_max
         self._later_us = self._end_us = self._next_us = 0
@@ -219,7 +216,6 @@ class Rerun:
         self._used: dict[Queue, None] = {}
         self._quiet = 0
         self._wanted: Counter[Queue] = Counter()
-        self.in_step = True
 
     # The run
 
@@ -244,7 +240,7 @@ class Rerun:
                         yield self._left_stage(each)
                 self._touched.clear()
         except _TooMuchError:
-            self.in_step = False
+            self._planner.unknown()
             self._stage.begin_again()
             yield from (Played(number, given, _ENDLESS, {}, ()) for number, given in self._rest())
             yield from (self._played(each, _ENDLESS) for each in self._on_stage.values())
@@ -287,10 +283,12 @@ class Rerun:
             if publication.after is None:
                 self._put(publication.at_us + self._later_us, publication.place, next(order), each,
                           self._publisher(each, publication))  # fmt: skip
+                self._planner.at(publication.at_us)
         if self._is_first:
             for delivery in story.deliveries:
                 self._put(delivery.at_us + self._later_us, delivery.place, next(order), each,
                           self._taker(story.vhost, delivery.queue))  # fmt: skip
+                self._planner.at(delivery.at_us)
         if self._held_max is not None and len(self._on_stage) > self._held_max:
             raise TooManyHeldError(self._where_held())
 
@@ -360,6 +358,7 @@ class Rerun:
         if each is None:
             return
         self._touched[each] = None
+        self._planner.happens(event.time_us - self._later_us)
         each.copies += copies_added(event, self._before)
         each.tally.take(event, self._before)
         if each.watched:
@@ -371,6 +370,7 @@ class Rerun:
         if kind in _COMES:
             stays = each.stays.setdefault(queue, [])
             stays.append(Stay(event.time_us - self._later_us))
+            self._planner.came((event.vhost, queue), event.time_us - self._later_us)
             self._news.append((each, queue, len(stays) - 1))
         elif kind == _DELIVERED:
             self._in_hand = each, message
@@ -386,7 +386,8 @@ class Rerun:
     def _arrived(self, each: _OnStage, queue: str, attempt: int) -> None:
         """Let the message that came into the queue for so many times be taken when its turn comes."""
         vhost, seen = each.story.vhost, each.deliveries.get(queue, ())
-        now_us = each.stays[queue][attempt].since_us + self._later_us
+        since_us = each.stays[queue][attempt].since_us
+        now_us = since_us + self._later_us
         if self._is_first:
             if self._wanted[vhost, queue]:
                 self._wanted[vhost, queue] -= 1
@@ -397,23 +398,34 @@ class Rerun:
         stays = each.first_stays.get(queue, ())
         usual_us = self._habits.typical_us.get((vhost, queue), 0)
         if attempt >= len(stays):
+            self._planner.after(since_us, usual_us)
             self._take_unseen(each, queue, attempt, now_us + usual_us)
-        elif stays[attempt].end == "died":
-            self._take_unseen(each, queue, attempt, now_us + max(usual_us, stays[attempt].after_us + 1))
-        elif stays[attempt].end == "delivered":
+            return
+        stay = stays[attempt]
+        if stay.end == "died":
+            self._planner.after(since_us, usual_us)
+            self._planner.as_late(since_us, stay.since_us, stay.since_us + stay.after_us, 1)
+            self._take_unseen(each, queue, attempt, now_us + max(usual_us, stay.after_us + 1))
+        elif stay.end == "delivered":
             before = sum(stay.end == "delivered" for stay in stays[:attempt])
             place = seen[before].place if before < len(seen) else LAST
-            self._take_later(each, queue, attempt, now_us + stays[attempt].after_us, place)
+            self._planner.as_late(since_us, stay.since_us, stay.since_us + stay.after_us)
+            self._take_later(each, queue, attempt, now_us + stay.after_us, place)
 
     def _take_unseen(self, each: _OnStage, queue: str, attempt: int, at_us: int) -> None:
         """Let the message be taken though the log has no such delivery, if anybody consumes the queue."""
         vhost = each.story.vhost
         if (vhost, queue) in self._log.consumed:
-            self.in_step = False
+            self._look_at_habits()
             self._take_later(each, queue, attempt, at_us, LAST)
-        elif not self._is_first and queue not in each.first_stays and (vhost, queue) not in self._habits.entered:
-            self.in_step &= self._habits is not NO_HABITS  # of which messages may have entered it
-            _assume(each, f"nobody consumes '{queue}': in the log no message came into it")
+        elif not self._is_first and queue not in each.first_stays:
+            self._look_at_habits()
+            if (vhost, queue) not in self._habits.entered:
+                _assume(each, f"nobody consumes '{queue}': in the log no message came into it")
+
+    def _look_at_habits(self) -> None:
+        if not self._is_first and self._habits is NO_HABITS:
+            self._planner.unknown()
 
     # What clients do
 
@@ -448,7 +460,6 @@ class Rerun:
             return
         got = self._stage.get(vhost, name)
         if got is None:
-            self.in_step = False
             if self._is_first:
                 self._wanted[vhost, name] += 1
             return
@@ -461,13 +472,12 @@ class Rerun:
             each.tally.deliveries.append(self._shown(name, message))
         if attempt < len(seen):
             delivery = seen[attempt]
-            self.in_step &= delivery.at_us + self._later_us == self._stage.now_us
             after_us = delivery.until_us - delivery.at_us
             at_once = not after_us and delivery.until_place <= delivery.place
+            self._planner.as_late(self._stage.now_us - self._later_us, delivery.at_us, delivery.until_us)
             self._settle_later(each, got, delivery.outcome, None if at_once else after_us, delivery.until_place)
             self._publish_again(each, delivery)
             return
-        self.in_step = False
         outcome = Outcome.ENDED
         if self._unseen == "repeat" and seen and attempt < len(seen) + ATTEMPTS_MAX:
             outcome = seen[-1].outcome
@@ -491,6 +501,7 @@ class Rerun:
         for publication in story.publications:
             if publication.after is not None and story.deliveries[publication.after] is delivery:
                 later_us = self._stage.now_us + publication.at_us - delivery.at_us
+                self._planner.as_late(self._stage.now_us - self._later_us, delivery.at_us, publication.at_us)
                 self._at(later_us, publication.place, each, self._publisher(each, publication))
 
     def _shown(self, queue: str, message: Message) -> Shown:

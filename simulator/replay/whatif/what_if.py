@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import tee
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -20,8 +20,8 @@ from dlx.message_flow import MessageFlow
 from dlx.releases import release
 from simulator.definitions import Definitions
 from simulator.questions.snapshot import Snapshot
-from simulator.replay.whatif.alike_plays import AlikePlays, Clocks
-from simulator.replay.whatif.coupling import KNOWN_MAX, Reaches, Unit, units
+from simulator.replay.whatif.alike_plays import AlikePlays, Clocks, Timed
+from simulator.replay.whatif.coupling import Reaches, Unit, units
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.differing_queues import differing_queues
 from simulator.replay.whatif.fates import BothFates, Ends, Fate, told
@@ -31,6 +31,7 @@ from simulator.replay.whatif.queue_order import put_in_order
 from simulator.replay.whatif.rerun import NO_HABITS, First, Habits, Log, Played, Rerun, Unseen, in_order
 from simulator.replay.whatif.stage import Queue, Stage
 from simulator.replay.whatif.stories import Story
+from simulator.replay.whatif.timetable import AnyPlanner
 
 Done = Callable[[int], object]
 RETURNED = "consumers returned it (basic.nack), and did not fail it (basic.reject, a lost channel): no trace tells"
@@ -68,6 +69,18 @@ class Case(msgspec.Struct, frozen=True, gc=False):
     def assumed(self) -> tuple[str, ...]:
         """What the comparison rests on that the log does not have."""
         return tuple(dict.fromkeys((*self.before.assumed, *self.after.assumed)))
+
+
+class TimedCase(NamedTuple):
+    """One message that is played by itself, and the times of its first play, and of those on the other side."""
+
+    case: Case
+    first: Timed
+    others: Sequence[Timed]
+
+
+PlayedAlone = tuple[First, Timed | None]
+"""A message, and when everything was in its play, if that is known."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +181,6 @@ class Runs:
         self._unseen: Unseen = unseen
         self.log, self._habits = log, habits
         self._last: tuple[Story, frozenset[Queue]] | None = None
-        self._known_ttls_us: dict[frozenset[Queue], Sequence[int]] = {}
 
     def knowing(self, habits: Habits) -> Runs:
         """Return the same, with what the first runs have found."""
@@ -201,17 +213,17 @@ class Runs:
 
     @cached_property
     def _first_plays(self) -> AlikePlays:
-        def rerun() -> Rerun:
-            return Rerun(self.before.stage, self.log, self._unseen)
+        def rerun(planner: AnyPlanner) -> Rerun:
+            return Rerun(self.before.stage, self.log, self._unseen, planner=planner)
 
-        return AlikePlays(rerun, self.before.clocks, self.ttls_us, self.reaches, self.log.end_us)
+        return AlikePlays(rerun, self.before.clocks, self.reaches, self.log.end_us)
 
     @cached_property
     def _other_plays(self) -> AlikePlays:
-        def rerun() -> Rerun:
-            return Rerun(self.after.stage, self.log, self._unseen, habits=self._habits)
+        def rerun(planner: AnyPlanner) -> Rerun:
+            return Rerun(self.after.stage, self.log, self._unseen, habits=self._habits, planner=planner)
 
-        return AlikePlays(rerun, self.after.clocks, self.ttls_us, self.reaches, self.log.end_us, second=True)
+        return AlikePlays(rerun, self.after.clocks, self.reaches, self.log.end_us)
 
     @cached_property
     def holding_us(self) -> Sequence[int]:
@@ -219,16 +231,6 @@ class Runs:
         return sorted(
             {each for each in (self.before.clocks.holding_us, self.after.clocks.holding_us) if each is not None}
         )
-
-    def ttls_us(self, story: Story) -> Sequence[int]:
-        """Return the TTLs of all queues that the message may come to."""
-        queues = self._queues(story)
-        if queues not in self._known_ttls_us:
-            if len(self._known_ttls_us) >= KNOWN_MAX:
-                self._known_ttls_us.clear()
-            met = (side.clocks.ttls_us.get(queue) for side in (self.before, self.after) for queue in queues)
-            self._known_ttls_us[queues] = sorted({each for each in met if each is not None})
-        return self._known_ttls_us[queues]
 
     def other(
         self,
@@ -249,23 +251,27 @@ class Runs:
         """Return a message that is played by itself under both sides."""
         if (known := self.at_once(first)) is not None:
             return known
-        other, or_else = self._other_runs(first)
+        (other, _), (or_else, _) = self._other_runs(first)
         return _case(first, other.fate, or_else.fate.ends)
 
-    def in_order(self, first: First) -> Case | None:
-        """Return a message that is played by itself, if all plays depend on nothing but the order of its moments."""
-        if not first.in_order:
+    def timed(self, story: Story) -> TimedCase | None:
+        """Return a message that is played by itself, if all plays depend on nothing but the order of times."""
+        first, when = self._first_plays.timed(First(story))
+        if when is None:
             return None
         if (known := self.at_once(first)) is not None:
-            return known
-        other, or_else = self._other_runs(first)
-        return _case(first, other.fate, or_else.fate.ends) if other.in_order and or_else.in_order else None
+            return TimedCase(known, when, ())
+        played = self._other_runs(first)
+        others = [when for _, when in played if when is not None]
+        (other, _), (or_else, _) = played
+        found = _case(first, other.fate, or_else.fate.ends)
+        return TimedCase(found, when, others) if len(others) == len(played) else None
 
-    def _other_runs(self, first: First) -> tuple[First, First]:
+    def _other_runs(self, first: First) -> tuple[PlayedAlone, PlayedAlone]:
         """Return a message under the other side, and what it is if consumers lost their channels."""
-        other = self._other_plays.play(first)
+        other = self._other_plays.timed(first)
         lost = _with_channels_lost(first) if self._channels_decide else first
-        return other, other if lost.story is first.story else self._other_plays.play(lost)
+        return other, other if lost.story is first.story else self._other_plays.timed(lost)
 
     def together(self, own: Iterable[First], held_max: int | None = None) -> Iterator[Case]:
         """Yield messages that belong together under both sides, each when it is over.
