@@ -29,8 +29,8 @@ from simulator.generate import Wish, generate
 from simulator.replay import Database, replay_files
 from simulator.replay.seldom_collecting import seldom_collecting
 from simulator.replay.tables import LocalTable, select
-from simulator.replay.whatif.captured import log_of
 from simulator.replay.whatif.local import read_log, what_if_files
+from simulator.replay.whatif.overview import Overview
 from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.stage import Stage
 from simulator.replay.whatif.what_if import Comparison, Runs, prepared, side_of
@@ -118,7 +118,7 @@ def events_figure(asking: Question, rounds: int) -> Figure:
     _, log, one, other, _, _ = asking
     sides = [prepared(side_of(each, "4.3")) for each in (one, other)]
     stories = read_log(log, sides[0])
-    runs = Runs(*sides, "ack", log_of(log, sides[0]))
+    runs = Runs(*sides, "ack", Overview.of(log).log(sides[0]))
     for side in sides:
         side.stage  # noqa: B018 (made once, before the clock runs)
     events = 0

@@ -17,10 +17,10 @@ from dlx.topology import Queue, Topology
 from simulator.capture import convert
 from simulator.definitions import Definitions, read_definitions
 from simulator.replay import Database
-from simulator.replay.whatif.captured import log_of
 from simulator.replay.whatif.case_rows import rows_of
 from simulator.replay.whatif.coupling import Unit
 from simulator.replay.whatif.local import read_log
+from simulator.replay.whatif.overview import Overview
 from simulator.replay.whatif.rerun import First, Habits, Rerun, TooManyHeldError
 from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.spark_steps import (
@@ -55,7 +55,7 @@ class Whole:
             convert([OWN / "trace.log.gz"], work / "log.parquet")
             log = database.parquet([work / "log.parquet"])
             one, other_side = self.asking.sides()
-            self.log = log_of(log, one)
+            self.log = Overview.of(log).log(one)
             self.stories = read_log(log, one)
         self._untouched = {story.message: pickle.dumps(story) for story in self.stories}
         self.comparison = Comparison(self.stories, Runs(one, other_side, "ack", self.log))

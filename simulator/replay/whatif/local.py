@@ -13,14 +13,15 @@ from simulator.replay.seldom_collecting import seldom_collecting
 from simulator.replay.tables import LocalTable
 from simulator.replay.whatif.alike_messages import Alike, AlikeMessages
 from simulator.replay.whatif.asked import AnyAsked, Asked
-from simulator.replay.whatif.captured import coupling_queues_of, log_of, of_the_log, with_left
+from simulator.replay.whatif.captured import coupling_queues_of, with_left
 from simulator.replay.whatif.causes import find_causes
 from simulator.replay.whatif.conclusion import conclusion
 from simulator.replay.whatif.coupling import Unit
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.lives import lives
-from simulator.replay.whatif.log_rows import BESIDE, Replayed, file_numbers, files_of, replayed_batches, rows_of
+from simulator.replay.whatif.log_rows import BESIDE, Replayed, replayed_batches, rows_of
 from simulator.replay.whatif.outcomes import read_stories
+from simulator.replay.whatif.overview import Overview, file_numbers, of_the_log
 from simulator.replay.whatif.rerun import Unseen
 from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.stage import Queue
@@ -97,11 +98,12 @@ def what_if_files(
         DefinitionsError: the broker refuses the definitions of a side.
         MatchesNothingError: those of a side are of other virtual hosts or queues.
     """
-    one, other = map(prepared, of_the_log(captured, before, after))
-    names = () if left is None else files_of(left)
-    given = captured if left is None else with_left(captured, left)
-    runs = Runs(one, other, unseen, log_of(given, one, names))
-    known = AlikeMessages(runs, coupling_queues_of(given, runs.reaches, one), names, file_numbers(given))
+    overview, of_left = Overview.of(captured), None if left is None else Overview.of(left)
+    one, other = map(prepared, of_the_log(overview, before, after))
+    given = captured if left is None or of_left is None else with_left(captured, overview, left, of_left)
+    runs = Runs(one, other, unseen, overview.log(one, of_left))
+    coupling, left_files = coupling_queues_of(given, overview, runs.reaches, one), of_left.files if of_left else ()
+    known = AlikeMessages(runs, coupling, left_files, file_numbers(overview, of_left))
     stories, alike = _apart(known.messages(_replayed(given, one, progress)))
     comparison = Comparison(stories, runs, _waits_us(alike))
     count = len(stories)
@@ -113,7 +115,7 @@ def what_if_files(
         alone.add_alike(each)
     parts = (part.part(own, unit.queues) for part, unit, own in tallies if part.changed)
     tally = Tally.whole([alone, *(part for part, unit, _ in tallies if unit.queues)])
-    answer = conclusion(tally, find_causes(comparison.runs, parts), comparison.runs, captured, left)
+    answer = conclusion(tally, find_causes(comparison.runs, parts), comparison.runs, captured, overview, of_left)
     shown = lives(comparison.runs, _groups(comparison), answer.shown_examples) if examples else {}
     found = _units(comparison, tally)
     return Asked(answer=answer, tally=tally, units=found, lives=shown, singles=comparison.cases, alike=alike)
@@ -154,7 +156,7 @@ def _groups(comparison: Comparison) -> Iterator[Sequence[Case]]:
 
 def read_log(captured: LocalTable, side: Prepared) -> list[Story]:
     """Replay a capture under its own settings, and return what it shows of each message."""
-    rows = rows_of(_replayed(captured, side, lambda what, done, of: None), file_numbers(captured))
+    rows = rows_of(_replayed(captured, side, lambda what, done, of: None), file_numbers(Overview.of(captured)))
     return list(read_stories(rows, side.flows, only=side.only_vhost))
 
 

@@ -16,7 +16,6 @@ import pyarrow as pa
 from simulator.replay.alike import Ints
 from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE, read_content, read_message, read_signature
 from simulator.replay.schema import INPUT
-from simulator.replay.tables import Table, rows
 
 Row = Mapping[str, Any]
 Batches = Iterator[pa.RecordBatch]
@@ -38,16 +37,6 @@ class Replayed(NamedTuple):
 
     captured: pa.RecordBatch
     replayed: pa.RecordBatch
-
-
-def files_of(captured: Table) -> set[str]:
-    """Return the names of the files whose rows are in the table."""
-    return {row["file"] for row in rows("SELECT DISTINCT file FROM {captured}", captured=captured)}
-
-
-def file_numbers(captured: Table) -> dict[str, int]:
-    """Return a number for each file of a log, by their names."""
-    return {file: number for number, file in enumerate(sorted(files_of(captured)), 1)}
 
 
 def replayed_batches(replay: Callable[[Batches], Batches], batches: Batches) -> Iterator[Replayed]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 import msgspec
 from pyspark import StorageLevel
@@ -28,14 +28,15 @@ from simulator.replay.row_codec import LINEAGE, LINEAGE_SQL
 from simulator.replay.spark_progress import telling
 from simulator.replay.tables import rows, select
 from simulator.replay.whatif.asked import AskedOnSpark
-from simulator.replay.whatif.captured import coupling_queues_of, log_of, of_the_log, with_left
+from simulator.replay.whatif.captured import coupling_queues_of, with_left
 from simulator.replay.whatif.case_rows import SCHEMA
 from simulator.replay.whatif.causes import TOGETHER_MAX, Part, find_causes
 from simulator.replay.whatif.conclusion import conclusion
 from simulator.replay.whatif.coupling import Coupling, Reaches, Unit
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.lives import lives
-from simulator.replay.whatif.log_rows import BESIDE, file_numbers, files_of
+from simulator.replay.whatif.log_rows import BESIDE
+from simulator.replay.whatif.overview import Overview, file_numbers, of_the_log
 from simulator.replay.whatif.rerun import Habits, Log, Unseen
 from simulator.replay.whatif.spark_steps import (
     IN_ORDER,
@@ -50,7 +51,7 @@ from simulator.replay.whatif.spark_steps import (
 )
 from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.tally import Tally
-from simulator.replay.whatif.what_if import Case, Prepared, Runs
+from simulator.replay.whatif.what_if import Case, Runs
 
 Progress = Callable[[str, float], object]
 _SCHEMA = from_arrow_schema(PASSED)
@@ -78,31 +79,39 @@ def what_if_on_spark(
         DefinitionsError: the broker refuses the definitions of a side.
         MatchesNothingError: those of a side are of other virtual hosts or queues.
     """
-    asking = Asking.of(*of_the_log(captured, before, after), unseen, () if left is None else files_of(left))
+    overview, of_left = Overview.of(captured), None if left is None else Overview.of(left)
+    asking = Asking.of(*of_the_log(overview, before, after), unseen, of_left.files if of_left else ())
     one, _ = asking.sides()
-    given = captured if left is None else with_left(captured, left)
-    log = log_of(given, one, asking.left)
+    given = captured if left is None or of_left is None else with_left(captured, overview, left, of_left)
+    coupling_queues = coupling_queues_of(given, overview, asking.reaches(), one)
+    log, numbers = overview.log(one, of_left), file_numbers(overview, of_left)
 
     def telling_of(what: str, stages: int) -> AbstractContextManager[None]:
         return telling(captured.sparkSession, stages, lambda share: progress(what, share))
 
-    with _kept(_stories(given, one, asking, log)) as stories:
+    replayed = replay_step(given, one.side.definitions, one.side.release.name)
+    step = StoriesStep(asking, log, coupling_queues, replayed, numbers)
+    with ExitStack() as kept:
+        stories = kept.enter_context(_kept(_stories(given, step)))
         with telling_of("reading and playing messages", 2):
             coupling, coupled_by = _coupling(stories, asking.reaches())
-        with _kept(_first_runs(stories, coupled_by, asking, log)) as played:
-            with telling_of("playing messages that may meet", 3 if coupled_by else 1):
-                _check_held(played, coupling)
-            first_runs = stories.filter("story IS NULL").unionAll(played)
-            habits = _habits(first_runs)
-            cases = _cases(first_runs, CasesStep(asking, log, habits, HELD_MAX)).persist(StorageLevel.DISK_ONLY)
-            with telling_of("playing under the other settings", 2):
-                _check_held(cases, coupling)
-            tallies = _tallies(cases)
-            runs = asking.runs(log, habits)
-            seen = _Looks(runs, first_runs, tallies, coupling)
-            tally = Tally.whole(tallies.values())
-            answer = conclusion(tally, find_causes(runs, seen.parts()), runs, captured, left)
-            shown = lives(runs, seen.groups(), answer.shown_examples) if examples else {}
+        played = kept.enter_context(_kept(_first_runs(stories, coupled_by, asking, log)))
+        with telling_of("playing messages that may meet", 3 if coupled_by else 1):
+            _check_held(played, coupling)
+        first_runs = stories.filter("story IS NULL").unionAll(played)
+        habits = _habits(first_runs)
+        known, waiting = first_runs.filter("first IS NULL"), first_runs.filter("first IS NOT NULL")
+        second = kept.enter_context(_kept(_second_runs(waiting, CasesStep(asking, log, habits, HELD_MAX))))
+        with telling_of("playing under the other settings", 2):
+            _check_held(second, coupling)
+        cases = known.unionAll(second)
+        tallies = _tallies(cases)
+        runs = asking.runs(log, habits)
+        seen = _Looks(runs, first_runs, tallies, coupling)
+        tally = Tally.whole(tallies.values())
+        answer = conclusion(tally, find_causes(runs, seen.parts()), runs, captured, overview, of_left)
+        shown = lives(runs, seen.groups(), answer.shown_examples) if examples else {}
+        kept.pop_all()  # what became of messages stays there until the session ends
     told = cases.filter("fates IS NOT NULL OR alike IS NOT NULL").select("fates", "alike")
     messages = told.mapInArrow(rows_step, from_arrow_schema(SCHEMA))
     return AskedOnSpark(answer=answer, tally=tally, units=tuple(seen.units()), lives=shown, messages=messages)
@@ -118,12 +127,9 @@ def _kept(table: DataFrame) -> Iterator[DataFrame]:
         kept.unpersist()
 
 
-def _stories(captured: DataFrame, side: Prepared, asking: Asking, log: Log) -> DataFrame:
+def _stories(captured: DataFrame, step: StoriesStep) -> DataFrame:
     """Read the stories behind the one shuffle that brings the rows of a message together."""
-    replayed = replay_step(captured, side.side.definitions, side.side.release.name)
     together = arranged(captured.withColumn(LINEAGE, F.expr(LINEAGE_SQL)))
-    coupling = coupling_queues_of(captured, asking.reaches(), side)
-    step = StoriesStep(asking, log, coupling, replayed, file_numbers(captured))
     return kernel_rows(together, BESIDE).mapInArrow(step, _SCHEMA)
 
 
@@ -151,12 +157,11 @@ def _first_runs(stories: DataFrame, coupled_by: Mapping[str, str | None], asking
     return alone.unionAll(ordered.mapInArrow(step.together, _SCHEMA))
 
 
-def _cases(first_runs: DataFrame, step: CasesStep) -> DataFrame:
-    """Play the second run of those that need one; the others stay as they are."""
-    known, waiting = first_runs.filter("first IS NULL"), first_runs.filter("first IS NOT NULL")
-    alone = waiting.filter("coupled IS NULL").mapInArrow(step.alone, _SCHEMA)
-    coupled = _in_order(waiting.filter("coupled IS NOT NULL")).mapInArrow(step.together, _SCHEMA)
-    return known.unionAll(alone).unionAll(coupled)
+def _second_runs(first_runs: DataFrame, step: CasesStep) -> DataFrame:
+    """Play messages under the other side."""
+    alone = first_runs.filter("coupled IS NULL").mapInArrow(step.alone, _SCHEMA)
+    coupled = _in_order(first_runs.filter("coupled IS NOT NULL")).mapInArrow(step.together, _SCHEMA)
+    return alone.unionAll(coupled)
 
 
 def _in_order(coupled: DataFrame) -> DataFrame:
