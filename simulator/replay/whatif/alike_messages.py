@@ -2,85 +2,52 @@
 
 Messages are alike when their rows are, but for times and for keys that no exchange tells apart (``row_numbers``), and
 their moments have the same order (``moments``). Where one of them comes to no queue where messages meet, others fare
-as it does if all that its plays on both sides planned has the same order, too (``kind_times``). Those that do not are
-compared with the next one that was played. Other messages are read one by one.
+as it does if all that was planned in its play has the same order, too (``kind_times``). Those that do not are compared
+with the next one that was played. Other messages are read one by one.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from simulator.replay.alike import Ints, alike_rows, alike_sequences, firsts, places_of
 from simulator.replay.row_codec import LINEAGE, read_message
-from simulator.replay.whatif.both_ends import BothEnds, Way
-from simulator.replay.whatif.fates import AlikeFates, count
+from simulator.replay.whatif.alike_plays import Timed
+from simulator.replay.whatif.both_ends import BothEnds
+from simulator.replay.whatif.fates import count
 from simulator.replay.whatif.hidden_ends import LastSeen
 from simulator.replay.whatif.kind_times import times_of_kind
-from simulator.replay.whatif.kinds import SINGLE, Kind, Kinds, Stayed
+from simulator.replay.whatif.kinds import (
+    SINGLE,
+    FirstOf,
+    Found,
+    Kind,
+    Kinds,
+    OfKinds,
+    OfOneSize,
+    Stayed,
+    Unknown,
+    told_apart,
+)
 from simulator.replay.whatif.log_rows import Replayed, places_in_log, rows_of
-from simulator.replay.whatif.marks import Mark
 from simulator.replay.whatif.moments import MOMENTS_MAX, Moments, MomentsOf
 from simulator.replay.whatif.outcomes import read_stories
-from simulator.replay.whatif.row_numbers import Bools, RowNumbers
+from simulator.replay.whatif.rerun import First
+from simulator.replay.whatif.row_numbers import RowNumbers
 from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Story
-from simulator.replay.whatif.what_if import Runs, TimedCase
+from simulator.replay.whatif.together import STAYED, FirstLook, Members, Waiting, Waits, alike_of, counted
+from simulator.replay.whatif.what_if import Runs
 
 KINDS_MAX = 30_000
 """So many kinds of messages are remembered, of some kilobytes each."""
-VARIANTS_MAX = 20
-"""So many kinds are told apart of messages whose moments have the same order, by what follows from these."""
-EXAMPLES_MAX = 3
-"""So many messages are named for each way of change: the first ones."""
-STAYED = -1
-"""How long a message waited in a queue from which it was not delivered."""
-
-
-class Waits(NamedTuple):
-    """How long messages waited in queues; ``which`` of the queues, and microseconds or ``STAYED``."""
-
-    queues: Sequence[Queue]
-    which: Ints
-    after_us: Ints
-
-    def by_queue(self) -> Iterator[tuple[Queue, list[int]]]:
-        """Yield the queues that they came into, and how long those waited that were delivered from there."""
-        for number in np.unique(self.which).tolist():
-            waits_us = self.after_us[self.which == number]
-            yield self.queues[number], waits_us[waits_us != STAYED].tolist()
-
-
-class Alike(NamedTuple):
-    """Messages of a batch that were looked at together.
-
-    Attributes:
-        fates: what becomes of each.
-        ends: how they end, and how many do so.
-        took_us: how long each took that is reproduced, before and after.
-        not_reproduced: the others.
-        waits: how long they waited, wherever they came.
-        marks, marks_of_changed: what tells from others those that are reproduced, and those that end differently, and
-            how many have it.
-        last_seen: their last deliveries of which no recorder tells whether they were acknowledged, and how many there
-            are.
-    """
-
-    fates: AlikeFates
-    ends: Mapping[BothEnds, int]
-    took_us: tuple[Ints, Ints]
-    not_reproduced: Sequence[str]
-    waits: Waits
-    marks: Mapping[Mark, int]
-    marks_of_changed: Mapping[Mark, int]
-    last_seen: Mapping[LastSeen, int]
 
 
 class AlikeMessages:
@@ -101,18 +68,16 @@ class AlikeMessages:
         self._shapes: dict[bytes, int] = {}
         self._single: list[bool] = []
         self.kinds = Kinds()
-        self._examples: dict[Way, list[tuple[str, str]]] = {}
 
-    def messages(self, batches: Iterable[Replayed]) -> Iterator[Story | Alike]:
+    def messages(self, batches: Iterable[Replayed]) -> Iterator[Story | FirstLook]:
         """Yield what is alike together, and the stories of other messages."""
-        found: deque[Alike] = deque()
-        self._examples.clear()
+        found: deque[FirstLook] = deque()
 
         def others() -> Iterator[Replayed]:
             for batch in batches:
                 looked = _Batch(self, batch)
-                if looked.alike is not None:
-                    found.append(looked.alike)
+                if looked.found is not None:
+                    found.append(looked.found)
                 yield looked.others
 
         for story in self.stories(others()):
@@ -157,48 +122,40 @@ class AlikeMessages:
         """Tell whether messages of that shape must be looked at one by one."""
         return self._single[shape]
 
-    def know_kind(self, key: bytes, example: _Example) -> None:
+    def know_kind(self, key: Hashable, example: _Example) -> None:
         """Take note of what messages have that are alike."""
-        timed = self.runs.timed(example.story)
-        self.kinds.add(key, None if timed is None else _kind(timed, example))
+        first, timed = self.runs.first_timed(example.story)
+        self.kinds.add(key, None if timed is None else self._kind(first, timed, example))
 
-    def is_example(self, way: Way, name: tuple[str, str]) -> bool:
-        """Tell whether a message is needed as an example for a way of change: the answer names the first ones.
-
-        ``name`` is its virtual host and its identity.
-        """
-        known = self._examples.setdefault(way, [])
-        if len(known) >= EXAMPLES_MAX and name > known[-1]:
-            return False
-        known[:] = sorted({*known, name})[:EXAMPLES_MAX]
-        return True
-
-
-def _kind(timed: TimedCase, example: _Example) -> Kind | None:
-    """Return what messages have that are alike, if all that happened follows from their moments."""
-    case, times = timed.case, times_of_kind(example.times_us, timed.first, timed.others)
-    if times is None:
-        return None
-    traced = [each for each in case.story.deliveries if each.traced]
-    return Kind(
-        fates=case.fates,
-        ends=BothEnds.of(case),
-        last=[row for row, each in zip(example.delivered, traced, strict=True) if each.may_be_hidden],
-        timetable=times.timetable,
-        times=times.ends,
-        stays=[
-            Stayed((case.story.vhost, queue), times.before[since], times.before[until], end == "delivered")
-            for queue, some in timed.first.play.stays
-            for end, since, until in some
-        ],
-    )
+    def _kind(self, first: First, timed: Timed, example: _Example) -> Kind | None:
+        """Return what messages have that are alike, if all that happened follows from their moments."""
+        times, case = times_of_kind(example.moments_us, timed), self.runs.at_once(first)
+        if times is None:
+            return None
+        story, own = first.story, {moment: place for place, moment in reversed([*enumerate(example.moments_us)])}
+        told: Found | FirstOf
+        if case is None:
+            told = FirstOf(first, timed, [own[moment] for moment in timed.moments])
+        else:
+            told = Found(case.fates, BothEnds.of(case), times.ends)
+        traced = [each for each in story.deliveries if each.traced]
+        return Kind(
+            times.timetable,
+            told,
+            last=[row for row, each in zip(example.delivered, traced, strict=True) if each.may_be_hidden],
+            stays=[
+                Stayed((story.vhost, queue), times.before[since], times.before[until], end == "delivered")
+                for queue, some in timed.play.stays
+                for end, since, until in some
+            ],
+        )
 
 
 class _Example(NamedTuple):
     """A message that stands for those that are alike: its story, its moments, and which of its rows are deliveries."""
 
     story: Story
-    times_us: Sequence[int]
+    moments_us: Sequence[int]
     delivered: Sequence[int]
 
 
@@ -206,7 +163,7 @@ class _Batch:
     """One batch.
 
     Attributes:
-        alike: the messages that are looked at together, if there are any.
+        found: the messages that are looked at together, if there are any.
         others: the rows of all others.
     """
 
@@ -218,10 +175,11 @@ class _Batch:
         self._which = np.full(len(self._rows.starts), SINGLE)
         self._times_us = np.zeros((len(self._which), 4), np.int64)
         self._waited: list[tuple[Ints, Ints]] = []
+        self._moments_us: list[tuple[Ints, Ints]] = []
         self._places = places_in_log(batch.captured, known.file_numbers)
         self._stories: dict[int, Story | None] = {}
         self._look(np.flatnonzero(~self._rows.single))
-        self.alike = self._alike(np.flatnonzero(self._which != SINGLE))
+        self.found = self._found(np.flatnonzero(self._which != SINGLE))
         rest = pa.array(np.repeat(self._which == SINGLE, self._rows.lengths))
         self.others = Replayed(batch.captured.filter(rest), batch.replayed.filter(rest))
 
@@ -229,21 +187,15 @@ class _Batch:
         """Find the kinds of messages."""
         shapes = self._shapes(messages)
         looked = np.array([not self._known.is_single(shape) for shape in shapes.tolist()], bool)
-        sizes = [*self._of_sizes(messages[looked], shapes[looked])]
-        for nth in range(VARIANTS_MAX):
-            self._know(sizes, nth)
-            sizes = [left for size in sizes if len((left := self._note(size, nth)).messages)]
+        sizes = self._of_sizes(messages[looked], shapes[looked])
+        for some in told_apart(sizes, self._kinds, self._learn):
+            self._note(some)
 
-    def _know(self, sizes: Iterable[_OfOneSize], nth: int) -> None:
-        """Play one message of each key of which there are not so many kinds yet."""
-        unknown: dict[bytes, tuple[int, Sequence[int]]] = {}
-        for size in sizes:
-            for number, place in enumerate(firsts(size.which).tolist()):
-                if len(self._kinds.numbers(key := size.keys[number])) <= nth:
-                    unknown[key] = int(size.messages[place]), size.times_us[place].tolist()
+    def _learn(self, unknown: Unknown) -> None:
+        """Play some messages, each of which stands for a kind."""
         self._read([message for message, _ in unknown.values()])
-        for key, (message, times_us) in unknown.items():
-            self._known.know_kind(key, self._example(message, times_us))
+        for key, (message, moments_us) in unknown.items():
+            self._known.know_kind(key, self._example(message, moments_us))
 
     def _shapes(self, messages: Ints) -> Ints:
         """Return a number for each message: those whose rows are alike have the same."""
@@ -259,7 +211,7 @@ class _Batch:
             known.know_shape(key, self._stories[message])
         return np.array([known.shape(key) for key in keys], np.int64)[which]
 
-    def _of_sizes(self, messages: Ints, shapes: Ints) -> Iterator[_OfOneSize]:
+    def _of_sizes(self, messages: Ints, shapes: Ints) -> Iterator[OfOneSize]:
         """Yield together messages that have as many moments."""
         if not len(messages):
             return
@@ -277,14 +229,14 @@ class _Batch:
             if MomentsOf.count(int(rows.lengths[messages[first]]), int(hops[first])) <= MOMENTS_MAX:
                 own = np.flatnonzero(sizes == size)
                 found = moments.of(messages[own], int(hops[first]))
-                yield _OfOneSize.of(messages[own], shapes[own], found)
+                yield _of_one_size(messages[own], shapes[own], found)
 
-    def _example(self, message: int, times_us: Sequence[int]) -> _Example:
+    def _example(self, message: int, moments_us: Sequence[int]) -> _Example:
         story = self._stories[message]
         assert story is not None  # else its shape would say so
         own = self._slice(message)
         delivered = self._rows.delivered[own] & ~self._rows.left[own]
-        return _Example(story, times_us, np.flatnonzero(delivered).tolist())
+        return _Example(story, moments_us, np.flatnonzero(delivered).tolist())
 
     def _read(self, messages: Iterable[int]) -> None:
         """Read the stories of some messages; those in virtual hosts that the definitions do not have are none."""
@@ -298,89 +250,79 @@ class _Batch:
         batch = Replayed(self._batch.captured.take(rows), self._batch.replayed.take(rows))
         self._stories |= zip(wanted, known.stories([batch]), strict=True)
 
-    def _note(self, size: _OfOneSize, nth: int) -> _OfOneSize:
-        """Note messages that have that kind of their key, but for examples; return those that have another one."""
-        numbers = np.array([self._kinds.numbers(key)[nth] for key in size.keys], np.int64)
-        kinds = numbers[size.which]
-        messages, kinds = size.messages[kinds != SINGLE], kinds[kinds != SINGLE]
-        times_us, fits = self._kinds.times_us(kinds, size.times_us[numbers[size.which] != SINGLE])
-        self._note_of(messages[fits], kinds[fits], times_us[fits])
-        return size.only(np.isin(size.messages, messages[~fits]))
-
-    def _note_of(self, messages: Ints, kinds: Ints, times_us: Ints) -> None:
-        """Note messages of these kinds, with these times."""
-        shown = np.isin(np.arange(len(kinds)), self._examples(messages, kinds))
-        messages, kinds, times_us = messages[~shown], kinds[~shown], times_us[~shown]
-        self._which[messages] = kinds
-        self._times_us[messages] = np.take_along_axis(times_us, self._kinds.times(kinds), axis=1)
-        whose, queues, since, until, delivered = self._kinds.stays(kinds)
+    def _note(self, some: OfKinds) -> None:
+        """Note the kinds of messages, and what follows from their times."""
+        messages, numbers, times_us = some
+        kinds, found = self._kinds, self._kinds.are_found(numbers)
+        self._which[messages] = numbers
+        self._times_us[messages[found]] = np.take_along_axis(times_us[found], kinds.times(numbers[found]), axis=1)
+        whose, queues, since, until, delivered = kinds.stays(numbers)
         after_us = times_us[whose, until] - times_us[whose, since]
         self._waited.append((queues, np.where(delivered, after_us, STAYED)))
+        whose, moments = kinds.moments(numbers)
+        self._moments_us.append((messages[whose], times_us[whose, moments]))
 
-    def _examples(self, messages: Ints, kinds: Ints) -> list[int]:
-        """Return which of these messages are needed as examples."""
-        changing = np.isin(kinds, self._kinds.changing)
-        found = []
-        for place in np.flatnonzero(changing).tolist():
-            kind, message = self._kinds.values[kinds[place]], int(messages[place])
-            way, name = kind.ends.way, (kind.fates.vhost, self._name(message))
-            if way is not None and self._known.is_example(way, name):
-                found.append(place)
-        return found
-
-    def _name(self, message: int) -> str:
-        lineage = self._batch.captured.column(LINEAGE)[int(self._rows.starts[message])].as_py()
-        return read_message(lineage, self._named[message])
-
-    def _alike(self, messages: Ints) -> Alike | None:
+    def _found(self, messages: Ints) -> FirstLook | None:
         if not len(messages):
             return None
-        rows, which, kinds = self._rows, self._which[messages], self._kinds
-        lineages = self._batch.captured.column(LINEAGE).take(pa.array(rows.starts[messages])).to_pylist()
-        named = zip(lineages, (self._named[message] for message in messages.tolist()), strict=True)
-        names = [read_message(*each) for each in named]
-        numbers, own = np.unique(which, return_inverse=True)
-        several = [kinds.values[number] for number in numbers.tolist()]
-        times_us = self._times_us[messages]
-        reproduced = np.array([kind.ends.reproduced for kind in several])[own]
-        changed = reproduced & np.array([kind.ends.way is not None for kind in several])[own]
-        whose, last = kinds.last(which)
+        rows, which = self._rows, self._which[messages]
+        members, found = self._members(messages), self._kinds.are_found(which)
+        whose, last = self._kinds.last(which)
         queues, after_us = (np.concatenate(each) for each in zip(*self._waited, strict=True))
-        return Alike(
-            fates=AlikeFates([kind.fates for kind in several], own.tolist(), names, times_us.ravel().tolist()),
-            ends={kinds.ends.values[number]: many for number, many in _counted(kinds.ends_of(which))},
-            took_us=(
-                times_us[reproduced, 1] - times_us[reproduced, 0],
-                times_us[reproduced, 3] - times_us[reproduced, 2],
-            ),
-            not_reproduced=[names[place] for place in np.flatnonzero(~reproduced).tolist()],
-            waits=Waits(kinds.queues.values, queues, after_us),
-            marks=self._marks(messages[reproduced]),
-            marks_of_changed=self._marks(messages[changed]),
-            last_seen=self._last_seen(rows.starts[messages][whose] + last),
+        alike = None
+        if found.any():
+            alike = alike_of(self._kinds, which[found], self._times_us[messages[found]], members.only(found))
+        return FirstLook(
+            alike,
+            None if found.all() else self._waiting(messages[~found], members.only(~found)),
+            Waits(self._kinds.queues.values, queues, after_us),
+            self._last_seen(rows.starts[messages][whose] + last),
         )
 
-    def _marks(self, messages: Ints) -> dict[Mark, int]:
-        """Return what tells messages from others, by their first publishes, and how many have it."""
+    def _waiting(self, messages: Ints, members: Members) -> Waiting:
+        numbers, which = np.unique(self._which[messages], return_inverse=True)
+        whose, moments_us = (np.concatenate(each) for each in zip(*self._moments_us, strict=True))
+        published = self._published(messages)
+        keys = {
+            number: (*self._known.rows.signatures.signature(number).routing_keys, "")[0]
+            for number in set(self._rows.signatures[published].tolist())
+        }
+        return Waiting(
+            [self._kinds.first_of(number) for number in numbers.tolist()],
+            which,
+            moments_us[np.argsort(whose, kind="stable")],
+            members,
+            [keys[number] for number in self._rows.signatures[published].tolist()],
+            self._batch.captured.column("message_id").take(pa.array(published)).to_pylist(),
+        )
+
+    def _members(self, messages: Ints) -> Members:
+        """Return what identifies messages, and what tells them from others: their first publishes."""
         rows, known = self._rows, self._known.rows
-        every = np.arange(len(rows.published))
-        first = np.minimum.reduceat(np.where(rows.published, every, len(every)), rows.starts)[messages]
-        found: dict[Mark, int] = {}
+        lineages = self._batch.captured.column(LINEAGE).take(pa.array(rows.starts[messages])).to_pylist()
+        named = zip(lineages, (self._named[message] for message in messages.tolist()), strict=True)
+        published = self._published(messages)
+        signatures, contents = rows.signatures[published].astype(np.int64), rows.contents[published]
+        marked = alike_rows(signatures, contents)
+        first = firsts(marked)
+        marks = [
+            [*known.publish_marks(signature), *known.contents[content].marks]
+            for signature, content in zip(signatures[first].tolist(), contents[first].tolist(), strict=True)
+        ]
+        return Members([read_message(*each) for each in named], marks, marked)
 
-        def note(marks: Iterable[Mark], many: int) -> None:
-            for mark in marks:
-                count(found, mark, many)
-
-        for number, many in _counted(rows.signatures[first]):
-            note(known.publish_marks(number), many)
-        for number, many in _counted(rows.contents[first]):
-            note(known.contents[number].marks, many)
-        return found
+    def _published(self, messages: Ints) -> Ints:
+        """Return the rows in which messages were published first."""
+        every = np.arange(len(self._rows.published))
+        published: Ints = np.minimum.reduceat(np.where(self._rows.published, every, len(every)), self._rows.starts)[
+            messages
+        ]
+        return published
 
     def _last_seen(self, rows: Ints) -> dict[LastSeen, int]:
         """Return what the last deliveries of messages showed, and how many did so."""
         found: dict[LastSeen, int] = {}
-        for number, many in _counted(self._rows.signatures[rows]):
+        for number, many in counted(self._rows.signatures[rows]):
             count(found, self._known.rows.last_seen(number), many)
         return found
 
@@ -395,36 +337,8 @@ class _Batch:
         return named
 
 
-class _OfOneSize(NamedTuple):
-    """Messages that have as many moments.
-
-    Attributes:
-        messages: which of the batch.
-        times_us: their moments.
-        keys: what those have whose rows are alike, and whose moments have the same order.
-        which: the key of each message.
-    """
-
-    messages: Ints
-    times_us: Ints
-    keys: Sequence[bytes]
-    which: Ints
-
-    @classmethod
-    def of(cls, messages: Ints, shapes: Ints, moments: Moments) -> _OfOneSize:
-        """Return messages of these shapes with these moments."""
-        own = np.concatenate((shapes.astype(np.int32)[:, None].view(np.uint8), moments.order), axis=1)
-        _, first, which = np.unique(own.view(f"V{own.shape[1]}").ravel(), return_index=True, return_inverse=True)
-        return cls(messages, moments.times_us, [own[place].tobytes() for place in first.tolist()], which)
-
-    def only(self, chosen: Bools) -> _OfOneSize:
-        """Return some of them."""
-        used, which = np.unique(self.which[chosen], return_inverse=True)
-        keys = [self.keys[number] for number in used.tolist()]
-        return _OfOneSize(self.messages[chosen], self.times_us[chosen], keys, which)
-
-
-def _counted(numbers: npt.NDArray[np.signedinteger[Any]]) -> Iterator[tuple[int, int]]:
-    """Yield numbers, and how often each is there."""
-    values, counts = np.unique(numbers, return_counts=True)
-    return zip(values.tolist(), counts.tolist(), strict=True)
+def _of_one_size(messages: Ints, shapes: Ints, moments: Moments) -> OfOneSize:
+    """Return messages of these shapes with these moments, as many each."""
+    own = np.concatenate((shapes.astype(np.int32)[:, None].view(np.uint8), moments.order), axis=1)
+    _, first, which = np.unique(own.view(f"V{own.shape[1]}").ravel(), return_index=True, return_inverse=True)
+    return OfOneSize(messages, moments.times_us, [own[place].tobytes() for place in first.tolist()], which)

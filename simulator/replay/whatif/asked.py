@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
-from simulator.replay.whatif.alike_messages import Alike
 from simulator.replay.whatif.answer import Answer
 from simulator.replay.whatif.case_rows import SCHEMA, rows_of
 from simulator.replay.whatif.coupling import Unit
 from simulator.replay.whatif.fates import BothFates
 from simulator.replay.whatif.lives import Life
 from simulator.replay.whatif.tally import Tally
+from simulator.replay.whatif.together import Alike
 from simulator.replay.whatif.what_if import Case
 
 if TYPE_CHECKING:

@@ -26,12 +26,12 @@ class TimesOfKind(NamedTuple):
     ends: tuple[int, int, int, int]
 
 
-def times_of_kind(moments_us: Sequence[int], first: Timed, others: Sequence[Timed]) -> TimesOfKind | None:
+def times_of_kind(moments_us: Sequence[int], first: Timed, others: Sequence[Timed] = ()) -> TimesOfKind | None:
     """Return where everything is for messages whose moments have the same order; ``None`` if a moment is missing.
 
     Args:
         moments_us: those of one of them, one in each column; the last one is the end of the log.
-        first, others: its plays on both sides; on the other one there are none if they must give the same.
+        first, others: its plays on both sides; on the other one there are none if they give the same, or are to come.
     """
     found = _Times(moments_us)
     own = {time_us: place for place, time_us in reversed([*enumerate(moments_us)])}

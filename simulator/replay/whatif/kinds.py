@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
-from simulator.replay.alike import Ints, places_of
+from simulator.replay.alike import Ints, firsts, places_of
 from simulator.replay.memory import Numbered
+from simulator.replay.whatif.alike_plays import Timed
 from simulator.replay.whatif.both_ends import BothEnds
 from simulator.replay.whatif.fates import BothFates
+from simulator.replay.whatif.rerun import First
 from simulator.replay.whatif.row_numbers import Bools
 from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.timetable import Pair, Sum, Timetable
 
+NOT_KNOWN = -1
+"""Stands for the ends of messages whose second play is still to come."""
+VARIANTS_MAX = 20
+"""So many kinds are told apart of messages whose moments have the same order, by what follows from these."""
 SINGLE = -1
 """The number of messages that are to be looked at one by one."""
 
@@ -30,24 +36,48 @@ class Stayed(NamedTuple):
     delivered: bool
 
 
-class Kind(NamedTuple):
-    """What messages have in common that are alike.
+class Found(NamedTuple):
+    """What becomes of messages of a kind.
 
     Attributes:
         fates: what becomes of one of them.
         ends: how they end.
-        last: the rows of deliveries that were the last, and of which no recorder tells whether they were acknowledged.
-        timetable: how times follow from their moments, and what must be so.
         times: which times are those of its fates: the first and the last one, before and after.
-        stays: where it waited.
     """
 
     fates: BothFates
     ends: BothEnds
-    last: Sequence[int]
-    timetable: Timetable
     times: tuple[int, int, int, int]
-    stays: Sequence[Stayed]
+
+
+class FirstOf(NamedTuple):
+    """The first play of messages of a kind whose second play is still to come.
+
+    Attributes:
+        first: that of one of them.
+        timed: its times.
+        moments: which of the moments of messages are those that the play was told.
+    """
+
+    first: First
+    timed: Timed
+    moments: Sequence[int]
+
+
+class Kind(NamedTuple):
+    """What messages have in common that are alike.
+
+    Attributes:
+        timetable: how times follow from their moments, and what must be so.
+        told: what becomes of them, or their first play.
+        last: the rows of deliveries that were the last, and of which no recorder tells whether they were acknowledged.
+        stays: where they waited.
+    """
+
+    timetable: Timetable
+    told: Found | FirstOf
+    last: Sequence[int] = ()
+    stays: Sequence[Stayed] = ()
 
 
 class Kinds:
@@ -57,29 +87,29 @@ class Kinds:
         values: the kinds by number.
         queues: the queues where messages stayed.
         ends: how messages end.
-        changing: the numbers of kinds that end differently on both sides.
     """
 
     def __init__(self) -> None:
-        self._numbers: dict[bytes, list[int]] = {}
+        self._numbers: dict[Hashable, list[int]] = {}
         self.values: list[Kind] = []
         self.queues: Numbered[Queue] = Numbered()
         self.ends: Numbered[BothEnds] = Numbered()
-        self._ends, self.changing = array("q"), array("q")
-        self._times, self._last, self._stays = _Sequences(), _Sequences(), _Sequences()
+        self._ends = array("q")
+        self._times, self._moments = _Sequences(), _Sequences()
+        self._last, self._stays = _Sequences(), _Sequences()
         self._sums, self._pairs = _Sequences(), _Sequences()
 
     def __len__(self) -> int:
         return max(len(self._numbers), len(self.values))
 
-    def numbers(self, key: bytes) -> Sequence[int]:
+    def numbers(self, key: Hashable) -> Sequence[int]:
         """Return the numbers of kinds with that key, which differ in what must be so; none if it is unknown.
 
         The last one is ``SINGLE`` if each other message has to be looked at.
         """
         return self._numbers.get(key, ())
 
-    def add(self, key: bytes, kind: Kind | None) -> None:
+    def add(self, key: Hashable, kind: Kind | None) -> None:
         """Take note of a kind; nothing if each message is to be looked at by itself."""
         numbers = self._numbers.setdefault(key, [])
         if kind is None:
@@ -89,10 +119,10 @@ class Kinds:
         self.values.append(kind)
         self._sums.add(chain.from_iterable(kind.timetable.sums))
         self._pairs.add(chain.from_iterable(kind.timetable.order))
-        self._ends.append(self.ends.number(kind.ends))
-        if kind.ends.way is not None:
-            self.changing.append(len(self.values) - 1)
-        self._times.add(kind.times)
+        told = kind.told
+        self._ends.append(self.ends.number(told.ends) if isinstance(told, Found) else NOT_KNOWN)
+        self._times.add(told.times if isinstance(told, Found) else ())
+        self._moments.add(told.moments if isinstance(told, FirstOf) else ())
         self._last.add(kind.last)
         self._stays.add(
             value
@@ -123,13 +153,34 @@ class Kinds:
         fits[whose[np.where(equal, one != other, one >= other)]] = False
         return found, fits
 
+    def found(self, number: int) -> Found:
+        """Return what becomes of messages of a kind of which it is known."""
+        told = self.values[number].told
+        assert isinstance(told, Found)
+        return told
+
+    def first_of(self, number: int) -> FirstOf:
+        """Return the first play of messages of a kind whose second play is still to come."""
+        told = self.values[number].told
+        assert isinstance(told, FirstOf)
+        return told
+
+    def are_found(self, numbers: Ints) -> Bools:
+        """Tell of which of these kinds it is known what becomes of them."""
+        found: Bools = self.ends_of(numbers) != NOT_KNOWN
+        return found
+
     def ends_of(self, numbers: Ints) -> Ints:
         """Return for each of these kinds which of ``ends`` it has."""
         return np.array(self._ends)[numbers]
 
     def times(self, numbers: Ints) -> Ints:
-        """Return for each of these kinds its ``times``."""
+        """Return for each of these kinds, of which it is known what becomes of them, the ``times``."""
         return self._times.of(numbers)[1].reshape(-1, 4)
+
+    def moments(self, numbers: Ints) -> tuple[Ints, Ints]:
+        """Return the moments that the first plays of these kinds were told: whose each is, and which it is."""
+        return self._moments.of(numbers)
 
     def last(self, numbers: Ints) -> tuple[Ints, Ints]:
         """Return the last deliveries of messages of these kinds: whose each is, and in which of its rows."""
@@ -140,6 +191,65 @@ class Kinds:
         whose, values = self._stays.of(numbers)
         queue, since, until, delivered = values.reshape(-1, 4).T
         return whose[::4], queue, since, until, delivered
+
+
+class OfOneSize(NamedTuple):
+    """Messages that have as many moments.
+
+    Attributes:
+        messages: which of the batch.
+        moments_us: their moments.
+        keys: what those have that are alike but for what follows from their moments.
+        which: the key of each message.
+    """
+
+    messages: Ints
+    moments_us: Ints
+    keys: Sequence[Hashable]
+    which: Ints
+
+    def only(self, chosen: Bools) -> OfOneSize:
+        """Return some of them."""
+        used, which = np.unique(self.which[chosen], return_inverse=True)
+        keys = [self.keys[number] for number in used.tolist()]
+        return OfOneSize(self.messages[chosen], self.moments_us[chosen], keys, which)
+
+
+class OfKinds(NamedTuple):
+    """Messages of a batch, their kinds, and their times."""
+
+    messages: Ints
+    kinds: Ints
+    times_us: Ints
+
+
+Unknown = Mapping[Hashable, tuple[int, Sequence[int]]]
+"""A message for each key of which another kind is needed, and its moments."""
+
+
+def told_apart(sizes: Iterable[OfOneSize], kinds: Kinds, learn: Callable[[Unknown], object]) -> Iterator[OfKinds]:
+    """Yield messages with their kinds; the others have to be looked at one by one.
+
+    ``learn`` adds a kind for each key that it is given.
+    """
+    left = [*sizes]
+    for nth in range(VARIANTS_MAX):
+        learn({
+            size.keys[number]: (int(size.messages[place]), size.moments_us[place].tolist())
+            for size in left
+            for number, place in enumerate(firsts(size.which).tolist())
+            if len(kinds.numbers(size.keys[number])) <= nth
+        })  # fmt: skip
+        others = []
+        for size in left:
+            numbers = np.array([kinds.numbers(key)[nth] for key in size.keys], np.int64)[size.which]
+            known = numbers != SINGLE
+            times_us, fits = kinds.times_us(numbers[known], size.moments_us[known])
+            yield OfKinds(size.messages[known][fits], numbers[known][fits], times_us[fits])
+            known[known] = ~fits
+            if known.any():
+                others.append(size.only(known))
+        left = others
 
 
 class _Sequences:

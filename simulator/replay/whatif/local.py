@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from dlx.releases import DEFAULT
 from simulator.definitions import Definitions
@@ -11,7 +11,7 @@ from simulator.replay.kernel_input import in_order, kernel_rows
 from simulator.replay.local import kernel_of
 from simulator.replay.seldom_collecting import seldom_collecting
 from simulator.replay.tables import LocalTable
-from simulator.replay.whatif.alike_messages import Alike, AlikeMessages
+from simulator.replay.whatif.alike_messages import AlikeMessages
 from simulator.replay.whatif.asked import AnyAsked, Asked
 from simulator.replay.whatif.captured import coupling_queues_of, with_left
 from simulator.replay.whatif.causes import find_causes
@@ -23,10 +23,12 @@ from simulator.replay.whatif.log_rows import BESIDE, Replayed, replayed_batches,
 from simulator.replay.whatif.outcomes import read_stories
 from simulator.replay.whatif.overview import Overview, file_numbers, of_the_log
 from simulator.replay.whatif.rerun import Unseen
+from simulator.replay.whatif.second_plays import SecondPlays
 from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Story
 from simulator.replay.whatif.tally import Tally
+from simulator.replay.whatif.together import Alike, FirstLook
 from simulator.replay.whatif.what_if import Case, Comparison, Prepared, Runs, prepared, side_of
 
 if TYPE_CHECKING:
@@ -104,32 +106,52 @@ def what_if_files(
     runs = Runs(one, other, unseen, overview.log(one, of_left))
     coupling, left_files = coupling_queues_of(given, overview, runs.reaches, one), of_left.files if of_left else ()
     known = AlikeMessages(runs, coupling, left_files, file_numbers(overview, of_left))
-    stories, alike = _apart(known.messages(_replayed(given, one, progress)))
-    comparison = Comparison(stories, runs, _waits_us(alike))
+    stories, looks = _apart(known.messages(_replayed(given, one, progress)))
+    comparison = Comparison(stories, runs, _waits_us(looks))
     count = len(stories)
     comparison.play(lambda done: progress("playing messages", done, count))
     progress("looking for causes", count, count)
-    tallies = [(Tally(own), unit, own) for unit, own in comparison.parts()]
-    alone = next((tally for tally, unit, _ in tallies if not unit.queues), Tally())
-    for each in alike:
-        alone.add_alike(each)
-    parts = (part.part(own, unit.queues) for part, unit, own in tallies if part.changed)
-    tally = Tally.whole([alone, *(part for part, unit, _ in tallies if unit.queues)])
+    alike, alone = _together(looks, comparison.runs)
+    tallies = [(Tally(own), unit.queues, own) for unit, own in comparison.parts() if unit.queues]
+    for unit, own in comparison.parts():
+        if not unit.queues:
+            alone.tally.merge(Tally(own))
+            alone.examples.extend(own)
+    tallies.append((alone.tally, (), alone.examples))
+    tally = Tally.whole(part for part, *_ in tallies)
+    parts = (part.part(own, queues) for part, queues, own in tallies if part.changed)
     answer = conclusion(tally, find_causes(comparison.runs, parts), comparison.runs, captured, overview, of_left)
-    shown = lives(comparison.runs, _groups(comparison), answer.shown_examples) if examples else {}
+    shown = lives(comparison.runs, _groups(tallies), answer.shown_examples) if examples else {}
     found = _units(comparison, tally)
     return Asked(answer=answer, tally=tally, units=found, lives=shown, singles=comparison.cases, alike=alike)
 
 
-def _apart(messages: Iterable[Story | Alike]) -> tuple[list[Story], list[Alike]]:
+def _apart(messages: Iterable[Story | FirstLook]) -> tuple[list[Story], list[FirstLook]]:
     stories: list[Story] = []
-    alike: list[Alike] = []
+    looks: list[FirstLook] = []
     for each in messages:
-        if isinstance(each, Alike):
-            alike.append(each)
+        if isinstance(each, FirstLook):
+            looks.append(each)
         else:
             stories.append(each)
-    return stories, alike
+    return stories, looks
+
+
+def _together(looks: Iterable[FirstLook], runs: Runs) -> tuple[list[Alike], _Alone]:
+    """Play what is alike under the other side, and count it."""
+    alike: list[Alike] = []
+    alone, second_plays = _Alone(Tally(), []), SecondPlays(runs)
+    for look in looks:
+        alone.tally.add_last(look.last_seen)
+        if look.alike is not None:
+            alike.append(look.alike)
+        if look.waiting is not None:
+            found = second_plays.play(look.waiting)
+            alike.append(found.alike)
+            alone.examples.extend(map(runs.alone, found.examples))
+    for each in alike:
+        alone.tally.add_alike(each)
+    return alike, alone
 
 
 def _units(comparison: Comparison, tally: Tally) -> list[Unit]:
@@ -139,19 +161,26 @@ def _units(comparison: Comparison, tally: Tally) -> list[Unit]:
     return [*coupled, Unit(range(alone))] if alone else coupled
 
 
-def _waits_us(alike: Iterable[Alike]) -> dict[Queue, list[int]]:
+class _Alone(NamedTuple):
+    """The tally of messages that are played by themselves, and some of them: the examples are among these."""
+
+    tally: Tally
+    examples: list[Case]
+
+
+def _waits_us(looks: Iterable[FirstLook]) -> dict[Queue, list[int]]:
     """Return how long messages waited to be delivered, in each queue that they came into."""
     found: dict[Queue, list[int]] = {}
-    for each in alike:
-        for queue, waits_us in each.waits.by_queue():
+    for look in looks:
+        for queue, waits_us in look.waits.by_queue():
             found.setdefault(queue, []).extend(waits_us)
     return found
 
 
-def _groups(comparison: Comparison) -> Iterator[Sequence[Case]]:
+def _groups(tallies: Iterable[tuple[Tally, Sequence[Queue], list[Case]]]) -> Iterator[Sequence[Case]]:
     """Yield cases that are played together."""
-    for unit, own in comparison.parts():
-        yield from [own] if unit.queues else ([case] for case in own)
+    for _, queues, own in tallies:
+        yield from [own] if queues else ([case] for case in own)
 
 
 def read_log(captured: LocalTable, side: Prepared) -> list[Story]:

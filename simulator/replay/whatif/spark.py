@@ -55,6 +55,7 @@ from simulator.replay.whatif.what_if import Case, Runs
 
 Progress = Callable[[str, float], object]
 _SCHEMA = from_arrow_schema(PASSED)
+_WAITS = "first IS NOT NULL OR waiting IS NOT NULL"
 HELD_MAX = 1_000_000
 """Messages that queues couple and that wait at one time: one task holds all of them in memory."""
 
@@ -100,14 +101,14 @@ def what_if_on_spark(
             _check_held(played, coupling)
         first_runs = stories.filter("story IS NULL").unionAll(played)
         habits = _habits(first_runs)
-        known, waiting = first_runs.filter("first IS NULL"), first_runs.filter("first IS NOT NULL")
+        known, waiting = first_runs.filter(f"NOT ({_WAITS})"), first_runs.filter(_WAITS)
         second = kept.enter_context(_kept(_second_runs(waiting, CasesStep(asking, log, habits, HELD_MAX))))
         with telling_of("playing under the other settings", 2):
             _check_held(second, coupling)
         cases = known.unionAll(second)
         tallies = _tallies(cases)
         runs = asking.runs(log, habits)
-        seen = _Looks(runs, first_runs, tallies, coupling)
+        seen = _Looks(runs, first_runs.unionAll(second), tallies, coupling)
         tally = Tally.whole(tallies.values())
         answer = conclusion(tally, find_causes(runs, seen.parts()), runs, captured, overview, of_left)
         shown = lives(runs, seen.groups(), answer.shown_examples) if examples else {}
@@ -238,11 +239,12 @@ class _Looks:
     def _own(self, coupled: str | None, tally: Tally) -> list[Case]:
         """Return the cases of one message for each way of change; of coupled ones all, if they are not too many."""
         if coupled not in self._groups:
+            played = self._first_runs.filter("first IS NOT NULL")
             if coupled is None:
                 names = [name for _, (_, name) in tally.frequent_ways()]
-                found = self._first_runs.filter(F.col("coupled").isNull() & F.col("message").isin(names))
+                found = played.filter(F.col("coupled").isNull() & F.col("message").isin(names))
             else:
-                found = self._first_runs.filter(F.col("coupled") == coupled)
+                found = played.filter(F.col("coupled") == coupled)
             small = coupled is None or tally.messages <= TOGETHER_MAX
             fetched = found.sort(*IN_ORDER).select("first").toArrow().column("first") if small else ()
             firsts = [pickle.loads(each.as_py()) for each in fetched]

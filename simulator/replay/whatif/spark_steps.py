@@ -15,7 +15,7 @@ from dlx.releases import release
 from simulator.definitions import parse_definitions
 from simulator.replay.seldom_collecting import seldom_collecting
 from simulator.replay.spark_step import ReplayStep
-from simulator.replay.whatif.alike_messages import STAYED, Alike, AlikeMessages
+from simulator.replay.whatif.alike_messages import AlikeMessages
 from simulator.replay.whatif.case_rows import rows_of
 from simulator.replay.whatif.coupling import KNOWN_MAX, Reach, Reaches
 from simulator.replay.whatif.differences import Side
@@ -23,9 +23,11 @@ from simulator.replay.whatif.fates import AlikeFates, BothFates
 from simulator.replay.whatif.log_rows import replayed_batches
 from simulator.replay.whatif.queue_order import put_in_order
 from simulator.replay.whatif.rerun import NO_HABITS, First, Habits, Log, TooManyHeldError, Unseen
+from simulator.replay.whatif.second_plays import SecondPlays
 from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Story
 from simulator.replay.whatif.tally import Tally
+from simulator.replay.whatif.together import STAYED, Alike, FirstLook
 from simulator.replay.whatif.what_if import Case, Prepared, Runs, prepared
 
 BATCH = 500
@@ -35,14 +37,14 @@ _WAITS = pa.list_(pa.struct([("vhost", pa.string()), ("queue", pa.string()), ("a
 PASSED = pa.schema([
     ("coupled", pa.string()), ("began_us", pa.int64()), ("began_place", pa.float64()), ("message", pa.string()),
     ("reach", pa.string()), ("story", pa.binary()), ("waits", _WAITS), ("first", pa.binary()), ("fates", pa.binary()),
-    ("alike", pa.binary()), ("tally", pa.binary()), ("problem", pa.string()),
+    ("alike", pa.binary()), ("waiting", pa.binary()), ("tally", pa.binary()), ("problem", pa.string()),
 ])  # fmt: skip
 """A message between two passes: what couples it, and when it begins;
 how far it comes (``reach_of``) and its story, if it is still to be played;
 how long it waited in each queue that it came into, and its first run, if the second is still to be played;
 or what became of it on both sides (``read_fates``).
-Or many messages that fare the same on both sides; or the tally of many; or what makes it impossible to play those that
-depend on each other.
+Or many messages that were looked at together: what became of them (``read_fates``), or how they wait for their second
+play; or the tally of many; or what makes it impossible to play those that depend on each other.
 """
 IN_ORDER = ("coupled", "began_us", "began_place")
 """The order in which messages that belong together are played."""
@@ -137,12 +139,16 @@ class StoriesStep:
         found = known.messages(replayed_batches(self._replay, batches))
         yield from _batches(self._passed(found, known.runs))
 
-    def _passed(self, found: Iterable[Story | Alike], runs: Runs) -> Iterator[dict[str, Any] | pa.RecordBatch]:
+    def _passed(self, found: Iterable[Story | FirstLook], runs: Runs) -> Iterator[dict[str, Any] | pa.RecordBatch]:
         tally = Tally()
         for each in found:
-            if isinstance(each, Alike):
-                tally.add_alike(each)
+            if isinstance(each, FirstLook):
+                tally.add_last(each.last_seen)
                 yield _together(each)
+                if each.alike is not None:
+                    yield _told_together(each.alike, tally)
+                if each.waiting is not None:
+                    yield {"waiting": pickle.dumps(each.waiting)}
             elif runs.meets(each, self._coupling):
                 yield {"message": each.message, "reach": _written(runs.reaches.of(each)), **_pickled(each)}
             else:
@@ -152,17 +158,14 @@ class StoriesStep:
         yield _added_up(tally, None)
 
 
-def _together(alike: Alike) -> pa.RecordBatch:
-    """Return messages that fare the same on both sides."""
-    queues, which, after_us = alike.waits
+def _together(look: FirstLook) -> pa.RecordBatch:
+    """Return how long messages waited that were looked at together."""
+    queues, which, after_us = look.waits
     places = [pa.array([queue[part] for queue in queues], pa.string()).take(pa.array(which)) for part in range(2)]
     waits = pa.StructArray.from_arrays(
         [*places, pa.array(after_us, mask=after_us == STAYED)], fields=list(_WAITS.value_type)
     )
-    told = {
-        "waits": pa.ListArray.from_arrays([0, len(waits)], waits),
-        "alike": pa.array([msgspec.msgpack.encode(alike.fates)]),
-    }
+    told = {"waits": pa.ListArray.from_arrays([0, len(waits)], waits)}
     columns = [told.get(field.name, pa.nulls(1, field.type)) for field in PASSED]
     return pa.RecordBatch.from_arrays(columns, schema=PASSED)
 
@@ -245,9 +248,20 @@ class CasesStep:
         self._asking, self._log, self._habits, self._held_max = asking, log, habits, held_max
 
     def alone(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Play each message of a partition by itself."""
-        runs = self._asking.runs(self._log, self._habits)
-        yield from _batches(_all_told(map(runs.alone, _unpickled(batches, "first")), None))
+        """Play each message of a partition by itself, or together those that are alike."""
+        yield from _batches(self._alone(batches))
+
+    def _alone(self, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+        runs, tally = self._asking.runs(self._log, self._habits), Tally()
+        second_plays = SecondPlays(runs)
+        for batch in batches:
+            for first in _unpickled([batch], "first"):
+                yield _told(runs.alone(first), tally)
+            for waiting in _unpickled([batch], "waiting"):
+                found = second_plays.play(waiting)
+                yield _told_together(found.alike, tally)
+                yield from (_first_run(first, None) for first in found.examples)
+        yield _added_up(tally, None)
 
     def together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Play all messages of a group on one stage; they come as in a first run."""
@@ -275,6 +289,12 @@ def _told(case: Case, tally: Tally) -> dict[str, Any]:
     return {"fates": msgspec.msgpack.encode(case.fates)}
 
 
+def _told_together(alike: Alike, tally: Tally) -> dict[str, Any]:
+    """Return what became of messages that were looked at together, and count them in."""
+    tally.add_alike(alike)
+    return {"alike": msgspec.msgpack.encode(alike.fates)}
+
+
 def _added_up(tally: Tally, coupled: str | None) -> dict[str, Any]:
     return {"coupled": coupled, "tally": pickle.dumps(tally)}
 
@@ -286,7 +306,7 @@ def rows_step(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _unpickled(batches: Iterable[pa.RecordBatch], column: str) -> Iterator[Any]:
-    return (pickle.loads(each.as_py()) for batch in batches for each in batch.column(column))
+    return (pickle.loads(each.as_py()) for batch in batches for each in batch.column(column).drop_null())
 
 
 def _groups(batches: Iterable[pa.RecordBatch], column: str) -> Iterator[tuple[str, Iterator[Any]]]:

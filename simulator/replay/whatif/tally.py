@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from simulator.replay.whatif.alike_messages import EXAMPLES_MAX, Alike
 from simulator.replay.whatif.answer import Answer, Change, Delay, Delays, Represented, Totals
 from simulator.replay.whatif.both_ends import BothEnds, Way
 from simulator.replay.whatif.causes import WAYS_MAX, Cause, Part
 from simulator.replay.whatif.fates import Ends, count, told
 from simulator.replay.whatif.hidden_ends import LastSeen
 from simulator.replay.whatif.marks import Mark, Marks, property_marks, publish_marks
+from simulator.replay.whatif.second_plays import EXAMPLES_MAX
 from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Outcome, Story
+from simulator.replay.whatif.together import Alike, Named
 from simulator.replay.whatif.what_if import Case
 
 LEFT_OUT_MAX = 20
@@ -26,10 +27,6 @@ MESSAGES_MIN = 3
 REPRESENTED_MAX = 10
 LAST_SEEN_MAX = 10_000
 """Last deliveries that are told apart; others count as one from the same queue and exchange, with another key."""
-
-
-Named = tuple[str, str]
-"""A virtual host, and a message in it."""
 
 
 class Tally:
@@ -67,7 +64,7 @@ class Tally:
         for delivery in story.deliveries:
             if delivery.may_be_hidden:
                 shown = delivery.shown
-                self._note_last(LastSeen(story.vhost, shown.queue, shown.exchange, shown.routing_keys), 1)
+                self.add_last({LastSeen(story.vhost, shown.queue, shown.exchange, shown.routing_keys): 1})
         if not ends.reproduced:
             self._left_out = _first(LEFT_OUT_MAX, self._left_out, [story.message])
             return
@@ -81,11 +78,11 @@ class Tally:
             self._note(ends.way, 0, [(story.vhost, story.message)])
 
     def add_alike(self, alike: Alike) -> None:
-        """Add messages that were looked at together. None of them is an example for a way of change."""
+        """Add messages that were looked at together."""
         for ends, messages in alike.ends.items():
             self._add(ends, messages)
-        for last, times in alike.last_seen.items():
-            self._note_last(last, times)
+        for way, name in alike.examples:
+            self._note(way, 0, [name])
         self._left_out = _first(LEFT_OUT_MAX, self._left_out, alike.not_reproduced)
         for took_us, took_ms in zip(alike.took_us, self.took_ms, strict=True):
             values, counts = np.unique(took_us[took_us > 0] // 1_000, return_counts=True)
@@ -114,12 +111,13 @@ class Tally:
             self.changed += messages
             self._note(ends.way, messages, [])
 
-    def _note_last(self, last: LastSeen, times: int) -> None:
+    def add_last(self, seen: Mapping[LastSeen, int]) -> None:
         """Count last deliveries of which no recorder tells whether they were acknowledged."""
-        if last not in self.ended:
-            another = self._ended_from.setdefault(last[:3], last)
-            last = another if len(self.ended) >= LAST_SEEN_MAX else last
-        self.ended[last] += times
+        for last, times in seen.items():
+            if last not in self.ended:
+                another = self._ended_from.setdefault(last[:3], last)
+                last = another if len(self.ended) >= LAST_SEEN_MAX else last
+            self.ended[last] += times
 
     def _note(self, way: Way, messages: int, examples: list[Named]) -> None:
         known, some = self.ways.get(way, (0, []))
@@ -139,8 +137,7 @@ class Tally:
         self.reproduced += other.reproduced
         self.changed += other.changed
         self.assumed += other.assumed
-        for last, times in other.ended.items():
-            self._note_last(last, times)
+        self.add_last(other.ended)
         self.undecided += other.undecided
         self.undecided_losing += other.undecided_losing
         for ends, theirs in zip(self.ends, other.ends, strict=True):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import tee
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -69,14 +69,6 @@ class Case(msgspec.Struct, frozen=True, gc=False):
     def assumed(self) -> tuple[str, ...]:
         """What the comparison rests on that the log does not have."""
         return tuple(dict.fromkeys((*self.before.assumed, *self.after.assumed)))
-
-
-class TimedCase(NamedTuple):
-    """One message that is played by itself, and the times of its first play, and of those on the other side."""
-
-    case: Case
-    first: Timed
-    others: Sequence[Timed]
 
 
 PlayedAlone = tuple[First, Timed | None]
@@ -251,21 +243,16 @@ class Runs:
         """Return a message that is played by itself under both sides."""
         if (known := self.at_once(first)) is not None:
             return known
-        (other, _), (or_else, _) = self._other_runs(first)
-        return _case(first, other.fate, or_else.fate.ends)
+        return self.second_timed(first)[0]
 
-    def timed(self, story: Story) -> TimedCase | None:
-        """Return a message that is played by itself, if all plays depend on nothing but the order of times."""
-        first, when = self._first_plays.timed(First(story))
-        if when is None:
-            return None
-        if (known := self.at_once(first)) is not None:
-            return TimedCase(known, when, ())
-        played = self._other_runs(first)
-        others = [when for _, when in played if when is not None]
-        (other, _), (or_else, _) = played
-        found = _case(first, other.fate, or_else.fate.ends)
-        return TimedCase(found, when, others) if len(others) == len(played) else None
+    def first_timed(self, story: Story) -> PlayedAlone:
+        """Play a message by itself under the log's own side, and tell when everything was."""
+        return self._first_plays.timed(First(story))
+
+    def second_timed(self, first: First) -> tuple[Case, Sequence[Timed | None]]:
+        """Play a message by itself under the other side, and tell when everything was in all plays of it."""
+        (other, when), (or_else, or_when) = self._other_runs(first)
+        return _case(first, other.fate, or_else.fate.ends), (when, or_when)
 
     def _other_runs(self, first: First) -> tuple[PlayedAlone, PlayedAlone]:
         """Return a message under the other side, and what it is if consumers lost their channels."""

@@ -1,0 +1,156 @@
+"""Plays messages under the other side that were looked at together: of those that are alike, one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from simulator.replay.whatif.alike_plays import Timed
+from simulator.replay.whatif.both_ends import BothEnds, Way
+from simulator.replay.whatif.kind_times import times_of_kind
+from simulator.replay.whatif.kinds import SINGLE, Found, Kind, Kinds, OfOneSize, Unknown, told_apart
+from simulator.replay.whatif.other_keys import AnyKey
+from simulator.replay.whatif.rerun import First
+from simulator.replay.whatif.stories import Story
+from simulator.replay.whatif.timetable import Timetable
+from simulator.replay.whatif.together import Alike, Named, Waiting, alike_of
+from simulator.replay.whatif.what_if import Runs
+
+EXAMPLES_MAX = 3
+"""So many messages are named for each way of change: the first ones."""
+
+
+class SecondLook(NamedTuple):
+    """What became of messages on both sides, and the first plays of some that are examples for ways of change."""
+
+    alike: Alike
+    examples: Sequence[First]
+
+
+class SecondPlays:
+    """Plays messages under the other side. ``runs`` know how long messages usually wait."""
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+        self._examples: dict[Way, list[Named]] = {}
+
+    def play(self, waiting: Waiting) -> SecondLook:
+        """Return what becomes of messages of a batch."""
+        return _Batch(self._runs, waiting, self._is_example).look()
+
+    def _is_example(self, way: Way, name: Named) -> bool:
+        """Tell whether a message is needed as an example for a way of change: the answer names the first ones."""
+        known = self._examples.setdefault(way, [])
+        if len(known) >= EXAMPLES_MAX and name > known[-1]:
+            return False
+        known[:] = sorted({*known, name})[:EXAMPLES_MAX]
+        return True
+
+
+class _Batch:
+    """The messages of one batch.
+
+    Args:
+        runs: plays them.
+        waiting: their first plays.
+        is_example: tells whether a message is needed as an example for a way of change.
+    """
+
+    def __init__(self, runs: Runs, waiting: Waiting, is_example: Callable[[Way, Named], bool]) -> None:
+        self._runs, self._waiting, self._is_example = runs, waiting, is_example
+        self._lengths = np.array([len(kind.timed.moments) for kind in waiting.kinds])[waiting.which]
+        self._starts = np.cumsum(self._lengths) - self._lengths
+        self._kinds = Kinds()
+        self._which = np.full(len(waiting.which), SINGLE)
+        self._times_us = np.zeros((len(waiting.which), 4), np.int64)
+
+    def look(self) -> SecondLook:
+        """Play one message of each kind, and return all."""
+        for messages, kinds, times_us in told_apart(self._sizes(), self._kinds, self._learn):
+            self._which[messages] = kinds
+            self._times_us[messages] = np.take_along_axis(times_us, self._kinds.times(kinds), axis=1)
+        for message in np.flatnonzero(self._which == SINGLE).tolist():
+            self._play_by_itself(message)
+        examples = [*self._examples()]
+        members = self._waiting.members
+        return SecondLook(
+            alike_of(self._kinds, self._which, self._times_us, members, [(way, name) for way, name, _ in examples]),
+            [first for *_, first in examples],
+        )
+
+    def _sizes(self) -> Iterator[OfOneSize]:
+        """Yield together messages whose plays were told as many moments."""
+        for length in np.unique(self._lengths).tolist():
+            own = np.flatnonzero(self._lengths == length)
+            moments_us = self._waiting.moments_us[self._starts[own][:, None] + np.arange(length)]
+            ends_us = np.full((len(own), 1), self._runs.log.end_us)
+            kinds, which = np.unique(self._waiting.which[own], return_inverse=True)
+            yield OfOneSize(own, np.concatenate((moments_us, ends_us), axis=1), kinds.tolist(), which)
+
+    def _learn(self, unknown: Unknown) -> None:
+        for key, (message, _) in unknown.items():
+            self._kinds.add(key, self._kind(message))
+
+    def _kind(self, message: int) -> Kind | None:
+        """Return what messages have that fare as this one does; ``None`` if not only their moments decide."""
+        first, timed = self._first(message)
+        case, others = self._runs.second_timed(first)
+        known = [each for each in others if each is not None]
+        if len(known) < len(others):
+            return None
+        times = times_of_kind((*timed.moments, self._runs.log.end_us), timed, known)
+        return None if times is None else Kind(times.timetable, Found(case.fates, BothEnds.of(case), times.ends))
+
+    def _play_by_itself(self, message: int) -> None:
+        case = self._runs.alone(self._first(message)[0])
+        self._kinds.add(("by itself", message), Kind(Timetable(), Found(case.fates, BothEnds.of(case), (0, 0, 0, 0))))
+        self._which[message] = len(self._kinds.values) - 1
+        before, after = case.before, case.after
+        self._times_us[message] = before.first_us, before.last_us, after.first_us, after.last_us
+
+    def _first(self, message: int) -> tuple[First, Timed]:
+        """Return the first play of a message."""
+        waiting, start = self._waiting, self._starts[message]
+        kind = waiting.kinds[waiting.which[message]]
+        moments: list[int] = waiting.moments_us[start : start + self._lengths[message]].tolist()
+        story = _of_message(kind.first.story, waiting, message, dict(zip(kind.timed.moments, moments, strict=True)))
+        times = kind.timed.play.timetable.times((*moments, self._runs.log.end_us))
+        assert times is not None, "it was compared with the play"
+        return kind.timed.play.at(story, times), Timed(moments, times, kind.timed.play)
+
+    def _examples(self) -> Iterator[tuple[Way, Named, First]]:
+        """Yield messages that are needed as examples."""
+        ways = [kind.told.ends.way if isinstance(kind.told, Found) else None for kind in self._kinds.values]
+        changes = np.array([way is not None for way in ways], bool)[self._which]
+        for message in np.flatnonzero(changes).tolist():
+            way, kind = ways[self._which[message]], self._waiting.kinds[self._waiting.which[message]]
+            name = kind.first.story.vhost, self._waiting.members.names[message]
+            if way is not None and self._is_example(way, name):
+                yield way, name, self._first(message)[0]
+
+
+def _of_message(story: Story, waiting: Waiting, message: int, times_us: Mapping[int, int]) -> Story:
+    """Return the story of a message that is alike: with its own moments and key, and under its own name."""
+    replace, own_id = msgspec.structs.replace, waiting.message_ids[message]
+    shown = [each.shown for each in story.deliveries]
+    publications = [
+        replace(each, at_us=times_us[each.at_us], properties=_with_id(each.properties, own_id))
+        for each in story.publications
+    ]
+    if len(publications) == 1:  # else all have the same keys
+        (published,) = publications
+        own_key = waiting.routing_keys[message]
+        shown = [*AnyKey(tuple(shown), published.routing_key).at(own_key)]
+        publications = [replace(published, routing_key=own_key)]
+    deliveries = [
+        replace(each, shown=seen, at_us=times_us[each.at_us], until_us=times_us[each.until_us])
+        for each, seen in zip(story.deliveries, shown, strict=True)
+    ]
+    return Story(story.vhost, waiting.members.names[message], publications, deliveries)
+
+
+def _with_id(properties: Mapping[str, Any], own_id: str | None) -> Mapping[str, Any]:
+    return properties if own_id is None else {**properties, "message_id": own_id}
