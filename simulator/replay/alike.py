@@ -7,15 +7,22 @@ import numpy.typing as npt
 import pyarrow as pa
 
 Ints = npt.NDArray[np.int64]
+_MOST = 2**62
 
 
 def alike_rows(*columns: npt.NDArray[np.signedinteger]) -> Ints:
     """Return a number for each row, in the order of their first; rows equal in all columns have the same."""
-    numbers = np.zeros(len(columns[0]), np.int64)
+    numbers, width = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
-        if (column != column[:1]).any():
-            numbers = _numbered(numbers << 32 | _numbered(column))
-    return numbers
+        if not (column != column[:1]).any():
+            continue
+        least, most = int(column.min()), int(column.max())
+        if width * (most - least + 1) > _MOST:
+            numbers, column = _numbered(numbers), _numbered(column)
+            least, most, width = 0, len(column), len(column)
+        numbers = numbers * (most - least + 1) + (column - least)
+        width *= most - least + 1
+    return numbers if width == 1 else _numbered(numbers)
 
 
 def alike_sequences(values: Ints, lengths: Ints) -> Ints:

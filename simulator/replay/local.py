@@ -33,7 +33,7 @@ from simulator.replay.row_codec import (
     CONTENT,
     LINEAGE,
     SIGNATURE,
-    read_message,
+    read_messages,
     write_content,
     write_lineage,
     write_signatures,
@@ -134,8 +134,7 @@ def repair_files(captured: LocalTable, replayed: LocalTable, definitions: Defini
 
 def _with_message(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return the batch with its messages instead of its lineages."""
-    vhosts = batch.column("vhost").to_pylist()
-    messages = map(read_message, batch.column(LINEAGE).to_pylist(), vhosts)
+    messages = read_messages(batch.column(LINEAGE), batch.column("vhost"))
     return batch.drop_columns([LINEAGE]).append_column("message", pa.array(messages, pa.string()))
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from simulator.replay.alike import Ints, alike_rows, alike_sequences, firsts, places_of
-from simulator.replay.row_codec import LINEAGE, read_message
+from simulator.replay.row_codec import LINEAGE, read_messages
 from simulator.replay.whatif.alike_plays import Timed
 from simulator.replay.whatif.both_ends import BothEnds
 from simulator.replay.whatif.fates import count
@@ -299,8 +299,8 @@ class _Batch:
     def _members(self, messages: Ints) -> Members:
         """Return what identifies messages, and what tells them from others: their first publishes."""
         rows, known = self._rows, self._known.rows
-        lineages = self._batch.captured.column(LINEAGE).take(pa.array(rows.starts[messages])).to_pylist()
-        named = zip(lineages, (self._named[message] for message in messages.tolist()), strict=True)
+        lineages = self._batch.captured.column(LINEAGE).take(pa.array(rows.starts[messages]))
+        vhosts = self._batch.replayed.column("vhost").take(pa.array(rows.starts[messages]))
         published = self._published(messages)
         signatures, contents = rows.signatures[published].astype(np.int64), rows.contents[published]
         marked = alike_rows(signatures, contents)
@@ -309,7 +309,7 @@ class _Batch:
             [*known.publish_marks(signature), *known.contents[content].marks]
             for signature, content in zip(signatures[first].tolist(), contents[first].tolist(), strict=True)
         ]
-        return Members([read_message(*each) for each in named], marks, marked)
+        return Members(read_messages(lineages, vhosts), marks, marked)
 
     def _published(self, messages: Ints) -> Ints:
         """Return the rows in which messages were published first."""

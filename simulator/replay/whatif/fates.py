@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import TypeVar
 
 import msgspec
+import numpy as np
 
 from simulator.events import DEATHS, LOSSES, Event, Happened, silent_loss
 from simulator.replay.whatif.stories import Shown
@@ -91,21 +92,22 @@ class AlikeFates(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     Attributes:
         kinds: what became of one of each kind.
-        which: the kind of each message.
-        messages: what identifies each.
-        times_us: when it was published, and when its last copy ended, before and after, one message after the other;
-            microseconds since 1970.
+        messages: what identifies each message.
+        which: the kind of each, an ``int64``.
+        times_us: when each was published, and when its last copy ended, before and after, one message after the other;
+            microseconds since 1970, an ``int64`` each.
     """
 
     kinds: Sequence[BothFates]
-    which: Sequence[int]
     messages: Sequence[str]
-    times_us: Sequence[int]
+    which: bytes
+    times_us: bytes
 
     def each(self) -> Iterator[BothFates]:
         """Yield what became of each message."""
-        times_us = iter(self.times_us)
-        for which, message, *own_us in zip(self.which, self.messages, *4 * [times_us], strict=True):
+        times_us = np.frombuffer(self.times_us, np.int64).reshape(-1, 4).tolist()
+        numbers = np.frombuffer(self.which, np.int64).tolist()
+        for which, message, own_us in zip(numbers, self.messages, times_us, strict=True):
             kind = self.kinds[which]
             before, after = _at(kind.before, *own_us[:2]), _at(kind.after, *own_us[2:])
             yield BothFates(kind.vhost, message, kind.reproduced, before, None if before == after else after)

@@ -131,7 +131,7 @@ def alike_of(
     reproduced = np.array([each.ends.reproduced for each in several], bool)[own]
     changes = np.array([each.ends.way is not None for each in several], bool)
     return Alike(
-        fates=AlikeFates([each.fates for each in several], own.tolist(), members.names, times_us.ravel().tolist()),
+        fates=AlikeFates([each.fates for each in several], members.names, own.tobytes(), times_us.tobytes()),
         ends={kinds.ends.values[number]: many for number, many in counted(kinds.ends_of(which))},
         took_us=(times_us[reproduced, 1] - times_us[reproduced, 0], times_us[reproduced, 3] - times_us[reproduced, 2]),
         not_reproduced=[members.names[place] for place in np.flatnonzero(~reproduced).tolist()],
