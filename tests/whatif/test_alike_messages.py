@@ -172,3 +172,41 @@ def test_of_one_id_in_two_virtual_hosts_the_message_that_changes_tells_why(tmp_p
     document = {"vhosts": [{"name": "a"}, {"name": "b"}], "queues": [queue("one", "a"), queue("two", "b")]}
     asked = asked_of_rows(rows, document, tmp_path, **{"x-message-ttl": 20_000})
     assert [cause.messages for cause in asked.answer.causes] == [4]
+
+
+def delivered_after(*waits_us: int, **other: Any) -> list[Observation]:
+    """Messages that wait so long in the queue "one", and one much later, so that the log goes on."""
+    rows = [
+        row(1_000_000 * number + after_us, "one" if after_us else None, f"m{number}", ["one"], **other)
+        for number, wait_us in enumerate(waits_us)
+        for after_us in (0, wait_us)
+    ]
+    return [*rows, row(900_000_000, None, "last", ["nowhere"])]
+
+
+def test_messages_around_a_ttl_are_told_apart_by_a_microsecond(tmp_path: Path) -> None:
+    """All have the same rows in the same order: one that is delivered when its TTL ends is too late, too."""
+    rows = delivered_after(*5 * [19_999], *5 * [20_000], *5 * [20_001])
+    asked = asked_of_rows(rows, {"queues": [queue("one")]}, tmp_path, **{"x-message-ttl": 20})
+    assert (asked.answer.changed, asked.answer.after.lost) == (10, {"one": {"expired": 10}})
+    assert sum(len(each.fates.messages) for each in asked.alike) == 16
+
+
+def test_messages_that_come_elsewhere_are_looked_at_together(tmp_path: Path) -> None:
+    """They wait there as long as others do, which is known when all first plays are over."""
+    waits_us = [20_000 + 37 * number for number in range(20)]
+    dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "two"}
+    rows = delivered_after(*waits_us)
+    rows += [
+        row(500_000_000 + 1_000_000 * number + after_us, "two" if after_us else None, f"n{number}", ["two"])
+        for number in range(5)
+        for after_us in (0, 3_000 + number)
+    ]
+    document = {"queues": [queue("one", **dead), queue("two")]}
+    asked = asked_of_rows(rows, document, tmp_path, **{"x-message-ttl": 10})
+    assert (asked.answer.changed, asked.answer.assumed) == (20, 20)
+    assert not asked.singles
+    took_us = {
+        each.message: each.after.last_us - each.after.first_us for alike in asked.alike for each in alike.fates.each()
+    }
+    assert {took_us[f"m{number}"] for number in range(20)} == {10_000 + 3_002}
