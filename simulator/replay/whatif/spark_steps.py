@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from itertools import groupby, islice
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import msgspec
@@ -148,7 +148,7 @@ class StoriesStep:
                 if each.alike is not None:
                     yield _told_together(each.alike, tally)
                 if each.waiting is not None:
-                    yield {"waiting": pickle.dumps(each.waiting)}
+                    yield _row(waiting=pa.array([pickle.dumps(each.waiting)]))
             elif runs.meets(each, self._coupling):
                 yield {"message": each.message, "reach": _written(runs.reaches.of(each)), **_pickled(each)}
             else:
@@ -165,9 +165,14 @@ def _together(look: FirstLook) -> pa.RecordBatch:
     waits = pa.StructArray.from_arrays(
         [*places, pa.array(after_us, mask=after_us == STAYED)], fields=list(_WAITS.value_type)
     )
-    told = {"waits": pa.ListArray.from_arrays([0, len(waits)], waits)}
-    columns = [told.get(field.name, pa.nulls(1, field.type)) for field in PASSED]
-    return pa.RecordBatch.from_arrays(columns, schema=PASSED)
+    return _row(waits=pa.ListArray.from_arrays([0, len(waits)], waits))
+
+
+def _row(**columns: pa.Array) -> pa.RecordBatch:
+    """Return a row that stands for many messages: it is given on at once."""
+    return pa.RecordBatch.from_arrays(
+        [columns.get(field.name, pa.nulls(1, field.type)) for field in PASSED], schema=PASSED
+    )
 
 
 def _pickled(story: Story) -> dict[str, Any]:
@@ -251,7 +256,7 @@ class CasesStep:
         """Play each message of a partition by itself, or together those that are alike."""
         yield from _batches(self._alone(batches))
 
-    def _alone(self, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+    def _alone(self, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any] | pa.RecordBatch]:
         runs, tally = self._asking.runs(self._log, self._habits), Tally()
         second_plays = SecondPlays(runs)
         for batch in batches:
@@ -289,10 +294,10 @@ def _told(case: Case, tally: Tally) -> dict[str, Any]:
     return {"fates": msgspec.msgpack.encode(case.fates)}
 
 
-def _told_together(alike: Alike, tally: Tally) -> dict[str, Any]:
+def _told_together(alike: Alike, tally: Tally) -> pa.RecordBatch:
     """Return what became of messages that were looked at together, and count them in."""
     tally.add_alike(alike)
-    return {"alike": msgspec.msgpack.encode(alike.fates)}
+    return _row(alike=pa.array([msgspec.msgpack.encode(alike.fates)]))
 
 
 def _added_up(tally: Tally, coupled: str | None) -> dict[str, Any]:
@@ -318,9 +323,14 @@ def _groups(batches: Iterable[pa.RecordBatch], column: str) -> Iterator[tuple[st
 
 def _batches(rows: Iterable[Mapping[str, Any] | pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield a few rows at a time. Both sides are there all the time: to look for garbage among them takes long."""
-    left = iter(rows)
+    some: list[Mapping[str, Any]] = []
     with seldom_collecting():
-        while some := list(islice(left, BATCH)):
-            yield from (each for each in some if isinstance(each, pa.RecordBatch))
-            if single := [each for each in some if not isinstance(each, pa.RecordBatch)]:
-                yield pa.RecordBatch.from_pylist(single, schema=PASSED)
+        for each in rows:
+            if isinstance(each, pa.RecordBatch):
+                yield each
+            else:
+                some.append(each)
+            if len(some) == BATCH:
+                yield pa.RecordBatch.from_pylist(some, schema=PASSED)
+                some.clear()
+        yield pa.RecordBatch.from_pylist(some, schema=PASSED)
