@@ -35,8 +35,9 @@ def needs_watch(node: NodeState, consumer: Consumer) -> bool:
 
 def look_again(node: NodeState, channel: Channel, due_us: int) -> None:
     """Look at the channel by ``due_us``, and no later than a delivery of now would time out by default."""
-    by_default_us = node.now_us + (node.release.consumer_timeout_ms or 0) * 1_000
-    due_us = min(due_us, noticed_us(node, channel, by_default_us))
+    default_ms = node.release.consumer_timeout_ms
+    if default_ms is not None:
+        due_us = min(due_us, noticed_us(node, channel, node.now_us + default_ms * 1_000))
     due_us = max(due_us, noticed_us(node, channel, node.now_us))
     if channel.timeout_due_us is None or due_us < channel.timeout_due_us:
         channel.timeout_due_us = due_us
