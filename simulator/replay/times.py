@@ -27,6 +27,8 @@ NEVER_US = -(2**60)
 FOREVER_US = 2**60
 """A bound that nothing is known of."""
 _MS_US = 1_000
+_TTL_MS_MAX = 2**52
+"""A longer TTL never ends in a log, and its microseconds would not fit into a column."""
 NO_LIMIT = -1
 HOPS_MARKED_MAX = 62
 """Hops of one path of which each can be marked as unchecked; those behind share the last mark."""
@@ -481,4 +483,6 @@ def _columns(known: list[PathTimes]) -> _Columns:
 
 
 def _ttl_us(hops: list[HopTimes]) -> Ints:
-    return np.array([NO_TTL if hop.ttl_ms == NO_TTL else hop.ttl_ms * _MS_US for hop in hops], np.int64)
+    return np.array(
+        [NO_TTL if hop.ttl_ms == NO_TTL else min(hop.ttl_ms, _TTL_MS_MAX) * _MS_US for hop in hops], np.int64
+    )

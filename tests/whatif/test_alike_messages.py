@@ -210,3 +210,22 @@ def test_messages_that_come_elsewhere_are_looked_at_together(tmp_path: Path) -> 
         each.message: each.after.last_us - each.after.first_us for alike in asked.alike for each in alike.fates.each()
     }
     assert {took_us[f"m{number}"] for number in range(20)} == {10_000 + 3_002}
+
+
+def test_a_ttl_of_ages_ends_in_no_log(tmp_path: Path) -> None:
+    """Of a policy RabbitMQ takes any number; in microseconds this one has more than 64 bits."""
+    rows = delivered_after(*5 * [20_000])
+    document = {"queues": [queue("one")]}
+    ages = [
+        {"vhost": "/", "name": "ages", "pattern": "one", "apply-to": "queues", "definition": {"message-ttl": 10**16}}
+    ]
+    with write_capture(tmp_path / "log.parquet") as writer:
+        for batch in to_batches(rows):
+            writer.write(batch)
+    sides = [
+        side_of(Definitions({"exchanges": [], "bindings": [], **document, **more}, "definitions.json"), "4.3")
+        for more in ({}, {"policies": ages})
+    ]
+    for before, after in (sides, sides[::-1]):
+        with Database(tmp_path) as database:
+            assert ask(database.parquet([tmp_path / "log.parquet"]), before, after).answer.changed == 0

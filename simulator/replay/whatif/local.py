@@ -29,7 +29,7 @@ from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Story
 from simulator.replay.whatif.tally import Tally
 from simulator.replay.whatif.together import Alike, FirstLook
-from simulator.replay.whatif.what_if import Case, Comparison, Prepared, Runs, prepared, side_of
+from simulator.replay.whatif.what_if import Case, Comparison, Prepared, Runs, began, prepared, side_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -117,7 +117,7 @@ def what_if_files(
         if not unit.queues:
             alone.tally.merge(Tally(own))
             alone.examples.extend(own)
-    tallies.append((alone.tally, (), alone.examples))
+    tallies.append((alone.tally, (), sorted(alone.examples, key=began)))
     tally = Tally.whole(part for part, *_ in tallies)
     parts = (part.part(own, queues) for part, queues, own in tallies if part.changed)
     answer = conclusion(tally, find_causes(comparison.runs, parts), comparison.runs, captured, overview, of_left)

@@ -13,6 +13,9 @@ from typing import NamedTuple
 
 from simulator.replay.whatif.stage import Queue
 
+LATEST_US = 2**62
+"""No sum of a column may be later; a TTL can be longer than that."""
+
 
 class Sum(NamedTuple):
     """A time: so long after ``start`` as ``until`` is after ``since``, all of them places, and some microseconds."""
@@ -145,6 +148,7 @@ class Planner(AnyPlanner):
             self._plan(self._sums.setdefault(made, len(self._moments) + 1 + len(self._sums)), time_us)
 
     def _plan(self, place: int, time_us: int) -> None:
+        self.sure &= time_us <= LATEST_US
         self._planned[place] = time_us
         self._places.setdefault(time_us, place)
 

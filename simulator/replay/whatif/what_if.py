@@ -279,7 +279,7 @@ class Runs:
 
     def cases(self, own: Sequence[First], *, coupled: bool) -> list[Case]:
         """Return messages under both sides in the order in which they begin, played together if they are coupled."""
-        return sorted(self.together(own), key=_began) if coupled else [self.alone(each) for each in own]
+        return sorted(self.together(own), key=began) if coupled else [self.alone(each) for each in own]
 
     @cached_property
     def _channels_decide(self) -> bool:
@@ -391,7 +391,8 @@ def _counted(together: Iterable[tuple[Unit, Any]]) -> Iterator[tuple[int, tuple[
         yield count, (unit, own)
 
 
-def _began(case: Case) -> tuple[int, float]:
+def began(case: Case) -> tuple[int, float]:
+    """Return when the first row was written that is seen of a message, and which place it has in the log."""
     return case.story.began
 
 
