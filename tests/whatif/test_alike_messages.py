@@ -229,3 +229,34 @@ def test_a_ttl_of_ages_ends_in_no_log(tmp_path: Path) -> None:
     for before, after in (sides, sides[::-1]):
         with Database(tmp_path) as database:
             assert ask(database.parquet([tmp_path / "log.parquet"]), before, after).answer.changed == 0
+
+
+def test_a_queue_with_a_highest_priority_of_0_couples_messages(tmp_path: Path) -> None:
+    """It looks for expired messages by a timer that one message sets for another."""
+    rows = delivered_after(*5 * [20_000])
+    asked = asked_of_rows(rows, {"queues": [queue("one", **{"x-max-priority": 0})]}, tmp_path, **{"x-message-ttl": 10})
+    assert [unit.queues for unit in asked.units if unit.queues] == [(("/", "one"),)]
+    assert asked.answer.changed == 5
+
+
+def test_messages_of_one_id_have_causes_of_their_own_where_no_virtual_host_is_named(tmp_path: Path) -> None:
+    rows = [
+        row(1_000_000 * number + after_us, name if after_us else None, f"m{number % 4}", [name], vhost)
+        for number, (vhost, name) in enumerate([*4 * [("a", "one")], *3 * [("b", "two")]])
+        for after_us in (0, 20_000)
+    ]
+    rows.append(row(900_000_000, None, "last", ["nowhere"], "a"))
+    own = Definitions({"exchanges": [], "bindings": [], "queues": [
+        {name: value for name, value in queue(each).items() if name != "vhost"} for each in ("one", "two")
+    ]}, "definitions.json")  # fmt: skip
+    texts = [f"queue:{name}.x-message-ttl=10" for name in ("one", "two")]
+    other = with_settings(own, [read_setting(each, own) for each in texts])
+    with write_capture(tmp_path / "log.parquet") as writer:
+        for batch in to_batches(rows):
+            writer.write(batch)
+    with Database(tmp_path) as database:
+        answer = ask(database.parquet([tmp_path / "log.parquet"]), side_of(own, "4.3"), side_of(other, "4.3")).answer
+    assert sorted((cause.what, cause.messages) for cause in answer.causes) == [
+        ("x-message-ttl of queue 'one': none → 10", 4),
+        ("x-message-ttl of queue 'two': none → 10", 3),
+    ]

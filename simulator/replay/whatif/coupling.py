@@ -201,7 +201,8 @@ def _couples(flow: MessageFlow, name: str, expiring: bool) -> Iterable[str]:
         yield f"'{name}' has a length limit"
     if queue.arguments.get("x-single-active-consumer"):
         yield f"'{name}' has a single active consumer"
-    if queue.arguments.get("x-max-priority"):
+    priorities = queue.arguments.get("x-max-priority")
+    if isinstance(priorities, int) and not isinstance(priorities, bool):  # 0 too: such a queue has a timer of its own
         yield f"'{name}' has priorities"
     if settings.dead_letter_strategy == AT_LEAST_ONCE:
         yield f"'{name}' holds dead letters until they arrive (at-least-once)"

@@ -241,7 +241,7 @@ class _Looks:
         if coupled not in self._groups:
             played = self._first_runs.filter("first IS NOT NULL")
             if coupled is None:
-                names = [name for _, (_, name) in tally.frequent_ways()]
+                names = [name for *_, (_, name) in tally.frequent_ways()]
                 found = played.filter(F.col("coupled").isNull() & F.col("message").isin(names))
             else:
                 found = played.filter(F.col("coupled") == coupled)

@@ -173,15 +173,22 @@ class Tally:
             unchecked=tuple(unchecked),
         )
 
-    def frequent_ways(self) -> list[tuple[int, Named]]:
+    def frequent_ways(self) -> list[tuple[int, Way, Named]]:
         """Return how many messages change in each way, the most frequent first, and one of them."""
-        ranked = sorted(self.ways.values(), key=lambda way: (-way[0], way[1]))
-        return [(messages, examples[0]) for messages, examples in ranked]
+        ranked = sorted(self.ways.items(), key=lambda item: (-item[1][0], item[1][1]))
+        return [(messages, way, examples[0]) for way, (messages, examples) in ranked]
 
     def part(self, own: Sequence[Case], queues: tuple[Queue, ...]) -> Part:
         """Return these messages for experiments; ``own`` are all of them, or one for each way of change."""
-        by_name = {(case.story.vhost, case.story.message): case for case in own if case.changed}
-        ways = [(many, by_name[name]) for many, name in self.frequent_ways()[:WAYS_MAX] if name in by_name]
+        frequent = self.frequent_ways()[:WAYS_MAX]
+        wanted = {name for *_, name in frequent}
+        # Where definitions name no virtual host, messages of several may have one name.
+        known = {
+            (name, BothEnds.of(case).way): case
+            for case in own
+            if case.changed and (name := (case.story.vhost, case.story.message)) in wanted
+        }
+        ways = [(many, known[name, way]) for many, way, name in frequent if (name, way) in known]
         return Part(self.changed, ways, queues, own if queues else (), self.messages)
 
     def _changes(self) -> list[Change]:
