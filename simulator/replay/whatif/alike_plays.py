@@ -94,13 +94,7 @@ class AlikePlays:
         end_us: when the log ends.
     """
 
-    def __init__(
-        self,
-        rerun: Callable[[AnyPlanner], Rerun],
-        clocks: Clocks,
-        reaches: Reaches,
-        end_us: int,
-    ) -> None:
+    def __init__(self, rerun: Callable[[AnyPlanner], Rerun], clocks: Clocks, reaches: Reaches, end_us: int) -> None:
         self._rerun, self._clocks = rerun, clocks
         self._reaches, self._end_us = reaches, end_us
         self._known: dict[Hashable, list[Planned]] = {}
@@ -118,7 +112,7 @@ class AlikePlays:
         key = self._key(given, rows, places) if len(moments) <= MOMENTS_MAX else None
         if key is None:
             return self._played(given, NO_PLANNER), None
-        known = self._known.setdefault(key, [])
+        known = self._known.get(key, [])
         for play in known:
             if (times := play.timetable.times((*moments, self._end_us))) is not None:
                 return play.at(given.story, times), Timed(moments, times, play)
@@ -127,15 +121,19 @@ class AlikePlays:
         made = self._planned(found, planner)
         if made is None:
             return found, None
-        self._size += made.size + len(repr(key))
-        if self._size > SIZE_MAX:
-            self._known.clear()
-            self._size = 0
         if len(known) < VARIANTS_MAX:
-            known.append(made)
+            self._remember(key, made)
         times = made.timetable.times((*moments, self._end_us))
         assert times is not None  # it was made from them
         return made.at(given.story, times), Timed(moments, times, made)
+
+    def _remember(self, key: Hashable, made: Planned) -> None:
+        size = made.size + len(repr(key))
+        if self._size + size > SIZE_MAX:
+            self._known.clear()
+            self._size = 0
+        self._size += size
+        self._known.setdefault(key, []).append(made)
 
     def _played(self, given: First, planner: AnyPlanner) -> First:
         (played,) = self._rerun(planner).play([given])
