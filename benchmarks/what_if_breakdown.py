@@ -21,10 +21,9 @@ from simulator.replay.local import kernel_of
 from simulator.replay.seldom_collecting import seldom_collecting
 from simulator.replay.tables import select
 from simulator.replay.whatif.alike_messages import AlikeMessages
-from simulator.replay.whatif.captured import coupling_queues_of
+from simulator.replay.whatif.captured import Captured, coupling_queues_of
 from simulator.replay.whatif.local import read_log, what_if_files
 from simulator.replay.whatif.log_rows import BESIDE, replayed_batches
-from simulator.replay.whatif.overview import Overview, file_numbers
 from simulator.replay.whatif.stories import Story
 from simulator.replay.whatif.what_if import Comparison, Runs, prepared, side_of
 
@@ -63,7 +62,7 @@ class Steps:
         _, self.log, one, other, self.work, _ = asking
         self.sides = side_of(one, RELEASE), side_of(other, RELEASE)
         self.prepared = self._prepare()
-        self.overview = Overview.of(self.log)
+        self.captured = Captured.of(self.log)
         self.messages = len(read_log(self.log, self.prepared[0]))
         self.others = [each for each in self._look() if isinstance(each, Story)]
 
@@ -93,14 +92,14 @@ class Steps:
 
     def _runs(self) -> Runs:
         """Return what plays messages, and has played none."""
-        return Runs(*self.prepared, "ack", self.overview.log(self.prepared[0]))
+        return Runs(*self.prepared, "ack", self.captured.of_all(self.prepared[0]))
 
     def _look(self) -> list:
         runs = self._runs()
-        coupling = coupling_queues_of(self.log, self.overview, runs.reaches, self.prepared[0])
+        coupling = coupling_queues_of(self.captured, runs.reaches, self.prepared[0])
         kernel = kernel_of(self.log, self.sides[0].definitions, RELEASE)
         batches = replayed_batches(kernel.replay, in_order(kernel_rows(self.log, BESIDE)).batches())
-        return list(AlikeMessages(runs, coupling, (), file_numbers(self.overview)).messages(batches))
+        return list(AlikeMessages(runs, coupling, (), self.captured.file_numbers).messages(batches))
 
     def _play(self) -> object:
         return Comparison(self.others, self._runs()).play()

@@ -16,6 +16,7 @@ def alike_rows(*columns: npt.NDArray[np.signedinteger]) -> Ints:
     for column in columns:
         if not (column != column[:1]).any():
             continue
+        # Columns share an integer, each with as many values as it may have, until it is full.
         least, most = int(column.min()), int(column.max())
         if width * (most - least + 1) > _MOST:
             numbers, column = _numbered(numbers), _numbered(column)

@@ -20,7 +20,6 @@ import pyarrow as pa
 from simulator.replay.alike import Ints, alike_rows, alike_sequences, firsts, places_of
 from simulator.replay.row_codec import LINEAGE, read_messages
 from simulator.replay.whatif.alike_plays import Timed
-from simulator.replay.whatif.both_ends import BothEnds
 from simulator.replay.whatif.fates import count
 from simulator.replay.whatif.hidden_ends import LastSeen
 from simulator.replay.whatif.kind_times import times_of_kind
@@ -132,12 +131,12 @@ class AlikeMessages:
         times, case = times_of_kind(example.moments_us, timed), self.runs.at_once(first)
         if times is None:
             return None
-        story, own = first.story, {moment: place for place, moment in reversed([*enumerate(example.moments_us)])}
         told: Found | FirstOf
         if case is None:
-            told = FirstOf(first, timed, [own[moment] for moment in timed.moments])
+            told = FirstOf(first, timed, times.before[: len(timed.moments)])
         else:
-            told = Found(case.fates, BothEnds.of(case), times.ends)
+            told = Found.of(case, times.ends)
+        story = first.story
         traced = [each for each in story.deliveries if each.traced]
         return Kind(
             times.timetable,
@@ -243,7 +242,7 @@ class _Batch:
         known, flows = self._known, self._known.runs.before.flows
         wanted = sorted({*messages} - self._stories.keys())
         self._stories |= dict.fromkeys(wanted)
-        wanted = [message for message in wanted if known.rows.vhost(self._named[message]) in flows]
+        wanted = [message for message in wanted if known.rows.vhost(self._vhosts[message].as_py()) in flows]
         if not wanted:
             return
         rows = pa.array(places_of(self._rows.starts[wanted], self._rows.lengths[wanted])[0])
@@ -282,7 +281,7 @@ class _Batch:
     def _waiting(self, messages: Ints, members: Members) -> Waiting:
         numbers, which = np.unique(self._which[messages], return_inverse=True)
         whose, moments_us = (np.concatenate(each) for each in zip(*self._moments_us, strict=True))
-        published = self._published(messages)
+        published = self._published[messages]
         keys = {
             number: (*self._known.rows.signatures.signature(number).routing_keys, "")[0]
             for number in set(self._rows.signatures[published].tolist())
@@ -300,8 +299,7 @@ class _Batch:
         """Return what identifies messages, and what tells them from others: their first publishes."""
         rows, known = self._rows, self._known.rows
         lineages = self._batch.captured.column(LINEAGE).take(pa.array(rows.starts[messages]))
-        vhosts = self._batch.replayed.column("vhost").take(pa.array(rows.starts[messages]))
-        published = self._published(messages)
+        vhosts, published = self._vhosts.take(pa.array(messages)), self._published[messages]
         signatures, contents = rows.signatures[published].astype(np.int64), rows.contents[published]
         marked = alike_rows(signatures, contents)
         first = firsts(marked)
@@ -311,12 +309,11 @@ class _Batch:
         ]
         return Members(read_messages(lineages, vhosts), marks, marked)
 
-    def _published(self, messages: Ints) -> Ints:
-        """Return the rows in which messages were published first."""
+    @cached_property
+    def _published(self) -> Ints:
+        """The row in which each message was published first."""
         every = np.arange(len(self._rows.published))
-        published: Ints = np.minimum.reduceat(np.where(self._rows.published, every, len(every)), self._rows.starts)[
-            messages
-        ]
+        published: Ints = np.minimum.reduceat(np.where(self._rows.published, every, len(every)), self._rows.starts)
         return published
 
     def _last_seen(self, rows: Ints) -> dict[LastSeen, int]:
@@ -331,10 +328,9 @@ class _Batch:
         return slice(start, start + int(self._rows.lengths[message]))
 
     @cached_property
-    def _named(self) -> list[str]:
+    def _vhosts(self) -> pa.Array:
         """The virtual host of each message, as the log names it."""
-        named: list[str] = self._batch.replayed.column("vhost").take(pa.array(self._rows.starts)).to_pylist()
-        return named
+        return self._batch.replayed.column("vhost").take(pa.array(self._rows.starts))
 
 
 def _of_one_size(messages: Ints, shapes: Ints, moments: Moments) -> OfOneSize:

@@ -18,6 +18,7 @@ from simulator.replay.whatif.rerun import First
 from simulator.replay.whatif.row_numbers import Bools
 from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.timetable import Pair, Sum, Timetable
+from simulator.replay.whatif.what_if import Case
 
 NOT_KNOWN = -1
 """Stands for the ends of messages whose second play is still to come."""
@@ -48,6 +49,11 @@ class Found(NamedTuple):
     fates: BothFates
     ends: BothEnds
     times: tuple[int, int, int, int]
+
+    @classmethod
+    def of(cls, case: Case, times: tuple[int, int, int, int]) -> Found:
+        """Return what becomes of messages that fare as this one does."""
+        return cls(case.fates, BothEnds.of(case), times)
 
 
 class FirstOf(NamedTuple):
@@ -139,8 +145,9 @@ class Kinds:
         sums, whose = values.reshape(-1, len(Sum._fields)), whose[:: len(Sum._fields)]
         begins = np.searchsorted(whose, np.arange(len(numbers)))
         nth = np.arange(len(whose)) - begins[whose]
-        found = np.pad(moments_us, ((0, 0), (0, int(nth.max(initial=-1)) + 1)))
-        for place in range(int(nth.max(initial=-1)) + 1):
+        most = int(nth.max(initial=-1)) + 1
+        found = np.pad(moments_us, ((0, 0), (0, most)))
+        for place in range(most):
             chosen = nth == place
             rows, (start, since, until, more_us) = whose[chosen], sums[chosen].T
             times_us = found[rows, start] + found[rows, until] - found[rows, since] + more_us
@@ -234,6 +241,8 @@ def told_apart(sizes: Iterable[OfOneSize], kinds: Kinds, learn: Callable[[Unknow
     """
     left = [*sizes]
     for nth in range(VARIANTS_MAX):
+        if not left:
+            return
         learn({
             size.keys[number]: (int(size.messages[place]), size.moments_us[place].tolist())
             for size in left

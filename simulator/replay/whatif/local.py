@@ -13,7 +13,7 @@ from simulator.replay.seldom_collecting import seldom_collecting
 from simulator.replay.tables import LocalTable
 from simulator.replay.whatif.alike_messages import AlikeMessages
 from simulator.replay.whatif.asked import AnyAsked, Asked
-from simulator.replay.whatif.captured import coupling_queues_of, with_left
+from simulator.replay.whatif.captured import Captured, coupling_queues_of
 from simulator.replay.whatif.causes import find_causes
 from simulator.replay.whatif.conclusion import conclusion
 from simulator.replay.whatif.coupling import Unit
@@ -21,7 +21,7 @@ from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.lives import lives
 from simulator.replay.whatif.log_rows import BESIDE, Replayed, replayed_batches, rows_of
 from simulator.replay.whatif.outcomes import read_stories
-from simulator.replay.whatif.overview import Overview, file_numbers, of_the_log
+from simulator.replay.whatif.overview import of_the_log
 from simulator.replay.whatif.rerun import Unseen
 from simulator.replay.whatif.second_plays import SecondPlays
 from simulator.replay.whatif.settings_given import read_setting, with_settings
@@ -100,27 +100,27 @@ def what_if_files(
         DefinitionsError: the broker refuses the definitions of a side.
         MatchesNothingError: those of a side are of other virtual hosts or queues.
     """
-    overview, of_left = Overview.of(captured), None if left is None else Overview.of(left)
-    one, other = map(prepared, of_the_log(overview, before, after))
-    given = captured if left is None or of_left is None else with_left(captured, overview, left, of_left)
-    runs = Runs(one, other, unseen, overview.log(one, of_left))
-    coupling, left_files = coupling_queues_of(given, overview, runs.reaches, one), of_left.files if of_left else ()
-    known = AlikeMessages(runs, coupling, left_files, file_numbers(overview, of_left))
-    stories, looks = _apart(known.messages(_replayed(given, one, progress)))
+    given = Captured.of(captured, left)
+    one, other = map(prepared, of_the_log(given.overview, before, after))
+    runs = Runs(one, other, unseen, given.of_all(one))
+    known = AlikeMessages(runs, coupling_queues_of(given, runs.reaches, one), given.left_files, given.file_numbers)
+    stories, looks = _apart(known.messages(_replayed(given.rows, one, progress)))
     comparison = Comparison(stories, runs, _waits_us(looks))
     count = len(stories)
     comparison.play(lambda done: progress("playing messages", done, count))
     progress("looking for causes", count, count)
     alike, alone = _together(looks, comparison.runs)
-    tallies = [(Tally(own), unit.queues, own) for unit, own in comparison.parts() if unit.queues]
+    tallies = []
     for unit, own in comparison.parts():
-        if not unit.queues:
+        if unit.queues:
+            tallies.append((Tally(own), unit.queues, own))
+        else:
             alone.tally.merge(Tally(own))
             alone.examples.extend(own)
     tallies.append((alone.tally, (), sorted(alone.examples, key=began)))
     tally = Tally.whole(part for part, *_ in tallies)
     parts = (part.part(own, queues) for part, queues, own in tallies if part.changed)
-    answer = conclusion(tally, find_causes(comparison.runs, parts), comparison.runs, captured, overview, of_left)
+    answer = conclusion(tally, find_causes(comparison.runs, parts), comparison.runs, given)
     shown = lives(comparison.runs, _groups(tallies), answer.shown_examples) if examples else {}
     found = _units(comparison, tally)
     return Asked(answer=answer, tally=tally, units=found, lives=shown, singles=comparison.cases, alike=alike)
@@ -185,7 +185,7 @@ def _groups(tallies: Iterable[tuple[Tally, Sequence[Queue], list[Case]]]) -> Ite
 
 def read_log(captured: LocalTable, side: Prepared) -> list[Story]:
     """Replay a capture under its own settings, and return what it shows of each message."""
-    rows = rows_of(_replayed(captured, side, lambda what, done, of: None), file_numbers(Overview.of(captured)))
+    rows = rows_of(_replayed(captured, side, lambda what, done, of: None), Captured.of(captured).file_numbers)
     return list(read_stories(rows, side.flows, only=side.only_vhost))
 
 

@@ -96,12 +96,6 @@ class Overview(NamedTuple):
         return (min(first_us for first_us, _ in both), max(last_us for _, last_us in both)) if both else None
 
 
-def file_numbers(*logs: Overview | None) -> dict[str, int]:
-    """Return a number for each file of logs, by their names."""
-    names = sorted({file for each in logs if each is not None for file in each.files})
-    return dict(zip(names, range(1, len(names) + 1), strict=True))
-
-
 def of_the_log(overview: Overview, before: Side, after: Side) -> tuple[Side, Side]:
     """Return both sides with the virtual host of the log, where their definitions do not name theirs.
 

@@ -424,6 +424,7 @@ class Rerun:
                 _assume(each, f"nobody consumes '{queue}': in the log no message came into it")
 
     def _look_at_habits(self) -> None:
+        """Take note that the run depends on what messages usually do, where that is not known yet."""
         if not self._is_first and self._habits is NO_HABITS:
             self._planner.unknown()
 

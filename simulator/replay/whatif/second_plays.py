@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from simulator.replay.whatif.alike_plays import Timed
-from simulator.replay.whatif.both_ends import BothEnds, Way
+from simulator.replay.whatif.both_ends import Way
 from simulator.replay.whatif.kind_times import times_of_kind
 from simulator.replay.whatif.kinds import SINGLE, Found, Kind, Kinds, OfOneSize, Unknown, told_apart
 from simulator.replay.whatif.other_keys import AnyKey
@@ -102,11 +102,11 @@ class _Batch:
         if len(known) < len(others):
             return None
         times = times_of_kind((*timed.moments, self._runs.log.end_us), timed, known)
-        return None if times is None else Kind(times.timetable, Found(case.fates, BothEnds.of(case), times.ends))
+        return None if times is None else Kind(times.timetable, Found.of(case, times.ends))
 
     def _play_by_itself(self, message: int) -> None:
         case = self._runs.alone(self._first(message)[0])
-        self._kinds.add(("by itself", message), Kind(Timetable(), Found(case.fates, BothEnds.of(case), (0, 0, 0, 0))))
+        self._kinds.add(("by itself", message), Kind(Timetable(), Found.of(case, (0, 0, 0, 0))))
         self._which[message] = len(self._kinds.values) - 1
         before, after = case.before, case.after
         self._times_us[message] = before.first_us, before.last_us, after.first_us, after.last_us

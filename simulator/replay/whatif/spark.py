@@ -28,7 +28,7 @@ from simulator.replay.row_codec import LINEAGE, LINEAGE_SQL
 from simulator.replay.spark_progress import telling
 from simulator.replay.tables import rows, select
 from simulator.replay.whatif.asked import AskedOnSpark
-from simulator.replay.whatif.captured import coupling_queues_of, with_left
+from simulator.replay.whatif.captured import Captured, coupling_queues_of
 from simulator.replay.whatif.case_rows import SCHEMA
 from simulator.replay.whatif.causes import TOGETHER_MAX, Part, find_causes
 from simulator.replay.whatif.conclusion import conclusion
@@ -36,7 +36,7 @@ from simulator.replay.whatif.coupling import Coupling, Reaches, Unit
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.lives import lives
 from simulator.replay.whatif.log_rows import BESIDE
-from simulator.replay.whatif.overview import Overview, file_numbers, of_the_log
+from simulator.replay.whatif.overview import of_the_log
 from simulator.replay.whatif.rerun import Habits, Log, Unseen
 from simulator.replay.whatif.spark_steps import (
     IN_ORDER,
@@ -80,20 +80,18 @@ def what_if_on_spark(
         DefinitionsError: the broker refuses the definitions of a side.
         MatchesNothingError: those of a side are of other virtual hosts or queues.
     """
-    overview, of_left = Overview.of(captured), None if left is None else Overview.of(left)
-    asking = Asking.of(*of_the_log(overview, before, after), unseen, of_left.files if of_left else ())
+    given = Captured.of(captured, left)
+    asking = Asking.of(*of_the_log(given.overview, before, after), unseen, given.left_files)
     one, _ = asking.sides()
-    given = captured if left is None or of_left is None else with_left(captured, overview, left, of_left)
-    coupling_queues = coupling_queues_of(given, overview, asking.reaches(), one)
-    log, numbers = overview.log(one, of_left), file_numbers(overview, of_left)
+    coupling_queues, log = coupling_queues_of(given, asking.reaches(), one), given.of_all(one)
 
     def telling_of(what: str, stages: int) -> AbstractContextManager[None]:
         return telling(captured.sparkSession, stages, lambda share: progress(what, share))
 
-    replayed = replay_step(given, one.side.definitions, one.side.release.name)
-    step = StoriesStep(asking, log, coupling_queues, replayed, numbers)
+    replayed = replay_step(given.rows, one.side.definitions, one.side.release.name)
+    step = StoriesStep(asking, log, coupling_queues, replayed, given.file_numbers)
     with ExitStack() as kept:
-        stories = kept.enter_context(_kept(_stories(given, step)))
+        stories = kept.enter_context(_kept(_stories(given.rows, step)))
         with telling_of("reading and playing messages", 2):
             coupling, coupled_by = _coupling(stories, asking.reaches())
         played = kept.enter_context(_kept(_first_runs(stories, coupled_by, asking, log)))
@@ -110,7 +108,7 @@ def what_if_on_spark(
         runs = asking.runs(log, habits)
         seen = _Looks(runs, first_runs.unionAll(second), tallies, coupling)
         tally = Tally.whole(tallies.values())
-        answer = conclusion(tally, find_causes(runs, seen.parts()), runs, captured, overview, of_left)
+        answer = conclusion(tally, find_causes(runs, seen.parts()), runs, given)
         shown = lives(runs, seen.groups(), answer.shown_examples) if examples else {}
         kept.pop_all()  # what became of messages stays there until the session ends
     told = cases.filter("fates IS NOT NULL OR alike IS NOT NULL").select("fates", "alike")
