@@ -36,11 +36,14 @@ class Claim(NamedTuple):
     writable: bool = True
 
 
+NO_CLAIM = Claim(None)
+
+
 def claimed_deaths(headers: Mapping[str, Any] | None) -> Claim:
     """Return what 3.13 makes of the ``x-death`` among a client's headers."""
     value = None if headers is None else headers.get(X_DEATH)
     if not isinstance(value, (list, tuple)):
-        return Claim(None)
+        return NO_CLAIM
     entries = [entry for entry in value if _is_whole(entry)]
     readable, writable = all(map(_is_readable, entries)), all(map(_is_writable, entries))
     taken = (_death(entry) for entry in entries if _is_readable(entry) and _is_writable(entry))

@@ -108,9 +108,9 @@ def _routed(message: Message, reason: str, settings: Settings, topology: Topolog
     letter = readdressed(message, settings, release)
     routed = route(letter, topology, release)
     deaths = recorded_deaths(letter, release) if reason != REJECTED else ()  # a rejection closes no cycle
-    cycles = tuple(name for name in routed if is_cycle(name, reason, deaths))
-    lost = tuple(name for name in routed if name not in cycles and _loses(name, topology, release, held))
-    queues = tuple(name for name in routed if name not in cycles and name not in lost)
+    cycles = tuple([name for name in routed if is_cycle(name, reason, deaths)]) if deaths else ()
+    lost = tuple([name for name in routed if name not in cycles and _loses(name, topology, release, held)])
+    queues = tuple([name for name in routed if name not in cycles and name not in lost])
     outcome, why = _judged(letter, routed, queues, cycles, deaths)
     if held and not queues:
         outcome = "held"

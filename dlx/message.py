@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from dlx.amqp_errors import Refusal, explained, wrong_sender_selected_type
-from dlx.claimed_deaths import Claim, claimed_deaths
+from dlx.claimed_deaths import NO_CLAIM, claimed_deaths
 from dlx.deaths import Death, DeathPoint
 from dlx.erlang_printing import Atom
 from dlx.field_values import type_name
@@ -88,7 +88,7 @@ def published(
     if headers is not None and "BCC" in headers:
         kept = {key: value for key, value in headers.items() if key != "BCC"}
     continued = release.client_deaths_continued and release.death_history == "annotations"
-    claim = claimed_deaths(headers) if continued else Claim(None)
+    claim = claimed_deaths(headers) if continued else NO_CLAIM
     if not claim.readable:
         raise PublishRefusedError(code=541)
     return Message(

@@ -33,12 +33,9 @@ from dlx.message import Message, PublishRefusedError, without_expiration
 from dlx.possible_deaths import PossibleDeath, possible_death, why_impossible
 from dlx.recorded_deaths import death_counts, recorded_deaths
 from dlx.releases import Release
-from dlx.routing import Visit, headers_looked_at, route, visits
+from dlx.routing import BY_KEY, Visit, headers_looked_at, route, visits
 from dlx.settings import Settings, alternate_exchange, effective_settings
 from dlx.topology import CLASSIC, STREAM, Topology
-
-_BY_KEY = ("direct", "fanout", "topic")
-"""Types of exchanges that route a message by its keys alone."""
 
 
 class State:
@@ -195,7 +192,7 @@ class MessageFlow:
 
     def routes_by_key(self, exchange: str) -> bool:
         """Tell whether nothing but its keys decides where a message goes from the exchange."""
-        return all(self.topology.exchanges[name].type in _BY_KEY for name in self.passed({exchange}))
+        return all(self.topology.exchanges[name].type in BY_KEY for name in self.passed({exchange}))
 
     def _entered(self, exchange: str, key: str | None) -> frozenset[str]:
         if key is not None and self.routes_by_key(exchange):

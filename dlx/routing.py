@@ -27,6 +27,10 @@ DEFAULT_EXCHANGE = ""
 REPLY_TO = "amq.rabbitmq.reply-to"
 """The pseudo-queue of direct reply-to; a dot and more behind it is the key of an answer, which needs no queue."""
 EXCHANGE_TYPES = ("direct", "fanout", "topic", "headers")
+BY_KEY = frozenset({"direct", "fanout", "topic"})
+"""Types of exchanges that route a message by its keys alone."""
+ROUTES_MAX, ENDS_MAX = 1_000, 100
+"""More routes of a topology are not remembered, nor one with more keys and queues."""
 
 
 class UnknownExchangeTypeError(ValueError):
@@ -39,10 +43,21 @@ def route(message: Message, topology: Topology, release: Release, choose: Choose
     The exchange is ``message.exchange``; a missing one routes nowhere. Where an exchange
     picks one of n destinations at random, ``choose(n)`` does.
     """
+    key, routes = (message.exchange, message.routing_keys), topology.routes
+    known = routes.get(key)
+    if known is not None and known[0] is release:
+        return known[1]
     queues: dict[str, None] = {}
+    by_key = True
     for visit in visits(message, topology, release, choose):
         queues.update(dict.fromkeys(visit.queues))
-    return tuple([name for name in queues if name in topology.queues])
+        by_key &= visit.exchange.type in BY_KEY
+    reached = tuple([name for name in queues if name in topology.queues])
+    if by_key and len(message.routing_keys) + len(reached) <= ENDS_MAX:
+        if len(routes) >= ROUTES_MAX:
+            routes.clear()
+        routes[key] = release, reached
+    return reached
 
 
 class Visit(NamedTuple):

@@ -15,6 +15,7 @@ rabbit_quorum_queue.erl gather_policy_config; live servers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from math import floor
 from typing import Any
 
@@ -105,7 +106,7 @@ class DelayedRetry(msgspec.Struct, frozen=True):
     max_ms: int
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The effective settings of one queue.
 
     ``values`` has an entry for each key that is set or has a default; ``ignored``
@@ -129,17 +130,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         setting = self.values.get(key)
         return None if setting is None else setting.value
 
-    @property
+    @cached_property
     def dead_letter_exchange(self) -> str | None:
         """Return the dead-letter exchange's name: ``""`` is the default exchange, ``None`` means that none is set."""
         return _string(self.value(DEAD_LETTER_EXCHANGE))
 
-    @property
+    @cached_property
     def dead_letter_routing_key(self) -> str | None:
         """Return the key that replaces a dead letter's keys; ``None`` keeps them."""
         return _string(self.value(DEAD_LETTER_ROUTING_KEY))
 
-    @property
+    @cached_property
     def dead_letter_strategy(self) -> str:
         """Return the strategy in force: at-least-once needs a quorum queue, a DLX and overflow reject-publish."""
         wanted = self.value(DEAD_LETTER_STRATEGY) == AT_LEAST_ONCE and self.dead_letter_exchange is not None
@@ -150,7 +151,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """Return the queue's own TTL in ms; a message's expiration may be shorter."""
         return _integer(self.value(MESSAGE_TTL))
 
-    @property
+    @cached_property
     def expires_ms(self) -> int | None:
         """Return how long the queue itself lives unused, in ms."""
         return _integer(self.value(EXPIRES))

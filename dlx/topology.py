@@ -15,6 +15,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from dlx.binding_index import BindingIndex
+    from dlx.releases import Release
 
 Arguments = Mapping[str, Any]
 
@@ -87,6 +88,14 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
         """The bindings of exchanges that have routed a message, by exchange: ``dlx.routing`` makes them.
 
         They are no part of the value: a changed copy has none. Who changes ``bindings`` in place changes these, too.
+        """
+        return {}
+
+    @cached_property
+    def routes(self) -> dict[tuple[str, tuple[str, ...]], tuple[Release, tuple[str, ...]]]:
+        """The queues that messages reached whose keys alone decide, by exchange and keys: ``dlx.routing`` finds them.
+
+        As with ``indexes``, who changes anything in place empties it.
         """
         return {}
 

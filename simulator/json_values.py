@@ -50,7 +50,7 @@ def plain(value: Any) -> Any:
         return float(value)
     if isinstance(value, bytes):
         return text(value)
-    if isinstance(value, Mapping):
+    if isinstance(value, dict | Mapping):  # the abstract class alone takes long
         named = {key if isinstance(key, str) else text(key): plain(item) for key, item in value.items()}
         return dict(sorted(named.items()))
     if isinstance(value, list | tuple):

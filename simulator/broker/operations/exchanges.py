@@ -19,7 +19,7 @@ def add_exchange(vhost: VirtualHost, exchange: Exchange) -> None:
     """Add an exchange under a name that is free."""
     vhost.exchanges[exchange.name] = exchange
     vhost.routes_at_random |= exchange.type == LOCAL_RANDOM
-    vhost.generation += 1
+    vhost.changed()
 
 
 def remove_exchange(vhost: VirtualHost, name: str) -> None:
@@ -30,7 +30,7 @@ def remove_exchange(vhost: VirtualHost, name: str) -> None:
     vhost.exchange_counters.pop(name, None)
     _drop_bindings_to(vhost, "exchange", name)
     vhost.topology.indexes.pop(name, None)
-    vhost.generation += 1
+    vhost.changed()
 
 
 def add_binding(vhost: VirtualHost, binding: Binding) -> None:
@@ -41,7 +41,7 @@ def add_binding(vhost: VirtualHost, binding: Binding) -> None:
         note_destination(vhost, binding)
         if binding.source in vhost.topology.indexes:
             vhost.topology.indexes[binding.source].add(binding)
-        vhost.generation += 1
+        vhost.changed()
 
 
 def note_destination(vhost: VirtualHost, binding: Binding) -> None:
@@ -52,14 +52,14 @@ def note_destination(vhost: VirtualHost, binding: Binding) -> None:
 def remove_binding(vhost: VirtualHost, binding: Binding) -> None:
     """Remove a binding that is there."""
     _drop(vhost, binding)
-    vhost.generation += 1
+    vhost.changed()
     _delete_if_unbound(vhost, binding.source)
 
 
 def forget_queue(vhost: VirtualHost, name: str) -> None:
     """Remove the bindings of a queue that is gone, and auto-delete exchanges that had no others."""
     _drop_bindings_to(vhost, "queue", name)
-    vhost.generation += 1
+    vhost.changed()
 
 
 def _drop_bindings_to(vhost: VirtualHost, kind: str, name: str) -> None:

@@ -36,7 +36,7 @@ def add(
     queue.created_us = node.now_us
     queue.single_active = definition.arguments.get("x-single-active-consumer") is True
     vhost.queues[definition.name] = queue
-    vhost.generation += 1
+    vhost.changed()
     if owner is not None:
         owner.exclusive_queues[definition.name] = queue
     node.used(queue)

@@ -84,6 +84,11 @@ class VirtualHost(msgspec.Struct, eq=False):
         self.topology.indexes.update(indexes)
         self.generation += 1
 
+    def changed(self) -> None:
+        """Let nobody rely on what is remembered of it: something changed that decides over routes or settings."""
+        self.generation += 1
+        self.topology.routes.clear()
+
     def flow(self, release: Release) -> MessageFlow:
         """Return what can become of messages here, as the virtual host is now: keep it for one question only."""
         known = self.known_flow
@@ -97,4 +102,7 @@ class VirtualHost(msgspec.Struct, eq=False):
 
     def counters_of(self, exchange: str) -> Counters:
         """Return the counters of an exchange."""
-        return self.exchange_counters.setdefault(exchange, Counters())
+        known = self.exchange_counters.get(exchange)
+        if known is None:
+            known = self.exchange_counters[exchange] = Counters()
+        return known

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -12,8 +12,9 @@ from simulator.events import DEATHS, LOSSES, Event, Happened, silent_loss
 from simulator.replay.whatif.stories import Shown
 
 PURGED = "removed with the queue"
-_TELLING = DEATHS | LOSSES | {Event.ACKED, Event.NACKED}
-"""Events that say what became of a copy."""
+TELLING = DEATHS | LOSSES | {Event.PUBLISHED, Event.ACKED, Event.NACKED}
+"""Events that say what becomes of a message: that it came, and where its copies end."""
+_PUBLISHED, _ACKED = Event.PUBLISHED, Event.ACKED  # Python 3.11 takes long to look them up
 
 
 class Ends(msgspec.Struct, frozen=True, order=True, gc=False):
@@ -156,15 +157,14 @@ class FateTally:
         self._last_us: int | None = None
 
     def take(self, event: Happened, before: Happened | None) -> None:
-        """Take what happened to it; ``before`` is what happened just before, to any message."""
-        if self._first_us is None:
-            self._first_us = event.time_us
+        """Take one of the ``TELLING`` events; ``before`` is what happened just before, to any message."""
         queue, kind = event.queue, event.event
-        if kind not in _TELLING:
-            return
-        if kind in DEATHS:
+        if kind == _PUBLISHED:
+            if self._first_us is None:
+                self._first_us = event.time_us
+        elif kind in DEATHS:
             self._deaths.append((queue or "", event.reason or ""))
-        elif kind == Event.ACKED:
+        elif kind == _ACKED:
             count(self._acknowledged, queue or "")
             self._last_us = event.time_us
         elif kind == Event.NACKED and event.reason is None:
@@ -187,10 +187,10 @@ class FateTally:
     def fate(self, later_us: int) -> Fate:
         """Return what became of it, with the times of the log, which the stage's are later than by so much."""
         ends = Ends(
-            tuple(sorted(self._acknowledged.items())),
-            tuple(sorted(self.waiting.items())),
-            tuple(sorted((*where, count) for where, count in self._lost.items())),
-            tuple(sorted(self._refused.items())),
+            _sorted(self._acknowledged),
+            _sorted(self.waiting),
+            tuple(sorted([(*where, count) for where, count in self._lost.items()])) if self._lost else (),
+            _sorted(self._refused),
             self._unroutable,
         )
         first_us = later_us if self._first_us is None else self._first_us
@@ -202,3 +202,7 @@ class FateTally:
             (first_us if self._last_us is None else self._last_us) - later_us,
             tuple(self.assumed),
         )
+
+
+def _sorted(counts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(counts.items())) if counts else ()

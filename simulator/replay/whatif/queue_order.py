@@ -32,7 +32,8 @@ def put_in_order(stories: Iterable[Story], flows: Mapping[str, MessageFlow]) -> 
     order, queues = count(), _Queues(flows)
     ahead: list[tuple[int, float, int, _Arrival]] = []
     for story in stories:
-        while ahead and ahead[0][:2] < story.began:
+        began = story.began
+        while ahead and ahead[0][:2] < began:
             yield from queues.see(heapq.heappop(ahead)[-1])
         arrivals = [_Arrival(story, each) for each in story.deliveries if each.traced]
         if not arrivals:

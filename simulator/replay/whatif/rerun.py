@@ -30,7 +30,7 @@ from simulator.broker import commands as amqp
 from simulator.broker.replies import Got
 from simulator.capture.observe import shown_deaths
 from simulator.events import Event, Happened, copies_added
-from simulator.replay.whatif.fates import Ends, Fate, FateTally
+from simulator.replay.whatif.fates import TELLING, Ends, Fate, FateTally
 from simulator.replay.whatif.stage import Queue, Stage
 from simulator.replay.whatif.stories import Delivery, Outcome, Publication, Shown, Story
 from simulator.replay.whatif.timetable import NO_PLANNER, AnyPlanner
@@ -156,8 +156,8 @@ def in_order(run: Iterable[Played]) -> list[Played]:
 class _OnStage:
     """A story that is being played: what has happened, and how many actions and copies of it are still to come."""
 
-    __slots__ = ("actions", "copies", "deliveries", "first_stays", "given", "number", "seen", "stays", "story", "taken",
-                 "tally", "uids", "watched")  # fmt: skip
+    __slots__ = ("actions", "copies", "deliveries", "first_stays", "given", "number", "publishes_again", "seen",
+                 "stays", "story", "taken", "tally", "uids", "watched")  # fmt: skip
 
     def __init__(self, number: int, given: First, watched: bool) -> None:
         self.number, self.given, self.watched = number, given, watched
@@ -169,6 +169,7 @@ class _OnStage:
         self.seen: list[Happened] = []
         self.uids: list[int] = []
         self.actions = self.copies = 0
+        self.publishes_again = False
 
 
 _Action = Callable[[], None]
@@ -280,7 +281,9 @@ class Rerun:
         self._events_left += EVENTS_PER_MOMENT_MAX * (len(story.publications) + len(story.deliveries))
         order = self._orders[0]
         for publication in story.publications:
-            if publication.after is None:
+            if publication.after is not None:
+                each.publishes_again = True
+            else:
                 self._put(publication.at_us + self._later_us, publication.place, next(order), each,
                           self._publisher(each, publication))  # fmt: skip
                 self._planner.at(publication.at_us)
@@ -326,7 +329,8 @@ class Rerun:
             self._quiet = self._quiet + 1 if self._events_left == events_left else 0
         else:
             return False
-        self._hear()
+        if self._news:
+            self._hear()
         return True
 
     def _let_enter(self, due_us: int | None) -> None:
@@ -357,26 +361,33 @@ class Rerun:
         each = self._by_uid.get(event.uid)
         if each is None:
             return
-        self._touched[each] = None
-        self._planner.happens(event.time_us - self._later_us)
-        each.copies += copies_added(event, self._before)
-        each.tally.take(event, self._before)
+        now_us, queue = event.time_us - self._later_us, event.queue or ""
+        if self._planner is not NO_PLANNER:
+            self._planner.happens(now_us)
+        added = copies_added(event, self._before)
+        if added:
+            each.copies += added
+            self._touched[each] = None
+        if kind in TELLING:
+            each.tally.take(event, self._before)
         if each.watched:
-            each.seen.append(msgspec.structs.replace(event, time_us=event.time_us - self._later_us))
+            each.seen.append(msgspec.structs.replace(event, time_us=now_us))
         self._before = event
-        queue = event.queue or ""
-        if event.queue is not None:
-            self._used[event.vhost, queue] = None
         if kind in _COMES:
-            stays = each.stays.setdefault(queue, [])
-            stays.append(Stay(event.time_us - self._later_us))
-            self._planner.came((event.vhost, queue), event.time_us - self._later_us)
-            self._news.append((each, queue, len(stays) - 1))
+            self._comes(each, event.vhost, queue, now_us)
         elif kind == _DELIVERED:
             self._in_hand = each, message
-            _left(each.stays.get(queue, ()), event.time_us - self._later_us, "delivered")
+            _left(each.stays.get(queue, ()), now_us, "delivered")
         elif kind in _GONE:
-            _left(each.stays.get(queue, ()), event.time_us - self._later_us, "died")
+            _left(each.stays.get(queue, ()), now_us, "died")
+
+    def _comes(self, each: _OnStage, vhost: str, queue: str, now_us: int) -> None:
+        """Take note of a message that is ready in a queue from now on."""
+        self._used[vhost, queue] = None
+        stays = each.stays.setdefault(queue, [])
+        self._news.append((each, queue, len(stays)))
+        stays.append(Stay(now_us))
+        self._planner.came((vhost, queue), now_us)
 
     def _hear(self) -> None:
         """Take note of messages that have come into queues, and let consumers who wait for them take them."""
@@ -407,7 +418,7 @@ class Rerun:
             self._planner.as_late(since_us, stay.since_us, stay.since_us + stay.after_us, 1)
             self._take_unseen(each, queue, attempt, now_us + max(usual_us, stay.after_us + 1))
         elif stay.end == "delivered":
-            before = sum(stay.end == "delivered" for stay in stays[:attempt])
+            before = sum([stay.end == "delivered" for stay in stays[:attempt]])
             place = seen[before].place if before < len(seen) else LAST
             self._planner.as_late(since_us, stay.since_us, stay.since_us + stay.after_us)
             self._take_later(each, queue, attempt, now_us + stay.after_us, place)
@@ -477,7 +488,8 @@ class Rerun:
             at_once = not after_us and delivery.until_place <= delivery.place
             self._planner.as_late(self._stage.now_us - self._later_us, delivery.at_us, delivery.until_us)
             self._settle_later(each, got, delivery.outcome, None if at_once else after_us, delivery.until_place)
-            self._publish_again(each, delivery)
+            if each.publishes_again:
+                self._publish_again(each, delivery)
             return
         outcome = Outcome.ENDED
         if self._unseen == "repeat" and seen and attempt < len(seen) + ATTEMPTS_MAX:

@@ -46,13 +46,12 @@ class Stage:
     Attributes:
         broker: the broker, another one after some runs.
         now_us: the time on the stage.
-        observer: is told all that happens.
     """
 
     def __init__(self, definitions: Mapping[str, Any], release: Release, imported: Broker | None = None) -> None:
         self._definitions, self._release = definitions, release
         self.now_us = BEGIN_US
-        self.observer: Observer = _nobody
+        self._observer: Observer = _nobody
         self._begin(imported or self._imported())
 
     def begin_again(self) -> None:
@@ -66,7 +65,7 @@ class Stage:
 
     def _begin(self, broker: Broker) -> None:
         self.broker = broker
-        broker.observe(lambda event, message: self.observer(event, message))
+        broker.observe(self._observer)
         add_user(self.broker, USER, self.now_us)
         self._free: defaultdict[str, list[amqp.ChannelId]] = defaultdict(list)
         self._publishers: dict[str, amqp.ChannelId] = {}
@@ -83,6 +82,16 @@ class Stage:
             self.now_us = max(self.now_us, due_us)
             self.tell(amqp.PassTime())
         self.begin_again()
+
+    @property
+    def observer(self) -> Observer:
+        """Who is told all that happens."""
+        return self._observer
+
+    @observer.setter
+    def observer(self, observer: Observer) -> None:
+        self._observer = observer
+        self.broker.observe(observer)
 
     # What clients do
 

@@ -154,8 +154,8 @@ class Story(msgspec.Struct, gc=False):
     @property
     def began(self) -> tuple[int, float]:
         """The moment and the place of the first row that was seen of it."""
-        published = [(each.at_us, each.place) for each in self.publications]
-        return min(published + [(each.at_us, each.place) for each in self.deliveries], default=(0, 0))
+        published = [(each.at_us, each.place) for each in self.publications[:1]]
+        return min(published + [(each.at_us, each.place) for each in self.deliveries[:1]], default=(0, 0))
 
     def moments_us(self) -> Iterator[int]:
         """Yield when something was seen of it."""
