@@ -313,7 +313,7 @@ class _Reader:
             destination_type=kind,
             routing_key=self._get(item, where, "routing_key", str, ""),
             # An argument without a value, which matches any header of that name, is exported as "undefined".
-            arguments={k: None if v == "undefined" else v for k, v in arguments.items()},
+            arguments={k: None if v == "undefined" else v for k, v in arguments.items()} if arguments else {},
         )
 
     def _policy(self, item: dict[str, Any], where: str, name: str) -> Policy:
@@ -353,10 +353,11 @@ class _Reader:
 
     def _get(self, item: dict[str, Any], where: str, name: str, kind: type, default: Any = _REQUIRED) -> Any:
         value = item.get(name, default)
-        place = _path(where, name)
+        if type(value) is kind or value is default is not _REQUIRED:  # nearly always
+            return value
         if value is _REQUIRED:
-            raise DefinitionsError(self.source, place, f"missing; expected {_EXPECTED[kind]}")
-        return value if value is default else self._checked(value, place, kind)
+            raise DefinitionsError(self.source, _path(where, name), f"missing; expected {_EXPECTED[kind]}")
+        return self._checked(value, _path(where, name), kind)
 
     def _checked(self, value: Any, place: str, kind: type) -> Any:
         if kind is dict and value == []:  # how Erlang writes an empty table

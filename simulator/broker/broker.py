@@ -27,6 +27,8 @@ from simulator.broker.replies import Reply
 from simulator.broker.state import Channel, Connection, NodeState, Observer, QueueState, User, VirtualHost
 from simulator.events import Event, Happened
 
+_ALL = frozenset(Event)
+
 
 class Broker:
     """One RabbitMQ node.
@@ -203,7 +205,7 @@ class Broker:
     def observe(self, observer: Observer | None) -> None:
         """Have ``observer`` called with each event, and the message as it was then; ``None``: nobody."""
         self.state.observer = observer
-        self.state.watched = self.state.reported if observer is None else frozenset(Event)
+        self.state.watched = self.state.reported if observer is None else _ALL
 
     # What it is and has, to read
 

@@ -45,7 +45,11 @@ TEMPLATE, HEADERS, REPEATS, REFUSED = range(4)
 
 
 class Kernel:
-    """Replays the batches of a log, partition by partition, and keeps what it has worked out."""
+    """Replays the batches of a log, partition by partition, and keeps what it has worked out.
+
+    ``coverage``: whether it tells which rules deliveries are the first to show, which takes as long as the verdicts
+    on a log in which little repeats.
+    """
 
     def __init__(
         self,
@@ -54,8 +58,10 @@ class Kernel:
         captured_on: Release | None,
         assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
         arrivals: Arrivals = NO_ARRIVALS,
+        *,
+        coverage: bool = True,
     ) -> None:
-        self._memory = Memory(topologies, rules, captured_on, assumptions, arrivals)
+        self._memory = Memory(topologies, rules, captured_on, assumptions, arrivals, coverage=coverage)
         self._open: OpenMessage | None = None
 
     def replay(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

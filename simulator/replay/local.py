@@ -109,13 +109,18 @@ def replayed_message(
 
 
 def kernel_of(
-    captured: LocalTable, definitions: Definitions, rules: str, assumptions: Assumptions = DEFAULT_ASSUMPTIONS
+    captured: LocalTable,
+    definitions: Definitions,
+    rules: str,
+    assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
+    *,
+    coverage: bool = True,
 ) -> Kernel:
     """Return what replays the messages of a capture, of which it has counted what came into queues with a limit."""
     hosts, judge = topologies(definitions), release(rules)
     published = publishes(captured, hosts, judge)
     arrivals = NO_ARRIVALS if published is None else _counted(published.batches(), ArrivalsCounter(hosts, judge))
-    return Kernel(hosts, judge, exporting_release(definitions), assumptions, arrivals)
+    return Kernel(hosts, judge, exporting_release(definitions), assumptions, arrivals, coverage=coverage)
 
 
 def _in_order(captured: LocalTable) -> Iterator[pa.RecordBatch]:

@@ -85,12 +85,15 @@ class Memory:
         captured_on: Release | None,
         assumptions: Assumptions,
         arrivals: Arrivals,
+        *,
+        coverage: bool,
     ) -> None:
         self._topologies = topologies
         self._rules = rules
         self._captured_on = captured_on
         self._assumptions = assumptions
         self._arrivals = arrivals
+        self._coverage = coverage
         self._begin()
 
     def _begin(self) -> None:
@@ -181,8 +184,11 @@ class Memory:
     # -- coverage ----------------------------------------------------------------
 
     def delivery_number(self, delivery: Delivery | None) -> int:
-        """Return the number of an explained delivery; those that show the same rules have the same, none has 0."""
-        if delivery is None:
+        """Return the number of an explained delivery; those that show the same rules have the same, none has 0.
+
+        All have 0 where nobody asks for coverage.
+        """
+        if delivery is None or not self._coverage:
             return 0
         key = delivery.row.vhost, delivery.key
         number = self._deliveries.get(key)
@@ -193,7 +199,7 @@ class Memory:
 
     def newly_shown(self, vhost: str, number: int) -> list[Shown]:
         """Return the rules that the delivery with that number is the first to show; nothing if it was asked before."""
-        if number in self._asked:
+        if not number or number in self._asked:
             return []
         self._asked.add(number)
         new = [each for each in self._shown_by(number) if (vhost, each) not in self._told]

@@ -66,10 +66,12 @@ def replay_step(
     rules: str,
     assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
     codes: Codes | None = None,
+    *,
+    coverage: bool = True,
 ) -> ReplayStep:
     """Return what replays the partitions of ``arranged`` rows; see ``replay`` for the arguments, and the first pass."""
     arrivals = _arrivals(captured, definitions, rules, codes)
-    return ReplayStep(definitions, release(rules).name, assumptions, arrivals, codes)
+    return ReplayStep(definitions, release(rules).name, assumptions, arrivals, codes, coverage=coverage)
 
 
 def _arrivals(captured: DataFrame, definitions: Definitions, rules: str, codes: Codes | None) -> Arrivals:

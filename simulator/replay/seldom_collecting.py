@@ -11,10 +11,16 @@ _GC_THRESHOLDS = (50_000, 10, 10)
 
 @contextmanager
 def seldom_collecting() -> Iterator[None]:
-    """Let Python seldom look for garbage: what is worked out of messages is remembered, and hardly any of it goes."""
-    before = gc.get_threshold()
+    """Let Python seldom look for garbage: what is worked out of messages is remembered, and hardly any of it goes.
+
+    What is there before is not looked at meanwhile, unless somebody has frozen it who wants to keep it so.
+    """
+    before, frozen = gc.get_threshold(), gc.get_freeze_count()
     gc.set_threshold(*_GC_THRESHOLDS)
+    gc.freeze()  # and count from zero: by chance a look at everything was due at once
     try:
         yield
     finally:
         gc.set_threshold(*before)
+        if not frozen:
+            gc.unfreeze()

@@ -27,9 +27,17 @@ class ReplayStep:
     """
 
     def __init__(
-        self, definitions: Definitions, rules: str, assumptions: Assumptions, arrivals: Arrivals, codes: Codes | None
+        self,
+        definitions: Definitions,
+        rules: str,
+        assumptions: Assumptions,
+        arrivals: Arrivals,
+        codes: Codes | None,
+        *,
+        coverage: bool,
     ) -> None:
         self._definitions = definitions.to_json()
+        self._coverage = coverage
         self._rules = rules
         self._assumptions = assumptions
         self._arrivals = arrivals
@@ -45,7 +53,9 @@ class ReplayStep:
     def _kernel(self) -> Kernel:
         definitions = parse_definitions(self._definitions, "definitions")
         hosts, captured_on = topologies(definitions), exporting_release(definitions)
-        return Kernel(hosts, release(self._rules), captured_on, self._assumptions, self._arrivals)
+        return Kernel(
+            hosts, release(self._rules), captured_on, self._assumptions, self._arrivals, coverage=self._coverage
+        )
 
 
 _idle: dict[UUID, Kernel] = {}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 from dlx import bindings, declarations, exchange_declarations, operator_errors
@@ -114,9 +115,12 @@ def _sections(node: NodeState, *, whole: bool) -> list[str]:
 
 def _import_section(node: NodeState, section: str, items: list[Item], at: At) -> Iterator[None]:
     first: OperatorError | None = None
+    own_vhost = at.vhost is None
     for place, item in enumerate(items):
+        if own_vhost and at.vhost != item.get("vhost"):
+            at = at._replace(vhost=item.get("vhost"))
         try:
-            _IMPORTERS[section](node, at if at.vhost is not None else at._replace(vhost=item.get("vhost")), item)
+            _IMPORTERS[section](node, at, item)
         except (Refusal, NoFieldValueError, OperatorError) as error:
             if isinstance(error, UnforeseenError) and section in _IN_THE_REQUEST:
                 error.status = 500
@@ -272,14 +276,11 @@ def _add_binding(node: NodeState, at: At, item: Item) -> None:
 def _check_binding(node: NodeState, vhost_name: str | None, binding: Binding) -> None:
     vhost = node.vhosts.get(str(vhost_name)) or VirtualHost(str(vhost_name))
     destinations = vhost.definitions if binding.destination_type == "queue" else vhost.exchanges
-    ends = (
-        ("exchange", binding.source, vhost.exchanges),
-        (binding.destination_type, binding.destination, destinations),
-    )
-    missing = [(kind, name) for kind, name, known in ends if name not in known]
-    if missing:
+    source, destination = vhost.exchanges.get(binding.source), destinations.get(binding.destination)
+    if source is None or destination is None:
+        ends = ("exchange", binding.source, source), (binding.destination_type, binding.destination, destination)
+        missing = [(kind, name) for kind, name, found in ends if found is None]
         raise operator_errors.resources_missing(vhost.name, missing)
-    source, destination = vhost.exchanges[binding.source], destinations[binding.destination]
     try:
         bindings.check_binding(
             source, binding.routing_key, binding.arguments, destination=destination, release=node.release
@@ -289,13 +290,18 @@ def _check_binding(node: NodeState, vhost_name: str | None, binding: Binding) ->
 
 
 def _check_fields(section: str, item: Item, release: Release) -> None:
-    needed = {field.removeprefix(f"{section}.") for field in release.definitions_required_fields if section in field}
-    if not needed <= item.keys():
+    if not _needed(section, release.definitions_required_fields) <= item.keys():
         raise operator_errors.wrong_type()
 
 
+@cache
+def _needed(section: str, required: frozenset[str]) -> frozenset[str]:
+    return frozenset(field.removeprefix(f"{section}.") for field in required if section in field)
+
+
 def _arguments(item: Item) -> dict[str, Any]:
-    arguments: dict[str, Any] = field_value(item.get("arguments") or {})
+    given = item.get("arguments")
+    arguments: dict[str, Any] = field_value(given) if given else {}
     return arguments
 
 
