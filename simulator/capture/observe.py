@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import Any
 
+import msgspec
+
+from dlx.deaths import X_DEATH, Death
+from dlx.message import Message
 from simulator.json_values import canonical_json, plain
 
 BROKER_HEADERS = frozenset({
@@ -64,8 +69,20 @@ def _split_deaths(headers: dict[str, Any]) -> tuple[str | None, list[int | None]
     return canonical_json(deaths), times
 
 
-def shown_deaths(deaths: Any) -> str:
-    """Return the column ``x_death`` of a delivery with that header, as the broker has it."""
+def shown_history(message: Message) -> str:
+    """Return the column ``x_death`` of a delivery of the message; empty where it shows no deaths."""
+    if message.deaths is not None:
+        return _shown_entries(tuple([msgspec.structs.replace(death, time_s=0) for death in message.deaths]))
+    deaths = (message.headers or {}).get(X_DEATH)
+    return "" if deaths is None else _shown(deaths)
+
+
+@lru_cache(maxsize=10_000)
+def _shown_entries(deaths: tuple[Death, ...]) -> str:
+    return _shown([death.as_table() for death in deaths])
+
+
+def _shown(deaths: Any) -> str:
     x_death, _ = _split_deaths({"x-death": plain(deaths)})
     return x_death or ""
 

@@ -105,7 +105,7 @@ def unblock(queue: QueueState, channel: Channel) -> bool:
 
 def unblock_settled(queue: QueueState, channel: Channel) -> bool:
     """The same for those whose own prefetch has room: the global one is asked when it is their turn."""
-    return not channel.connection.paused and _bring_back(queue, _with_credit(queue, channel))
+    return bool(queue.blocked) and not channel.connection.paused and _bring_back(queue, _with_credit(queue, channel))
 
 
 def _bring_back(queue: QueueState, free: list[Consumer]) -> bool:

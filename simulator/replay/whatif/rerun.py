@@ -21,14 +21,12 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from dlx.deaths import X_DEATH
-from dlx.delivery_headers import stored_headers
 from dlx.message import Message
 from dlx.topology import STREAM
 from simulator.broker import Copy, QueueState
 from simulator.broker import commands as amqp
 from simulator.broker.replies import Got
-from simulator.capture.observe import shown_deaths
+from simulator.capture.observe import shown_history
 from simulator.events import Event, Happened, copies_added
 from simulator.replay.whatif.fates import TELLING, Ends, Fate, FateTally
 from simulator.replay.whatif.stage import Queue, Stage
@@ -519,10 +517,7 @@ class Rerun:
 
     def _shown(self, queue: str, message: Message) -> Shown:
         """Return what a delivery shows; the deaths only in the first run, which is held against the log."""
-        x_death = ""
-        if self._is_first:
-            deaths = stored_headers(message).get(X_DEATH)
-            x_death = "" if deaths is None else shown_deaths(deaths)
+        x_death = shown_history(message) if self._is_first else ""
         return Shown(queue, message.exchange, message.routing_keys, x_death)
 
     # What is left in the end

@@ -7,6 +7,7 @@ shows, and under the others. What the first run does not reproduce is left out o
 from __future__ import annotations
 
 import copy
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -367,7 +368,7 @@ class Comparison:
                 own = [self._stories[number] for number in group]
                 if unit.queues:
                     own.sort(key=attrgetter("began"))
-                    own = sorted(put_in_order(own, self.runs.before.flows), key=attrgetter("began"))
+                    deque(put_in_order(own, self.runs.before.flows), maxlen=0)  # it changes them where they are
                 yield unit, own
 
     def _first(self, unit: Unit, own: Sequence[Story]) -> list[First]:
