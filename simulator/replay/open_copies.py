@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
-from enum import Enum
+from enum import StrEnum
 
 from dlx.deaths import EXPIRED, MAXLEN
 from dlx.message_flow import MessageFlow, State
@@ -20,7 +20,7 @@ from simulator.replay.dead_ends import DeadEnd, DeadEnds
 from simulator.replay.graph import Found
 
 
-class How(Enum):
+class How(StrEnum):
     """How a copy was seen last."""
 
     WAITING = "waiting"
