@@ -47,8 +47,8 @@ TEMPLATE, HEADERS, REPEATS, REFUSED = range(4)
 class Kernel:
     """Replays the batches of a log, partition by partition, and keeps what it has worked out.
 
-    ``coverage``: whether it tells which rules deliveries are the first to show, which takes as long as the verdicts
-    on a log in which little repeats.
+    ``details``: whether it tells, too, which rules deliveries are the first to show, and which behaviours explain
+    what differs. Where little repeats that takes longer than the verdicts.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class Kernel:
         assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
         arrivals: Arrivals = NO_ARRIVALS,
         *,
-        coverage: bool = True,
+        details: bool = True,
     ) -> None:
-        self._memory = Memory(topologies, rules, captured_on, assumptions, arrivals, coverage=coverage)
+        self._memory = Memory(topologies, rules, captured_on, assumptions, arrivals, details=details)
         self._open: OpenMessage | None = None
 
     def replay(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

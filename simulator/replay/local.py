@@ -114,13 +114,13 @@ def kernel_of(
     rules: str,
     assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
     *,
-    coverage: bool = True,
+    details: bool = True,
 ) -> Kernel:
     """Return what replays the messages of a capture, of which it has counted what came into queues with a limit."""
     hosts, judge = topologies(definitions), release(rules)
     published = publishes(captured, hosts, judge)
     arrivals = NO_ARRIVALS if published is None else _counted(published.batches(), ArrivalsCounter(hosts, judge))
-    return Kernel(hosts, judge, exporting_release(definitions), assumptions, arrivals, coverage=coverage)
+    return Kernel(hosts, judge, exporting_release(definitions), assumptions, arrivals, details=details)
 
 
 def _in_order(captured: LocalTable) -> Iterator[pa.RecordBatch]:

@@ -86,14 +86,14 @@ class Memory:
         assumptions: Assumptions,
         arrivals: Arrivals,
         *,
-        coverage: bool,
+        details: bool,
     ) -> None:
         self._topologies = topologies
         self._rules = rules
         self._captured_on = captured_on
         self._assumptions = assumptions
         self._arrivals = arrivals
-        self._coverage = coverage
+        self._details = details
         self._begin()
 
     def _begin(self) -> None:
@@ -168,7 +168,9 @@ class Memory:
     def lineage(self, vhost: str) -> Lineage | None:
         """Return the beginning of a message in that virtual host, ``None`` if the definitions do not have it."""
         explainer = self.explainer(vhost)
-        return None if explainer is None else AttributingLineage(explainer, self._captured_on)
+        if explainer is None:
+            return None
+        return AttributingLineage(explainer, self._captured_on) if self._details else Lineage(explainer)
 
     def step(
         self, lineage: Lineage | None, number: int, content: str, headers: Mapping[str, Any], fits: Fits = always
@@ -186,9 +188,9 @@ class Memory:
     def delivery_number(self, delivery: Delivery | None) -> int:
         """Return the number of an explained delivery; those that show the same rules have the same, none has 0.
 
-        All have 0 where nobody asks for coverage.
+        All have 0 where nobody asks for details.
         """
-        if delivery is None or not self._coverage:
+        if delivery is None or not self._details:
             return 0
         key = delivery.row.vhost, delivery.key
         number = self._deliveries.get(key)

@@ -67,11 +67,11 @@ def replay_step(
     assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
     codes: Codes | None = None,
     *,
-    coverage: bool = True,
+    details: bool = True,
 ) -> ReplayStep:
     """Return what replays the partitions of ``arranged`` rows; see ``replay`` for the arguments, and the first pass."""
     arrivals = _arrivals(captured, definitions, rules, codes)
-    return ReplayStep(definitions, release(rules).name, assumptions, arrivals, codes, coverage=coverage)
+    return ReplayStep(definitions, release(rules).name, assumptions, arrivals, codes, details=details)
 
 
 def _arrivals(captured: DataFrame, definitions: Definitions, rules: str, codes: Codes | None) -> Arrivals:

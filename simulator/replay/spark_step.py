@@ -34,10 +34,10 @@ class ReplayStep:
         arrivals: Arrivals,
         codes: Codes | None,
         *,
-        coverage: bool,
+        details: bool,
     ) -> None:
         self._definitions = definitions.to_json()
-        self._coverage = coverage
+        self._details = details
         self._rules = rules
         self._assumptions = assumptions
         self._arrivals = arrivals
@@ -54,7 +54,7 @@ class ReplayStep:
         definitions = parse_definitions(self._definitions, "definitions")
         hosts, captured_on = topologies(definitions), exporting_release(definitions)
         return Kernel(
-            hosts, release(self._rules), captured_on, self._assumptions, self._arrivals, coverage=self._coverage
+            hosts, release(self._rules), captured_on, self._assumptions, self._arrivals, details=self._details
         )
 
 

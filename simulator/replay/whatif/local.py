@@ -190,7 +190,7 @@ def read_log(captured: LocalTable, side: Prepared) -> list[Story]:
 
 
 def _replayed(captured: LocalTable, side: Prepared, progress: Progress) -> Iterator[Replayed]:
-    kernel = kernel_of(captured, side.side.definitions, side.side.release.name, coverage=False)
+    kernel = kernel_of(captured, side.side.definitions, side.side.release.name, details=False)
     batches = _told(in_order(kernel_rows(captured, BESIDE)).batches(), progress)
     return replayed_batches(kernel.replay, batches)
 

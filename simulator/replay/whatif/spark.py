@@ -88,7 +88,7 @@ def what_if_on_spark(
     def telling_of(what: str, stages: int) -> AbstractContextManager[None]:
         return telling(captured.sparkSession, stages, lambda share: progress(what, share))
 
-    replayed = replay_step(given.rows, one.side.definitions, one.side.release.name, coverage=False)
+    replayed = replay_step(given.rows, one.side.definitions, one.side.release.name, details=False)
     step = StoriesStep(asking, log, coupling_queues, replayed, given.file_numbers)
     with ExitStack() as kept:
         stories = kept.enter_context(_kept(_stories(given.rows, step)))
