@@ -6,7 +6,7 @@ in the few queues that matter to it, as fast as if there were no others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from dlx.message import Message, published
@@ -70,18 +70,26 @@ def reached(flow: MessageFlow, publishes: Iterable[Publish]) -> tuple[set[str], 
 
 def reached_by(flow: MessageFlow, messages: Iterable[Message]) -> tuple[set[str], set[str]]:
     """Return the queues that messages and their dead letters can come to, and the exchanges on the way."""
-    ahead = [SentOn(message, flow.entries(message)) for message in messages]
     queues: set[str] = set()
+    exchanges: set[str] = set()
+    for message, entered in sent_on_from(flow, messages):
+        queues.update(entered)
+        exchanges.add(message.exchange)
+    return queues, flow.passed(exchanges)
+
+
+def sent_on_from(flow: MessageFlow, messages: Iterable[Message]) -> Iterator[SentOn]:
+    """Yield messages, and their dead letters under each address that these can have."""
+    ahead = [SentOn(message, flow.entries(message)) for message in messages]
     seen = {_address(sent.message) for sent in ahead}
     while ahead:
-        message, entered = ahead.pop()
-        queues.update(entered)
-        for name in entered:
-            onward = flow.sent_on(name, message)
+        sent = ahead.pop()
+        yield sent
+        for name in sent.queues:
+            onward = flow.sent_on(name, sent.message)
             if onward is not None and _address(onward.message) not in seen:
                 seen.add(_address(onward.message))
                 ahead.append(onward)
-    return queues, flow.passed(exchange for exchange, _, _ in seen)
 
 
 def _address(message: Message) -> tuple[str, tuple[str, ...], str]:

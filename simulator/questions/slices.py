@@ -15,6 +15,8 @@ from simulator.scenario.steps import Publish
 _WITH_PATTERNS = ("policies", "parameters")
 
 Items = dict[tuple[str, str], list[Mapping[str, Any]]]
+Ends = tuple[AbstractSet[str], AbstractSet[str]]
+"""Names of queues, and of exchanges."""
 
 
 class Slices:
@@ -37,7 +39,7 @@ class Slices:
         """Return the definitions without what the message cannot come to; all of them where that cannot be told."""
         key = repr(publish)
         if key not in self._made:
-            self._made[key] = self._cut(publish, *self._reached(publish))
+            self._made[key] = self.within({publish.vhost: self._reached(publish)})
         return self._made[key]
 
     def along(self, publish: Publish, queues: AbstractSet[str]) -> Mapping[str, Any]:
@@ -46,31 +48,35 @@ class Slices:
         It is what ``of`` returns, the same object, where the message comes to no others.
         """
         there, exchanges = self._reached(publish)
-        return self.of(publish) if there <= queues else self._cut(publish, there & queues, exchanges)
+        return self.of(publish) if there <= queues else self.within({publish.vhost: (there & queues, exchanges)})
+
+    def within(self, ends: Mapping[str, Ends]) -> Mapping[str, Any]:
+        """Return the definitions with no other queues and exchanges than these of each virtual host."""
+        if not self._whole.isdisjoint(ends):
+            return self._document
+        found = {
+            "queues": self._items("queues", ((vhost, queues) for vhost, (queues, _) in ends.items())),
+            "exchanges": self._items("exchanges", ((vhost, exchanges) for vhost, (_, exchanges) in ends.items())),
+            "bindings": [
+                item
+                for vhost, (queues, exchanges) in ends.items()
+                for item in self._items("bindings", [(vhost, exchanges)])
+                if item["destination"] in (queues if item.get("destination_type", "queue") == "queue" else exchanges)
+            ],
+        }
+        found |= self._policies({name for both in ends.values() for names in both for name in names})
+        rest = {section: items for section, items in found.items() if section in self._document}
+        return {**self._document, **rest}
+
+    def _items(self, section: str, wanted: Iterable[tuple[str, AbstractSet[str]]]) -> list[Mapping[str, Any]]:
+        by = self._by[section]
+        return [item for vhost, names in wanted for name in sorted(names) for item in by.get((vhost, name), ())]
 
     def _reached(self, publish: Publish) -> tuple[set[str], set[str]]:
         key = repr(publish)
         if key not in self._reach:
             self._reach[key] = reached(self._flows[publish.vhost], [publish])
         return self._reach[key]
-
-    def _cut(self, publish: Publish, queues: AbstractSet[str], exchanges: AbstractSet[str]) -> Mapping[str, Any]:
-        vhost = publish.vhost
-        if vhost in self._whole:
-            return self._document
-        found = {
-            "queues": [item for name in sorted(queues) for item in self._by["queues"][vhost, name]],
-            "exchanges": [item for name in sorted(exchanges) for item in self._by["exchanges"][vhost, name]],
-            "bindings": [
-                item
-                for name in sorted(exchanges)
-                for item in self._by["bindings"][vhost, name]
-                if item["destination"] in (queues if item.get("destination_type", "queue") == "queue" else exchanges)
-            ],
-        }
-        found |= self._policies({*queues, *exchanges})
-        rest = {section: items for section, items in found.items() if section in self._document}
-        return {**self._document, **rest}
 
     def _policies(self, names: Iterable[str]) -> dict[str, list[Mapping[str, Any]]]:
         """Return the policies and parameters whose patterns fit one of the names; there may be hundreds of others."""

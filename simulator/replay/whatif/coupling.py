@@ -123,7 +123,7 @@ class Reaches:
         ahead: set[Queue] = set()
         entered: set[Queue] = set()
         for flow, _ in self._hosts.get(vhost, ()):
-            message = _message(flow, publication)
+            message = message_of(flow, publication)
             if message is not None:
                 ahead |= {(vhost, queue) for queue in reached_by(flow, [message])[0]}
                 entered |= {(vhost, queue) for queue in flow.entries(message)}
@@ -210,7 +210,8 @@ def _couples(flow: MessageFlow, name: str, expiring: bool) -> Iterable[str]:
         yield f"messages with an expiration of their own come into '{name}', where one waits behind another"
 
 
-def _message(flow: MessageFlow, publication: Publication) -> Message | None:
+def message_of(flow: MessageFlow, publication: Publication) -> Message | None:
+    """Return the message that a publish makes, its expiration and body apart; nothing if the release refuses it."""
     headers = publication.properties.get("headers")
     try:
         return published(publication.exchange, publication.routing_key, headers=headers, release=flow.release)

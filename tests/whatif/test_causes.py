@@ -1,0 +1,129 @@
+"""Causes are found by experiments with few differences and small brokers, and are those that all others would find."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from dlx.topology import Binding, Exchange, Queue, Topology
+from simulator.definitions import Definitions
+from simulator.generate import Wish, generate
+from simulator.replay import Database
+from simulator.replay.tables import select
+from simulator.replay.whatif.causes import Cause
+from simulator.replay.whatif.differences import Side
+from simulator.replay.whatif.laboratory import Laboratory
+from simulator.replay.whatif.local import what_if_files
+from simulator.replay.whatif.stage import Stage
+from simulator.scenario.steps import Ack, Publish, Wait
+from tests.long import some_in_ci
+from tests.whatif.asking import asked_about
+from tests.whatif.test_alike_plays import random_question
+from tests.whatif.test_second_side import UNCOUPLED
+
+
+@contextmanager
+def all_tried() -> Iterator[None]:
+    """Let every difference be tried, with a broker that has all definitions."""
+    with (
+        mock.patch.object(Laboratory, "_may_meet", return_value=True),
+        mock.patch.object(Laboratory, "_of_part", return_value=None),
+    ):
+        yield
+
+
+def with_others(side: Side, given: random.Random) -> Side:
+    """Return a side with bindings and queues added and removed."""
+    document = dict(side.definitions.document)
+    queues, bindings = list(document["queues"]), list(document["bindings"])
+    for _ in range(given.randrange(3)):
+        if bindings:
+            bindings.remove(given.choice(bindings))
+    for number in range(given.randrange(3)):
+        if bindings:
+            bindings.append(
+                {**given.choice(bindings), "routing_key": given.choice(("order.one", "#", f"new.{number}"))}
+            )
+    for number in range(given.randrange(3)):
+        queues.append({**given.choice(queues), "name": f"new.{number}", "arguments": {}})
+    if given.random() < 0.3:
+        gone = given.choice(queues)["name"]
+        queues = [each for each in queues if each["name"] != gone]
+        bindings = [each for each in bindings if each["destination"] != gone]
+    document |= {"queues": queues, "bindings": [each for at, each in enumerate(bindings) if each not in bindings[:at]]}
+    return Side(Definitions(document, "other.json"), side.release)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", some_in_ci(range(100), {3, 7, 11, 12, 19, 23, 31, 42}))
+def test_they_are_those_of_all_experiments(seed: int, tmp_path: Path) -> None:
+    given = random.Random(seed)
+    before, after, unseen = random_question(given)
+    if given.random() < 0.7:
+        after = with_others(after, given)
+    generate(Wish(before.definitions.to_json(), 300, before.release.name, seed, "high"), tmp_path)
+    with Database(tmp_path) as database:
+        log = database.parquet(sorted(tmp_path.glob("log-*.parquet")))
+        if given.random() < 0.5:
+            log = select(UNCOUPLED, log=log)
+        if not log.to_list():
+            return
+        found = what_if_files(log, before, after, unseen=unseen).answer
+        with all_tried():
+            wanted = what_if_files(log, before, after, unseen=unseen).answer
+    assert found == wanted
+
+
+class Brokers:
+    """Counts the brokers that experiments ask for, and the queues that each of them has."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.queues: list[int] = []
+        plain = Laboratory._stage
+
+        def stage(*asked: Any) -> Stage | None:
+            found = plain(*asked)
+            assert found is not None
+            self.queues.append(sum(len(vhost.queues) for vhost in found.broker.vhosts.values()))
+            return found
+
+        monkeypatch.setattr(Laboratory, "_stage", stage)
+
+
+MANY = 30
+WAITING = Topology.of(
+    exchanges=[Exchange(name="orders", type="topic")],
+    queues=[
+        Queue(name=f"wait.{number}", arguments={"x-message-ttl": 1_000, "x-dead-letter-exchange": "",
+                                                "x-dead-letter-routing-key": f"work.{number}"})
+        for number in range(MANY)
+    ] + [Queue(name=f"work.{number}") for number in range(MANY)],
+    bindings=[Binding(source="orders", destination=f"wait.{number}", routing_key=f"to.{number}.#")
+              for number in range(MANY)],
+)  # fmt: skip
+LOST = [f"queue:wait.{number}.x-dead-letter-exchange=" for number in range(MANY)]
+LONGER = [f"queue:wait.{number}.x-message-ttl=2000" for number in range(MANY)]
+NO_WAIT = [f"queue:wait.{number}.x-message-ttl=0" for number in range(MANY)]
+
+
+def test_a_difference_that_the_messages_do_not_meet_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers = Brokers(monkeypatch)
+    history = [Publish("orders", "to.3.now"), Wait(1_500), Ack("work.3"), Wait(5_000)]
+    asked = asked_about(WAITING, history, *LOST, *LONGER)
+    assert asked.answer.causes == (Cause("x-dead-letter-exchange of queue 'wait.3': \"\" → none", 1),)
+    assert len(brokers.queues) == 2 * 2  # asked twice
+
+
+def test_a_broker_for_experiments_has_what_the_messages_can_come_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers = Brokers(monkeypatch)
+    history = [Publish("orders", "to.3.now"), Wait(500), Ack("wait.3"), Wait(5_000)]
+    asked = asked_about(WAITING, history, *NO_WAIT, release="3.10", against="4.3")
+    assert [cause.what for cause in asked.answer.causes] == ["x-message-ttl of queue 'wait.3': 1000 → 0"]
+    assert set(brokers.queues) <= {2, 2 * MANY}
+    assert brokers.queues.count(2) > brokers.queues.count(2 * MANY)
