@@ -20,6 +20,9 @@ RECORDED = Path(__file__).parent / "recorded"
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PAIRS = [(log, log, run) for log in ("3.10", "4.3") for run in RUNS] + [("3.10", "4.3", "own")]
 
+UNDECIDED = {("3.10", "4.3", "own"): 4}
+"""Messages that were rejected, and then returned: nobody knows of 3.10 whether the rejections would count on 4.3."""
+
 
 def as_recorded(case: Case, fates: dict[str, Any]) -> bool:
     seen = fates.get(case.story.message, {"acknowledged": {}, "waiting": {}})
@@ -38,7 +41,7 @@ def test_other_settings_do_what_the_real_server_did_under_them(log: str, other: 
     assert asked.answer.reproduced == asked.answer.messages == 240
     wrong = [case for case in asked.cases if not as_recorded(case, fates)]
     assert not wrong, wrong[0]
-    assert asked.answer.assumed == 0
+    assert asked.answer.assumed == UNDECIDED.get((log, other, run), 0)
 
 
 def test_the_recordings_under_other_settings_differ() -> None:

@@ -50,6 +50,41 @@ def test_the_same_settings_change_nothing() -> None:
         assert asked.answer.after.acknowledged == {"work": 1}
 
 
+COUNTED = Topology.of(
+    exchanges=[Exchange(name="again", type="fanout")],
+    queues=[
+        Queue(
+            name="work",
+            type="quorum",
+            arguments={"x-queue-type": "quorum", "x-delivery-limit": 2, "x-dead-letter-exchange": "again"},
+        ),
+        Queue(name="parked"),
+    ],
+    bindings=[Binding(source="again", destination="work"), Binding(source="again", destination="parked")],
+)
+RETURNED_ONCE = [Publish("", "work"), Reject("work"), Reject("work"), Requeue("work"), Ack("parked", times=2)]
+
+
+def test_a_rejection_that_counts_as_a_failure_counts_again() -> None:
+    asked = asked_about(COUNTED, [*RETURNED_ONCE, Ack("parked")], release="4.3")
+    (case,) = asked.cases
+    outcomes = [each.outcome for each in case.story.deliveries if each.queue == "work"]
+    assert outcomes == [Outcome.FAILED, Outcome.FAILED, Outcome.CRASHED]
+    assert [reason for _, reason in case.before.deaths] == ["rejected", "rejected", "delivery_limit"]
+    assert (asked.answer.messages, asked.answer.reproduced, asked.answer.changed) == (1, 1, 0)
+    assert asked.answer.outcomes["rejected (basic.reject), inferred"] == 2
+
+
+def test_nobody_knows_of_older_releases_whether_rejections_would_count() -> None:
+    asked = asked_about(COUNTED, [*RETURNED_ONCE, Ack("work")], release="3.10", against="4.3")
+    (case,) = asked.cases
+    assert case.before.ends == case.after.ends
+    assert case.or_else is not None
+    assert any(RETURNED in assumed for assumed in case.assumed)
+    unreturned = [Publish("", "work"), *[Reject("work")] * 3, Ack("work")]
+    assert asked_about(COUNTED, unreturned, release="3.10", against="4.3").cases[0].or_else is None
+
+
 def test_a_longer_wait_is_a_longer_delay() -> None:
     answer = asked_about(LADDER, retried(2), "queue:wait.x-message-ttl=30000").answer
     assert answer.changed == 0

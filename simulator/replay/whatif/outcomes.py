@@ -61,6 +61,11 @@ def tells_requeues(rules: Release) -> bool:
     return rules.quorum_delivery_limit_counts == "failures" and "nack" not in rules.returns_counted_as_failures
 
 
+def tells_rejections(rules: Release) -> bool:
+    """Tell whether a dead letter shows by its count of failed deliveries that it was rejected by basic.reject."""
+    return {"final reject", "final nack"} & rules.returns_counted_as_failures == {"final reject"}
+
+
 class _Reading:
     """Reads the rows of one message."""
 
@@ -71,6 +76,7 @@ class _Reading:
         self._settled: set[int] = set()
         self._publishers: set[str] = set()
         self._tells_requeues = tells_requeues(flow.release)
+        self._tells_rejections = tells_rejections(flow.release)
 
     def read(self, rows: Sequence[Row]) -> Story:
         for number, row in enumerate(rows):
@@ -148,9 +154,11 @@ class _Reading:
             died = source if place == 0 and source is not None else None
             if place < known or (died is not None and died.queue != hop["queue"]):
                 continue
+            if died is not None and died.observed and died.outcome == Outcome.REJECTED:  # no recorder tells how
+                died.outcome = self._died(died, REJECTED, delivery)
             died = died if died is not None and id(died) not in self._settled else self._open(hop["queue"])
             if died is not None and not _before(hop["latest_us"], died.at_us):  # else it was another copy
-                self._settle(died, self._died(hop["reason"]), *_moment(hop, delivery))
+                self._settle(died, self._died(died, hop["reason"], delivery), *_moment(hop, delivery))
                 delivery.came = self._came(died, hops[place:])
                 if hop["reason"] == DELIVERY_LIMIT:
                     missing = self._missing(died)
@@ -172,10 +180,11 @@ class _Reading:
             failed -= crashed
         self._untraced(before or delivery, returned, failed, delivery.at_us, delivery.place)
 
-    def _died(self, reason: str) -> Outcome:
-        """Tell what the consumer did before the message died for that reason."""
+    def _died(self, died: Delivery, reason: str, delivery: Delivery) -> Outcome:
+        """Tell what the consumer did before the message died for that reason, and was delivered as a dead letter."""
         if reason == REJECTED:
-            return Outcome.REJECTED
+            failed = self._tells_rejections and delivery.failed > died.failed
+            return Outcome.FAILED if failed else Outcome.REJECTED
         return Outcome.CRASHED if reason == DELIVERY_LIMIT and self._tells_requeues else Outcome.REQUEUED
 
     def _came(self, died: Delivery, hops: Sequence[Mapping[str, Any]]) -> Came | None:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from dlx.message_flow import MessageFlow
 from dlx.topology import QUORUM
 from simulator.replay.whatif.stage import Queue
-from simulator.replay.whatif.stories import Came, Delivery, Outcome, Story
+from simulator.replay.whatif.stories import Came, Delivery, Story
 
 _PRIORITIES = "x-max-priority"
 
@@ -82,7 +82,7 @@ class _Queues:
             self._latest[queue] = max(latest, (came.at_us, came.place))
             return
         sent = story.deliveries[came.after]
-        if sent.outcome == Outcome.REJECTED and not sent.observed:
+        if sent.rejected and not sent.observed:
             wanted = latest[0] - came.later_us, latest[1] + 0.25 if not came.later_us else 0.0
             if (sent.until_us, sent.until_place) < wanted and wanted[0] <= came.latest_us:
                 sent.until_us, sent.until_place = wanted

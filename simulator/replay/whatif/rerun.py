@@ -557,6 +557,7 @@ def _assume(each: _OnStage, what: str) -> None:
 _ASSUMED = {
     Outcome.ENDED: "acknowledges",
     Outcome.REJECTED: "rejects",
+    Outcome.FAILED: "rejects",
     Outcome.REQUEUED: "returns",
     Outcome.CRASHED: "returns",
 }

@@ -135,6 +135,8 @@ class Stage:
             self.tell(amqp.OpenChannel(channel))
         elif outcome == Outcome.ENDED:
             self.tell(amqp.Ack(channel, tag))
+        elif outcome == Outcome.FAILED:
+            self.tell(amqp.Reject(channel, tag, requeue=False))
         else:
             self.tell(amqp.Nack(channel, tag, requeue=outcome == Outcome.REQUEUED))
         self._free[self._vhost_of[channel[0]]].append(channel)

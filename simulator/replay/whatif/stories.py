@@ -19,6 +19,8 @@ class Outcome(StrEnum):
     ENDED = "ended"
     """Acknowledged, or rejected where nothing takes a dead letter: no trace tells these apart."""
     REJECTED = "rejected"
+    FAILED = "rejected (basic.reject)"
+    """As some releases tell: a queue counts such a rejection as a failed delivery, and one by basic.nack not."""
     REQUEUED = "requeued"
     CRASHED = "lost with its channel"
 
@@ -92,6 +94,11 @@ class Delivery(msgspec.Struct, gc=False):
         return self.outcome == Outcome.REQUEUED and not self.observed
 
     @property
+    def rejected(self) -> bool:
+        """Whether it was rejected, by whichever method."""
+        return self.outcome in (Outcome.REJECTED, Outcome.FAILED)
+
+    @property
     def may_be_hidden(self) -> bool:
         """Whether it was the last, and no recorder tells whether it was acknowledged."""
         return self.outcome == Outcome.ENDED and not self.observed
@@ -141,15 +148,15 @@ class Story(msgspec.Struct, gc=False):
             found.setdefault(delivery.queue, []).append(delivery)
         return found
 
-    def with_channels_lost(self) -> Story:
-        """Return it as if consumers had lost their channels where they seem to have returned the message."""
+    def with_failures(self) -> Story:
+        """Return it as if consumers had failed the message where they may have, if they seem to have returned it.
+
+        They may have lost their channels where they seem to have returned it, and rejected it by basic.reject.
+        """
         if not any(delivery.seems_returned for delivery in self.deliveries):
-            return self
-        lost = [
-            msgspec.structs.replace(each, outcome=Outcome.CRASHED) if each.seems_returned else each
-            for each in self.deliveries
-        ]
-        return msgspec.structs.replace(self, deliveries=lost)
+            return self  # failures are counted, but only a return asks how many there are
+        failed = [msgspec.structs.replace(each, outcome=_if_failed(each)) for each in self.deliveries]
+        return msgspec.structs.replace(self, deliveries=failed)
 
     @property
     def began(self) -> tuple[int, float]:
@@ -161,3 +168,9 @@ class Story(msgspec.Struct, gc=False):
         """Yield when something was seen of it."""
         yield from (publication.at_us for publication in self.publications)
         yield from (delivery.at_us for delivery in self.deliveries)
+
+
+def _if_failed(delivery: Delivery) -> Outcome:
+    if delivery.seems_returned:
+        return Outcome.CRASHED
+    return Outcome.FAILED if delivery.outcome == Outcome.REJECTED else delivery.outcome

@@ -45,7 +45,7 @@ class Case(msgspec.Struct, frozen=True, gc=False):
         story: what the log shows of it.
         before, after: what becomes of it under the log's own settings, and under the others.
         reproduced: whether ``before`` has the deliveries of the log.
-        or_else: how it ends on the other side if its consumers did not return it, but lost their channels: where that
+        or_else: how it ends on the other side if its consumers did not return it, but failed it: where that
             is another end, and the release of the log does not tell the two apart.
     """
 
@@ -256,10 +256,10 @@ class Runs:
         return _case(first, other.fate, or_else.fate.ends), (when, or_when)
 
     def _other_runs(self, first: First) -> tuple[PlayedAlone, PlayedAlone]:
-        """Return a message under the other side, and what it is if consumers lost their channels."""
+        """Return a message under the other side, and what it is if consumers failed it."""
         other = self._other_plays.timed(first)
-        lost = _with_channels_lost(first) if self._channels_decide else first
-        return other, other if lost.story is first.story else self._other_plays.timed(lost)
+        failed = _with_failures(first) if self._failures_decide else first
+        return other, other if failed.story is first.story else self._other_plays.timed(failed)
 
     def together(self, own: Iterable[First], held_max: int | None = None) -> Iterator[Case]:
         """Yield messages that belong together under both sides, each when it is over.
@@ -268,11 +268,11 @@ class Runs:
         over at one time.
         """
         played: Iterable[tuple[Played, Played]]
-        if not self._channels_decide:
+        if not self._failures_decide:
             played = ((each, each) for each in self.other(own, held_max=held_max))
         else:
-            own, lost = tee(own)
-            other = self.other(map(_with_channels_lost, lost), self.after.second_stage, held_max=held_max)
+            own, failed = tee(own)
+            other = self.other(map(_with_failures, failed), self.after.second_stage, held_max=held_max)
             played = _side_by_side(self.other(own, held_max=held_max), other)
         for one, or_else in played:
             found = _case(one.given, one.fate, or_else.fate.ends)  # if it goes round, nobody knows which do
@@ -283,8 +283,11 @@ class Runs:
         return sorted(self.together(own), key=began) if coupled else [self.alone(each) for each in own]
 
     @cached_property
-    def _channels_decide(self) -> bool:
-        """Whether the other side tells requeues from lost channels, and the log does not."""
+    def _failures_decide(self) -> bool:
+        """Whether the delivery limits of the other side count failed deliveries alone, and the log does not tell them.
+
+        It tells neither requeues from lost channels then, nor how a delivery was rejected.
+        """
         return tells_requeues(self.after.side.release) and not tells_requeues(self.before.side.release)
 
     def _fares_the_same(self, first: First) -> bool:
@@ -304,8 +307,8 @@ class Runs:
         return self._last[1]
 
 
-def _with_channels_lost(first: First) -> First:
-    return first._replace(story=first.story.with_channels_lost())
+def _with_failures(first: First) -> First:
+    return first._replace(story=first.story.with_failures())
 
 
 def _side_by_side(one: Iterator[Played], other: Iterator[Played]) -> Iterator[tuple[Played, Played]]:
