@@ -97,7 +97,7 @@ class Steps:
     def _look(self) -> list:
         runs = self._runs()
         coupling = coupling_queues_of(self.captured, runs.reaches, self.prepared[0])
-        kernel = kernel_of(self.log, self.sides[0].definitions, RELEASE)
+        kernel = kernel_of(self.log, self.sides[0].definitions, RELEASE, details=False)
         batches = replayed_batches(kernel.replay, in_order(kernel_rows(self.log, BESIDE)).batches())
         return list(AlikeMessages(runs, coupling, (), self.captured.file_numbers).messages(batches))
 

@@ -1,11 +1,11 @@
 """What asking "what if" costs beside one replay of the same log: processor time in this process, both in turn.
 
-    python benchmarks/what_if_speed.py [--rounds 3] [--rows 10000]
+    python benchmarks/what_if_speed.py [--rounds 3] [--rows 10000] [--copies 1]
 
 Two generated logs: one whose messages are played by themselves (rows of messages with an expiration are
-left out), and one whose messages queues couple. The other side has a lower delivery limit or another
-waiting time. Of the coupled messages it is also measured how many events of both brokers a second of
-processor time plays.
+left out), so many times over, and one whose messages queues couple. The other side has another waiting time
+in one queue or in sixty, or a lower delivery limit. Of the coupled messages it is also measured how many
+events of both brokers a second of processor time plays.
 """
 
 from __future__ import annotations
@@ -20,10 +20,15 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from figures import Figure
 from figures import show as show_figures
-from local_replay import DEFINITIONS, wide_definitions
+from local_replay import DEFINITIONS, LADDERS, wide_definitions
+from replay_speed import copied
 
+from simulator.capture import SCHEMA
 from simulator.definitions import Definitions, read_definitions
 from simulator.generate import Wish, generate
 from simulator.replay import Database, replay_files
@@ -45,14 +50,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--copies", type=int, default=1)
     options = parser.parse_args()
-    show_figures(figures(options.rounds, options.rows))
+    show_figures(figures(options.rounds, options.rows, options.copies))
 
 
-def figures(rounds: int = 3, rows: int = ROWS) -> list[Figure]:
+def figures(rounds: int = 3, rows: int = ROWS, copies: int = 1) -> list[Figure]:
     """Both logs: the processor time of both sides relative to one replay; the coupled one: events a second."""
     found = []
-    for asking in questions(rows):
+    for asking in questions(rows, copies):
         found.append(figure(asking, rounds))
         if not asking.alone:
             found.append(events_figure(asking, rounds))
@@ -70,29 +76,49 @@ class Question(NamedTuple):
     alone: bool
 
 
-def questions(rows: int) -> Generator[Question, None, None]:
-    """Yield the two questions, of logs of so many rows; each can be asked until the next one."""
+def questions(rows: int, copies: int = 1) -> Generator[Question, None, None]:
+    """Yield the questions, of logs of so many rows; each can be asked until the next one."""
     with tempfile.TemporaryDirectory(prefix="dlx-benchmark-") as name:
         folder = Path(name)
         ladders = folder / "ladders.json"
         ladders.write_bytes(msgspec.json.encode(wide_definitions()))
-        for what, file, setting, alone in (
-            ("by themselves", ladders, "queue:wait.1.x-message-ttl=5000", True),
-            ("coupled by queues", DEFINITIONS, "queue:emails.send.x-delivery-limit=1", False),
-        ):
+        for what, file, settings, alone in (
+            ("by themselves", ladders, ["queue:wait.1.x-message-ttl=5000"], True),
+            ("by themselves, with another waiting time in all sixty queues", ladders,
+             [f"queue:wait.{number}.x-message-ttl=5000" for number in range(LADDERS)], True),
+            ("coupled by queues", DEFINITIONS, ["queue:emails.send.x-delivery-limit=1"], False),
+        ):  # fmt: skip
             definitions = read_definitions(file)
-            logs = folder / file.parent.name
-            logs.mkdir()
-            generate(Wish(file.read_bytes(), rows), logs)
-            other = with_settings(definitions, [read_setting(setting, definitions)])
+            other = with_settings(definitions, [read_setting(each, definitions) for each in settings])
             with Database(folder) as database:
-                log = database.parquet(sorted(logs.glob("log-*.parquet")))
-                yield Question(what, select(LASTING, log=log) if alone else log, definitions, other, folder, alone)
+                log = database.parquet(generated(file, rows, folder / file.parent.name))
+                if alone:
+                    log = many_times(select(LASTING, log=log), copies, database, folder / "copies.parquet")
+                yield Question(what, log, definitions, other, folder, alone)
+
+
+def generated(file: Path, rows: int, logs: Path) -> list[Path]:
+    """Generate a log from definitions, unless it is there."""
+    if not logs.exists():
+        logs.mkdir()
+        generate(Wish(file.read_bytes(), rows), logs)
+    return sorted(logs.glob("log-*.parquet"))
+
+
+def many_times(log: LocalTable, copies: int, database: Database, to: Path) -> LocalTable:
+    """Return a log so many times over, one copy after the other."""
+    if copies == 1:
+        return log
+    once = pa.Table.from_pylist(log.to_list(), SCHEMA).combine_chunks().to_batches()[0]
+    times_us = once.column("time_us")
+    seconds = (pc.max(times_us).as_py() - pc.min(times_us).as_py()) // 1_000_000 + 1
+    pq.write_table(pa.Table.from_batches([copied(once, copy, seconds) for copy in range(copies)], SCHEMA), to)
+    return database.parquet([to])
 
 
 def figure(asking: Question, rounds: int) -> Figure:
     """Both sides relative to one replay, and rows a second."""
-    what, log, one, other, work, _ = asking
+    what, log, one, other, work, alone = asking
 
     @seldom_collecting()  # as the command does
     def replayed() -> None:
@@ -107,7 +133,7 @@ def figure(asking: Question, rounds: int) -> Figure:
     ratio = statistics.median(answers) / statistics.median(replays)
     return Figure(
         f"`dlx whatif` of messages {what}, processor time relative to one replay",
-        "≤ 1.5",
+        "≤ 1.5" if alone else "",
         f"{ratio:.1f} ({rate:,.0f} rows/s)",
         COMMAND,
     )

@@ -31,6 +31,8 @@ from simulator.broker.state import Channel, NodeState, QueueState, Unacked
 from simulator.broker.state.transactions import Settled, Settling
 from simulator.events import Event
 
+_ACKED = Event.ACKED  # Python 3.11 takes long to look it up
+
 
 def ack(node: NodeState, command: Ack) -> None:
     """Acknowledge a delivery, or all up to it (basic.ack)."""
@@ -273,6 +275,6 @@ def _leaves_single_active(queue: QueueState, settling: Settling, release: Releas
 
 def _acknowledged(node: NodeState, queue: QueueState, group: list[Unacked]) -> None:
     queue.counters.ack += len(group)
-    if Event.ACKED in node.watched:
+    if _ACKED in node.watched:
         for unacked in group:
-            node.happened(Event.ACKED, queue, unacked.copy)
+            node.happened(_ACKED, queue, unacked.copy)

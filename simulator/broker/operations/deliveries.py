@@ -16,6 +16,8 @@ from simulator.broker.state import Channel, Consumer, NodeState, QueueState, Una
 from simulator.events import Event
 from simulator.json_values import plain
 
+_DELIVERED = Event.DELIVERED  # Python 3.11 takes long to look it up
+
 
 def deliver(node: NodeState, consumer: Consumer, copy: Copy) -> None:
     """Send a message to the consumer whose turn it is."""
@@ -55,8 +57,8 @@ def handed_out(
     """Tell those who watch: the firehose, and whoever asked for the event."""
     if queue.vhost.tracing:
         tracing.delivered(node, queue, copy, channel, added)
-    if Event.DELIVERED in node.watched:
-        node.happened(Event.DELIVERED, queue, copy, more=plain(added) if added else None)
+    if _DELIVERED in node.watched:
+        node.happened(_DELIVERED, queue, copy, more=plain(added) if added else None)
     if no_ack and Event.ACKED in node.watched:
         node.happened(Event.ACKED, queue, copy, detail="automatically")
 

@@ -29,6 +29,7 @@ from simulator.broker.state import Channel, NodeState, VirtualHost
 from simulator.broker.state.transactions import Publishing, Route
 from simulator.events import Event
 
+_PUBLISHED = Event.PUBLISHED  # Python 3.11 takes long to look it up
 _REMEMBERED = 1_000  # more, where each message differs, would keep much of the memory of a flood from coming back
 
 
@@ -58,8 +59,8 @@ def publish(node: NodeState, command: Publish) -> None:
     if number or (command.mandatory and node.release.mandatory_publishes_numbered):
         channel.next_publish += 1
     counted.received_confirm += channel.confirms or channel.transactional
-    if Event.PUBLISHED in node.watched:
-        node.happened(Event.PUBLISHED, vhost, Copy(uid, found.message, command.body))
+    if _PUBLISHED in node.watched:
+        node.happened(_PUBLISHED, vhost, Copy(uid, found.message, command.body))
     if vhost.tracing:
         tracing.published(node, channel, found.message, command.body, found.queues, command.exchange)
     if channel.transactional:

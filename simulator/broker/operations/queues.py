@@ -28,6 +28,7 @@ from simulator.broker.stores.classic import PriorityError
 from simulator.broker.stores.quorum import QuorumStore
 from simulator.events import Event
 
+_ROUTED = Event.ROUTED  # Python 3.11 takes long to look it up
 AT_ONCE_MAX = 1_000  # of more messages that leave a queue together, each one's death is a step of its own
 
 
@@ -60,8 +61,8 @@ def enter(
     except PriorityError as error:
         _crashed(node, queue, copy, str(error), dead=publisher is None)
         return False
-    if Event.ROUTED in node.watched:
-        node.happened(Event.ROUTED, queue, copy)
+    if _ROUTED in node.watched:
+        node.happened(_ROUTED, queue, copy)
     after_entering(node, queue, copy)
     if queue.crashed and queue.keeps_over_crash(copy):
         dead_letters.forget_unwritten(node, copy)

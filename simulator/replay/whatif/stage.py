@@ -129,16 +129,9 @@ class Stage:
 
     def settle(self, got: Got, outcome: Outcome) -> None:
         """Do with a delivery what its consumer does."""
-        channel, tag = got.channel, got.delivery_tag
-        if outcome == Outcome.CRASHED:
-            self.tell(amqp.CloseChannel(channel))
-            self.tell(amqp.OpenChannel(channel))
-        elif outcome == Outcome.ENDED:
-            self.tell(amqp.Ack(channel, tag))
-        elif outcome == Outcome.FAILED:
-            self.tell(amqp.Reject(channel, tag, requeue=False))
-        else:
-            self.tell(amqp.Nack(channel, tag, requeue=outcome == Outcome.REQUEUED))
+        channel = got.channel
+        for command in _SETTLES[outcome](channel, got.delivery_tag):
+            self.tell(command)
         self._free[self._vhost_of[channel[0]]].append(channel)
 
     def _free_channel(self, vhost: str) -> amqp.ChannelId:
@@ -176,6 +169,15 @@ class Stage:
         kept = [queue.definition.type for queue, _ in self.held(used)]
         if len(kept) > KEPT_MAX or any(kind != STREAM for kind in kept):
             self.begin_again()
+
+
+_SETTLES: Mapping[Outcome, Callable[[amqp.ChannelId, int], Iterable[amqp.Command]]] = {
+    Outcome.ENDED: lambda channel, tag: (amqp.Ack(channel, tag),),
+    Outcome.REJECTED: lambda channel, tag: (amqp.Nack(channel, tag, requeue=False),),
+    Outcome.FAILED: lambda channel, tag: (amqp.Reject(channel, tag, requeue=False),),
+    Outcome.REQUEUED: lambda channel, tag: (amqp.Nack(channel, tag, requeue=True),),
+    Outcome.CRASHED: lambda channel, _: (amqp.CloseChannel(channel), amqp.OpenChannel(channel)),
+}
 
 
 def _nobody(event: Happened, message: Message) -> None:

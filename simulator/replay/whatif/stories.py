@@ -134,12 +134,14 @@ class Story(msgspec.Struct, gc=False):
     Attributes:
         vhost, message: whose it is.
         publications, deliveries: in the order of the log.
+        known_began: ``began``, once somebody has asked.
     """
 
     vhost: str
     message: str
     publications: list[Publication] = []
     deliveries: list[Delivery] = []
+    known_began: tuple[int, float] | None = None
 
     def by_queue(self) -> dict[str, list[Delivery]]:
         """Return the deliveries by queue."""
@@ -161,8 +163,11 @@ class Story(msgspec.Struct, gc=False):
     @property
     def began(self) -> tuple[int, float]:
         """The moment and the place of the first row that was seen of it."""
-        published = [(each.at_us, each.place) for each in self.publications[:1]]
-        return min(published + [(each.at_us, each.place) for each in self.deliveries[:1]], default=(0, 0))
+        if self.known_began is None:
+            published = [(each.at_us, each.place) for each in self.publications[:1]]
+            delivered = [(each.at_us, each.place) for each in self.deliveries[:1]]
+            self.known_began = min(published + delivered, default=(0, 0))
+        return self.known_began
 
     def moments_us(self) -> Iterator[int]:
         """Yield when something was seen of it."""
