@@ -16,18 +16,21 @@ class AnyKey:
     """Deliveries of a message in which its routing key may be another one.
 
     The key must be no queue's, and none that a queue gives to its dead letters: it stands where it was published only.
+
+    Attributes:
+        key: the routing key.
     """
 
     def __init__(self, deliveries: Sequence[Shown], key: str) -> None:
-        self._key, self._own = key, tuple(deliveries)
+        self.key, self._own = key, tuple(deliveries)
         self._parts: list[list[str]] | None = None
 
     def at(self, key: str) -> tuple[Shown, ...]:
         """Return what they show of a message with this key."""
-        if key == self._key:
+        if key == self.key:
             return self._own
         if self._parts is None:
-            self._parts = [_parts(each.x_death, self._key) for each in self._own]
+            self._parts = [_parts(each.x_death, self.key) for each in self._own]
         quoted = canonical_json(key)
         return tuple([
             Shown(each.queue, each.exchange, self._keys(each, key), quoted.join(parts))
@@ -35,7 +38,7 @@ class AnyKey:
         ])  # fmt: skip
 
     def _keys(self, shown: Shown, key: str) -> tuple[str, ...]:
-        return tuple([key if each == self._key else each for each in shown.routing_keys])
+        return tuple([key if each == self.key else each for each in shown.routing_keys])
 
 
 def _parts(x_death: str, key: str) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import tee
@@ -22,6 +22,7 @@ from dlx.releases import release
 from simulator.definitions import Definitions
 from simulator.questions.snapshot import Snapshot
 from simulator.replay.whatif.alike_plays import AlikePlays, Clocks, Timed
+from simulator.replay.whatif.alike_ways import Ways
 from simulator.replay.whatif.coupling import Reaches, Unit, units
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.differing_queues import differing_queues
@@ -209,14 +210,20 @@ class Runs:
         def rerun(planner: AnyPlanner) -> Rerun:
             return Rerun(self.before.stage, self.log, self._unseen, planner=planner)
 
-        return AlikePlays(rerun, self.before.clocks, self.reaches, self.log.end_us)
+        ways = Ways(self.before.flows, self.reaches, self.log.consumed.__contains__)
+        return AlikePlays(rerun, self.before.clocks, self.reaches, self.log.end_us, ways)
 
     @cached_property
     def _other_plays(self) -> AlikePlays:
         def rerun(planner: AnyPlanner) -> Rerun:
             return Rerun(self.after.stage, self.log, self._unseen, habits=self._habits, planner=planner)
 
-        return AlikePlays(rerun, self.after.clocks, self.reaches, self.log.end_us)
+        def known_of(queue: Queue) -> Hashable:
+            habits = self._habits
+            return queue in self.log.consumed, queue in habits.entered, habits.typical_us.get(queue)
+
+        ways = Ways(self.after.flows, self.reaches, known_of)
+        return AlikePlays(rerun, self.after.clocks, self.reaches, self.log.end_us, ways)
 
     @cached_property
     def holding_us(self) -> Sequence[int]:
