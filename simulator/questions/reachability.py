@@ -12,7 +12,7 @@ from typing import Any
 from dlx.message import Message, published
 from dlx.message_flow import MessageFlow, SentOn
 from dlx.releases import Release
-from dlx.topology import Topology
+from dlx.topology import Binding, Topology
 from simulator.scenario.player import Player
 from simulator.scenario.steps import Publish
 
@@ -57,10 +57,17 @@ def sliced(document: Mapping[str, Any], flow: MessageFlow, publish: Publish) -> 
 
 def whole_is_needed(topology: Topology) -> bool:
     """Tell whether exchanges choose at random, or by headers that only a dead letter has."""
-    if any(exchange.type in AT_RANDOM for exchange in topology.exchanges.values()):
-        return True
-    bindings = (binding for bound in topology.bindings.values() for binding in bound)
-    return any(str(binding.arguments.get("x-match", "")).endswith("with-x") for binding in bindings)
+    return bool(unclear_exchanges(topology))
+
+
+def unclear_exchanges(topology: Topology) -> frozenset[str]:
+    """Return the exchanges that choose at random, or by headers that only a dead letter has."""
+    at_random = {name for name, exchange in topology.exchanges.items() if exchange.type in AT_RANDOM}
+    return frozenset(at_random | {name for name, bound in topology.bindings.items() if any(map(_asks_deaths, bound))})
+
+
+def _asks_deaths(binding: Binding) -> bool:
+    return str(binding.arguments.get("x-match", "")).endswith("with-x")
 
 
 def reached(flow: MessageFlow, publishes: Iterable[Publish]) -> tuple[set[str], set[str]]:

@@ -12,6 +12,8 @@ from unittest import mock
 import pytest
 
 from dlx.topology import Binding, Exchange, Queue, Topology
+from simulator.capture.parquet import write_capture
+from simulator.capture.schema import to_batches
 from simulator.definitions import Definitions
 from simulator.generate import Wish, generate
 from simulator.replay import Database
@@ -21,8 +23,10 @@ from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.laboratory import Laboratory
 from simulator.replay.whatif.local import what_if_files
 from simulator.replay.whatif.stage import Stage
+from simulator.replay.whatif.what_if import side_of
 from simulator.scenario.steps import Ack, Publish, Wait
 from tests.long import some_in_ci
+from tests.replay.broker_logs import broker_log
 from tests.whatif.asking import asked_about
 from tests.whatif.test_alike_plays import random_question
 from tests.whatif.test_second_side import UNCOUPLED
@@ -127,3 +131,51 @@ def test_a_broker_for_experiments_has_what_the_messages_can_come_to(monkeypatch:
     assert [cause.what for cause in asked.answer.causes] == ["x-message-ttl of queue 'wait.3': 1000 → 0"]
     assert set(brokers.queues) <= {2, 2 * MANY}
     assert brokers.queues.count(2) > brokers.queues.count(2 * MANY)
+
+
+def by_reason(*, ttl_ms: int | None) -> Topology:
+    """A queue that only messages that have expired come to: a headers exchange looks for that."""
+    seen = {} if ttl_ms is None else {"x-message-ttl": ttl_ms}
+    return Topology.of(
+        exchanges=[Exchange(name="by-reason", type="headers")],
+        queues=[
+            Queue(name="work", arguments={"x-message-ttl": 100, "x-dead-letter-exchange": "by-reason"}),
+            Queue(name="seen", arguments=seen),
+        ],
+        bindings=[
+            Binding(
+                source="by-reason",
+                destination="seen",
+                arguments={"x-match": "any-with-x", "x-first-death-reason": "expired"},
+            )
+        ],
+    )
+
+
+def test_a_message_may_come_where_its_deaths_send_it() -> None:
+    history = [Publish("", "work"), Wait(1_000), Ack("seen"), Wait(1_000)]
+    texts = "queue:seen.x-message-ttl=50", "queue:work.x-message-ttl=120"
+    asked = asked_about(by_reason(ttl_ms=None), history, *texts)
+    assert asked.answer.changed == 1
+    assert [cause.what for cause in asked.answer.causes] == ["x-message-ttl of queue 'seen': none → 50"]
+    assert asked_about(by_reason(ttl_ms=None), history, texts[0]).answer.changed == 1
+
+
+def test_a_queue_may_take_the_place_of_another_one(tmp_path: Path) -> None:
+    limit = {"vhost": "/", "component": "vhost-limits", "name": "limits", "value": {"max-queues": 2}}
+
+    def side(*names: str) -> Side:
+        queues = [
+            {"vhost": "/", "name": name, "durable": True, "auto_delete": False, "arguments": {}} for name in names
+        ]
+        document = {"vhosts": [{"name": "/"}], "queues": queues, "exchanges": [], "bindings": [], "parameters": [limit]}
+        return side_of(Definitions(document, "definitions.json"), "4.3")
+
+    topology = Topology.of(queues=[Queue(name="a"), Queue(name="b")])
+    with write_capture(tmp_path / "log.parquet") as writer:
+        for batch in to_batches(broker_log([Publish("", "b"), Wait(1_000), Ack("b"), Wait(1_000)], topology, "4.3")):
+            writer.write(batch)
+    with Database(tmp_path) as database:
+        log = database.parquet([tmp_path / "log.parquet"])
+        answer = what_if_files(log, side("a", "b"), side("new", "a", "b")).answer
+    assert [cause.what for cause in answer.causes] == ["queue 'new' added"]

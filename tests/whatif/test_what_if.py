@@ -75,6 +75,35 @@ def test_a_rejection_that_counts_as_a_failure_counts_again() -> None:
     assert asked.answer.outcomes["rejected (basic.reject), inferred"] == 2
 
 
+def quorum(name: str, limit: int, to: str = "") -> Queue:
+    given = {"dead_letter_exchange": "", "dead_letter_routing_key": to} if to else {}
+    arguments = {"x-queue-type": "quorum", "x-delivery-limit": limit, **_arguments(given)}
+    return Queue(name=name, type="quorum", arguments=arguments)
+
+
+CHAINS: dict[str, tuple[list[Queue], list[AnyStep]]] = {
+    "over the limit as it comes": (
+        [quorum("a", 1, "b"), quorum("b", 0, "c"), quorum("c", 2)],
+        [Reject("a"), Requeue("b", method="nack"), Requeue("c", method="reject"), Requeue("c", method="nack")],
+    ),
+    "two rejections of which only the sum is shown": (
+        [quorum("a", 1, "b"), dead_lettering("b", "c"), quorum("c", 2, "d"), Queue(name="d")],
+        [Reject("a"), Reject("b"), Requeue("c"), Ack("d")],
+    ),
+    "a lost channel that only the next queue shows": (
+        [dead_lettering("a", "b"), quorum("b", 2, "c"), quorum("c", 1, "d"), quorum("d", 2)],
+        [Crash("a"), Reject("a"), Crash("b"), Reject("c")],
+    ),
+}
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_failures_add_up_along_a_chain(chain: str) -> None:
+    queues, steps = CHAINS[chain]
+    asked = asked_about(Topology.of(queues=queues), [Publish("", "a"), *steps], release="4.3")
+    assert asked.answer.reproduced == 1
+
+
 def test_nobody_knows_of_older_releases_whether_rejections_would_count() -> None:
     asked = asked_about(COUNTED, [*RETURNED_ONCE, Ack("work")], release="3.10", against="4.3")
     (case,) = asked.cases

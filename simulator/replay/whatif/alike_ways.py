@@ -61,6 +61,8 @@ class Ways:
         """Return the way of a message; nothing where more than the ways of its copies decides."""
         if len(story.publications) != 1 or story.vhost not in self._flows:
             return None
+        if not self._reaches.of(story).is_clear:
+            return None
         (publication,) = story.publications
         headers = publication.properties.get("headers")
         if headers and (X_DEATH in headers or self._reaches.read_headers(story.vhost, publication.properties)):

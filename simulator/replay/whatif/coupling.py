@@ -16,7 +16,7 @@ from dlx.message import Message, PublishRefusedError, published
 from dlx.message_flow import MessageFlow
 from dlx.settings import AT_LEAST_ONCE
 from dlx.topology import STREAM
-from simulator.questions.reachability import reached_by
+from simulator.questions.reachability import reached_by, unclear_exchanges
 from simulator.replay.alike_keys import AlikeKeys
 from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Publication, Story
@@ -47,10 +47,17 @@ class Unit(msgspec.Struct, frozen=True):
 
 
 class Reach(NamedTuple):
-    """The queues that copies of a message may come to, and those into which it is published with an expiration."""
+    """How far a message may come.
+
+    Attributes:
+        queues: those that copies of it may come to.
+        expiring: those into which it is published with an expiration.
+        is_clear: whether its keys and headers decide that; else it may come to any queue of its virtual host.
+    """
 
     queues: frozenset[Queue]
     expiring: frozenset[Queue]
+    is_clear: bool = True
 
 
 class Reaches:
@@ -63,6 +70,7 @@ class Reaches:
     def __init__(self, sides: Iterable[Mapping[str, MessageFlow]]) -> None:
         self.sides = list(sides)
         self._hosts: dict[str, list[tuple[MessageFlow, AlikeKeys]]] = {}
+        self._unclear: dict[MessageFlow, frozenset[str]] = {}
         for vhosts in self.sides:
             for vhost, flow in vhosts.items():
                 others = self._hosts.setdefault(vhost, [])
@@ -101,10 +109,9 @@ class Reaches:
         found = [self._published(story.vhost, publication) for publication in story.publications]
         if len(found) == 1:
             return found[0]
-        queues, expiring = (
-            frozenset[Queue]().union(*sets) for sets in (zip(*found, strict=True) if found else ((), ()))
-        )
-        return Reach(queues, expiring)
+        queues = frozenset[Queue]().union(*(each.queues for each in found))
+        expiring = frozenset[Queue]().union(*(each.expiring for each in found))
+        return Reach(queues, expiring, all(each.is_clear for each in found))
 
     def _published(self, vhost: str, publication: Publication) -> Reach:
         kind = self._kind(vhost, publication)
@@ -122,13 +129,24 @@ class Reaches:
     def _looked_up(self, vhost: str, publication: Publication) -> Reach:
         ahead: set[Queue] = set()
         entered: set[Queue] = set()
+        is_clear = True
         for flow, _ in self._hosts.get(vhost, ()):
             message = message_of(flow, publication)
-            if message is not None:
-                ahead |= {(vhost, queue) for queue in reached_by(flow, [message])[0]}
-                entered |= {(vhost, queue) for queue in flow.entries(message)}
+            if message is None:
+                continue
+            queues, exchanges = reached_by(flow, [message])
+            there: Iterable[str] = flow.entries(message)
+            if not exchanges.isdisjoint(self._unclear_of(flow)):
+                queues, there, is_clear = set(flow.topology.queues), flow.topology.queues, False
+            ahead |= {(vhost, queue) for queue in queues}
+            entered |= {(vhost, queue) for queue in there}
         expires = "expiration" in publication.properties
-        return Reach(frozenset(ahead), frozenset(entered if expires else ()))
+        return Reach(frozenset(ahead), frozenset(entered if expires else ()), is_clear)
+
+    def _unclear_of(self, flow: MessageFlow) -> frozenset[str]:
+        if flow not in self._unclear:
+            self._unclear[flow] = unclear_exchanges(flow.topology)
+        return self._unclear[flow]
 
 
 class Coupling:

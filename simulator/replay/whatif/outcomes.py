@@ -19,6 +19,7 @@ from dlx.delivery_counts import COUNT_HEADERS, X_DELIVERY_COUNT
 from dlx.field_values import Timestamp
 from dlx.message_flow import MessageFlow
 from dlx.releases import Release
+from dlx.topology import CLASSIC
 from simulator.events import Event
 from simulator.replay.assumptions import TOLERANCE_MS
 from simulator.replay.states import bcc_keys
@@ -74,6 +75,7 @@ class _Reading:
         self._story, self._flow = Story(vhost, message), flow
         self._by_row: list[Delivery | None] = []
         self._settled: set[int] = set()
+        self._told: set[int] = set()  # of which counts tell how they were rejected
         self._publishers: set[str] = set()
         self._tells_requeues = tells_requeues(flow.release)
         self._tells_rejections = tells_rejections(flow.release)
@@ -163,6 +165,8 @@ class _Reading:
                 if hop["reason"] == DELIVERY_LIMIT:
                     missing = self._missing(died)
                     self._untraced(died, missing, missing, died.until_us, delivery.place)
+        if self._tells_rejections:
+            self._count_failures(delivery)
         if hops and self._flow.release.delivery_count_carried == "never":
             self._untraced(delivery, delivery.returned, delivery.failed, delivery.at_us, delivery.place)
 
@@ -183,9 +187,31 @@ class _Reading:
     def _died(self, died: Delivery, reason: str, delivery: Delivery) -> Outcome:
         """Tell what the consumer did before the message died for that reason, and was delivered as a dead letter."""
         if reason == REJECTED:
-            failed = self._tells_rejections and delivery.failed > died.failed
-            return Outcome.FAILED if failed else Outcome.REJECTED
+            told = self._tells_rejections and not self._is_classic(died.queue) and not self._is_classic(delivery.queue)
+            if told:
+                self._told.add(id(died))
+            return Outcome.FAILED if told and delivery.failed > died.failed else Outcome.REJECTED
+        if reason == DELIVERY_LIMIT and delivery.failed == died.failed > 0:
+            return Outcome.REQUEUED  # it was over the limit before, and no return more is counted
         return Outcome.CRASHED if reason == DELIVERY_LIMIT and self._tells_requeues else Outcome.REQUEUED
+
+    def _count_failures(self, delivery: Delivery) -> None:
+        """Take the latest deliveries of which no counts tell for failed, as many as are missing.
+
+        Deliveries from classic queues show none, nor do dead letters there.
+        """
+        deliveries = self._story.deliveries
+        missing = delivery.failed - sum(each.outcome in (Outcome.FAILED, Outcome.CRASHED) for each in deliveries)
+        for each in reversed(deliveries):
+            failed = each.if_failed()
+            unknown = id(each) not in self._told and (each.rejected or self._is_classic(each.queue))
+            if missing > 0 and failed != each.outcome and unknown:
+                each.outcome = failed
+                missing -= 1
+
+    def _is_classic(self, name: str) -> bool:
+        queue = self._flow.topology.queues.get(name)
+        return queue is not None and queue.type == CLASSIC
 
     def _came(self, died: Delivery, hops: Sequence[Mapping[str, Any]]) -> Came | None:
         """Return how the message came into its queue by these deaths, the first of which was after that delivery."""

@@ -105,12 +105,14 @@ def _alike_messages(
 @lru_cache(maxsize=KNOWN_MAX)
 def _written(reach: Reach) -> str:
     """Write the column ``reach``."""
-    return msgspec.json.encode([sorted(queues) for queues in reach]).decode()
+    return msgspec.json.encode([sorted(reach.queues), sorted(reach.expiring), reach.is_clear]).decode()
 
 
 def reach_of(text: str) -> Reach:
     """Read the column ``reach``."""
-    return Reach(*(frozenset((vhost, queue) for vhost, queue in queues) for queues in msgspec.json.decode(text)))
+    *sets, is_clear = msgspec.json.decode(text)
+    queues, expiring = (frozenset((vhost, queue) for vhost, queue in each) for each in sets)
+    return Reach(queues, expiring, is_clear)
 
 
 def read_fates(batch: pa.RecordBatch) -> Iterator[BothFates]:

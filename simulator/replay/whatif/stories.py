@@ -103,6 +103,12 @@ class Delivery(msgspec.Struct, gc=False):
         """Whether it was the last, and no recorder tells whether it was acknowledged."""
         return self.outcome == Outcome.ENDED and not self.observed
 
+    def if_failed(self) -> Outcome:
+        """Return what the consumer did, if it failed the message where it may have."""
+        if self.seems_returned:
+            return Outcome.CRASHED
+        return Outcome.FAILED if self.outcome == Outcome.REJECTED else self.outcome
+
     def settle(self, outcome: Outcome, at_us: int, place: float) -> None:
         """Note what the consumer did, unless a recorder has written it down."""
         if not self.observed:
@@ -157,7 +163,7 @@ class Story(msgspec.Struct, gc=False):
         """
         if not any(delivery.seems_returned for delivery in self.deliveries):
             return self  # failures are counted, but only a return asks how many there are
-        failed = [msgspec.structs.replace(each, outcome=_if_failed(each)) for each in self.deliveries]
+        failed = [msgspec.structs.replace(each, outcome=each.if_failed()) for each in self.deliveries]
         return msgspec.structs.replace(self, deliveries=failed)
 
     @property
@@ -173,9 +179,3 @@ class Story(msgspec.Struct, gc=False):
         """Yield when something was seen of it."""
         yield from (publication.at_us for publication in self.publications)
         yield from (delivery.at_us for delivery in self.deliveries)
-
-
-def _if_failed(delivery: Delivery) -> Outcome:
-    if delivery.seems_returned:
-        return Outcome.CRASHED
-    return Outcome.FAILED if delivery.outcome == Outcome.REJECTED else delivery.outcome
