@@ -66,6 +66,19 @@ def unclear_exchanges(topology: Topology) -> frozenset[str]:
     return frozenset(at_random | {name for name, bound in topology.bindings.items() if any(map(_asks_deaths, bound))})
 
 
+def possibly_behind(flow: MessageFlow, exchanges: Iterable[str]) -> set[str]:
+    """Return the queues that messages and their dead letters may come to from exchanges, whatever decides there."""
+    bindings = (each for name in flow.passed(exchanges) for each in flow.topology.bindings.get(name, ()))
+    ahead = [each.destination for each in bindings if each.destination_type == "queue"]
+    found: set[str] = set()
+    while ahead:
+        name = ahead.pop()
+        if name not in found and name in flow.topology.queues:
+            found.add(name)
+            ahead += flow.possible_targets(name)
+    return found
+
+
 def _asks_deaths(binding: Binding) -> bool:
     return str(binding.arguments.get("x-match", "")).endswith("with-x")
 

@@ -16,7 +16,7 @@ from dlx.message import Message, PublishRefusedError, published
 from dlx.message_flow import MessageFlow
 from dlx.settings import AT_LEAST_ONCE
 from dlx.topology import STREAM
-from simulator.questions.reachability import reached_by, unclear_exchanges
+from simulator.questions.reachability import possibly_behind, reached_by, unclear_exchanges
 from simulator.replay.alike_keys import AlikeKeys
 from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Publication, Story
@@ -52,7 +52,7 @@ class Reach(NamedTuple):
     Attributes:
         queues: those that copies of it may come to.
         expiring: those into which it is published with an expiration.
-        is_clear: whether its keys and headers decide that; else it may come to any queue of its virtual host.
+        is_clear: whether its keys and headers alone decide that.
     """
 
     queues: frozenset[Queue]
@@ -135,11 +135,11 @@ class Reaches:
             if message is None:
                 continue
             queues, exchanges = reached_by(flow, [message])
-            there: Iterable[str] = flow.entries(message)
-            if not exchanges.isdisjoint(self._unclear_of(flow)):
-                queues, there, is_clear = set(flow.topology.queues), flow.topology.queues, False
-            ahead |= {(vhost, queue) for queue in queues}
-            entered |= {(vhost, queue) for queue in there}
+            unclear = exchanges & self._unclear_of(flow)
+            more = possibly_behind(flow, unclear) if unclear else set()
+            is_clear = is_clear and not unclear
+            ahead |= {(vhost, queue) for queue in queues | more}
+            entered |= {(vhost, queue) for queue in {*flow.entries(message), *more}}
         expires = "expiration" in publication.properties
         return Reach(frozenset(ahead), frozenset(entered if expires else ()), is_clear)
 
