@@ -27,6 +27,7 @@ from dlx.releases.table import (
     release_and_remark,
     rules_of,
     stand_in_remark,
+    with_behaviour,
 )
 from dlx.releases.versions import (
     DEFAULT,
@@ -60,4 +61,5 @@ __all__ = [
     "release_and_remark",
     "rules_of",
     "stand_in_remark",
+    "with_behaviour",
 ]

@@ -167,3 +167,8 @@ def _unknown(name: str) -> str:
 def differing_behaviours(one: Release, other: Release, rows: tuple[Row, ...] = TABLE) -> tuple[Row, ...]:
     """Return the rows in which two releases differ, in table order."""
     return tuple(row for row in rows if getattr(one, row.name) != getattr(other, row.name))
+
+
+def with_behaviour(rules: Release, name: str, other: Release) -> Release:
+    """Return the rules with one behaviour, by its name, as another release has it."""
+    return msgspec.structs.replace(rules, **{name: getattr(other, name)})

@@ -101,16 +101,17 @@ def reached_by(flow: MessageFlow, messages: Iterable[Message]) -> tuple[set[str]
 def sent_on_from(flow: MessageFlow, messages: Iterable[Message]) -> Iterator[SentOn]:
     """Yield messages, and their dead letters under each address that these can have."""
     ahead = [SentOn(message, flow.entries(message)) for message in messages]
-    seen = {_address(sent.message) for sent in ahead}
+    seen = {address(sent.message) for sent in ahead}
     while ahead:
         sent = ahead.pop()
         yield sent
         for name in sent.queues:
             onward = flow.sent_on(name, sent.message)
-            if onward is not None and _address(onward.message) not in seen:
-                seen.add(_address(onward.message))
+            if onward is not None and address(onward.message) not in seen:
+                seen.add(address(onward.message))
                 ahead.append(onward)
 
 
-def _address(message: Message) -> tuple[str, tuple[str, ...], str]:
+def address(message: Message) -> tuple[str, tuple[str, ...], str]:
+    """Return what tells where a message goes: its exchange, its keys and its headers."""
     return message.exchange, message.routing_keys, repr(message.headers)

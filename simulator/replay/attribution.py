@@ -16,8 +16,7 @@ from typing import Any
 import msgspec
 
 from dlx.plugins import PluginError
-from dlx.releases import MESSAGE_ROWS, RELEASES, Release, all_releases, differing_behaviours, release
-from dlx.releases import Row as Behaviour
+from dlx.releases import MESSAGE_ROWS, RELEASES, Release, all_releases, differing_behaviours, release, with_behaviour
 from simulator.replay.explain import Explainer
 from simulator.replay.message_rows import Fits, Lineage, Step, always
 from simulator.replay.states import Row
@@ -68,11 +67,11 @@ class AttributingLineage(Lineage):
         found: dict[str, list[str]] = {field: [] for field in gone}
         rows = differing_behaviours(own, other, MESSAGE_ROWS)
         for row in rows:
-            for field in gone & _fields(self._under(_with(other, row, own))):
+            for field in gone & _fields(self._under(with_behaviour(other, row.name, own))):
                 found[field].append(row.name)
         unclear = {field for field in gone if not found[field]}
         for row in rows if unclear else ():
-            for field in unclear - _fields(self._under(_with(own, row, other))):
+            for field in unclear - _fields(self._under(with_behaviour(own, row.name, other))):
                 found[field].append(row.name)
         return {field: tuple(names) for field, names in found.items()}
 
@@ -112,11 +111,6 @@ def releases_by_likelihood() -> tuple[Release, ...]:
         with suppress(PluginError):  # one that cannot be used explains nothing, and nobody asked for it
             found.append(release(name))
     return tuple(found)
-
-
-def _with(rules: Release, row: Behaviour, other: Release) -> Release:
-    """Return the rules with one behaviour of another release."""
-    return msgspec.structs.replace(rules, **{row.name: getattr(other, row.name)})
 
 
 def _fields(verdict: Verdict) -> set[str]:

@@ -15,7 +15,7 @@ import msgspec
 from dlx.binding_index import INDEXES
 from dlx.message_flow import MessageFlow
 from dlx.policy_validation import PolicyRefusedError, check_policy
-from dlx.releases import Release, Row
+from dlx.releases import Release, Row, with_behaviour
 from dlx.settings import DEAD_LETTER_STRATEGY, DELIVERY_LIMIT, OVERFLOW, Settings, effective_settings
 from dlx.topology import QUORUM, Policy, Topology
 from simulator.definitions import Definitions
@@ -83,11 +83,11 @@ class Upgrade:
 
     def with_row(self, row: Row) -> Release:
         """Return the release before, with this row as it will be."""
-        return msgspec.structs.replace(self.before, **{row.name: getattr(self.after, row.name)})
+        return with_behaviour(self.before, row.name, self.after)
 
     def without_row(self, row: Row) -> Release:
         """Return the release to come, with this row as it was."""
-        return msgspec.structs.replace(self.after, **{row.name: getattr(self.before, row.name)})
+        return with_behaviour(self.after, row.name, self.before)
 
     def trials(self, row: Row) -> tuple[tuple[Release, Release], ...]:
         """Return pairs of releases that differ in this row alone: some changes show only beside others."""

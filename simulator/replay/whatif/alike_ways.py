@@ -17,7 +17,7 @@ from dlx.message import Message
 from dlx.message_flow import MessageFlow
 from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY
 from simulator.json_values import canonical_json
-from simulator.questions.reachability import sent_on_from
+from simulator.questions.reachability import address, sent_on_from
 from simulator.replay.whatif.coupling import Reaches, message_of
 from simulator.replay.whatif.fates import Ends, Fate
 from simulator.replay.whatif.stage import Queue
@@ -81,7 +81,7 @@ class Ways:
         """Return the way of a message; ``own_key`` is its routing key if others can take its place."""
         flow, numbers = self._flows[vhost], _Numbers(own_key)
         sent = list(sent_on_from(flow, [message]))
-        places = {_address(each.message): place for place, each in enumerate(sent)}
+        places = {address(each.message): place for place, each in enumerate(sent)}
         steps = []
         for each in sent:
             exchange = flow.topology.exchanges.get(each.message.exchange)
@@ -92,7 +92,7 @@ class Ways:
                     exchange is None or exchange.internal,
                     numbers.of_all(each.message.routing_keys),
                     numbers.of_all(each.queues),
-                    tuple([None if other is None else places[_address(other.message)] for other in onward]),
+                    tuple([None if other is None else places[address(other.message)] for other in onward]),
                 )
             )
         there = dict.fromkeys(name for each in sent for name in each.queues)
@@ -134,10 +134,6 @@ class _Numbers:
 
     def of_all(self, names: Iterable[str]) -> tuple[int, ...]:
         return tuple(map(self.of, names))
-
-
-def _address(message: Message) -> tuple[str, tuple[str, ...]]:
-    return message.exchange, message.routing_keys
 
 
 class OtherNames:

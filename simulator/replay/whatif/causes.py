@@ -8,7 +8,7 @@ bring the new end about alone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -79,7 +79,7 @@ def find_causes(runs: Runs, parts: Iterable[Part]) -> Causes:
 def _of_part(part: Part, runs: Runs, found: Sequence[Difference]) -> Counter[str]:
     played = part.together if part.queues else [example for _, example in part.ways]
     laboratory = Laboratory(runs, found, [case.story for case in played], together=bool(part.queues))
-    together = _Experiments(part.together, laboratory) if part.queues else None
+    together = _Experiments(played, laboratory) if part.queues else None
     counted: Counter[str] = Counter()
     for messages, example in part.ways:
         experiments = together or _Experiments([example], laboratory)
@@ -100,14 +100,14 @@ class _Experiments:
 
     def causes(self, case: Case) -> list[str]:
         """Return the differences that make the message end differently."""
-        sides = (self._laboratory.without, case.before.ends), (self._laboratory.only_with, case.after.ends)
-        for stage, end in sides:
-            found = [each.what for each in self._differences if self._ends(stage(each), case) == end]
-            if found:
-                return found
-            if self._ends(self._laboratory.runs.before.stage, case) == case.after.ends:
-                return []  # it takes no difference: played again, the log's own side may end in that way
-        return []
+        found = self._bringing(case.before.ends, self._laboratory.without, case)
+        if found or self._ends(self._laboratory.runs.before.stage, case) == case.after.ends:
+            return found  # none are needed where the log's own side, played again, may end in the new way
+        return self._bringing(case.after.ends, self._laboratory.only_with, case)
+
+    def _bringing(self, end: Ends, stage: Callable[[Difference], Stage | None], case: Case) -> list[str]:
+        """Return the differences whose stages bring the message to that end."""
+        return [each.what for each in self._differences if self._ends(stage(each), case) == end]
 
     def _ends(self, stage: Stage | None, case: Case) -> Ends | None:
         if stage is None:

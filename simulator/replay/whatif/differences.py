@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from dlx.releases import Release, differing_behaviours
+from dlx.releases import Release, differing_behaviours, with_behaviour
 from simulator.definitions import Definitions
 from simulator.definitions_overlay import NAMED_BY, object_key
 
@@ -50,8 +50,7 @@ def differences(one: Side, other: Side) -> list[Difference]:
 def taken_back(side: Side, to: Side, what: Difference) -> Side:
     """Return ``side`` with this one thing as it is in ``to``."""
     if what.behaviour:
-        value = getattr(to.release, what.behaviour)
-        return Side(side.definitions, msgspec.structs.replace(side.release, **{what.behaviour: value}))
+        return Side(side.definitions, with_behaviour(side.release, what.behaviour, to.release))
     mine, theirs = _by_key(side, what.section), _by_key(to, what.section)
     wanted = theirs.get(what.key)
     if what.field and wanted is not None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from dlx.binding_index import INDEXES, first
 from dlx.message import Message
 from dlx.message_flow import MessageFlow
-from dlx.releases import Release
+from dlx.releases import Release, with_behaviour
 from dlx.releases.declarations import Declarations
 from dlx.releases.definitions import Definitions as OfDefinitions
 from dlx.releases.global_counters import GlobalCounters
@@ -44,18 +44,6 @@ _ON_THE_WAY = frozenset({"x-dead-letter-exchange", "x-dead-letter-routing-key", 
 """Arguments that decide where messages come to."""
 
 
-class Met(NamedTuple):
-    """What a message may meet on one of the sides, or the other.
-
-    Attributes:
-        queues: the queues that it may come to, by name.
-        sent: the exchanges that it may come to, and under which addresses.
-    """
-
-    queues: frozenset[str]
-    sent: Mapping[str, Sequence[Message]]
-
-
 class Laboratory:
     """The brokers for experiments with some messages.
 
@@ -68,7 +56,7 @@ class Laboratory:
 
     def __init__(self, runs: Runs, found: Sequence[Difference], stories: Sequence[Story], *, together: bool) -> None:
         self.runs, self._found, self._stories, self._together = runs, found, stories, together
-        self._met: dict[int, Met] = {}
+        self._sent: dict[int, Mapping[str, Sequence[Message]]] = {}
         self._meeting: dict[Difference, list[Story]] = {}
         self._stages: dict[tuple[bool, Difference], Stage | None] = {}
 
@@ -95,7 +83,7 @@ class Laboratory:
         """Return a broker that has what messages can come to; nothing where the difference may decide over that."""
         rules, of_queue = side.side.release, what.section == "queues" and what.field not in {"", *_ON_THE_WAY}
         if what.behaviour and what.behaviour not in _IMPORTS:
-            rules = msgspec.structs.replace(rules, **{what.behaviour: getattr(to.side.release, what.behaviour)})
+            rules = with_behaviour(rules, what.behaviour, to.side.release)
         elif not of_queue:
             return None
         document = self._cut(side, rules, what)
@@ -159,14 +147,14 @@ class Laboratory:
 
     def _meets_queue(self, story: Story, name: str, *, is_there: bool) -> bool:
         """Tell whether the message may come to a queue, or might, if the queue is not there on both sides."""
-        met = self._met_by(story)
-        if name in met.queues or is_there:
-            return name in met.queues
+        reached = (story.vhost, name) in self.runs.reaches.of(story).queues
+        if reached or is_there:
+            return reached
         if any(self._has_limits(side, story.vhost) for side in self._sides):
             return True  # another queue may have its place
         about = ObjectName("queue", story.vhost, name)
         bound = any(about in side.snapshot.left_out for side in self._sides)
-        return bound or any(name in message.routing_keys for message in met.sent.get(DEFAULT_EXCHANGE, ()))
+        return bound or any(name in message.routing_keys for message in self._sent_to(story, DEFAULT_EXCHANGE))
 
     def _has_limits(self, side: Prepared, vhost: str) -> bool:
         there = side.snapshot.broker.vhosts.get(vhost)
@@ -181,22 +169,20 @@ class Laboratory:
             if exchange.type not in BY_KEY:
                 return True
             alone = INDEXES[exchange.type]([binding])
-            sent = self._met_by(story).sent.get(binding.source, ())
-            if any(alone.met(message, flow.release, first) for message in sent):
+            if any(alone.met(message, flow.release, first) for message in self._sent_to(story, binding.source)):
                 return True
         return False
 
-    def _met_by(self, story: Story) -> Met:
-        if id(story) not in self._met:
+    def _sent_to(self, story: Story, exchange: str) -> Sequence[Message]:
+        """Return under which addresses the message may come to an exchange, on one of the sides or the other."""
+        if id(story) not in self._sent:
             sent: defaultdict[str, list[Message]] = defaultdict(list)
-            for side in self._sides:
-                flow = side.flows.get(story.vhost)
-                for address in () if flow is None else sent_on_from(flow, _messages(flow, story)):
-                    for visit in () if flow is None else flow.visits(address.message):
-                        sent[visit.exchange.name].append(address.message)
-            queues = frozenset(name for _, name in self.runs.reaches.of(story).queues)
-            self._met[id(story)] = Met(queues, sent)
-        return self._met[id(story)]
+            for flow in (side.flows[story.vhost] for side in self._sides if story.vhost in side.flows):
+                for message, _ in sent_on_from(flow, _messages(flow, story)):
+                    for visit in flow.visits(message):
+                        sent[visit.exchange.name].append(message)
+            self._sent[id(story)] = sent
+        return self._sent[id(story)].get(exchange, ())
 
 
 def _messages(flow: MessageFlow, story: Story) -> list[Message]:
