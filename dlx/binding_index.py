@@ -33,7 +33,13 @@ def first(_count: int) -> int:
 
 
 class BindingIndex:
-    """All bindings, each of which every message meets: a fanout exchange's. Others look closer."""
+    """All bindings, each of which every message meets: a fanout exchange's. Others look closer.
+
+    Attributes:
+        shared: whether several topologies route by it, so that none of them may change it.
+    """
+
+    shared = False
 
     def __init__(self, bindings: Iterable[Binding] = ()) -> None:
         self._numbers: dict[Binding, int] = {}

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from dlx.deaths import seconds
-from dlx.field_values import Timestamp
+from dlx.field_values import Timestamp, same_on_wire
 from dlx.releases import Release
 
 # Topic
@@ -95,7 +95,7 @@ def _value_matches(wanted: Any, value: Any, release: Release) -> bool:
     if numbers and not isinstance(one, bool) and not isinstance(other, bool):
         by_value = release.headers_match_numbers == "by value"
         return one == other and (by_value or isinstance(one, float) == isinstance(other, float))
-    return _same(one, other)
+    return same_on_wire(one, other)
 
 
 def _untyped(value: Any, timestamps_in: str) -> Any:
@@ -105,13 +105,3 @@ def _untyped(value: Any, timestamps_in: str) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8", "surrogateescape")
     return value
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Tell whether two values are the same, types included; tables also in the order of their fields."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        fields = zip(one.items(), other.items(), strict=False)
-        return len(one) == len(other) and all(a[0] == b[0] and _same(a[1], b[1]) for a, b in fields)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return type(one) is type(other) and bool(one == other)

@@ -30,6 +30,7 @@ __all__ = [
     "UnsignedInt",
     "UnsignedShort",
     "plain",
+    "same_on_wire",
     "timestamp",
     "type_name",
     "wire_type",
@@ -149,6 +150,16 @@ def wire_type(value: Any) -> tuple[str, str]:
 def type_name(value: Any) -> str:
     """Return RabbitMQ's name of a value's type, as its error texts print it: ``signedint``, ``longstr`` ..."""
     return wire_type(value)[1]
+
+
+def same_on_wire(one: Any, other: Any) -> bool:
+    """Tell whether two values are the same, types included; tables also in the order of their fields."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        fields = zip(one.items(), other.items(), strict=False)
+        return len(one) == len(other) and all(a[0] == b[0] and same_on_wire(a[1], b[1]) for a, b in fields)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same_on_wire, one, other))
+    return bool(one == other) and (type(one) is type(other) or wire_type(one) == wire_type(other))
 
 
 def plain(value: Any) -> Any:

@@ -17,12 +17,14 @@ from dlx.binding_matching import Wanted
 from dlx.deaths import X_DEATH
 from dlx.message import Message
 from dlx.releases import Release
-from dlx.routing import DEFAULT_EXCHANGE, REPLY_TO
+from dlx.routing import DEFAULT_EXCHANGE, REPLY_TO, index_of
 from dlx.topology import Binding, Exchange, Topology
 
 KeyClass = int | str
 """A number for keys that lead to the same places everywhere; the key itself where it is a class of its own."""
 
+FEW = 5
+"""So many indexes are looked into one by one: those with which the topology routes."""
 Led = tuple[str, str, str, bool, bool]
 """From which exchange a binding leads to what, and whether its pattern has a ``*`` or a ``#``."""
 
@@ -39,11 +41,9 @@ class KeyClasses:
     def __init__(self, topology: Topology, release: Release) -> None:
         self._topology = topology
         self._release = release
-        self._by_key = [_index(topology, kind) for kind in ("direct", "topic")]
+        self._by_key = [index for kind in ("direct", "topic") for index in _indexes(topology, kind)]
         self._numbers: dict[tuple[int, ...], int] = {}
-        leads: dict[Led, int] = {}
-        bindings = (each for exchange in _bound(topology) for each in topology.bindings[exchange.name])
-        self._lead = {id(each): leads.setdefault(_led(each), len(leads)) for each in bindings}  # they live on there
+        self._leads: dict[Led, int] = {}
         wanted = [item for fields in _compared(topology, release) for item in fields.items()]
         self.compared = frozenset(name for name, _ in wanted)
         hashes = any(each.type == MODULUS_HASH for each in _bound(topology))
@@ -62,7 +62,9 @@ class KeyClasses:
             return key
         message = Message(exchange="", routing_keys=(key,))
         met = (binding for index in self._by_key for binding in index.met(message, self._release, first))
-        leads = tuple(dict.fromkeys([self._lead[id(each)] for each in met]))  # a message goes there in this order
+        known = self._leads
+        # A message goes there in this order.
+        leads = tuple(dict.fromkeys([known.setdefault(_led(each), len(known)) for each in met]))
         return self._numbers.setdefault(leads, len(self._numbers))
 
     def message_class(self, message: Message) -> Hashable:
@@ -89,10 +91,15 @@ def _led(binding: Binding) -> Led:
     return binding.source, binding.destination_type, binding.destination, "*" in key, "#" in key
 
 
-def _index(topology: Topology, kind: str) -> BindingIndex:
-    """Return one index of the bindings of all exchanges of a type: each says which exchange it is of."""
-    exchanges = (each for each in _bound(topology) if each.type == kind)
-    return INDEXES[kind](binding for each in exchanges for binding in topology.bindings[each.name])
+def _indexes(topology: Topology, kind: str) -> list[BindingIndex]:
+    """Return indexes of the bindings of all exchanges of a type: each binding says which exchange it is of.
+
+    Of many exchanges it is a single one, in which a key is looked up only once.
+    """
+    exchanges = [each for each in _bound(topology) if each.type == kind]
+    if len(exchanges) <= FEW:
+        return [index_of(each, topology) for each in exchanges]
+    return [INDEXES[kind](binding for each in exchanges for binding in topology.bindings[each.name])]
 
 
 def _bound(topology: Topology) -> Iterator[Exchange]:

@@ -125,6 +125,16 @@ def index_of(exchange: Exchange, topology: Topology) -> BindingIndex:
     return index
 
 
+def share_indexes(topology: Topology, other: Topology) -> None:
+    """Let a topology route by the indexes that another one has, where bindings are the same."""
+    for name, index in other.indexes.items():
+        mine, bound = topology.exchanges.get(name), topology.bindings.get(name, ())
+        same = mine is not None and mine.type == other.exchanges[name].type
+        if same and name not in topology.indexes and [*bound] == [*other.bindings.get(name, ())]:
+            index.shared = True
+            topology.indexes[name] = index
+
+
 def headers_looked_at(topology: Topology) -> frozenset[str]:
     """Return the headers that headers exchanges of the topology compare; routing depends on no others.
 

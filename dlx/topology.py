@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from dlx.field_values import same_on_wire
+
 if TYPE_CHECKING:
     from dlx.binding_index import BindingIndex
     from dlx.releases import Release
@@ -54,6 +56,19 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True
     destination_type: str = "queue"
     routing_key: str = ""
     arguments: Arguments = {}
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether the other is the same binding: the types of arguments count, and their order does not."""
+        if not isinstance(other, Binding):
+            return NotImplemented
+        if (self.source, self.destination, self.destination_type, self.routing_key) != (
+            other.source, other.destination, other.destination_type, other.routing_key
+        ):  # fmt: skip
+            return False
+        mine, theirs = self.arguments, other.arguments
+        if not mine or not theirs:
+            return not mine and not theirs
+        return mine.keys() == theirs.keys() and all(same_on_wire(mine[name], theirs[name]) for name in mine)
 
     def __hash__(self) -> int:
         """Return a hash without the arguments, which have none, so that bindings can be in a set."""

@@ -47,6 +47,7 @@ _EXPECTED = {
     str: "a string", bool: "true or false", int: "an integer", float: "a number", dict: "an object", list: "a list",
 }  # fmt: skip
 _REQUIRED = object()
+_DESTINATIONS = ("queue", "exchange")
 
 
 class DefinitionsError(Exception):
@@ -252,8 +253,9 @@ class _Reader:
             yield vhost, "exchanges", self._exchange(item, where)
         for where, vhost, item in self._items("queues"):
             yield vhost, "queues", self._queue(item, where, default_types.get(vhost, CLASSIC))
-        for where, vhost, item in self._items("bindings"):
-            yield vhost, "bindings", self._binding(item, where)
+        for place, item in enumerate(self._get(self.document, "", "bindings", list, [])):
+            vhost, binding = self._usual_binding(item) or self._binding(item, f"bindings[{place}]")
+            yield vhost, "bindings", binding
         for where, vhost, item in self._items("policies"):
             yield vhost, "policies", self._policy(item, where, self._get(item, where, "name", str))
         for where, vhost, item in self._items("parameters", component="operator_policy"):
@@ -301,13 +303,26 @@ class _Reader:
             arguments=arguments,
         )
 
-    def _binding(self, item: dict[str, Any], where: str) -> Binding:
+    def _usual_binding(self, item: Any) -> tuple[str, Binding] | None:
+        """Return a binding as servers export them, with its virtual host; an export has thousands."""
+        try:
+            binding = msgspec.convert(item, Binding)
+        except msgspec.ValidationError:
+            return None
+        vhost = item.get("vhost") if self.only_vhost is None else self.only_vhost
+        if binding.arguments or binding.destination_type not in _DESTINATIONS or type(vhost) is not str:
+            return None
+        return vhost, binding
+
+    def _binding(self, given: Any, where: str) -> tuple[str, Binding]:
+        item = self._checked(given, where, dict)
+        vhost = self._vhost(item, where)
         kind = self._get(item, where, "destination_type", str, "queue")
-        if kind not in ("queue", "exchange"):
+        if kind not in _DESTINATIONS:
             problem = f"expected queue or exchange, got {kind!r}"
             raise DefinitionsError(self.source, f"{where}.destination_type", problem)
         arguments = self._get(item, where, "arguments", dict, {})
-        return Binding(
+        return vhost, Binding(
             source=self._get(item, where, "source", str),
             destination=self._get(item, where, "destination", str),
             destination_type=kind,
@@ -341,10 +356,14 @@ class _Reader:
         found = []
         for where, item in self._section(section):
             if component is None or item.get("component") == component:
-                if self.only_vhost is None and "vhost" not in item:
-                    raise DefinitionsError(self.source, _path(where, "vhost"), _NO_VHOST)
-                found.append((where, self.only_vhost or self._get(item, where, "vhost", str), item))
+                found.append((where, self._vhost(item, where), item))
         return found
+
+    def _vhost(self, item: dict[str, Any], where: str) -> str:
+        if self.only_vhost is None and "vhost" not in item:
+            raise DefinitionsError(self.source, _path(where, "vhost"), _NO_VHOST)
+        vhost: str = self.only_vhost or self._get(item, where, "vhost", str)
+        return vhost
 
     def _section(self, section: str) -> list[tuple[str, dict[str, Any]]]:
         items = self._get(self.document, "", section, list, [])

@@ -125,23 +125,23 @@ class Snapshot:
 
     def _unexported(self) -> Iterator[tuple[ObjectName, str]]:
         """Yield each exchange that only bindings name, with the type that they fit."""
-        known = {ObjectName("exchange", vhost, item["name"]) for item, vhost in self.items("exchanges")}
-        bound: defaultdict[ObjectName, list[Mapping[str, Any]]] = defaultdict(list)
+        known = {(vhost, item["name"]) for item, vhost in self.items("exchanges")}
+        bound: defaultdict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
         for item, vhost in self.items("bindings"):
-            bound[ObjectName("exchange", vhost, item["source"])].append(item)
+            bound[vhost, item["source"]].append(item)
             if item.get("destination_type", "queue") == "exchange":
-                bound[ObjectName("exchange", vhost, item["destination"])] += []
-        for about, bindings in bound.items():
-            if about not in known and about.name not in _STOCK:
-                yield about, _kind(bindings)
+                bound[vhost, item["destination"]] += []
+        for (vhost, name), bindings in bound.items():
+            if (vhost, name) not in known and name not in _STOCK:
+                yield ObjectName("exchange", vhost, name), _kind(bindings)
 
     def _missing_queues(self) -> Iterator[ObjectName]:
         """Yield each queue that only bindings name."""
-        known = {ObjectName("queue", vhost, item["name"]) for item, vhost in self.items("queues")}
+        known = {(vhost, item["name"]) for item, vhost in self.items("queues")}
         for item, vhost in self.items("bindings"):
-            about = ObjectName("queue", vhost, str(item.get("destination")))
-            if item.get("destination_type", "queue") == "queue" and about not in known:
-                yield about
+            name = str(item.get("destination"))
+            if (vhost, name) not in known and item.get("destination_type", "queue") == "queue":
+                yield ObjectName("queue", vhost, name)
 
     def _beyond_limits(self) -> Iterator[ObjectName]:
         """Yield each queue that an import passes over."""

@@ -330,7 +330,7 @@ def with_stand_ins(topology: Topology) -> Topology:
         if kind not in EXCHANGE_TYPES:
             kind = "fanout"
         exchanges[name] = msgspec.structs.replace(exchange, type=kind)
-    return msgspec.structs.replace(topology, exchanges=exchanges)
+    return topology if exchanges == topology.exchanges else msgspec.structs.replace(topology, exchanges=exchanges)
 
 
 def unknown_routing(topology: Topology, release: Release) -> frozenset[str]:

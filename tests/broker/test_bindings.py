@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dlx.field_values import Long
+from dlx.routing import share_indexes
 from simulator.broker import Broker
 from simulator.broker.commands import (
     BindExchange,
@@ -95,3 +97,35 @@ def test_an_exchange_of_another_type_under_the_same_name_routes_by_its_own_type(
     broker.handle(bind("b", {}, "k"), START_US)
     broker.handle(Publish(CHANNEL, "x", "k", {}), START_US)
     assert ready(broker) == {"a": 0, "b": 1}
+
+
+def test_arguments_of_other_types_make_another_binding() -> None:
+    broker = bound()
+    broker.handle(DeclareQueue(channel=CHANNEL, queue="c"), START_US)
+    for colour in (1, True, Long(1), 1.0, [1], [True], {"a": 1, "b": 2}, {"b": 2, "a": 1}, 1, True):
+        broker.handle(bind("c", {"colour": colour, "x-match": "all"}), START_US)
+    assert len(kept(broker)) == 4 + 8
+    broker.handle(bind("c", {"x-match": "all", "colour": 1}), START_US)
+    assert len(kept(broker)) == 4 + 8, "the order of arguments counts only within them"
+    for colour in (1, Long(1), 1.0):
+        broker.handle(
+            UnbindQueue(channel=CHANNEL, queue="c", exchange="x", arguments={"colour": colour, "x-match": "all"}),
+            START_US,
+        )
+    broker.handle(Publish(CHANNEL, "x", "", {"headers": {"colour": True}}), START_US)
+    assert ready(broker)["c"] == 1
+
+
+def test_a_broker_gives_up_an_index_that_others_use_before_it_changes_bindings() -> None:
+    broker = bound()
+    blue = Publish(CHANNEL, "x", "", {"headers": {"colour": "blue"}})
+    broker.handle(blue, START_US)
+    unbind = UnbindQueue(channel=CHANNEL, queue="a", exchange="x", arguments=BLUE)
+    for change, reached in ((bind("b", BLUE), {"a": 1, "b": 1}), (unbind, {"a": 0, "b": 0})):
+        other = bound()
+        share_indexes(other.vhosts["/"].topology, broker.vhosts["/"].topology)
+        other.handle(change, START_US)
+        other.handle(blue, START_US)
+        assert ready(other) == reached
+    broker.handle(blue, START_US)
+    assert ready(broker) == {"a": 2, "b": 0}

@@ -9,6 +9,7 @@ import html
 import os
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from random import Random
 from typing import Any
 from urllib.parse import quote
@@ -21,9 +22,10 @@ from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 from dlx import bindings, declarations, exchange_declarations
 from dlx.amqp_errors import Refusal
 from dlx.consumer_arguments import check_consumer_arguments, check_stream_offset
+from dlx.field_values import Binary, Long
 from dlx.policy_validation import PolicyRefusedError, check_policy
 from dlx.releases import release as release_of
-from dlx.topology import Exchange, Queue
+from dlx.topology import Binding, Exchange, Queue
 from simulator.server.amqp.tables import encode_table
 from simulator.testing.brokers.servers import ManagementError
 from tests.live import declaration_draws as draws
@@ -59,6 +61,20 @@ def test_declarations_are_refused_as_on_the_server(live_server: LiveServer, live
     finally:
         asking.close()
     assert differing == []
+
+
+@pytest.mark.usefixtures("every_type")
+def test_bindings_are_two_that_differ_in_the_types_of_their_arguments(live_server: LiveServer, live_vhost: str) -> None:
+    values = (1, True, Long(1), 1.0, "1", Binary(b"1"), Decimal(1), [1], [True], {"a": 1, "b": 2}, {"b": 2, "a": 1}, 1)
+    ours = {Binding(source="amq.headers", destination="q", arguments={"h": value}) for value in values}
+    parameters = pika.URLParameters(live_server.vhost_url(live_vhost))
+    with pika.BlockingConnection(parameters) as connection:
+        channel = connection.channel()
+        channel.queue_declare("q", durable=True)
+        for value in values:
+            channel.queue_bind("q", "amq.headers", "", {"h": value})
+        path = f"bindings/{quote(live_vhost, safe='')}/e/amq.headers/q/q"
+        assert len(live_server.api("GET", path)) == len(ours) == len(values) - 1
 
 
 class Case:

@@ -13,7 +13,7 @@ from dlx.binding_matching import headers_match, topic_matches, words
 from dlx.delivery_headers import stored_headers
 from dlx.erlang_hash import phash2
 from dlx.releases import RELEASES, Release
-from dlx.routing import visits
+from dlx.routing import share_indexes, visits
 
 WORDS = st.sampled_from(["", "a", "b", "*", "#", "a*", "#b"])
 KEYS = st.lists(WORDS, max_size=5).map(".".join)
@@ -149,3 +149,19 @@ def test_an_exchange_of_an_unknown_type_is_named() -> None:
     told = "exchange 'x' is of type 'x-random': known are direct, fanout, topic, headers"
     with pytest.raises(UnknownExchangeTypeError, match=told):
         route(message, Topology.of(exchanges=[Exchange(name="x", type="x-random")]), rules)
+
+
+def test_a_topology_routes_by_the_indexes_of_another_only_where_bindings_are_the_same() -> None:
+    rules = release("4.3")
+    message = published("amq.headers", "", headers={"h": True}, release=rules)
+
+    def of(*arguments: dict[str, object]) -> Topology:
+        bindings = [Binding(source="amq.headers", destination="q", arguments=each) for each in arguments]
+        return Topology.of(queues=[Queue(name="q")], bindings=bindings)
+
+    known = of({"h": 1}, {"h": 2})
+    assert route(message, known, rules) == ()
+    for other, shared in ((of({"h": 1}, {"h": 2}), True), (of({"h": True}, {"h": 2}), False), (of({"h": 1}), False)):
+        share_indexes(other, known)
+        assert (other.indexes.get("amq.headers") is known.indexes["amq.headers"]) is shared
+        assert route(message, other, rules) == (("q",) if other == of({"h": True}, {"h": 2}) else ())

@@ -39,8 +39,8 @@ def add_binding(vhost: VirtualHost, binding: Binding) -> None:
     if binding not in bound:
         bound[binding] = None
         note_destination(vhost, binding)
-        if binding.source in vhost.topology.indexes:
-            vhost.topology.indexes[binding.source].add(binding)
+        if (index := vhost.own_index(binding.source)) is not None:
+            index.add(binding)
         vhost.changed()
 
 
@@ -73,8 +73,8 @@ def _drop_bindings_to(vhost: VirtualHost, kind: str, name: str) -> None:
 def _drop(vhost: VirtualHost, binding: Binding) -> None:
     _remove(vhost.bindings, binding.source, binding)
     _remove(vhost.bound_to, _destination(binding), binding)
-    if binding.source in vhost.topology.indexes:
-        vhost.topology.indexes[binding.source].remove(binding)
+    if (index := vhost.own_index(binding.source)) is not None:
+        index.remove(binding)
 
 
 def _remove(bindings: dict[End, dict[Binding, None]], end: End, binding: Binding) -> None:

@@ -11,6 +11,7 @@ from dlx.message_flow import MessageFlow
 from dlx.topology import Binding, Exchange, Policy, Queue, Topology
 
 if TYPE_CHECKING:
+    from dlx.binding_index import BindingIndex
     from dlx.releases import Release
     from dlx.settings import Settings
     from simulator.broker.state.queues import QueueState
@@ -88,6 +89,15 @@ class VirtualHost(msgspec.Struct, eq=False):
         """Let nobody rely on what is remembered of it: something changed that decides over routes or settings."""
         self.generation += 1
         self.topology.routes.clear()
+
+    def own_index(self, exchange: str) -> BindingIndex | None:
+        """Return the index of an exchange's bindings, to change it; one that others use, too, is given up."""
+        indexes = self.topology.indexes
+        index = indexes.get(exchange)
+        if index is not None and index.shared:
+            del indexes[exchange]
+            return None
+        return index
 
     def flow(self, release: Release) -> MessageFlow:
         """Return what can become of messages here, as the virtual host is now: keep it for one question only."""

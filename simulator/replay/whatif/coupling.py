@@ -14,6 +14,7 @@ import msgspec
 
 from dlx.message import Message, PublishRefusedError, published
 from dlx.message_flow import MessageFlow
+from dlx.routing import share_indexes
 from dlx.settings import AT_LEAST_ONCE
 from dlx.topology import STREAM
 from simulator.questions.reachability import possibly_behind, reached_by, unclear_exchanges
@@ -74,6 +75,8 @@ class Reaches:
         for vhosts in self.sides:
             for vhost, flow in vhosts.items():
                 others = self._hosts.setdefault(vhost, [])
+                for other, _ in others:
+                    share_indexes(flow.topology, other.topology)
                 others.append((flow, AlikeKeys(flow, [alike for _, alike in others])))
         self._known: dict[Any, Reach] = {}
         self._numbers: dict[Hashable, int] = {}

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from dlx.releases import DEFAULT
+from dlx.routing import share_indexes
 from simulator.definitions import Definitions
+from simulator.replay.definitions import topologies
 from simulator.replay.kernel_input import in_order, kernel_rows
 from simulator.replay.local import kernel_of
 from simulator.replay.seldom_collecting import seldom_collecting
@@ -190,7 +192,10 @@ def read_log(captured: LocalTable, side: Prepared) -> list[Story]:
 
 
 def _replayed(captured: LocalTable, side: Prepared, progress: Progress) -> Iterator[Replayed]:
-    kernel = kernel_of(captured, side.side.definitions, side.side.release.name, details=False)
+    definitions = side.side.definitions
+    for vhost, topology in topologies(definitions).items():
+        share_indexes(topology, side.flows[side.only_vhost or vhost].topology)
+    kernel = kernel_of(captured, definitions, side.side.release.name, details=False)
     batches = _told(in_order(kernel_rows(captured, BESIDE)).batches(), progress)
     return replayed_batches(kernel.replay, batches)
 
