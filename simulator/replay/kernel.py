@@ -34,6 +34,7 @@ from simulator.replay.output import dead_end_column, shown_column, verdict_colum
 from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE, looked_at
 from simulator.replay.row_times import RowTimes
 from simulator.replay.schema import OUTPUT
+from simulator.replay.signatures import AlikeKeysOf, Signatures
 from simulator.replay.times import FLAG_UNKNOWN, Facts
 
 REMEMBERED_ROWS_MAX = 256
@@ -49,6 +50,7 @@ class Kernel:
 
     ``details``: whether it tells, too, which rules deliveries are the first to show, and which behaviours explain
     what differs. Where little repeats that takes longer than the verdicts.
+    ``alike_keys``: numbers the routing keys of a virtual host, where somebody tells apart more of them.
     """
 
     def __init__(
@@ -60,9 +62,17 @@ class Kernel:
         arrivals: Arrivals = NO_ARRIVALS,
         *,
         details: bool = True,
+        alike_keys: AlikeKeysOf | None = None,
     ) -> None:
-        self._memory = Memory(topologies, rules, captured_on, assumptions, arrivals, details=details)
+        self._memory = Memory(
+            topologies, rules, captured_on, assumptions, arrivals, details=details, alike_keys=alike_keys
+        )
         self._open: OpenMessage | None = None
+
+    @property
+    def signatures(self) -> Signatures:
+        """Those seen, by number: others after some batches, and of another ``generation``, where there are many."""
+        return self._memory.signatures
 
     def replay(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield one output batch for each input batch of a partition, when the next one has come.

@@ -28,7 +28,7 @@ from simulator.replay.explain import Explainer
 from simulator.replay.lengths import Arrivals
 from simulator.replay.message_rows import Fits, Lineage, Step, always
 from simulator.replay.path_times import UNKNOWN
-from simulator.replay.signatures import Signatures
+from simulator.replay.signatures import AlikeKeysOf, Signatures
 from simulator.replay.times import Clock, Fault, HopMarks
 from simulator.replay.verdicts import Verdict
 
@@ -87,6 +87,7 @@ class Memory:
         arrivals: Arrivals,
         *,
         details: bool,
+        alike_keys: AlikeKeysOf | None = None,
     ) -> None:
         self._topologies = topologies
         self._rules = rules
@@ -94,6 +95,7 @@ class Memory:
         self._assumptions = assumptions
         self._arrivals = arrivals
         self._details = details
+        self._alike_keys = alike_keys or self._own_alike_keys
         self._begin()
 
     def _begin(self) -> None:
@@ -108,7 +110,7 @@ class Memory:
         self._shown: dict[int, tuple[Shown, ...]] = {}
         self.begin_rows()
         self._keys: dict[str, AlikeKeys] = {}
-        self.signatures = Signatures(self.alike_keys)
+        self.signatures = Signatures(self._alike_keys)
         self.clock = Clock(self._assumptions, self._arrivals)
         self.remembered: dict[bytes, Found] = {}
         self._headers: Numbered[bytes] = Numbered()
@@ -140,7 +142,7 @@ class Memory:
             self._shown_rules[vhost] = ShownRules(self._explainers[vhost])
         return self._explainers[vhost]
 
-    def alike_keys(self, vhost: str) -> AlikeKeys | None:
+    def _own_alike_keys(self, vhost: str) -> AlikeKeys | None:
         """Return what numbers the routing keys of a virtual host, ``None`` if the definitions do not have it."""
         known = self._keys.get(vhost)
         explainer = None if known else self.explainer(vhost)

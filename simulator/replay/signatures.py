@@ -36,14 +36,19 @@ class KeyNumbers(Protocol):
         """Return the number that a key shares with those like it; ``None`` for one that is unlike all others."""
 
 
+AlikeKeysOf = Callable[[str], KeyNumbers | None]
+"""Returns what numbers the keys of a virtual host; ``None``: they are all unlike."""
+
+
 class Signatures:
     """The signatures seen, each with its number, its template's number and its values.
 
-    ``alike_keys`` returns what numbers the keys of a virtual host; ``None``: they are all unlike.
+    ``generation`` tells how often the numbers were dropped.
     """
 
-    def __init__(self, alike_keys: Callable[[str], KeyNumbers | None]) -> None:
+    def __init__(self, alike_keys: AlikeKeysOf) -> None:
         self._alike_keys = alike_keys
+        self.generation = 0
         self._numbers: dict[str, int] = {}
         self._texts: list[str] = []
         self._templates: dict[str, int] = {}
@@ -126,6 +131,7 @@ class Signatures:
     def forget(self) -> None:
         """Drop the signatures when they have become too many; the templates stay."""
         if len(self._numbers) > SIGNATURES_MAX:
+            self.generation += 1
             self._numbers.clear()
             self._rows.clear()
             for kept in (self._texts, self._template_of, self._values, self._has_values):

@@ -9,7 +9,7 @@ with the next one that was played. Other messages are read one by one.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from typing import NamedTuple
@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from simulator.replay.alike import Ints, alike_rows, alike_sequences, firsts, places_of
 from simulator.replay.row_codec import LINEAGE, read_messages
+from simulator.replay.signatures import Signatures
 from simulator.replay.whatif.alike_plays import Timed
 from simulator.replay.whatif.fates import count
 from simulator.replay.whatif.hidden_ends import LastSeen
@@ -57,13 +58,19 @@ class AlikeMessages:
         coupling: the queues where messages meet.
         left: the files whose rows are no deliveries, but what was found in the queues in the end.
         numbers: those of the log's files (``file_numbers``).
+        signatures_of: as ``RowNumbers`` takes it.
     """
 
     def __init__(
-        self, runs: Runs, coupling: frozenset[Queue], left: Collection[str], numbers: Mapping[str, int]
+        self,
+        runs: Runs,
+        coupling: frozenset[Queue],
+        left: Collection[str],
+        numbers: Mapping[str, int],
+        signatures_of: Callable[[], Signatures] | None = None,
     ) -> None:
         self.runs, self._coupling, self._left, self.file_numbers = runs, coupling, left, numbers
-        self.rows = RowNumbers(runs.reaches, runs.before.only_vhost, left)
+        self.rows = RowNumbers(runs.reaches, runs.before.only_vhost, left, signatures_of)
         self._shapes: dict[bytes, int] = {}
         self._single: list[bool] = []
         self.kinds = Kinds()

@@ -82,6 +82,10 @@ class Reaches:
         self._numbers: dict[Hashable, int] = {}
         self._reads: dict[tuple[str, str], bool] = {}
 
+    def knows(self, vhost: str) -> bool:
+        """Tell whether any side has the virtual host."""
+        return vhost in self._hosts
+
     def alike(self, vhost: str, key: str) -> Hashable:
         """Return what is equal for routing keys that no exchange tells apart; the key itself if it is like no other."""
         numbers = [alike.number(key) for _, alike in self._hosts.get(vhost, ())]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from dlx.releases import DEFAULT
 from dlx.routing import share_indexes
 from simulator.definitions import Definitions
-from simulator.replay.definitions import topologies
+from simulator.replay.kernel import Kernel
 from simulator.replay.kernel_input import in_order, kernel_rows
 from simulator.replay.local import kernel_of
 from simulator.replay.seldom_collecting import seldom_collecting
@@ -18,13 +18,14 @@ from simulator.replay.whatif.asked import AnyAsked, Asked
 from simulator.replay.whatif.captured import Captured, coupling_queues_of
 from simulator.replay.whatif.causes import find_causes
 from simulator.replay.whatif.conclusion import conclusion
-from simulator.replay.whatif.coupling import Unit
+from simulator.replay.whatif.coupling import Reaches, Unit
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.lives import lives
 from simulator.replay.whatif.log_rows import BESIDE, Replayed, replayed_batches, rows_of
 from simulator.replay.whatif.outcomes import read_stories
 from simulator.replay.whatif.overview import of_the_log
 from simulator.replay.whatif.rerun import Unseen
+from simulator.replay.whatif.row_numbers import keys_of_both_sides
 from simulator.replay.whatif.second_plays import SecondPlays
 from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.stage import Queue
@@ -105,8 +106,10 @@ def what_if_files(
     given = Captured.of(captured, left)
     one, other = map(prepared, of_the_log(given.overview, before, after))
     runs = Runs(one, other, unseen, given.of_all(one))
-    known = AlikeMessages(runs, coupling_queues_of(given, runs.reaches, one), given.left_files, given.file_numbers)
-    stories, looks = _apart(known.messages(_replayed(given.rows, one, progress)))
+    kernel = _kernel_of(given.rows, one, runs.reaches)
+    coupling = coupling_queues_of(given, runs.reaches, one)
+    known = AlikeMessages(runs, coupling, given.left_files, given.file_numbers, lambda: kernel.signatures)
+    stories, looks = _apart(known.messages(_replayed(given.rows, kernel, progress)))
     comparison = Comparison(stories, runs, _waits_us(looks))
     count = len(stories)
     comparison.play(lambda done: progress("playing messages", done, count))
@@ -187,15 +190,22 @@ def _groups(tallies: Iterable[tuple[Tally, Sequence[Queue], list[Case]]]) -> Ite
 
 def read_log(captured: LocalTable, side: Prepared) -> list[Story]:
     """Replay a capture under its own settings, and return what it shows of each message."""
-    rows = rows_of(_replayed(captured, side, lambda what, done, of: None), Captured.of(captured).file_numbers)
+    kernel = _kernel_of(captured, side, Reaches([side.flows]))
+    rows = rows_of(_replayed(captured, kernel, lambda what, done, of: None), Captured.of(captured).file_numbers)
     return list(read_stories(rows, side.flows, only=side.only_vhost))
 
 
-def _replayed(captured: LocalTable, side: Prepared, progress: Progress) -> Iterator[Replayed]:
+def _kernel_of(captured: LocalTable, side: Prepared, reaches: Reaches) -> Kernel:
+    """Return what replays a capture under its own settings."""
     definitions = side.side.definitions
-    for vhost, topology in topologies(definitions).items():
-        share_indexes(topology, side.flows[side.only_vhost or vhost].topology)
-    kernel = kernel_of(captured, definitions, side.side.release.name, details=False)
+    for vhost, flow in side.flows.items():
+        if vhost in definitions.vhosts:
+            share_indexes(definitions.topology(vhost), flow.topology)
+    alike_keys = keys_of_both_sides(reaches, side.only_vhost)
+    return kernel_of(captured, definitions, side.side.release.name, details=False, alike_keys=alike_keys)
+
+
+def _replayed(captured: LocalTable, kernel: Kernel, progress: Progress) -> Iterator[Replayed]:
     batches = _told(in_order(kernel_rows(captured, BESIDE)).batches(), progress)
     return replayed_batches(kernel.replay, batches)
 
