@@ -8,6 +8,7 @@ with the next one that was played. Other messages are read one by one.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -21,6 +22,7 @@ from simulator.replay.alike import Ints, alike_rows, alike_sequences, firsts, pl
 from simulator.replay.row_codec import LINEAGE, read_messages
 from simulator.replay.signatures import Signatures
 from simulator.replay.whatif.alike_plays import Timed
+from simulator.replay.whatif.alike_ways import Ways
 from simulator.replay.whatif.fates import count
 from simulator.replay.whatif.hidden_ends import LastSeen
 from simulator.replay.whatif.kind_times import times_of_kind
@@ -36,16 +38,19 @@ from simulator.replay.whatif.kinds import (
     Unknown,
     told_apart,
 )
+from simulator.replay.whatif.kinds_on_ways import KindsOnWays, OnWay, RowsOnWays
 from simulator.replay.whatif.log_rows import Replayed, places_in_log, rows_of
 from simulator.replay.whatif.moments import MOMENTS_MAX, Moments, MomentsOf
 from simulator.replay.whatif.outcomes import read_stories
 from simulator.replay.whatif.rerun import First
-from simulator.replay.whatif.row_numbers import RowNumbers
+from simulator.replay.whatif.row_numbers import NumberedRows, RowNumbers
 from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Story
 from simulator.replay.whatif.together import STAYED, FirstLook, Members, Waiting, Waits, alike_of, counted
 from simulator.replay.whatif.what_if import Runs
 
+SHAPE_BYTES = 4
+"""The first bytes of the key of a kind are the number of its shape."""
 KINDS_MAX = 30_000
 """So many kinds of messages are remembered, of some kilobytes each."""
 
@@ -71,9 +76,28 @@ class AlikeMessages:
     ) -> None:
         self.runs, self._coupling, self._left, self.file_numbers = runs, coupling, left, numbers
         self.rows = RowNumbers(runs.reaches, runs.before.only_vhost, left, signatures_of)
+        self._begin()
+
+    def _begin(self) -> None:
         self._shapes: dict[bytes, int] = {}
         self._single: list[bool] = []
+        self._on_ways: list[OnWay | None] = []
+        self._single_on_ways: dict[bytes, bool] = {}
+        self._kinds_on_ways = KindsOnWays()
+        self._rows_on_ways = None if self._ways is None else RowsOnWays(self.rows, self._ways, self.runs.reaches)
         self.kinds = Kinds()
+
+    @cached_property
+    def _ways(self) -> Ways | None:
+        """Tells the ways of messages that fare the same on both sides, if that follows from their ways."""
+        runs, differing = self.runs, self.runs.differing
+        if differing is None:
+            return None
+
+        def known_of(queue: Queue) -> Hashable:
+            return queue in runs.log.consumed, queue in self._coupling, queue in differing
+
+        return Ways(runs.before.flows, runs.reaches, known_of)
 
     def messages(self, batches: Iterable[Replayed]) -> Iterator[Story | FirstLook]:
         """Yield what is alike together, and the stories of other messages."""
@@ -101,14 +125,31 @@ class AlikeMessages:
     def forget(self) -> None:
         """Keep memory bounded where little is alike."""
         if self.rows.forget() or max(len(self._shapes), len(self.kinds)) > KINDS_MAX:
-            self._shapes.clear()
-            self._single.clear()
-            self.kinds = Kinds()
+            self._begin()
 
-    def know_shape(self, key: bytes, example: Story | None) -> None:
-        """Take note of what messages have whose rows are alike."""
+    def on_way(self, rows: NumberedRows, own: slice) -> OnWay | None:
+        """Return the rows of a message on its way, if others may have the same but for names."""
+        found = None if self._rows_on_ways is None else self._rows_on_ways.of(rows, own)
+        return None if found is None or self._may_change(found) else found
+
+    def _may_change(self, on_way: OnWay) -> bool:
+        differing = self.runs.differing
+        return differing is None or not differing.isdisjoint((on_way.vhost, name) for name in on_way.way.names)
+
+    def knows(self, on_way: OnWay | None) -> bool:
+        """Tell whether the shape of messages is known whose rows are the same but for names."""
+        return on_way is not None and on_way.rows in self._single_on_ways
+
+    def know_shape(self, key: bytes, example: Story | None, on_way: OnWay | None) -> None:
+        """Take note of what messages have whose rows are alike. Without an example, those on another way have it."""
+        single = None if on_way is None else self._single_on_ways.get(on_way.rows)
+        if single is None:
+            single = example is None or self._must_be_single(example)
+        if on_way is not None:
+            self._single_on_ways[on_way.rows] = single
         self._shapes[key] = len(self._single)
-        self._single.append(example is None or self._must_be_single(example))
+        self._single.append(single)
+        self._on_ways.append(on_way)
 
     def _must_be_single(self, story: Story) -> bool:
         """Tell whether messages of its shape must be looked at one by one.
@@ -128,10 +169,30 @@ class AlikeMessages:
         """Tell whether messages of that shape must be looked at one by one."""
         return self._single[shape]
 
-    def know_kind(self, key: Hashable, example: _Example) -> None:
+    def know_kind(self, key: bytes, example: _Example) -> None:
         """Take note of what messages have that are alike."""
         first, timed = self.runs.first_timed(example.story)
-        self.kinds.add(key, None if timed is None else self._kind(first, timed, example))
+        kind = None if timed is None else self._kind(first, timed, example)
+        on_way = self._on_way_of(key)
+        if on_way is not None:
+            self._kinds_on_ways.add(self.key_on_way(key), len(self.kinds.numbers(key)), kind, on_way)
+        self.kinds.add(key, kind)
+
+    def key_on_way(self, key: bytes) -> bytes:
+        """Return what is equal for keys of messages that are the same but for the names on their way."""
+        on_way = self._on_way_of(key)
+        return key if on_way is None else on_way.rows + key[SHAPE_BYTES:]
+
+    def _on_way_of(self, key: bytes) -> OnWay | None:
+        return self._on_ways[int.from_bytes(key[:SHAPE_BYTES], sys.byteorder)]
+
+    def take_over(self, key: bytes) -> bool:
+        """Take over the next kind that is known on another way; tell whether there is one."""
+        on_way, nth = self._on_way_of(key), len(self.kinds.numbers(key))
+        kind = None if on_way is None else self._kinds_on_ways.on(self.key_on_way(key), nth, on_way)
+        if kind is not None:
+            self.kinds.add(key, kind)
+        return kind is not None
 
     def _kind(self, first: First, timed: Timed, example: _Example) -> Kind | None:
         """Return what messages have that are alike, if all that happened follows from their moments."""
@@ -142,7 +203,7 @@ class AlikeMessages:
         if case is None:
             told = FirstOf(first, timed, times.before[: len(timed.moments)])
         else:
-            told = Found.of(case, times.ends)
+            told = Found.of(case, times.ends, timed.play.way is not None)
         story = first.story
         traced = [each for each in story.deliveries if each.traced]
         return Kind(
@@ -197,8 +258,16 @@ class _Batch:
         for some in told_apart(sizes, self._kinds, self._learn):
             self._note(some)
 
-    def _learn(self, unknown: Unknown) -> None:
+    def _learn(self, unknown: Unknown[bytes]) -> None:
         """Play some messages, each of which stands for a kind."""
+        known = self._known
+        left = [key for key in unknown if not known.take_over(key)]
+        one_of_each = {known.key_on_way(key): key for key in reversed(left)}.values()
+        self._play({key: unknown[key] for key in one_of_each})
+        played = set(one_of_each)
+        self._play({key: unknown[key] for key in left if key not in played and not known.take_over(key)})
+
+    def _play(self, unknown: Unknown[bytes]) -> None:
         self._read([message for message, _ in unknown.values()])
         for key, (message, moments_us) in unknown.items():
             self._known.know_kind(key, self._example(message, moments_us))
@@ -212,12 +281,18 @@ class _Batch:
         first = messages[firsts(which)].tolist()
         keys = [blake2b(rows.numbers[:, self._slice(message)].tobytes(), digest_size=16).digest() for message in first]
         unknown = {key: message for key, message in zip(keys, first, strict=True) if known.shape(key) is None}
-        self._read(unknown.values())
+        on_ways = {key: known.on_way(rows, self._slice(message)) for key, message in unknown.items()}
+        new: dict[Hashable, int] = {}
         for key, message in unknown.items():
-            known.know_shape(key, self._stories[message])
+            on_way = on_ways[key]
+            if not known.knows(on_way):
+                new.setdefault(key if on_way is None else on_way.rows, message)
+        self._read(new.values())
+        for key, message in unknown.items():
+            known.know_shape(key, self._stories.get(message), on_ways[key])
         return np.array([known.shape(key) for key in keys], np.int64)[which]
 
-    def _of_sizes(self, messages: Ints, shapes: Ints) -> Iterator[OfOneSize]:
+    def _of_sizes(self, messages: Ints, shapes: Ints) -> Iterator[OfOneSize[bytes]]:
         """Yield together messages that have as many moments."""
         if not len(messages):
             return
@@ -340,8 +415,8 @@ class _Batch:
         return self._batch.replayed.column("vhost").take(pa.array(self._rows.starts))
 
 
-def _of_one_size(messages: Ints, shapes: Ints, moments: Moments) -> OfOneSize:
+def _of_one_size(messages: Ints, shapes: Ints, moments: Moments) -> OfOneSize[bytes]:
     """Return messages of these shapes with these moments, as many each."""
-    own = np.concatenate((shapes.astype(np.int32)[:, None].view(np.uint8), moments.order), axis=1)
+    own = np.concatenate((shapes.astype(f"i{SHAPE_BYTES}")[:, None].view(np.uint8), moments.order), axis=1)
     _, first, which = np.unique(own.view(f"V{own.shape[1]}").ravel(), return_index=True, return_inverse=True)
     return OfOneSize(messages, moments.times_us, [own[place].tobytes() for place in first.tolist()], which)

@@ -21,7 +21,7 @@ from simulator.questions.reachability import address, sent_on_from
 from simulator.replay.whatif.coupling import Reaches, message_of
 from simulator.replay.whatif.fates import Ends, Fate
 from simulator.replay.whatif.stage import Queue
-from simulator.replay.whatif.stories import Shown, Story
+from simulator.replay.whatif.stories import Publication, Shown, Story
 
 KNOWN_MAX = 10_000
 """Ways that are remembered."""
@@ -59,22 +59,23 @@ class Ways:
 
     def of(self, story: Story) -> Way | None:
         """Return the way of a message; nothing where more than the ways of its copies decides."""
-        if len(story.publications) != 1 or story.vhost not in self._flows:
+        return self.of_publish(story.vhost, story.publications[0]) if len(story.publications) == 1 else None
+
+    def of_publish(self, vhost: str, publication: Publication) -> Way | None:
+        """Return the way of a message that is published once."""
+        if vhost not in self._flows or not self._reaches.of_publish(vhost, publication).is_clear:
             return None
-        if not self._reaches.of(story).is_clear:
-            return None
-        (publication,) = story.publications
         headers = publication.properties.get("headers")
-        if headers and (X_DEATH in headers or self._reaches.read_headers(story.vhost, publication.properties)):
+        if headers and (X_DEATH in headers or self._reaches.read_headers(vhost, publication.properties)):
             return None
-        alike = self._reaches.alike(story.vhost, publication.routing_key)
-        key = story.vhost, publication.exchange, alike
+        alike = self._reaches.alike(vhost, publication.routing_key)
+        key = vhost, publication.exchange, alike
         if key not in self._known:
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()  # the numbers of shapes stay, of which there are no more
-            message = message_of(self._flows[story.vhost], publication)
+            message = message_of(self._flows[vhost], publication)
             own_key = None if alike is publication.routing_key else publication.routing_key
-            self._known[key] = None if message is None else self._way(story.vhost, message, own_key)
+            self._known[key] = None if message is None else self._way(vhost, message, own_key)
         return self._known[key]
 
     def _way(self, vhost: str, message: Message, own_key: str | None) -> Way:
@@ -97,7 +98,8 @@ class Ways:
             )
         there = dict.fromkeys(name for each in sent for name in each.queues)
         queues = tuple([(numbers.of(name), self._holds(flow, vhost, name, numbers)) for name in there])
-        shape = vhost, tuple(steps), queues
+        in_order = tuple(map(numbers.of, sorted(there)))  # what happens at once may be told in the order of names
+        shape = vhost, tuple(steps), queues, in_order
         return Way(self._shapes.setdefault(shape, len(self._shapes)), numbers.names)
 
     def _holds(self, flow: MessageFlow, vhost: str, name: str, numbers: _Numbers) -> Hashable:

@@ -113,14 +113,15 @@ class Reaches:
 
     def of(self, story: Story) -> Reach:
         """Return how far a message may come on any of the sides."""
-        found = [self._published(story.vhost, publication) for publication in story.publications]
+        found = [self.of_publish(story.vhost, publication) for publication in story.publications]
         if len(found) == 1:
             return found[0]
         queues = frozenset[Queue]().union(*(each.queues for each in found))
         expiring = frozenset[Queue]().union(*(each.expiring for each in found))
         return Reach(queues, expiring, all(each.is_clear for each in found))
 
-    def _published(self, vhost: str, publication: Publication) -> Reach:
+    def of_publish(self, vhost: str, publication: Publication) -> Reach:
+        """Return how far a message may come by one publish."""
         kind = self._kind(vhost, publication)
         if kind not in self._known:
             if len(self._known) >= KNOWN_MAX:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.timetable import Pair, Sum, Timetable
 from simulator.replay.whatif.what_if import Case
 
+Key = TypeVar("Key", bound=Hashable)
 NOT_KNOWN = -1
 """Stands for the ends of messages whose second play is still to come."""
 VARIANTS_MAX = 20
@@ -44,16 +45,18 @@ class Found(NamedTuple):
         fates: what becomes of one of them.
         ends: how they end.
         times: which times are those of its fates: the first and the last one, before and after.
+        only_way: whether nothing but the way before it decided that (``alike_ways``).
     """
 
     fates: BothFates
     ends: BothEnds
     times: tuple[int, int, int, int]
+    only_way: bool = False
 
     @classmethod
-    def of(cls, case: Case, times: tuple[int, int, int, int]) -> Found:
+    def of(cls, case: Case, times: tuple[int, int, int, int], only_way: bool = False) -> Found:
         """Return what becomes of messages that fare as this one does."""
-        return cls(case.fates, BothEnds.of(case), times)
+        return cls(case.fates, BothEnds.of(case), times, only_way)
 
 
 class FirstOf(NamedTuple):
@@ -200,7 +203,7 @@ class Kinds:
         return whose[::4], queue, since, until, delivered
 
 
-class OfOneSize(NamedTuple):
+class OfOneSize(NamedTuple, Generic[Key]):
     """Messages that have as many moments.
 
     Attributes:
@@ -212,10 +215,10 @@ class OfOneSize(NamedTuple):
 
     messages: Ints
     moments_us: Ints
-    keys: Sequence[Hashable]
+    keys: Sequence[Key]
     which: Ints
 
-    def only(self, chosen: Bools) -> OfOneSize:
+    def only(self, chosen: Bools) -> OfOneSize[Key]:
         """Return some of them."""
         used, which = np.unique(self.which[chosen], return_inverse=True)
         keys = [self.keys[number] for number in used.tolist()]
@@ -230,11 +233,13 @@ class OfKinds(NamedTuple):
     times_us: Ints
 
 
-Unknown = Mapping[Hashable, tuple[int, Sequence[int]]]
+Unknown = Mapping[Key, tuple[int, Sequence[int]]]
 """A message for each key of which another kind is needed, and its moments."""
 
 
-def told_apart(sizes: Iterable[OfOneSize], kinds: Kinds, learn: Callable[[Unknown], object]) -> Iterator[OfKinds]:
+def told_apart(
+    sizes: Iterable[OfOneSize[Key]], kinds: Kinds, learn: Callable[[Unknown[Key]], object]
+) -> Iterator[OfKinds]:
     """Yield messages with their kinds; the others have to be looked at one by one.
 
     ``learn`` adds a kind for each key that it is given.

@@ -34,6 +34,9 @@ ROWS_MAX = 60
 PLAIN, EXACT, SINGLE = range(3)
 """How a publish is like others: with any key that no exchange tells from its own; only if it is equal; not at all."""
 
+SIGNATURES, HOPS = 0, 5
+"""Which of the numbers of rows tell those of signatures, and hops."""
+
 Bools = npt.NDArray[np.bool_]
 
 
@@ -57,7 +60,8 @@ class NumberedRows(NamedTuple):
     Attributes:
         starts, lengths: where each message begins, and how many rows it has.
         single: the messages that must be looked at one by one.
-        numbers: several for each row.
+        numbers: several for each row; the first one is twice the number of its template where other keys of a publish
+            could stand in its place, or else twice that of its signature and one more.
         published, delivered: which rows are that,
         left: and which are what was found in the queues in the end.
         signatures, contents: what the rows have of these; of contents only publishes.
@@ -262,6 +266,11 @@ class RowNumbers:
             flat.field(name).fill_null(-1).to_numpy(zero_copy_only=False) for name in ("earliest_us", "latest_us")
         )
         return sequence_numbers(queues << 8 | reasons, counts, self._hops), counts, (earliest, latest)
+
+    def hops(self, number: int) -> list[tuple[str, str]]:
+        """Return the hops with that number: queues, and for which reasons messages died there."""
+        hops = self._hops.values[number]
+        return [(self._names.values[each >> 8], self._reasons.values[each & 0xFF]) for each in hops]
 
 
 def keys_of_both_sides(reaches: Reaches, only: str | None) -> AlikeKeysOf:

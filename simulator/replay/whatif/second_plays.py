@@ -81,7 +81,7 @@ class _Batch:
             [first for *_, first in examples],
         )
 
-    def _sizes(self) -> Iterator[OfOneSize]:
+    def _sizes(self) -> Iterator[OfOneSize[int]]:
         """Yield together messages whose plays were told as many moments."""
         for length in np.unique(self._lengths).tolist():
             own = np.flatnonzero(self._lengths == length)
@@ -90,7 +90,7 @@ class _Batch:
             kinds, which = np.unique(self._waiting.which[own], return_inverse=True)
             yield OfOneSize(own, np.concatenate((moments_us, ends_us), axis=1), kinds.tolist(), which)
 
-    def _learn(self, unknown: Unknown) -> None:
+    def _learn(self, unknown: Unknown[int]) -> None:
         for key, (message, _) in unknown.items():
             self._kinds.add(key, self._kind(message))
 

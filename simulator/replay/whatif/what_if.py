@@ -184,7 +184,8 @@ class Runs:
         return found
 
     @cached_property
-    def _differing(self) -> frozenset[Queue] | None:
+    def differing(self) -> frozenset[Queue] | None:
+        """The queues that are not the same on both sides; ``None`` where that tells nothing."""
         return differing_queues(self.before.flows, self.after.flows)
 
     def first(
@@ -303,9 +304,9 @@ class Runs:
         It must where the sides are the same wherever the message may come; unless the first run assumed something,
         which the second may assume otherwise, or did not come out as the log.
         """
-        if self._differing is None or first.fate.assumed or not reproduces(first.story, first.fate):
+        if self.differing is None or first.fate.assumed or not reproduces(first.story, first.fate):
             return False
-        return self._differing.isdisjoint(self._queues(first.story))
+        return self.differing.isdisjoint(self._queues(first.story))
 
     def _queues(self, story: Story) -> frozenset[Queue]:
         """Return the queues that the message may come to; it is asked several times of one message after the other."""

@@ -1,0 +1,165 @@
+"""What is known of messages on one way is taken over to those on another one that is the same but for names."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from dlx.releases import DEFAULT
+from dlx.topology import Binding, Exchange, Queue, Topology
+from simulator.capture.parquet import write_capture
+from simulator.capture.schema import to_batches
+from simulator.definitions import Definitions
+from simulator.generate import Wish, generate
+from simulator.replay import Database
+from simulator.replay.tables import select
+from simulator.replay.whatif.alike_messages import AlikeMessages
+from simulator.replay.whatif.asked import Asked
+from simulator.replay.whatif.local import what_if_files
+from simulator.replay.whatif.settings_given import read_setting, with_settings
+from simulator.replay.whatif.what_if import side_of
+from simulator.scenario.steps import Ack, AnyStep, Leave, Publish, Reject, Wait
+from simulator.testing.strategies import definitions_document
+from tests.long import some_in_ci
+from tests.replay.broker_logs import broker_log
+from tests.whatif.asking import one_by_one
+from tests.whatif.test_alike_messages import NO_CONNECTIONS, SAME_MOMENTS, TWO_FILES, told
+from tests.whatif.test_alike_plays import settings
+from tests.whatif.test_alike_ways import NO_LOG, of_teams
+from tests.whatif.test_second_side import UNCOUPLED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "seed", some_in_ci([seed for seed in range(60) if seed not in NO_LOG], {0, 1, 2, 3, 4, 5, 6, 7})
+)
+def test_messages_of_all_teams_get_what_each_gets_by_itself(seed: int, tmp_path: Path) -> None:
+    given = random.Random(seed)
+    release = given.choice(("3.8", "3.10", "4.0", "4.3"))
+    topology = of_teams(given)
+    own = Definitions(definitions_document(topology, release), "definitions.json")
+    texts = [text for text in settings(topology, given) if not text.endswith("=")][: given.randrange(3)]
+    sides = side_of(own, release), side_of(with_settings(own, [read_setting(each, own) for each in texts]), release)
+    faults = given.choice((0, 0, 50))
+    generate(Wish(own.to_json(), 1_500, release, seed, given.choice(("low", "high")), faults), tmp_path)
+    unseen = given.choice(("ack", "repeat"))
+    with Database(tmp_path) as database:
+        log = database.parquet(sorted(tmp_path.glob("log-*.parquet")))
+        for change in (UNCOUPLED, SAME_MOMENTS, TWO_FILES, NO_CONNECTIONS):
+            if given.random() < 0.5:
+                log = select(change, log=log)
+        together = what_if_files(log, *sides, unseen=unseen, examples=True)
+        with one_by_one():
+            singly = what_if_files(log, *sides, unseen=unseen, examples=True)
+    assert told(together) == told(singly)
+
+
+def ladder(team: str, ttl_ms: int = 1_000) -> list[Queue]:
+    dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": f"{team}.wait"}
+    back = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": f"{team}.work", "x-message-ttl": ttl_ms}
+    return [Queue(name=f"{team}.work", arguments=dead), Queue(name=f"{team}.wait", arguments=back)]
+
+
+def ladders(*teams: str) -> Topology:
+    return Topology.of(
+        exchanges=[Exchange(name="orders", type="topic")],
+        queues=[queue for team in teams for queue in ladder(team)],
+        bindings=[Binding(source="orders", destination=f"{team}.work", routing_key=f"{team}.#") for team in teams],
+    )
+
+
+def retried(team: str, key: str) -> Iterator[AnyStep]:
+    work = f"{team}.work"
+    yield from (Publish("orders", f"{team}.{key}"), Wait(20), Reject(work), Leave(work))
+    yield from (Wait(4_000), Ack(work), Leave(work), Wait(20))
+
+
+class Played:
+    """Asks of a history, and notes of which teams messages were played."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, work: Path) -> None:
+        self.teams: list[str] = []
+        self._work = work
+
+        def know_kind(known: AlikeMessages, key: bytes, example: Any, plain: Any = AlikeMessages.know_kind) -> None:
+            self.teams.append(example.story.publications[0].routing_key.split(".")[0])
+            plain(known, key, example)
+
+        monkeypatch.setattr(AlikeMessages, "know_kind", know_kind)
+
+    def ask(self, topology: Topology, history: list[AnyStep], *texts: str, recorded: Topology | None = None) -> Asked:
+        definitions = Definitions(definitions_document(topology, DEFAULT), "definitions.json")
+        other = with_settings(definitions, [read_setting(each, definitions) for each in texts])
+        with write_capture(self._work / "log.parquet") as writer:
+            for batch in to_batches(broker_log(history, recorded or topology, DEFAULT)):
+                writer.write(batch)
+        sides = side_of(definitions, DEFAULT), side_of(other, DEFAULT)
+        with Database(self._work) as database:
+            log = database.parquet([self._work / "log.parquet"])
+            self.teams.clear()
+            found = what_if_files(log, *sides)
+            with one_by_one():
+                assert told(found) == told(what_if_files(log, *sides))
+        return found
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Played:
+    return Played(monkeypatch, tmp_path)
+
+
+def test_one_message_is_read_and_played_for_all_ladders_that_are_equal_but_for_names(played: Played) -> None:
+    teams = ("ant", "bee", "zebra")
+    history = [step for key in "abc" for team in teams for step in retried(team, key)]
+    asked = played.ask(ladders(*teams), history)
+    assert asked.answer.reproduced == 9
+    assert asked.answer.before.acknowledged == {f"{team}.work": 3 for team in teams}
+    assert len(played.teams) < 4  # the last message is followed by the end of the log
+
+
+def test_a_ladder_that_changes_is_played_by_itself(played: Played) -> None:
+    teams = ("ant", "bee", "zebra")
+    history = [step for key in "abc" for team in teams for step in retried(team, key)]
+    asked = played.ask(ladders(*teams), history, "queue:bee.work.x-dead-letter-routing-key=gone")
+    assert "bee" in played.teams
+    assert asked.answer.changed == 3
+    assert asked.answer.after.lost == {"bee.work": {"rejected": 3}}
+
+
+@pytest.mark.parametrize("names", [("rejected", "expired"), ("queue", "exchange"), ("delivered", "count")])
+def test_queues_may_be_called_as_anything_else_in_a_row(names: tuple[str, str], played: Played) -> None:
+    def of(name: str) -> list[Queue]:
+        dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": f"{name}.dead"}
+        return [Queue(name=name, arguments={**dead, "x-message-ttl": 500}), Queue(name=f"{name}.dead")]
+
+    topology = Topology.of(queues=[queue for name in names for queue in of(name)])
+    history: list[AnyStep] = []
+    for number in range(3):
+        for name in names:
+            history += [Publish("", name), Wait(20)]
+            rejected = (name == names[0]) == (number < 2)
+            history += [Reject(name), Leave(name)] if rejected else [Wait(700)]
+            history += [Wait(20), Ack(f"{name}.dead"), Leave(f"{name}.dead"), Wait(20)]
+    asked = played.ask(topology, history)
+    assert asked.answer.reproduced == 6
+    assert asked.answer.before.acknowledged == {f"{name}.dead": 3 for name in names}
+
+
+def test_a_message_that_was_seen_off_its_way_is_looked_at_where_it_was(played: Played) -> None:
+    """A queue got it by a binding that is gone, and what it sends on comes to a queue on the way of others."""
+    teams = ("ant", "bee", "zebra")
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "ant.work"}
+    topology, stray = ladders(*teams), Queue(name="stray", arguments=arguments)
+    topology = msgspec.structs.replace(topology, queues={**topology.queues, "stray": stray})
+    bound = {"orders": [*topology.bindings["orders"], Binding(source="orders", destination="stray", routing_key="#")]}
+    history: list[AnyStep] = []
+    for team in (*teams, *teams):
+        history += [Publish("orders", f"{team}.x"), Wait(20), Ack(f"{team}.work"), Leave(f"{team}.work")]
+        history += [Reject("stray"), Leave("stray"), Wait(20), Ack("ant.work"), Leave("ant.work"), Wait(20)]
+    asked = played.ask(topology, history, recorded=msgspec.structs.replace(topology, bindings=bound))
+    assert asked.answer.messages == 6
