@@ -163,7 +163,8 @@ class AlikePlays:
         if not planner.sure:
             return None
         deliveries = AnyKey(fate.deliveries, publications[0].routing_key if publications else "")
-        return Planned(fate, deliveries, first, last, stays, planner.timetable(), way)
+        only_here = planner.only_here or bool(fate.assumed)
+        return Planned(fate, deliveries, first, last, stays, planner.timetable(), way, only_here)
 
     # What is equal for messages that are alike
 
@@ -174,10 +175,10 @@ class AlikePlays:
         return way if way is not None and seen.issubset(way.names) else None
 
     def _on_way(self, play: Planned, way: Way | None) -> Planned | None:
-        """Return what a play gave as it is on a way of the same shape; nothing if that is said in words, with names."""
+        """Return what a play gave as it is on a way of the same shape; nothing if it holds only where it was."""
         if play.way is None or way is None or play.way.names == way.names:
             return play
-        if play.fate.assumed:
+        if play.only_here:
             return None
         key = id(play), way.names
         if key not in self._renamed:
@@ -241,6 +242,8 @@ class Planned(msgspec.Struct, frozen=True, gc=False):
         stays: how long it waited, by queue.
         timetable: the times that were planned.
         way: the way on which it was, where only that decides.
+        only_here: whether it holds on no other way of the same shape: something is said in words, with names, or a
+            message waits as long as messages usually do in a queue.
     """
 
     fate: Fate
@@ -250,6 +253,7 @@ class Planned(msgspec.Struct, frozen=True, gc=False):
     stays: StaysInPlaces
     timetable: Timetable
     way: Way | None = None
+    only_here: bool = False
 
     @property
     def size(self) -> int:

@@ -406,14 +406,15 @@ class Rerun:
             return
         stays = each.first_stays.get(queue, ())
         usual_us = self._habits.typical_us.get((vhost, queue), 0)
+        planner = self._planner if (vhost, queue) in self._log.consumed else NO_PLANNER
         if attempt >= len(stays):
-            self._planner.after(since_us, usual_us)
+            planner.usual(since_us, usual_us)
             self._take_unseen(each, queue, attempt, now_us + usual_us)
             return
         stay = stays[attempt]
         if stay.end == "died":
-            self._planner.after(since_us, usual_us)
-            self._planner.as_late(since_us, stay.since_us, stay.since_us + stay.after_us, 1)
+            planner.usual(since_us, usual_us)
+            planner.as_late(since_us, stay.since_us, stay.since_us + stay.after_us, 1)
             self._take_unseen(each, queue, attempt, now_us + max(usual_us, stay.after_us + 1))
         elif stay.end == "delivered":
             before = sum([stay.end == "delivered" for stay in stays[:attempt]])

@@ -220,8 +220,7 @@ class Runs:
             return Rerun(self.after.stage, self.log, self._unseen, habits=self._habits, planner=planner)
 
         def known_of(queue: Queue) -> Hashable:
-            habits = self._habits
-            return queue in self.log.consumed, queue in habits.entered, habits.typical_us.get(queue)
+            return queue in self.log.consumed, queue in self._habits.entered
 
         ways = Ways(self.after.flows, self.reaches, known_of)
         return AlikePlays(rerun, self.after.clocks, self.reaches, self.log.end_us, ways)
