@@ -198,7 +198,7 @@ class Rerun:
         planner: AnyPlanner = NO_PLANNER,
     ) -> None:
         self._stage, self._log, self._unseen = stage, log, unseen
-        self._planner = planner
+        self._planner, self._plans = planner, planner is not NO_PLANNER
         self._is_first, self._habits = habits is None, habits or NO_HABITS
         self._watched, self._held_max = watched, held_max
         self._later_us = self._end_us = self._next_us = 0
@@ -360,7 +360,7 @@ class Rerun:
         if each is None:
             return
         now_us, queue = event.time_us - self._later_us, event.queue or ""
-        if self._planner is not NO_PLANNER:
+        if self._plans:
             self._planner.happens(now_us)
         added = copies_added(event, self._before)
         if added:
@@ -385,7 +385,8 @@ class Rerun:
         stays = each.stays.setdefault(queue, [])
         self._news.append((each, queue, len(stays)))
         stays.append(Stay(now_us))
-        self._planner.came((vhost, queue), now_us)
+        if self._plans:
+            self._planner.came((vhost, queue), now_us)
 
     def _hear(self) -> None:
         """Take note of messages that have come into queues, and let consumers who wait for them take them."""
@@ -417,9 +418,10 @@ class Rerun:
             planner.as_late(since_us, stay.since_us, stay.since_us + stay.after_us, 1)
             self._take_unseen(each, queue, attempt, now_us + max(usual_us, stay.after_us + 1))
         elif stay.end == "delivered":
-            before = sum([stay.end == "delivered" for stay in stays[:attempt]])
+            before = sum([stay.end == "delivered" for stay in stays[:attempt]]) if attempt else 0
             place = seen[before].place if before < len(seen) else LAST
-            self._planner.as_late(since_us, stay.since_us, stay.since_us + stay.after_us)
+            if self._plans:
+                self._planner.as_late(since_us, stay.since_us, stay.since_us + stay.after_us)
             self._take_later(each, queue, attempt, now_us + stay.after_us, place)
 
     def _take_unseen(self, each: _OnStage, queue: str, attempt: int, at_us: int) -> None:
@@ -485,7 +487,8 @@ class Rerun:
             delivery = seen[attempt]
             after_us = delivery.until_us - delivery.at_us
             at_once = not after_us and delivery.until_place <= delivery.place
-            self._planner.as_late(self._stage.now_us - self._later_us, delivery.at_us, delivery.until_us)
+            if self._plans:
+                self._planner.as_late(self._stage.now_us - self._later_us, delivery.at_us, delivery.until_us)
             self._settle_later(each, got, delivery.outcome, None if at_once else after_us, delivery.until_place)
             if each.publishes_again:
                 self._publish_again(each, delivery)
