@@ -24,6 +24,7 @@ from simulator.replay.whatif.alike_messages import AlikeMessages
 from simulator.replay.whatif.captured import Captured, coupling_queues_of
 from simulator.replay.whatif.local import read_log, what_if_files
 from simulator.replay.whatif.log_rows import BESIDE, replayed_batches
+from simulator.replay.whatif.row_numbers import keys_of_both_sides
 from simulator.replay.whatif.stories import Story
 from simulator.replay.whatif.what_if import Comparison, Runs, prepared, side_of
 
@@ -97,9 +98,11 @@ class Steps:
     def _look(self) -> list:
         runs = self._runs()
         coupling = coupling_queues_of(self.captured, runs.reaches, self.prepared[0])
-        kernel = kernel_of(self.log, self.sides[0].definitions, RELEASE, details=False)
+        alike_keys = keys_of_both_sides(runs.reaches, self.prepared[0].only_vhost)
+        kernel = kernel_of(self.log, self.sides[0].definitions, RELEASE, details=False, alike_keys=alike_keys)
         batches = replayed_batches(kernel.replay, in_order(kernel_rows(self.log, BESIDE)).batches())
-        return list(AlikeMessages(runs, coupling, (), self.captured.file_numbers).messages(batches))
+        known = AlikeMessages(runs, coupling, (), self.captured.file_numbers, lambda: kernel.signatures)
+        return list(known.messages(batches))
 
     def _play(self) -> object:
         return Comparison(self.others, self._runs()).play()
