@@ -42,6 +42,10 @@ class Deadlines(Generic[What]):
         """Return the time of the earliest deadline, or ``None`` if there is no deadline."""
         return self._heap[0][0] if self._heap else None
 
+    def kinds(self) -> frozenset[What]:
+        """Return what is to happen, whenever that is."""
+        return frozenset(what for _, _, what, _ in self._heap)
+
     def pop(self, now: int) -> Deadline[What] | None:
         """Remove and return the earliest deadline if it has come; otherwise return ``None``."""
         if self._heap and self._heap[0][0] <= now:

@@ -16,7 +16,7 @@ from dlx.operator_errors import OperatorError
 from simulator.broker import commands, replies
 from simulator.broker.broker import Broker
 from simulator.broker.copies import Copy
-from simulator.broker.operations.dead_letter_worker import dead_letter_of
+from simulator.broker.operations.dead_letter_worker import RETRY_US, dead_letter_of
 from simulator.broker.replies import delivered_properties
 from simulator.broker.state import (
     Channel,
@@ -35,6 +35,7 @@ from simulator.broker.state import (
 from simulator.broker.tags import tag_names
 
 __all__ = [
+    "RETRY_US",
     "Broker",
     "Channel",
     "Connection",

@@ -101,6 +101,11 @@ class Broker:
         state = self.state
         return state.now_us if state.out or self._unfinished else state.timers.next_due()
 
+    @property
+    def only_retries(self) -> bool:
+        """Whether nothing will happen by itself but that at-least-once queues try again what they hold."""
+        return not self._unfinished and self.state.timers.kinds() <= {"retry"}
+
     # The same in steps, for a driver that does other things between them
 
     def overdue(self, now_us: int) -> bool:

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from dlx.topology import Binding, Exchange, Queue, Topology
+from simulator.broker.commands import Command, PassTime
+from simulator.broker.replies import Got
 from simulator.replay.whatif.local import Asked
+from simulator.replay.whatif.stage import Stage
 from simulator.replay.whatif.stories import Outcome
 from simulator.replay.whatif.what_if import RETURNED
 from simulator.scenario.steps import Ack, AnyStep, Crash, Hold, Leave, Publish, Reject, Requeue, Wait
@@ -244,15 +247,46 @@ def test_a_message_that_goes_round_without_end_is_told(monkeypatch: pytest.Monke
     assert asked.answer.changes[0].after.startswith("goes round without end")
 
 
-def test_a_dead_letter_that_never_arrives_waits_where_it_died() -> None:
-    held = {
-        "x-queue-type": "quorum",
-        "x-message-ttl": 1_000,
-        "x-dead-letter-exchange": "missing",
-        "x-dead-letter-strategy": "at-least-once",
-        "x-overflow": "reject-publish",
-    }
-    topology = Topology.of(queues=[Queue(name="jobs", type="quorum", arguments=held)])
-    for release in ("3.10", "4.3"):
-        answer = asked_about(topology, [Publish("", "jobs"), Wait(5_000)], release=release).answer
-        assert (answer.reproduced, answer.changed, answer.after.waiting) == (1, 0, {"jobs": 1})
+def holding(name: str, to: str, ttl_ms: int = 1_000) -> Queue:
+    """A queue that holds what has expired until it has arrived."""
+    held = {"queue_type": "quorum", "message_ttl": ttl_ms, "dead_letter_strategy": "at-least-once"}
+    return dead_lettering(name, to, **held, overflow="reject-publish")
+
+
+@pytest.fixture
+def ticks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The moments at which runs wait for what a broker does by itself."""
+    found: list[int] = []
+    tell = Stage.tell
+
+    def counting(stage: Stage, command: Command) -> Got | None:
+        if isinstance(command, PassTime):
+            found.append(stage.now_us)
+        return tell(stage, command)
+
+    monkeypatch.setattr(Stage, "tell", counting)
+    return found
+
+
+@pytest.mark.parametrize("release", ["3.10", "4.3"])
+def test_a_dead_letter_that_never_arrives_waits_where_it_died(release: str, ticks: list[int]) -> None:
+    topology = Topology.of(queues=[holding("jobs", "missing")])
+    answer = asked_about(topology, [Publish("", "jobs"), Wait(5_000)], release=release).answer
+    assert (answer.reproduced, answer.changed, answer.after.waiting) == (1, 0, {"jobs": 1})
+    assert len(ticks) < 30  # and nobody looks whether it arrives after all, when nothing else happens
+
+
+@pytest.mark.parametrize("release", ["3.10", "4.3"])
+@pytest.mark.parametrize("overflow", ["reject-publish", "reject-publish-dlx"])
+def test_a_dead_letter_that_a_full_queue_refuses_for_ever_waits_where_it_died(release: str, overflow: str) -> None:
+    full = Queue(name="full", arguments={"x-max-length": 1, "x-overflow": overflow})
+    topology = Topology.of(queues=[holding("jobs", "full"), full])
+    answer = asked_about(topology, [Publish("", "jobs", times=3), Wait(5_000)], release=release).answer
+    assert (answer.reproduced, answer.changed, answer.after.waiting) == (3, 0, {"jobs": 2, "full": 1})
+
+
+def test_messages_that_expire_long_after_others_wait_for_ever_expire() -> None:
+    day_ms = 24 * 3_600_000
+    topology = Topology.of(queues=[holding("jobs", "missing"), holding("slow", "jobs", day_ms)])
+    answer = asked_about(topology, [Publish("", "jobs"), Publish("", "slow"), Wait(5_000)], release="4.3").answer
+    assert (answer.reproduced, answer.after.waiting) == (2, {"jobs": 2})

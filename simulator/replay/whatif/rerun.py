@@ -23,7 +23,7 @@ import msgspec
 
 from dlx.message import Message
 from dlx.topology import STREAM
-from simulator.broker import Copy, QueueState
+from simulator.broker import RETRY_US, Copy, QueueState
 from simulator.broker import commands as amqp
 from simulator.broker.replies import Got
 from simulator.capture.observe import shown_history
@@ -42,12 +42,16 @@ EVENTS_PER_MOMENT_MAX = 200
 """A run that has more events than these, and than these for each row of the log, goes round without end."""
 QUIET_MAX = 1_000
 """So often a broker may look in vain, when clients have nothing more to do: at-least-once tries for ever."""
+VAIN_US = 2 * RETRY_US
+"""In this time each at-least-once queue has tried all that it holds: what has not arrived then never does by itself."""
 HELD_SHOWN = 3
 """Queues that an error names."""
 LAST = 2**62
 """Stands behind every row of the log."""
 _PUBLISHED, _DELIVERED = Event.PUBLISHED, Event.DELIVERED  # Python 3.11 takes long to look them up
 _COMES = frozenset({Event.ROUTED, Event.REQUEUED})
+_IN_VAIN = frozenset({Event.DEFERRED, Event.UNROUTABLE, Event.CYCLE_DROPPED, Event.DROPPED})
+"""What comes of another event, or of one more try of an at-least-once queue, and leads to nothing."""
 _GONE = frozenset({Event.EXPIRED, Event.LENGTH_DROPPED, Event.LIMIT_DROPPED, Event.PURGED})
 
 Stays = Mapping[str, Sequence["Stay"]]
@@ -213,7 +217,7 @@ class Rerun:
         self._orders = count(-LAST), count()
         self._news: deque[tuple[_OnStage, str, int]] = deque()
         self._used: dict[Queue, None] = {}
-        self._quiet = 0
+        self._quiet = self._quiet_since_us = self._left_then = 0
         self._wanted: Counter[Queue] = Counter()
 
     # The run
@@ -319,12 +323,13 @@ class Rerun:
             self._touched[each] = None
             action()
         elif due_us is not None and (
-            self._agenda or self._next is not None or (self._quiet < QUIET_MAX and self._anything_waits())
+            self._agenda or self._next is not None or (not self._is_vain() and self._anything_waits())
         ):
-            events_left = self._events_left
             self._stage.now_us = max(self._stage.now_us, due_us)
             self._stage.tell(amqp.PassTime())
-            self._quiet = self._quiet + 1 if self._events_left == events_left else 0
+            self._quiet += 1
+            if self._events_left != self._left_then:
+                self._quiet, self._quiet_since_us, self._left_then = 0, self._stage.now_us, self._events_left
         else:
             return False
         if self._news:
@@ -337,6 +342,13 @@ class Rerun:
             if (due_us is not None and due_us < self._next_us) or (self._agenda and self._agenda[0][0] < self._next_us):
                 return
             self._enter()
+
+    def _is_vain(self) -> bool:
+        """Tell whether a broker has looked in vain for so long that it always will, as long as clients do nothing."""
+        if self._events_left != self._left_then:
+            return False
+        tried = self._stage.now_us - self._quiet_since_us >= VAIN_US
+        return self._quiet >= QUIET_MAX or (tried and self._stage.broker.only_retries)
 
     def _anything_waits(self) -> bool:
         """Tell whether time can still do anything to a message."""
@@ -378,6 +390,8 @@ class Rerun:
             _left(each.stays.get(queue, ()), now_us, "delivered")
         elif kind in _GONE:
             _left(each.stays.get(queue, ()), now_us, "died")
+        elif kind in _IN_VAIN:
+            self._events_left += 1
 
     def _comes(self, each: _OnStage, vhost: str, queue: str, now_us: int) -> None:
         """Take note of a message that is ready in a queue from now on."""
