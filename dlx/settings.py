@@ -208,6 +208,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return None if self.release.quorum_negative_delivery_limit == "unlimited" else 0
 
     @property
+    def requeues_at_back(self) -> bool:
+        """Return whether a quorum queue puts what is requeued behind all else; with its channel lost, it goes first."""
+        without_limit = self.release.quorum_requeue_without_limit
+        return self.queue.type == QUORUM and self.delivery_limit is None and without_limit == "back"
+
+    @property
     def delayed_retry(self) -> DelayedRetry | None:
         """Return the delayed retry if it is on. Values that make no sense turn it off; no release refuses them."""
         kind, min_ms = self.value(DELAYED_RETRY_TYPE), _integer(self.value(DELAYED_RETRY_MIN))

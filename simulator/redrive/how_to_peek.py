@@ -152,8 +152,7 @@ def _returned_by(settings: Settings, way: Way) -> Return:
     release = settings.release
     if way == "management":
         return "nack" if api_of(release).get_requeues_by == "basic.nack" else "lost channel"
-    behind = release.quorum_requeue_without_limit == "back" and settings.delivery_limit is None
-    return "lost channel" if settings.queue.type == QUORUM and behind else "nack"
+    return "lost channel" if settings.requeues_at_back else "nack"
 
 
 def _counts(history: DeathHistory, settings: Settings) -> Counts:
@@ -198,7 +197,7 @@ def _counted(settings: Settings, gives_back: Return) -> Iterator[str]:
     shown = "x-acquired-count" if release.quorum_acquired_count_header else "x-delivery-count"
     failed = " and its x-delivery-count" if release.quorum_acquired_count_header and after.delivery else ""
     yield f"each message's {shown}{failed} rises by 1"
-    if gives_back == "nack" and settings.delivery_limit is None and release.quorum_requeue_without_limit == "back":
+    if gives_back == "nack" and settings.requeues_at_back:
         yield "the messages go back behind those that nobody has looked at"
     limit = settings.values.get(DELIVERY_LIMIT)
     if settings.delivery_limit is None or limit is None:

@@ -13,7 +13,7 @@ from simulator.replay.whatif.local import Asked
 from simulator.replay.whatif.stage import Stage
 from simulator.replay.whatif.stories import Outcome
 from simulator.replay.whatif.what_if import RETURNED
-from simulator.scenario.steps import Ack, AnyStep, Crash, Hold, Leave, Publish, Reject, Requeue, Wait
+from simulator.scenario.steps import Ack, AnyStep, Crash, Get, Hold, Leave, Publish, Reject, Requeue, Wait
 from tests.whatif.asking import asked_about
 
 RELEASES = ("3.8", "3.10", "4.0", "4.3")
@@ -205,6 +205,46 @@ def test_returned_messages_fill_a_queue_that_refuses_the_next(release: str) -> N
                          release=release).answer  # fmt: skip
     assert (answer.messages, answer.reproduced) == (7, 7)
     assert answer.before.refused == {"jobs": 3}
+
+
+REFUSING = Topology.of(
+    queues=[dead_lettering("jobs", "over", max_length=1, overflow="reject-publish-dlx"), Queue(name="over")]
+)
+
+
+def taken_late(*steps: AnyStep) -> list[AnyStep]:
+    """A message that was taken, then these steps, and all messages acknowledged long after."""
+    taken = [Publish("", "jobs"), Wait(1_000), Hold("jobs"), Wait(1_000)]
+    return [*taken, *steps, Wait(1_000), *[Ack("jobs")] * 2, *[Ack("over")] * 2]
+
+
+def test_a_refusal_tells_that_a_message_was_back() -> None:
+    returned = taken_late(Leave("jobs"), Wait(1_000), Publish("", "jobs"))
+    for release in RELEASES:
+        asked = asked_about(REFUSING, returned, release=release)
+        assert (asked.answer.reproduced, asked.answer.changed) == (2, 0)
+        assert asked.answer.after.refused == {"jobs": 1}
+        (first, refused) = [case.story for case in asked.cases]
+        assert first.deliveries[0].until_us == refused.publications[0].at_us
+
+
+def test_without_a_refusal_a_message_comes_back_as_late_as_it_can() -> None:
+    """The first publish finds room, and fills the queue: a refusal of the second one tells nothing."""
+    asked = asked_about(REFUSING, taken_late(Publish("", "jobs"), Publish("", "jobs"), Leave("jobs")))
+    assert (asked.answer.messages, asked.answer.reproduced, asked.answer.changed) == (3, 3, 0)
+    assert asked.answer.after.refused == {"jobs": 1}
+
+
+@pytest.mark.parametrize("release", ["3.10", "4.0"])
+def test_what_is_requeued_goes_behind_what_is_there(release: str) -> None:
+    """In a quorum queue without a delivery limit, of some releases: it came back before the next was published."""
+    unlimited = {"queue_type": "quorum"} | ({"delivery_limit": -1} if release == "4.0" else {})
+    coupled = {"dead_letter_strategy": "at-least-once", "overflow": "reject-publish"}
+    topology = Topology.of(queues=[dead_lettering("jobs", "missing", **unlimited, **coupled)])
+    requeued = [Publish("", "jobs"), Get("jobs"), Wait(1_000), Requeue("jobs"), Publish("", "jobs"), Wait(1_000)]
+    asked = asked_about(topology, [*requeued, *[Get("jobs"), Ack("jobs"), Wait(1_000)] * 2], release=release)
+    assert (asked.answer.reproduced, asked.answer.changed) == (2, 0)
+    assert [case.before.last_us for case in asked.cases] == [case.story.deliveries[-1].at_us for case in asked.cases]
 
 
 def test_a_consumer_that_never_got_the_message_publishes_nothing() -> None:

@@ -84,7 +84,7 @@ class QuorumStore:
             self._refused.clear()
         self.limited = self._has_limits or bool(self._refused)
         self._delivery_limit = settings.delivery_limit
-        self._requeues_at_back = self._delivery_limit is None and release.quorum_requeue_without_limit == "back"
+        self._requeues_at_back = settings.requeues_at_back
         self._ttl_ms = settings.message_ttl_ms
         self._retry = settings.delayed_retry
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from dlx.deaths import DELIVERY_LIMIT, EXPIRED, REJECTED, X_DEATH
+from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED, X_DEATH
 from dlx.delivery_counts import COUNT_HEADERS, X_DELIVERY_COUNT
 from dlx.field_values import Timestamp
 from dlx.message_flow import MessageFlow
@@ -150,6 +150,8 @@ class _Reading:
             if source is None and self._story.publications:
                 published = self._story.publications[-1]
                 delivery.came = Came(published.at_us, published.place)
+        elif source is None and hops[0]["reason"] == MAXLEN:
+            self._was_refused(hops[0]["queue"])
         new = row["new_hops"] or 0
         known = len(hops) - new + (row["new_deaths"] < new if new else 0)
         for place, hop in enumerate(hops):
@@ -169,6 +171,12 @@ class _Reading:
             self._count_failures(delivery)
         if hops and self._flow.release.delivery_count_carried == "never":
             self._untraced(delivery, delivery.returned, delivery.failed, delivery.at_us, delivery.place)
+
+    def _was_refused(self, name: str) -> None:
+        """Note that a message died of the length limit as soon as it was published, if the queue drops no others."""
+        queues, publications = self._flow.topology.queues, self._story.publications
+        if publications and name in queues and self._flow.settings(name).dead_letters_refused:
+            publications[-1].refused_by += (name,)
 
     def _came_back(self, before: Delivery | None, delivery: Delivery) -> None:
         """Note that a message was returned to its queue, and how often: counts tell of deliveries without a trace.

@@ -5,7 +5,8 @@ A trace tells the second of a rejection, or only that it was between two rows. T
 same second came into their queue in the order in which they were delivered.
 
 When a consumer returned a message no trace tells. It matters in a queue with a length limit, which was the fuller
-meanwhile: there it is taken to have come back as early as it can.
+meanwhile, and in one that puts what is requeued behind all else: there it is taken to have come back as early as it
+can.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Came, Delivery, Story
 
 _PRIORITIES = "x-max-priority"
+_BEHIND = 2**-10
+"""So much behind a row that many have place before the next one."""
 
 
 def put_in_order(stories: Iterable[Story], flows: Mapping[str, MessageFlow]) -> Iterator[Story]:
@@ -53,11 +56,26 @@ class _Arrival(NamedTuple):
     delivery: Delivery
 
 
+class _Order(NamedTuple):
+    """In which order a queue delivers.
+
+    Attributes:
+        of_arrival: in that of arrival, but for what was returned.
+        returned_last: and what was returned behind all that was there.
+        returned_early: whether it matters otherwise when it was returned.
+    """
+
+    of_arrival: bool
+    returned_last: bool
+    returned_early: bool
+
+
 class _Queues:
     """What has come into queues so far. ``awaited``: how many deliveries of a story are still to be seen."""
 
     def __init__(self, flows: Mapping[str, MessageFlow]) -> None:
         self._flows = flows
+        self._orders: dict[Queue, _Order] = {}
         self._latest: dict[Queue, tuple[int, float]] = {}
         self._back_after: dict[Queue, tuple[int, float]] = {}
         self.awaited: dict[int, int] = {}
@@ -65,10 +83,13 @@ class _Queues:
     def see(self, arrival: _Arrival) -> Iterator[Story]:
         """Put what led to a delivery behind what led to those before it, and yield its story if that was the last."""
         story, delivery = arrival
-        flow, came = self._flows.get(story.vhost), delivery.came
-        if _is_limited_quorum(flow, delivery.queue):
+        queue, came = (story.vhost, delivery.queue), delivery.came
+        order = self._orders.get(queue)
+        if order is None:
+            order = self._orders[queue] = _order(self._flows.get(story.vhost), delivery.queue)
+        if order.returned_early:
             self._return_early(story, delivery, came)
-        if came is not None and not came.back and not _has_priorities(flow, delivery.queue):
+        if came is not None and (order.returned_last if came.back else order.of_arrival):
             self._put_in_order(story, delivery, came)
         self.awaited[id(story)] -= 1
         if not self.awaited[id(story)]:
@@ -82,8 +103,12 @@ class _Queues:
             self._latest[queue] = max(latest, (came.at_us, came.place))
             return
         sent = story.deliveries[came.after]
-        if sent.rejected and not sent.observed:
-            wanted = latest[0] - came.later_us, latest[1] + 0.25 if not came.later_us else 0.0
+        if came.back:
+            if not sent.observed:
+                sent.until_us, sent.until_place = max(latest, (sent.at_us, sent.place))
+                sent.until_place += _BEHIND
+        elif sent.rejected and not sent.observed:
+            wanted = latest[0] - came.later_us, latest[1] + _BEHIND if not came.later_us else 0.0
             if (sent.until_us, sent.until_place) < wanted and wanted[0] <= came.latest_us:
                 sent.until_us, sent.until_place = wanted
         self._latest[queue] = max(latest, (sent.until_us + came.later_us, 0.0 if came.later_us else sent.until_place))
@@ -101,17 +126,16 @@ class _Queues:
             sent = story.deliveries[came.after]
             moment = max(after, (sent.at_us, sent.place))
             if not sent.observed:
-                sent.until_us, sent.until_place = moment[0], moment[1] + 0.25
+                sent.until_us, sent.until_place = moment[0], moment[1] + _BEHIND
         self._back_after[queue] = max(after, moment)
 
 
-def _is_limited_quorum(flow: MessageFlow | None, queue: str) -> bool:
-    if flow is None or queue not in flow.topology.queues:
-        return False
-    settings = flow.settings(queue)
-    return settings.queue.type == QUORUM and (settings.max_length, settings.max_length_bytes) != (None, None)
-
-
-def _has_priorities(flow: MessageFlow | None, queue: str) -> bool:
-    definition = None if flow is None else flow.topology.queues.get(queue)
-    return definition is None or _PRIORITIES in definition.arguments
+def _order(flow: MessageFlow | None, name: str) -> _Order:
+    """Return in which order a queue delivers."""
+    if flow is None or name not in flow.topology.queues:
+        return _Order(of_arrival=False, returned_last=False, returned_early=False)
+    settings = flow.settings(name)
+    drops_head = settings.has_length_limit and not settings.refuses_when_full
+    last = settings.requeues_at_back and not drops_head  # else it makes room for itself, and nobody knows when
+    early = settings.queue.type == QUORUM and settings.has_length_limit and not last
+    return _Order(_PRIORITIES not in settings.queue.arguments, last, early)

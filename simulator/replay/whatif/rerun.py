@@ -2,7 +2,8 @@
 
 Consumers take messages one by one with basic.get, as late after their arrival as they did in
 the log, and do with the k-th delivery of a message in a queue what they did with it there. The
-first run, under the log's own settings, finds out how long messages waited.
+first run, under the log's own settings, finds out how long messages waited; and where a refusal in the log says that a
+queue was full, that a message had come back by then.
 
 A run takes stories one by one, in the order in which they begin, and gives each back as soon as
 nothing more can happen to it. So it holds those that wait somewhere, and not the whole log.
@@ -177,6 +178,23 @@ class _OnStage:
 _Action = Callable[[], None]
 
 
+class _Return(NamedTuple):
+    """What a consumer will return.
+
+    Attributes:
+        due_us, place: when.
+        delivery: what it got, as the log shows it.
+        taken_us: when it got that.
+        do: returns it, once.
+    """
+
+    due_us: int
+    place: float
+    delivery: Delivery
+    taken_us: int
+    do: _Action
+
+
 class Rerun:
     """One run of stories.
 
@@ -219,6 +237,7 @@ class Rerun:
         self._used: dict[Queue, None] = {}
         self._quiet = self._quiet_since_us = self._left_then = 0
         self._wanted: Counter[Queue] = Counter()
+        self._out: defaultdict[Queue, list[_Return]] = defaultdict(list)
 
     # The run
 
@@ -459,10 +478,25 @@ class Rerun:
     def _publisher(self, each: _OnStage, publication: Publication) -> _Action:
         def publish() -> None:
             self._publishing = each
+            for name in publication.refused_by if self._is_first else ():
+                self._fill(each.story.vhost, name, publication)
             if not self._stage.publish(each.story.vhost, publication):
                 each.tally.refused(self._stage.now_us)
 
         return publish
+
+    def _fill(self, vhost: str, name: str, publication: Publication) -> None:
+        """Let consumers return messages before a queue refuses another one, as many as it takes to fill it.
+
+        No trace tells when they did; where nothing else does, they return them just before they are delivered again.
+        """
+        out = self._out[vhost, name]
+        while out and self._stage.has_room(vhost, name, publication):
+            first = min(out, key=attrgetter("due_us", "place"))
+            delivery = first.delivery
+            delivery.until_us = delivery.at_us + self._stage.now_us - first.taken_us
+            delivery.until_place = publication.place - 0.5
+            first.do()
 
     def _take_later(self, each: _OnStage, queue: str, attempt: int, at_us: int, place: float) -> None:
         """Let a consumer take a message then; if this one has died by then, there is one less to take."""
@@ -503,7 +537,12 @@ class Rerun:
             at_once = not after_us and delivery.until_place <= delivery.place
             if self._plans:
                 self._planner.as_late(self._stage.now_us - self._later_us, delivery.at_us, delivery.until_us)
-            self._settle_later(each, got, delivery.outcome, None if at_once else after_us, delivery.until_place)
+            if at_once:
+                self._settle_later(each, got, delivery.outcome, None, LAST)
+            elif self._is_first and delivery.may_be_back_before and queue.settings.dead_letters_refused:
+                self._return_later(each, queue, got, delivery)
+            else:
+                self._settle_later(each, got, delivery.outcome, after_us, delivery.until_place)
             if each.publishes_again:
                 self._publish_again(each, delivery)
             return
@@ -523,6 +562,20 @@ class Rerun:
             self._at(self._stage.now_us + after_us, place, each, settle)
         else:
             settle()
+
+    def _return_later(self, each: _OnStage, queue: QueueState, got: Got, delivery: Delivery) -> None:
+        """Let the consumer return it when the story says so, unless it has done so before."""
+        out, now_us = self._out[queue.vhost.name, queue.name], self._stage.now_us
+
+        def give_back() -> None:
+            if own in out:
+                out.remove(own)
+                self._stage.settle(got, delivery.outcome)
+
+        due_us = now_us + delivery.until_us - delivery.at_us
+        own = _Return(due_us, delivery.until_place, delivery, now_us, give_back)
+        out.append(own)
+        self._at(due_us, delivery.until_place, each, give_back)
 
     def _publish_again(self, each: _OnStage, delivery: Delivery) -> None:
         """Let the consumer publish the message again, if it did so after this delivery."""

@@ -150,6 +150,12 @@ class Stage:
 
     # What queues hold
 
+    def has_room(self, vhost: str, name: str, publication: Publication) -> bool:
+        """Tell whether a queue would let in what is published to it now; only a classic queue says so before."""
+        queue = self.broker.queue(name, vhost)
+        message = Message(exchange=publication.exchange, routing_keys=(publication.routing_key,))
+        return queue is not None and not queue.store.refuses(Copy(0, message, publication.body), internal=False)
+
     def held(self, queues: Iterable[Queue]) -> Iterator[tuple[QueueState, Copy]]:
         """Yield what these queues hold."""
         for queue in self.existing(queues):

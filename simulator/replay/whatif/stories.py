@@ -94,6 +94,11 @@ class Delivery(msgspec.Struct, gc=False):
         return self.outcome == Outcome.REQUEUED and not self.observed
 
     @property
+    def may_be_back_before(self) -> bool:
+        """Whether it came back, and no recorder tells when."""
+        return self.outcome in (Outcome.REQUEUED, Outcome.CRASHED) and not self.observed
+
+    @property
     def rejected(self) -> bool:
         """Whether it was rejected, by whichever method."""
         return self.outcome in (Outcome.REJECTED, Outcome.FAILED)
@@ -123,6 +128,7 @@ class Publication(msgspec.Struct, gc=False):
         at_us, place: when, and which row of the log it is.
         exchange, routing_key, properties, body: what was published.
         after: the delivery of the same message whose consumer published it again, by its place among them.
+        refused_by: queues that were full and dead-lettered it instead of letting it in.
     """
 
     at_us: int
@@ -132,6 +138,7 @@ class Publication(msgspec.Struct, gc=False):
     properties: Mapping[str, Any]
     body: bytes
     after: int | None = None
+    refused_by: tuple[str, ...] = ()
 
 
 class Story(msgspec.Struct, gc=False):
