@@ -186,6 +186,20 @@ def test_without_the_ttl_what_expired_is_delivered_later() -> None:
     assert answer.assumed == 1
 
 
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("failed", [Reject("work"), Requeue("work")])
+def test_a_consumer_that_fails_a_message_does_so_when_it_lives_until_it_is_delivered(
+    release: str, failed: AnyStep
+) -> None:
+    """No trace tells when, but behind it is a queue with a TTL, and from there it was delivered."""
+    behind = dead_lettering("behind", "parked", message_ttl=300)
+    topology = Topology.of(queues=[quorum("work", 0, to="behind"), behind, Queue(name="parked")])
+    history = [Publish("", "work"), Get("work"), Wait(400), failed, Wait(100), Get("behind")]
+    for ended in ([Ack("behind")], [Requeue("behind"), Wait(150), Ack("behind")]):
+        answer = asked_about(topology, [*history, *ended], release=release).answer
+        assert (answer.reproduced, answer.changed, answer.after.acknowledged) == (1, 0, {"behind": 1})
+
+
 def test_a_length_limit_couples_what_meets_there_and_nothing_else() -> None:
     topology = Topology.of(queues=[dead_lettering("burst", "over"), Queue(name="over"), Queue(name="other")])
     burst = [Publish("", "burst", times=5), Publish("", "other"), Wait(100), *[Ack("burst")] * 5, Ack("other")]

@@ -19,6 +19,7 @@ from dlx.delivery_counts import COUNT_HEADERS, X_DELIVERY_COUNT
 from dlx.field_values import Timestamp
 from dlx.message_flow import MessageFlow
 from dlx.releases import Release
+from dlx.settings import expires_messages
 from dlx.topology import CLASSIC
 from simulator.events import Event
 from simulator.replay.assumptions import TOLERANCE_MS
@@ -28,6 +29,8 @@ from simulator.replay.whatif.stories import Came, Delivery, Outcome, Publication
 
 KIND = ("exchange", "routing_keys", "headers", "broker_headers", "x_death")
 """What decides where a publish comes to."""
+SURELY_US = 1_000
+"""So long before its TTL is over a message is there for certain: brokers count milliseconds."""
 UNTRACED_MAX = 100
 """Deliveries in a row that are taken to be missing in the log."""
 _SETTLED = {
@@ -37,6 +40,7 @@ _SETTLED = {
 }
 _NOT_THERE = ("user_id", "expiration")
 """Properties that nothing takes from that column; ``expiration`` has one of its own."""
+Hops = Sequence[Mapping[str, Any]]
 _decode = msgspec.json.decode
 
 
@@ -75,6 +79,7 @@ class _Reading:
         self._story, self._flow = Story(vhost, message), flow
         self._by_row: list[Delivery | None] = []
         self._settled: set[int] = set()
+        self._sent: dict[int, tuple[Delivery, Hops]] = {}  # by the deaths of which delivery another one came
         self._told: set[int] = set()  # of which counts tell how they were rejected
         self._publishers: set[str] = set()
         self._tells_requeues = tells_requeues(flow.release)
@@ -162,7 +167,8 @@ class _Reading:
                 died.outcome = self._died(died, REJECTED, delivery)
             died = died if died is not None and id(died) not in self._settled else self._open(hop["queue"])
             if died is not None and not _before(hop["latest_us"], died.at_us):  # else it was another copy
-                self._settle(died, self._died(died, hop["reason"], delivery), *_moment(hop, delivery))
+                self._settle(died, self._died(died, hop["reason"], delivery), *self._moment(hops[place:], delivery))
+                self._sent[id(delivery)] = died, hops[place:]
                 delivery.came = self._came(died, hops[place:])
                 if hop["reason"] == DELIVERY_LIMIT:
                     missing = self._missing(died)
@@ -189,6 +195,11 @@ class _Reading:
             crashed = self._tells_requeues and failed > 0
             self._settle(before, Outcome.CRASHED if crashed else Outcome.REQUEUED, *_just_before(delivery))
             delivery.came = Came(after=self._place(before), latest_us=delivery.at_us, back=True)
+            if sent := self._sent.get(id(before)):  # its TTL goes on
+                self._sent[id(delivery)] = sent
+                died, hops = sent
+                if not died.observed and hops[0]["reason"] != EXPIRED:
+                    died.until_us = max(died.until_us, self._sent_since_us(hops, delivery))
             failed -= crashed
         self._untraced(before or delivery, returned, failed, delivery.at_us, delivery.place)
 
@@ -221,13 +232,39 @@ class _Reading:
         queue = self._flow.topology.queues.get(name)
         return queue is not None and queue.type == CLASSIC
 
-    def _came(self, died: Delivery, hops: Sequence[Mapping[str, Any]]) -> Came | None:
+    def _came(self, died: Delivery, hops: Hops) -> Came | None:
         """Return how the message came into its queue by these deaths, the first of which was after that delivery."""
         first, last = hops[0], hops[-1]
         if first["reason"] != REJECTED or None in (first["earliest_us"], first["latest_us"], last["earliest_us"]):
             return None
         later_us = last["earliest_us"] - first["earliest_us"]
         return Came(after=self._place(died), later_us=later_us, latest_us=first["latest_us"])
+
+    def _moment(self, hops: Hops, delivery: Delivery) -> tuple[int, float]:
+        """Return when, and behind which rows, a consumer did what led to these deaths before a delivery.
+
+        It rejects at once; what it returned has died in its queue before anybody took it again: of the length limit at
+        the next publish, for which it was there. But it does so no sooner than the TTL of the queue that delivered it
+        then allows.
+        """
+        hop = hops[0]
+        at_us: int | None = hop["latest_us" if hop["reason"] == EXPIRED else "earliest_us"]
+        if at_us is None:
+            return 0, 0
+        if hop["reason"] != EXPIRED:
+            at_us = max(at_us, self._sent_since_us(hops, delivery))
+        return (at_us, 0) if at_us < delivery.at_us else _just_before(delivery)
+
+    def _sent_since_us(self, hops: Hops, delivery: Delivery) -> int:
+        """Return when these deaths can have begun at the earliest, as the message has not expired where they led to."""
+        queue = self._flow.topology.queues.get(delivery.queue)
+        if queue is None or not expires_messages(queue.type, self._flow.release):
+            return 0
+        ttl_ms, latest_us = self._flow.settings(queue.name).message_ttl_ms, hops[0]["latest_us"]
+        if ttl_ms is None or None in (latest_us, hops[-1]["earliest_us"]):
+            return 0
+        waited_us: int = hops[-1]["earliest_us"] - hops[0]["earliest_us"]
+        return min(delivery.at_us - waited_us - ttl_ms * 1_000 + SURELY_US, int(latest_us))
 
     def _place(self, delivery: Delivery) -> int:
         """Return which delivery of the message it is."""
@@ -268,18 +305,6 @@ class _Reading:
                 delivery.observed = True
                 self._settled.add(id(delivery))
                 return
-
-
-def _moment(hop: Mapping[str, Any], delivery: Delivery) -> tuple[int, float]:
-    """Return when, and behind which rows, a consumer did what led to a death before a delivery.
-
-    It rejects at once; what it returned has died in its queue before anybody took it again: of the length limit at the
-    next publish, for which it was there.
-    """
-    at_us: int | None = hop["latest_us" if hop["reason"] == EXPIRED else "earliest_us"]
-    if at_us is None:
-        return 0, 0
-    return (at_us, 0) if at_us < delivery.at_us else _just_before(delivery)
 
 
 def _before(time_us: int | None, other_us: int) -> bool:

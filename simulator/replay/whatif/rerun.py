@@ -478,25 +478,26 @@ class Rerun:
     def _publisher(self, each: _OnStage, publication: Publication) -> _Action:
         def publish() -> None:
             self._publishing = each
-            for name in publication.refused_by if self._is_first else ():
-                self._fill(each.story.vhost, name, publication)
+            if publication.refused_by and self._is_first:
+                self._fill(each.story.vhost, publication)
             if not self._stage.publish(each.story.vhost, publication):
                 each.tally.refused(self._stage.now_us)
 
         return publish
 
-    def _fill(self, vhost: str, name: str, publication: Publication) -> None:
+    def _fill(self, vhost: str, publication: Publication) -> None:
         """Let consumers return messages before a queue refuses another one, as many as it takes to fill it.
 
         No trace tells when they did; where nothing else does, they return them just before they are delivered again.
         """
-        out = self._out[vhost, name]
-        while out and self._stage.has_room(vhost, name, publication):
-            first = min(out, key=attrgetter("due_us", "place"))
-            delivery = first.delivery
-            delivery.until_us = delivery.at_us + self._stage.now_us - first.taken_us
-            delivery.until_place = publication.place - 0.5
-            first.do()
+        for name in publication.refused_by:
+            out = self._out[vhost, name]
+            while out and self._stage.has_room(vhost, name, publication):
+                first = min(out, key=attrgetter("due_us", "place"))
+                delivery = first.delivery
+                delivery.until_us = delivery.at_us + self._stage.now_us - first.taken_us
+                delivery.until_place = publication.place - 0.5
+                first.do()
 
     def _take_later(self, each: _OnStage, queue: str, attempt: int, at_us: int, place: float) -> None:
         """Let a consumer take a message then; if this one has died by then, there is one less to take."""
