@@ -232,6 +232,13 @@ def taken_late(*steps: AnyStep) -> list[AnyStep]:
     return [*taken, *steps, Wait(1_000), *[Ack("jobs")] * 2, *[Ack("over")] * 2]
 
 
+def test_rows_of_one_moment_keep_their_order() -> None:
+    """The second message was refused before the first one was taken, in the same microsecond."""
+    history = [Publish("", "jobs"), Publish("", "jobs"), Ack("jobs"), Wait(1_000), Ack("over")]
+    answer = asked_about(REFUSING, history).answer
+    assert (answer.reproduced, answer.changed, answer.after.refused) == (2, 0, {"jobs": 1})
+
+
 def test_a_refusal_tells_that_a_message_was_back() -> None:
     returned = taken_late(Leave("jobs"), Wait(1_000), Publish("", "jobs"))
     for release in RELEASES:

@@ -500,14 +500,18 @@ class Rerun:
                 first.do()
 
     def _take_later(self, each: _OnStage, queue: str, attempt: int, at_us: int, place: float) -> None:
-        """Let a consumer take a message then; if this one has died by then, there is one less to take."""
+        """Let a consumer take a message then; if this one has died by then, there is one less to take.
+
+        What the log has before that in the same moment comes first.
+        """
         vhost, stay = each.story.vhost, each.stays[queue][attempt]
 
         def take() -> None:
             if stay.end != "died":
                 self._take(vhost, queue)
 
-        if at_us <= self._stage.now_us:
+        now_us = self._stage.now_us
+        if at_us <= now_us and not (self._agenda and self._agenda[0][:2] < (now_us, place)):
             take()
         else:
             self._at(at_us, place, each, take)
