@@ -258,14 +258,18 @@ def test_without_a_refusal_a_message_comes_back_as_late_as_it_can() -> None:
 
 @pytest.mark.parametrize("release", ["3.10", "4.0"])
 def test_what_is_requeued_goes_behind_what_is_there(release: str) -> None:
-    """In a quorum queue without a delivery limit, of some releases: it came back before the next was published."""
+    """In a quorum queue without a delivery limit, of some releases; with its channel lost, a message goes first."""
     unlimited = {"queue_type": "quorum"} | ({"delivery_limit": -1} if release == "4.0" else {})
     coupled = {"dead_letter_strategy": "at-least-once", "overflow": "reject-publish"}
     topology = Topology.of(queues=[dead_lettering("jobs", "missing", **unlimited, **coupled)])
     requeued = [Publish("", "jobs"), Get("jobs"), Wait(1_000), Requeue("jobs"), Publish("", "jobs"), Wait(1_000)]
-    asked = asked_about(topology, [*requeued, *[Get("jobs"), Ack("jobs"), Wait(1_000)] * 2], release=release)
-    assert (asked.answer.reproduced, asked.answer.changed) == (2, 0)
-    assert [case.before.last_us for case in asked.cases] == [case.story.deliveries[-1].at_us for case in asked.cases]
+    lost = [Publish("", "jobs", times=2), Hold("jobs"), Wait(1_000), Leave("jobs"), Wait(1_000)]
+    for history, outcome in ((requeued, Outcome.REQUEUED), (lost, Outcome.CRASHED)):
+        asked = asked_about(topology, [*history, *[Get("jobs"), Ack("jobs"), Wait(1_000)] * 2], release=release)
+        assert (asked.answer.reproduced, asked.answer.changed) == (2, 0)
+        ended = [case.before.last_us for case in asked.cases]
+        assert ended == [case.story.deliveries[-1].at_us for case in asked.cases]
+        assert asked.cases[0].story.deliveries[0].outcome == outcome
 
 
 def test_a_consumer_that_never_got_the_message_publishes_nothing() -> None:

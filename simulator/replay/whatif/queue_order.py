@@ -12,15 +12,19 @@ can.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import NamedTuple
 
 from dlx.message_flow import MessageFlow
 from dlx.topology import QUORUM
 from simulator.replay.whatif.stage import Queue
-from simulator.replay.whatif.stories import Came, Delivery, Story
+from simulator.replay.whatif.stories import Came, Delivery, Outcome, Story
 
+Moment = tuple[int, float]
+"""A time, and a place among the rows of it."""
+LAST = 2**62
 _PRIORITIES = "x-max-priority"
 _BEHIND = 2**-10
 """So much behind a row that many have place before the next one."""
@@ -42,7 +46,7 @@ def put_in_order(stories: Iterable[Story], flows: Mapping[str, MessageFlow]) -> 
         if not arrivals:
             yield story
             continue
-        queues.awaited[id(story)] = len(arrivals)
+        queues.expect(arrivals)
         for arrival in arrivals:
             heapq.heappush(ahead, (arrival.delivery.at_us, arrival.delivery.place, next(order), arrival))
     while ahead:
@@ -70,31 +74,81 @@ class _Order(NamedTuple):
     returned_early: bool
 
 
+class _Undelivered:
+    """The moments at which was published what is still to be delivered."""
+
+    def __init__(self) -> None:
+        self._moments: set[Moment] = set()
+        self._heap: list[Moment] = []
+
+    def add(self, moment: Moment) -> None:
+        """Add a moment."""
+        if moment not in self._moments:
+            self._moments.add(moment)
+            heapq.heappush(self._heap, moment)
+
+    def remove(self, moment: Moment) -> None:
+        """Remove a moment."""
+        self._moments.discard(moment)
+        while self._heap and self._heap[0] not in self._moments:
+            heapq.heappop(self._heap)
+
+    @property
+    def oldest(self) -> Moment:
+        """The first of them, or one behind all rows."""
+        return self._heap[0] if self._heap else (LAST, 0)
+
+
 class _Queues:
-    """What has come into queues so far. ``awaited``: how many deliveries of a story are still to be seen."""
+    """What has come into queues so far, and what is awaited: how many deliveries of each story are still to be seen."""
 
     def __init__(self, flows: Mapping[str, MessageFlow]) -> None:
         self._flows = flows
         self._orders: dict[Queue, _Order] = {}
-        self._latest: dict[Queue, tuple[int, float]] = {}
-        self._back_after: dict[Queue, tuple[int, float]] = {}
-        self.awaited: dict[int, int] = {}
+        self._latest: dict[Queue, Moment] = {}
+        self._back_after: dict[Queue, Moment] = {}
+        self._undelivered: defaultdict[Queue, _Undelivered] = defaultdict(_Undelivered)
+        self._awaited: dict[int, int] = {}
+
+    def expect(self, arrivals: Sequence[_Arrival]) -> None:
+        """Take note of the deliveries of a story, all of which will be seen."""
+        story = arrivals[0].story
+        self._awaited[id(story)] = len(arrivals)
+        for _, delivery in arrivals:
+            if delivery.came is not None and delivery.came.after is None and self._order(story, delivery).returned_last:
+                self._undelivered[story.vhost, delivery.queue].add((delivery.came.at_us, delivery.came.place))
 
     def see(self, arrival: _Arrival) -> Iterator[Story]:
         """Put what led to a delivery behind what led to those before it, and yield its story if that was the last."""
         story, delivery = arrival
-        queue, came = (story.vhost, delivery.queue), delivery.came
-        order = self._orders.get(queue)
-        if order is None:
-            order = self._orders[queue] = _order(self._flows.get(story.vhost), delivery.queue)
+        order, came = self._order(story, delivery), delivery.came
         if order.returned_early:
             self._return_early(story, delivery, came)
         if came is not None and (order.returned_last if came.back else order.of_arrival):
-            self._put_in_order(story, delivery, came)
-        self.awaited[id(story)] -= 1
-        if not self.awaited[id(story)]:
-            del self.awaited[id(story)]
+            if order.returned_last and came.after is None:
+                self._undelivered[story.vhost, delivery.queue].remove((came.at_us, came.place))
+            if not came.back or not self._was_first(story, delivery, came):
+                self._put_in_order(story, delivery, came)
+        self._awaited[id(story)] -= 1
+        if not self._awaited[id(story)]:
+            del self._awaited[id(story)]
             yield story
+
+    def _order(self, story: Story, delivery: Delivery) -> _Order:
+        """Return in which order the queue of a delivery delivers."""
+        queue = story.vhost, delivery.queue
+        order = self._orders.get(queue)
+        if order is None:
+            order = self._orders[queue] = _order(self._flows.get(story.vhost), delivery.queue)
+        return order
+
+    def _was_first(self, story: Story, delivery: Delivery, came: Came) -> bool:
+        """Tell whether a message came back before what had been published before: then its channel was lost."""
+        sent = story.deliveries[came.after or 0]
+        first = self._undelivered[story.vhost, delivery.queue].oldest < (sent.at_us, sent.place)
+        if first and not sent.observed:
+            sent.outcome = Outcome.CRASHED
+        return first
 
     def _put_in_order(self, story: Story, delivery: Delivery, came: Came) -> None:
         queue = story.vhost, delivery.queue
