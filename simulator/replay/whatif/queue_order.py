@@ -20,11 +20,10 @@ from typing import NamedTuple
 from dlx.message_flow import MessageFlow
 from dlx.topology import QUORUM
 from simulator.replay.whatif.stage import Queue
-from simulator.replay.whatif.stories import Came, Delivery, Outcome, Story
+from simulator.replay.whatif.stories import LAST, Came, Delivery, Outcome, Story
 
 Moment = tuple[int, float]
 """A time, and a place among the rows of it."""
-LAST = 2**62
 _PRIORITIES = "x-max-priority"
 _BEHIND = 2**-10
 """So much behind a row that many have place before the next one."""

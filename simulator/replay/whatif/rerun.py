@@ -31,7 +31,7 @@ from simulator.capture.observe import shown_history
 from simulator.events import Event, Happened, copies_added
 from simulator.replay.whatif.fates import TELLING, Ends, Fate, FateTally
 from simulator.replay.whatif.stage import Queue, Stage
-from simulator.replay.whatif.stories import Delivery, Outcome, Publication, Shown, Story
+from simulator.replay.whatif.stories import LAST, Delivery, Outcome, Publication, Shown, Story
 from simulator.replay.whatif.timetable import NO_PLANNER, AnyPlanner
 
 Unseen = Literal["ack", "repeat"]
@@ -47,8 +47,6 @@ VAIN_US = 2 * RETRY_US
 """In this time each at-least-once queue has tried all that it holds: what has not arrived then never does by itself."""
 HELD_SHOWN = 3
 """Queues that an error names."""
-LAST = 2**62
-"""Stands behind every row of the log."""
 _PUBLISHED, _DELIVERED = Event.PUBLISHED, Event.DELIVERED  # Python 3.11 takes long to look them up
 _COMES = frozenset({Event.ROUTED, Event.REQUEUED})
 _IN_VAIN = frozenset({Event.DEFERRED, Event.UNROUTABLE, Event.CYCLE_DROPPED, Event.DROPPED})

@@ -12,6 +12,9 @@ from typing import Any
 
 import msgspec
 
+LAST = 2**62
+"""Stands behind every row of the log."""
+
 
 class Outcome(StrEnum):
     """What a consumer did with a delivery."""
