@@ -161,3 +161,25 @@ def test_a_message_that_was_seen_off_its_way_is_looked_at_where_it_was(played: P
         history += [Reject("stray"), Leave("stray"), Wait(20), Ack("ant.work"), Leave("ant.work"), Wait(20)]
     asked = played.ask(topology, history, recorded=msgspec.structs.replace(topology, bindings=bound))
     assert asked.answer.messages == 6
+
+
+@pytest.mark.parametrize("keys", [TEAMS, ("ant", "y", "y"), ("y", "bee", "zebra"), ("bee", "bee", "bee")])
+def test_keys_may_be_names_of_exchanges(keys: tuple[str, ...], played: Played) -> None:
+    topology = Topology.of(
+        exchanges=[Exchange(name=team, type="fanout") for team in TEAMS],
+        queues=[queue for team in TEAMS for queue in ladder(team)],
+        bindings=[Binding(source=team, destination=f"{team}.work") for team in TEAMS],
+    )
+    history: list[AnyStep] = []
+    for team, key in (*zip(TEAMS, keys, strict=True),) * 3:
+        _, *rest = retried(team, key)
+        history += [Publish(team, key), *rest]
+    asked = played.ask(topology, history)
+    assert asked.answer.reproduced == asked.answer.messages == 9
+
+
+def test_a_queue_may_be_called_as_what_stands_for_a_routing_key(played: Played) -> None:
+    teams = ("\ue000", "\ue000\ue000", "ant")
+    history = [step for key in "abc" for team in teams for step in retried(team, key)]
+    asked = played.ask(ladders(*teams), history)
+    assert asked.answer.reproduced == 9

@@ -56,6 +56,7 @@ class Ways:
         self._flows, self._reaches, self._known_of = flows, reaches, known_of
         self._known: dict[Hashable, Way | None] = {}
         self._shapes: dict[Hashable, int] = {}
+        self._known_exchanges: dict[str, frozenset[str]] = {}
 
     def of(self, story: Story) -> Way | None:
         """Return the way of a message; nothing where more than the ways of its copies decides."""
@@ -65,6 +66,8 @@ class Ways:
         """Return the way of a message that is published once."""
         if vhost not in self._flows or not self._reaches.of_publish(vhost, publication).is_clear:
             return None
+        if publication.routing_key in self._exchanges(vhost):
+            return None  # names are told apart by their text, not by what they name
         headers = publication.properties.get("headers")
         if headers and (X_DEATH in headers or self._reaches.read_headers(vhost, publication.properties)):
             return None
@@ -77,6 +80,16 @@ class Ways:
             own_key = None if alike is publication.routing_key else publication.routing_key
             self._known[key] = None if message is None else self._way(vhost, message, own_key)
         return self._known[key]
+
+    def _exchanges(self, vhost: str) -> frozenset[str]:
+        """Return the names of exchanges, and of those that queues would dead-letter to."""
+        known = self._known_exchanges.get(vhost)
+        if known is None:
+            flow = self._flows[vhost]
+            named = {flow.settings(name).dead_letter_exchange for name in flow.topology.queues}
+            known = frozenset(filter(None, {*flow.topology.exchanges, *named}))
+            self._known_exchanges[vhost] = known
+        return known
 
     def _way(self, vhost: str, message: Message, own_key: str | None) -> Way:
         """Return the way of a message; ``own_key`` is its routing key if others can take its place."""

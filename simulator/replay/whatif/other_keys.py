@@ -9,7 +9,7 @@ import msgspec
 from simulator.json_values import canonical_json
 from simulator.replay.whatif.stories import Shown
 
-_MARK = canonical_json("\ue000 the routing key")
+_MARK = "\ue000"
 
 
 class AnyKey:
@@ -45,7 +45,9 @@ def _parts(x_death: str, key: str) -> list[str]:
     """Return what stands around the key in the routing keys of deaths."""
     if not x_death:
         return [""]
-    deaths = msgspec.json.decode(x_death)
+    deaths, mark = msgspec.json.decode(x_death), _MARK
+    while mark in x_death:
+        mark += _MARK
     for death in deaths:
-        death["routing-keys"] = [msgspec.json.decode(_MARK) if each == key else each for each in death["routing-keys"]]
-    return canonical_json(deaths).split(_MARK)
+        death["routing-keys"] = [mark if each == key else each for each in death["routing-keys"]]
+    return canonical_json(deaths).split(canonical_json(mark))
