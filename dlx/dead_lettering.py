@@ -109,8 +109,10 @@ def _routed(message: Message, reason: str, settings: Settings, topology: Topolog
     routed = route(letter, topology, release)
     deaths = recorded_deaths(letter, release) if reason != REJECTED else ()  # a rejection closes no cycle
     cycles = tuple([name for name in routed if is_cycle(name, reason, deaths)]) if deaths else ()
-    lost = tuple([name for name in routed if name not in cycles and _loses(name, topology, release, held)])
-    queues = tuple([name for name in routed if name not in cycles and name not in lost])
+    lost: tuple[str, ...] = ()
+    if not (release.stream_takes_dead_letters or held):
+        lost = tuple([name for name in routed if name not in cycles and topology.queues[name].type == STREAM])
+    queues = tuple([name for name in routed if name not in cycles and name not in lost]) if cycles or lost else routed
     outcome, why = _judged(letter, routed, queues, cycles, deaths)
     if held and not queues:
         outcome = "held"
@@ -137,11 +139,6 @@ def readdressed(message: Message, settings: Settings, release: Release) -> Messa
         headers=headers,
         expiration=None,
     )
-
-
-def _loses(queue: str, topology: Topology, release: Release, held: bool) -> bool:
-    is_stream = topology.queues[queue].type == STREAM
-    return is_stream and not release.stream_takes_dead_letters and not held
 
 
 def _judged(

@@ -81,6 +81,8 @@ def published(
 
     Source: rabbit_basic.erl header_routes, parse_expiration; mc_amqpl.erl message.
     """
+    if headers is None and expiration is None:  # nearly all
+        return Message(exchange=exchange, routing_keys=(routing_key,), properties=properties or {})
     wanted_expiration = checked_expiration(expiration, release)
     cc = sender_selected_keys(headers, "CC")
     bcc = sender_selected_keys(headers, "BCC")
