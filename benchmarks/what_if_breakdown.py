@@ -17,14 +17,12 @@ from what_if_speed import ROWS, Question, cpu_s, questions
 from simulator.capture import SCHEMA
 from simulator.replay import replay_files
 from simulator.replay.kernel_input import in_order, kernel_rows
-from simulator.replay.local import kernel_of
 from simulator.replay.seldom_collecting import seldom_collecting
 from simulator.replay.tables import select
 from simulator.replay.whatif.alike_messages import AlikeMessages
 from simulator.replay.whatif.captured import Captured, coupling_queues_of
-from simulator.replay.whatif.local import read_log, what_if_files
+from simulator.replay.whatif.local import kernel_of_side, read_log, what_if_files
 from simulator.replay.whatif.log_rows import BESIDE, replayed_batches
-from simulator.replay.whatif.row_numbers import keys_of_both_sides
 from simulator.replay.whatif.stories import Story
 from simulator.replay.whatif.what_if import Comparison, Runs, prepared, side_of
 
@@ -98,8 +96,7 @@ class Steps:
     def _look(self) -> list:
         runs = self._runs()
         coupling = coupling_queues_of(self.captured, runs.reaches, self.prepared[0])
-        alike_keys = keys_of_both_sides(runs.reaches, self.prepared[0].only_vhost)
-        kernel = kernel_of(self.log, self.sides[0].definitions, RELEASE, details=False, alike_keys=alike_keys)
+        kernel = kernel_of_side(self.log, self.prepared[0], runs.reaches)
         batches = replayed_batches(kernel.replay, in_order(kernel_rows(self.log, BESIDE)).batches())
         known = AlikeMessages(runs, coupling, (), self.captured.file_numbers, lambda: kernel.signatures)
         return list(known.messages(batches))

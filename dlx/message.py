@@ -81,7 +81,7 @@ def published(
 
     Source: rabbit_basic.erl header_routes, parse_expiration; mc_amqpl.erl message.
     """
-    if headers is None and expiration is None:  # nearly all
+    if headers is None and expiration is None:  # as in most publishes
         return Message(exchange=exchange, routing_keys=(routing_key,), properties=properties or {})
     wanted_expiration = checked_expiration(expiration, release)
     cc = sender_selected_keys(headers, "CC")

@@ -94,13 +94,12 @@ class Broker:
         finally:
             if state.agenda:
                 _whole(agenda.work_off(state))
-        return self.taken() if state.out else []
+        return self.taken()
 
     def next_due(self) -> int | None:
         """Return when something will happen by itself, microseconds since 1970; ``None``: never."""
         state = self.state
-        unfinished = state.out or (state.agenda and not state.resting)
-        return state.now_us if unfinished else state.timers.next_due()
+        return state.now_us if state.out or self._unfinished else state.timers.next_due()
 
     @property
     def only_retries(self) -> bool:

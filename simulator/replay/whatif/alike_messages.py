@@ -84,20 +84,18 @@ class AlikeMessages:
         self._on_ways: list[OnWay | None] = []
         self._single_on_ways: dict[bytes, bool] = {}
         self._kinds_on_ways = KindsOnWays()
-        self._rows_on_ways = None if self._ways is None else RowsOnWays(self.rows, self._ways, self.runs.reaches)
+        differing = self.runs.differing
+        self._rows_on_ways = (
+            None if differing is None else RowsOnWays(self.rows, self._ways, self.runs.reaches, differing)
+        )
         self.kinds = Kinds()
 
     @cached_property
-    def _ways(self) -> Ways | None:
-        """Tells the ways of messages that fare the same on both sides, if that follows from their ways."""
-        runs, differing = self.runs, self.runs.differing
-        if differing is None:
-            return None
-
+    def _ways(self) -> Ways:
         def known_of(queue: Queue) -> Hashable:
-            return queue in runs.log.consumed, queue in self._coupling, queue in differing
+            return queue in self.runs.log.consumed, queue in self._coupling
 
-        return Ways(runs.before.flows, runs.reaches, known_of)
+        return Ways(self.runs.before.flows, self.runs.reaches, known_of)
 
     def messages(self, batches: Iterable[Replayed]) -> Iterator[Story | FirstLook]:
         """Yield what is alike together, and the stories of other messages."""
@@ -129,12 +127,7 @@ class AlikeMessages:
 
     def on_way(self, rows: NumberedRows, own: slice) -> OnWay | None:
         """Return the rows of a message on its way, if others may have the same but for names."""
-        found = None if self._rows_on_ways is None else self._rows_on_ways.of(rows, own)
-        return None if found is None or self._may_change(found) else found
-
-    def _may_change(self, on_way: OnWay) -> bool:
-        differing = self.runs.differing
-        return differing is None or not differing.isdisjoint((on_way.vhost, name) for name in on_way.way.names)
+        return None if self._rows_on_ways is None else self._rows_on_ways.of(rows, own)
 
     def knows(self, on_way: OnWay | None) -> bool:
         """Tell whether the shape of messages is known whose rows are the same but for names."""

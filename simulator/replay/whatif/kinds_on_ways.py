@@ -21,6 +21,7 @@ from simulator.replay.whatif.coupling import Reaches
 from simulator.replay.whatif.kinds import Found, Kind
 from simulator.replay.whatif.other_keys import AnyKey
 from simulator.replay.whatif.row_numbers import HOPS, SIGNATURES, NumberedRows, RowNumbers
+from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Publication
 
 OWN_KEY = -1
@@ -34,13 +35,11 @@ class OnWay(NamedTuple):
 
     Attributes:
         rows: equal for messages whose rows are the same but for names.
-        vhost: the virtual host.
         way: the way of the message.
         routing_key: what it was published with.
     """
 
     rows: bytes
-    vhost: str
     way: Way
     routing_key: str
 
@@ -52,10 +51,11 @@ class RowsOnWays:
         rows: numbers rows.
         ways: tells the ways of messages.
         reaches: tells which keys are alike.
+        differing: the queues that are not the same on both sides: what comes to one of these is left alone.
     """
 
-    def __init__(self, rows: RowNumbers, ways: Ways, reaches: Reaches) -> None:
-        self._rows, self._ways, self._reaches = rows, ways, reaches
+    def __init__(self, rows: RowNumbers, ways: Ways, reaches: Reaches, differing: frozenset[Queue]) -> None:
+        self._rows, self._ways, self._reaches, self._differing = rows, ways, reaches, differing
         self._numbers: Numbered[Hashable] = Numbered()
         self._templates: dict[tuple[int, tuple[str, ...], int | None], int] = {}
         self._hops: dict[tuple[int, tuple[str, ...]], int] = {}
@@ -68,14 +68,14 @@ class RowsOnWays:
         signature = self._rows.signatures.signature(int(batch.signatures[own][published[0]]))
         vhost, key = self._rows.vhost(signature.vhost), (*signature.routing_keys, "")[0]
         way = self._ways.of_publish(vhost, Publication(0, 0, signature.exchange, key, {}, b""))
-        if way is None:
+        if way is None or not self._differing.isdisjoint((vhost, name) for name in way.names):
             return None
         alike = self._reaches.alike_number(vhost, key)
         numbers = batch.numbers[:, own].copy()
         numbers[SIGNATURES] = [self._template(number >> 1, way, alike) for number in templates.tolist()]
         numbers[HOPS] = [self._hops_of(number, way) for number in numbers[HOPS].tolist()]
         rows = blake2b(numbers.tobytes() + way.shape.to_bytes(8, "big"), digest_size=16).digest()
-        return OnWay(rows, vhost, way, key)
+        return OnWay(rows, way, key)
 
     def _template(self, template: int, way: Way, alike: int | None) -> int:
         known = self._templates.get((template, way.names, alike))

@@ -106,7 +106,7 @@ def what_if_files(
     given = Captured.of(captured, left)
     one, other = map(prepared, of_the_log(given.overview, before, after))
     runs = Runs(one, other, unseen, given.of_all(one))
-    kernel = _kernel_of(given.rows, one, runs.reaches)
+    kernel = kernel_of_side(given.rows, one, runs.reaches)
     coupling = coupling_queues_of(given, runs.reaches, one)
     known = AlikeMessages(runs, coupling, given.left_files, given.file_numbers, lambda: kernel.signatures)
     stories, looks = _apart(known.messages(_replayed(given.rows, kernel, progress)))
@@ -190,12 +190,12 @@ def _groups(tallies: Iterable[tuple[Tally, Sequence[Queue], list[Case]]]) -> Ite
 
 def read_log(captured: LocalTable, side: Prepared) -> list[Story]:
     """Replay a capture under its own settings, and return what it shows of each message."""
-    kernel = _kernel_of(captured, side, Reaches([side.flows]))
+    kernel = kernel_of_side(captured, side, Reaches([side.flows]))
     rows = rows_of(_replayed(captured, kernel, lambda what, done, of: None), Captured.of(captured).file_numbers)
     return list(read_stories(rows, side.flows, only=side.only_vhost))
 
 
-def _kernel_of(captured: LocalTable, side: Prepared, reaches: Reaches) -> Kernel:
+def kernel_of_side(captured: LocalTable, side: Prepared, reaches: Reaches) -> Kernel:
     """Return what replays a capture under its own settings."""
     definitions = side.side.definitions
     for vhost, flow in side.flows.items():
