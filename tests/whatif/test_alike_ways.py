@@ -143,14 +143,14 @@ def test_what_others_know_of_a_queue_tells_ways_apart() -> None:
     def story(team: str) -> Story:
         return Story("/", team, [Publication(0, 0, "orders", f"{team}.x", {}, b"")])
 
-    ways = Ways(side.flows, reaches, lambda queue: None)
+    ways = Ways([side.flows], reaches, lambda queue: None)
     zebra, ant, bee = (ways.of(story(team)) for team in ("zebra", "ant", "bee"))
     assert zebra is not None
     assert ant is not None
     assert bee is not None
     assert zebra.shape == ant.shape != bee.shape
     assert OtherNames(zebra, ant).of("zebra.wait") == "ant.wait"
-    known = Ways(side.flows, reaches, lambda queue: queue == ("/", "ant.work"))
+    known = Ways([side.flows], reaches, lambda queue: queue == ("/", "ant.work"))
     one, other = known.of(story("zebra")), known.of(story("ant"))
     assert one is not None
     assert other is not None

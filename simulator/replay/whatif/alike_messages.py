@@ -22,7 +22,7 @@ from simulator.replay.alike import Ints, alike_rows, alike_sequences, firsts, pl
 from simulator.replay.row_codec import LINEAGE, read_messages
 from simulator.replay.signatures import Signatures
 from simulator.replay.whatif.alike_plays import Timed
-from simulator.replay.whatif.alike_ways import Ways
+from simulator.replay.whatif.alike_ways import OnWay, Ways
 from simulator.replay.whatif.fates import count
 from simulator.replay.whatif.hidden_ends import LastSeen
 from simulator.replay.whatif.kind_times import times_of_kind
@@ -38,7 +38,7 @@ from simulator.replay.whatif.kinds import (
     Unknown,
     told_apart,
 )
-from simulator.replay.whatif.kinds_on_ways import KindsOnWays, OnWay, RowsOnWays
+from simulator.replay.whatif.kinds_on_ways import KindsOnWays, RowsOnWay, RowsOnWays, learn
 from simulator.replay.whatif.log_rows import Replayed, places_in_log, rows_of
 from simulator.replay.whatif.moments import MOMENTS_MAX, Moments, MomentsOf
 from simulator.replay.whatif.outcomes import read_stories
@@ -81,13 +81,10 @@ class AlikeMessages:
     def _begin(self) -> None:
         self._shapes: dict[bytes, int] = {}
         self._single: list[bool] = []
-        self._on_ways: list[OnWay | None] = []
+        self._on_ways: list[RowsOnWay | None] = []
         self._single_on_ways: dict[bytes, bool] = {}
         self._kinds_on_ways = KindsOnWays()
-        differing = self.runs.differing
-        self._rows_on_ways = (
-            None if differing is None else RowsOnWays(self.rows, self._ways, self.runs.reaches, differing)
-        )
+        self._rows_on_ways = RowsOnWays(self.rows, self._ways, self.runs.reaches)
         self.kinds = Kinds()
 
     @cached_property
@@ -95,7 +92,7 @@ class AlikeMessages:
         def known_of(queue: Queue) -> Hashable:
             return queue in self.runs.log.consumed, queue in self._coupling
 
-        return Ways(self.runs.before.flows, self.runs.reaches, known_of)
+        return Ways([self.runs.before.flows, self.runs.after.flows], self.runs.reaches, known_of)
 
     def messages(self, batches: Iterable[Replayed]) -> Iterator[Story | FirstLook]:
         """Yield what is alike together, and the stories of other messages."""
@@ -125,15 +122,15 @@ class AlikeMessages:
         if self.rows.forget() or max(len(self._shapes), len(self.kinds)) > KINDS_MAX:
             self._begin()
 
-    def on_way(self, rows: NumberedRows, own: slice) -> OnWay | None:
+    def on_way(self, rows: NumberedRows, own: slice) -> RowsOnWay | None:
         """Return the rows of a message on its way, if others may have the same but for names."""
-        return None if self._rows_on_ways is None else self._rows_on_ways.of(rows, own)
+        return self._rows_on_ways.of(rows, own)
 
-    def knows(self, on_way: OnWay | None) -> bool:
+    def knows(self, on_way: RowsOnWay | None) -> bool:
         """Tell whether the shape of messages is known whose rows are the same but for names."""
         return on_way is not None and on_way.rows in self._single_on_ways
 
-    def know_shape(self, key: bytes, example: Story | None, on_way: OnWay | None) -> None:
+    def know_shape(self, key: bytes, example: Story | None, on_way: RowsOnWay | None) -> None:
         """Take note of what messages have whose rows are alike. Without an example, those on another way have it."""
         single = None if on_way is None else self._single_on_ways.get(on_way.rows)
         if single is None:
@@ -165,10 +162,11 @@ class AlikeMessages:
     def know_kind(self, key: bytes, example: _Example) -> None:
         """Take note of what messages have that are alike."""
         first, timed = self.runs.first_timed(example.story)
-        kind = None if timed is None else self._kind(first, timed, example)
         on_way = self._on_way_of(key)
-        if on_way is not None:
-            self._kinds_on_ways.add(self.key_on_way(key), len(self.kinds.numbers(key)), kind, on_way)
+        on = None if on_way is None else on_way.on
+        kind = None if timed is None else self._kind(first, timed, example, on)
+        if on is not None:
+            self._kinds_on_ways.add(self.key_on_way(key), len(self.kinds.numbers(key)), kind, on)
         self.kinds.add(key, kind)
 
     def key_on_way(self, key: bytes) -> bytes:
@@ -176,27 +174,27 @@ class AlikeMessages:
         on_way = self._on_way_of(key)
         return key if on_way is None else on_way.rows + key[SHAPE_BYTES:]
 
-    def _on_way_of(self, key: bytes) -> OnWay | None:
+    def _on_way_of(self, key: bytes) -> RowsOnWay | None:
         return self._on_ways[int.from_bytes(key[:SHAPE_BYTES], sys.byteorder)]
 
     def take_over(self, key: bytes) -> bool:
         """Take over the next kind that is known on another way; tell whether there is one."""
         on_way, nth = self._on_way_of(key), len(self.kinds.numbers(key))
-        kind = None if on_way is None else self._kinds_on_ways.on(self.key_on_way(key), nth, on_way)
+        kind = None if on_way is None else self._kinds_on_ways.on(self.key_on_way(key), nth, on_way.on)
         if kind is not None:
             self.kinds.add(key, kind)
         return kind is not None
 
-    def _kind(self, first: First, timed: Timed, example: _Example) -> Kind | None:
+    def _kind(self, first: First, timed: Timed, example: _Example, on: OnWay | None) -> Kind | None:
         """Return what messages have that are alike, if all that happened follows from their moments."""
         times, case = times_of_kind(example.moments_us, timed), self.runs.at_once(first)
         if times is None:
             return None
         told: Found | FirstOf
         if case is None:
-            told = FirstOf(first, timed, times.before[: len(timed.moments)])
+            told = FirstOf(first, timed, times.before[: len(timed.moments)], on, on)
         else:
-            told = Found.of(case, times.ends, timed.play.way is not None)
+            told = Found.of(case, times.ends, timed.play.only_way)
         story = first.story
         traced = [each for each in story.deliveries if each.traced]
         return Kind(
@@ -252,13 +250,7 @@ class _Batch:
             self._note(some)
 
     def _learn(self, unknown: Unknown[bytes]) -> None:
-        """Play some messages, each of which stands for a kind."""
-        known = self._known
-        left = [key for key in unknown if not known.take_over(key)]
-        one_of_each = {known.key_on_way(key): key for key in reversed(left)}.values()
-        self._play({key: unknown[key] for key in one_of_each})
-        played = set(one_of_each)
-        self._play({key: unknown[key] for key in left if key not in played and not known.take_over(key)})
+        learn(unknown, self._known.key_on_way, self._known.take_over, self._play)
 
     def _play(self, unknown: Unknown[bytes]) -> None:
         self._read([message for message, _ in unknown.values()])

@@ -182,7 +182,7 @@ class AlikePlays:
             return None
         key = id(play), way.names
         if key not in self._renamed:
-            self._renamed[key] = play.on(way)
+            self._renamed[key] = msgspec.structs.replace(play.under(OtherNames(play.way, way)), way=way)
             self._size += play.size
         return self._renamed[key]
 
@@ -262,14 +262,17 @@ class Planned(msgspec.Struct, frozen=True, gc=False):
         steps = len(self.fate.deliveries) + sum(len(some) for _, some in self.stays) + len(self.timetable.sums)
         return STEP_SIZE * (1 + steps) + texts
 
-    def on(self, way: Way) -> Planned:
-        """Return what it gives on a way of the same shape."""
-        assert self.way is not None
-        names = OtherNames(self.way, way)
+    @property
+    def only_way(self) -> bool:
+        """Whether it holds on all ways of the same shape."""
+        return self.way is not None and not self.only_here
+
+    def under(self, names: OtherNames) -> Planned:
+        """Return what it gives under other names."""
         fate = names.fate(self.fate)
         stays = tuple([(names.of(queue), some) for queue, some in self.stays])
         deliveries = AnyKey(fate.deliveries, names.of(self.deliveries.key))
-        return msgspec.structs.replace(self, fate=fate, deliveries=deliveries, stays=stays, way=way)
+        return msgspec.structs.replace(self, fate=fate, deliveries=deliveries, stays=stays)
 
     def at(self, story: Story, times: Sequence[int]) -> First:
         """Return it for a message with these times."""

@@ -1,13 +1,13 @@
 """Tells which messages have the same ways before them but for names, as in ladders that many teams have of their own.
 
-A way is all that the rules say of a message on one side: which queues it enters in which order, what holds there, and
-under which address its dead letters go on. Names are numbered as they come; where two ways are equal but for these,
-what happens on one happens on the other, under the other names.
+A way is all that the rules say of a message on one side, or on both: which queues it enters in which order, what holds
+there, and under which address its dead letters go on. Names are numbered as they come; where two ways are equal but for
+these, what happens on one happens on the other, under the other names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -41,19 +41,26 @@ class Way(NamedTuple):
     names: tuple[str, ...]
 
 
+class OnWay(NamedTuple):
+    """Where a message is: its way, and what it was published with."""
+
+    way: Way
+    routing_key: str
+
+
 class Ways:
-    """Tells the ways of messages on one side.
+    """Tells the ways of messages.
 
     Args:
-        flows: the virtual hosts.
+        sides: the virtual hosts of each side that decides.
         reaches: tells which routing keys are alike.
         known_of: what else a play may ask of a queue.
     """
 
     def __init__(
-        self, flows: Mapping[str, MessageFlow], reaches: Reaches, known_of: Callable[[Queue], Hashable]
+        self, sides: Sequence[Mapping[str, MessageFlow]], reaches: Reaches, known_of: Callable[[Queue], Hashable]
     ) -> None:
-        self._flows, self._reaches, self._known_of = flows, reaches, known_of
+        self._sides, self._reaches, self._known_of = sides, reaches, known_of
         self._known: dict[Hashable, Way | None] = {}
         self._shapes: dict[Hashable, int] = {}
         self._known_exchanges: dict[str, frozenset[str]] = {}
@@ -64,7 +71,7 @@ class Ways:
 
     def of_publish(self, vhost: str, publication: Publication) -> Way | None:
         """Return the way of a message that is published once."""
-        if vhost not in self._flows or not self._reaches.of_publish(vhost, publication).is_clear:
+        if not all(vhost in flows for flows in self._sides) or not self._reaches.of_publish(vhost, publication).is_clear:
             return None
         if publication.routing_key in self._exchanges(vhost):
             return None  # names are told apart by their text, not by what they name
@@ -76,24 +83,34 @@ class Ways:
         if key not in self._known:
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()  # the numbers of shapes stay, of which there are no more
-            message = message_of(self._flows[vhost], publication)
             own_key = None if alike is publication.routing_key else publication.routing_key
-            self._known[key] = None if message is None else self._way(vhost, message, own_key)
+            self._known[key] = self._way(vhost, publication, own_key)
         return self._known[key]
 
     def _exchanges(self, vhost: str) -> frozenset[str]:
         """Return the names of exchanges, and of those that queues would dead-letter to."""
         known = self._known_exchanges.get(vhost)
         if known is None:
-            flow = self._flows[vhost]
-            named = {flow.settings(name).dead_letter_exchange for name in flow.topology.queues}
-            known = frozenset(filter(None, {*flow.topology.exchanges, *named}))
+            flows = [side[vhost] for side in self._sides]
+            named = {flow.settings(name).dead_letter_exchange for flow in flows for name in flow.topology.queues}
+            known = frozenset(filter(None, named.union(*(flow.topology.exchanges for flow in flows))))
             self._known_exchanges[vhost] = known
         return known
 
-    def _way(self, vhost: str, message: Message, own_key: str | None) -> Way:
-        """Return the way of a message; ``own_key`` is its routing key if others can take its place."""
-        flow, numbers = self._flows[vhost], _Numbers(own_key)
+    def _way(self, vhost: str, publication: Publication, own_key: str | None) -> Way | None:
+        """Return the way of a message that no side refuses; ``own_key`` is its routing key if others can replace it."""
+        numbers, on_sides = _Numbers(own_key), []
+        for flows in self._sides:
+            flow = flows[vhost]
+            message = message_of(flow, publication)
+            if message is None:
+                return None
+            on_sides.append(self._on_side(flow, vhost, message, numbers))
+        shape = vhost, *on_sides
+        return Way(self._shapes.setdefault(shape, len(self._shapes)), numbers.names)
+
+    def _on_side(self, flow: MessageFlow, vhost: str, message: Message, numbers: _Numbers) -> Hashable:
+        """Return what is before a message on one side, with the names numbered."""
         sent = list(sent_on_from(flow, [message]))
         places = {address(each.message): place for place, each in enumerate(sent)}
         steps = []
@@ -112,8 +129,7 @@ class Ways:
         there = dict.fromkeys(name for each in sent for name in each.queues)
         queues = tuple([(numbers.of(name), self._holds(flow, vhost, name, numbers)) for name in there])
         in_order = tuple(map(numbers.of, sorted(there)))  # what happens at once may be told in the order of names
-        shape = vhost, tuple(steps), queues, in_order
-        return Way(self._shapes.setdefault(shape, len(self._shapes)), numbers.names)
+        return tuple(steps), queues, in_order
 
     def _holds(self, flow: MessageFlow, vhost: str, name: str, numbers: _Numbers) -> Hashable:
         """Return what holds in a queue."""
@@ -160,6 +176,21 @@ class OtherNames:
     def of(self, name: str) -> str:
         """Return the other name; a name that the way does not have stays: the message's own key."""
         return self._names.get(name, name)
+
+    def story(self, story: Story) -> Story:
+        """Return what the log would show of a message there: names in properties stay, which nothing looks at."""
+        replace = msgspec.structs.replace
+        publications = [
+            replace(
+                each,
+                exchange=self.of(each.exchange),
+                routing_key=self.of(each.routing_key),
+                refused_by=tuple(map(self.of, each.refused_by)),
+            )
+            for each in story.publications
+        ]
+        deliveries = [replace(each, shown=self._shown(each.shown)) for each in story.deliveries]
+        return Story(story.vhost, story.message, publications, deliveries)
 
     def fate(self, fate: Fate) -> Fate:
         """Return what becomes of the message, where that rests on nothing that is said in words."""

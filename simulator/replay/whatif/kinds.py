@@ -12,6 +12,7 @@ import numpy as np
 from simulator.replay.alike import Ints, firsts, places_of
 from simulator.replay.memory import Numbered
 from simulator.replay.whatif.alike_plays import Timed
+from simulator.replay.whatif.alike_ways import OnWay, OtherNames
 from simulator.replay.whatif.both_ends import BothEnds
 from simulator.replay.whatif.fates import BothFates
 from simulator.replay.whatif.rerun import First
@@ -45,7 +46,7 @@ class Found(NamedTuple):
         fates: what becomes of one of them.
         ends: how they end.
         times: which times are those of its fates: the first and the last one, before and after.
-        only_way: whether nothing but the way before it decided that (``alike_ways``).
+        only_way: whether nothing but the way before it decided that, on both sides (``alike_ways``).
     """
 
     fates: BothFates
@@ -66,11 +67,22 @@ class FirstOf(NamedTuple):
         first: that of one of them.
         timed: its times.
         moments: which of the moments of messages are those that the play was told.
+        played_on: the way of that one, and
+        on: that of the others, which may have other names; ``None`` if more than a way decides.
     """
 
     first: First
     timed: Timed
     moments: Sequence[int]
+    played_on: OnWay | None = None
+    on: OnWay | None = None
+
+    @property
+    def other_names(self) -> OtherNames | None:
+        """The names on the way of messages, if these are others than in the play."""
+        if self.on is None or self.played_on is None or self.on.way.names == self.played_on.way.names:
+            return None
+        return OtherNames(self.played_on.way, self.on.way)
 
 
 class Kind(NamedTuple):

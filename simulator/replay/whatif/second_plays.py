@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from simulator.replay.whatif.alike_plays import Timed
+from simulator.replay.whatif.alike_ways import OnWay
 from simulator.replay.whatif.both_ends import Way
 from simulator.replay.whatif.kind_times import times_of_kind
 from simulator.replay.whatif.kinds import SINGLE, Found, Kind, Kinds, OfOneSize, Unknown, told_apart
+from simulator.replay.whatif.kinds_on_ways import KindsOnWays, learn
 from simulator.replay.whatif.other_keys import AnyKey
 from simulator.replay.whatif.rerun import First
 from simulator.replay.whatif.stories import Story
@@ -63,7 +65,7 @@ class _Batch:
         self._runs, self._waiting, self._is_example = runs, waiting, is_example
         self._lengths = np.array([len(kind.timed.moments) for kind in waiting.kinds])[waiting.which]
         self._starts = np.cumsum(self._lengths) - self._lengths
-        self._kinds = Kinds()
+        self._kinds, self._kinds_on_ways = Kinds(), KindsOnWays()
         self._which = np.full(len(waiting.which), SINGLE)
         self._times_us = np.zeros((len(waiting.which), 4), np.int64)
 
@@ -91,8 +93,35 @@ class _Batch:
             yield OfOneSize(own, np.concatenate((moments_us, ends_us), axis=1), kinds.tolist(), which)
 
     def _learn(self, unknown: Unknown[int]) -> None:
+        learn(unknown, self._key_on_way, lambda key: self._take_over(key, unknown[key][0]), self._play)
+
+    def _key_on_way(self, key: int) -> Hashable:
+        """Return what is equal for kinds that are the same but for the names on their way."""
+        told = self._waiting.kinds[key]
+        if told.on is None:
+            return key
+        vhost = told.first.story.vhost
+        return id(told.first), tuple([self._runs.known_of((vhost, name)) for name in told.on.way.names])
+
+    def _take_over(self, key: int, message: int) -> bool:
+        """Take over the next kind that is known on another way; tell whether there is one."""
+        on, nth = self._on(message), len(self._kinds.numbers(key))
+        kind = None if on is None else self._kinds_on_ways.on(self._key_on_way(key), nth, on)
+        if kind is not None:
+            self._kinds.add(key, kind)
+        return kind is not None
+
+    def _on(self, message: int) -> OnWay | None:
+        """Return where a message is, if nothing but its way decides."""
+        on = self._waiting.kinds[self._waiting.which[message]].on
+        return None if on is None else on._replace(routing_key=self._waiting.routing_keys[message])
+
+    def _play(self, unknown: Unknown[int]) -> None:
         for key, (message, _) in unknown.items():
-            self._kinds.add(key, self._kind(message))
+            kind, on = self._kind(message), self._on(message)
+            if on is not None:
+                self._kinds_on_ways.add(self._key_on_way(key), len(self._kinds.numbers(key)), kind, on)
+            self._kinds.add(key, kind)
 
     def _kind(self, message: int) -> Kind | None:
         """Return what messages have that fare as this one does; ``None`` if not only their moments decide."""
@@ -102,7 +131,10 @@ class _Batch:
         if len(known) < len(others):
             return None
         times = times_of_kind((*timed.moments, self._runs.log.end_us), timed, known)
-        return None if times is None else Kind(times.timetable, Found.of(case, times.ends))
+        if times is None:
+            return None
+        plays = [self._waiting.kinds[self._waiting.which[message]].timed.play, *(each.play for each in known)]
+        return Kind(times.timetable, Found.of(case, times.ends, all(play.only_way for play in plays)))
 
     def _play_by_itself(self, message: int) -> None:
         case = self._runs.alone(self._first(message)[0])
@@ -116,10 +148,13 @@ class _Batch:
         waiting, start = self._waiting, self._starts[message]
         kind = waiting.kinds[waiting.which[message]]
         moments: list[int] = waiting.moments_us[start : start + self._lengths[message]].tolist()
-        story = _of_message(kind.first.story, waiting, message, dict(zip(kind.timed.moments, moments, strict=True)))
-        times = kind.timed.play.timetable.times((*moments, self._runs.log.end_us))
+        story, play = kind.first.story, kind.timed.play
+        if (names := kind.other_names) is not None:
+            story, play = names.story(story), play.under(names)
+        story = _of_message(story, waiting, message, dict(zip(kind.timed.moments, moments, strict=True)))
+        times = play.timetable.times((*moments, self._runs.log.end_us))
         assert times is not None, "it was compared with the play"
-        return kind.timed.play.at(story, times), Timed(moments, times, kind.timed.play)
+        return play.at(story, times), Timed(moments, times, play)
 
     def _examples(self) -> Iterator[tuple[Way, Named, First]]:
         """Yield messages that are needed as examples."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import tee
@@ -211,7 +211,7 @@ class Runs:
         def rerun(planner: AnyPlanner) -> Rerun:
             return Rerun(self.before.stage, self.log, self._unseen, planner=planner)
 
-        ways = Ways(self.before.flows, self.reaches, self.log.consumed.__contains__)
+        ways = Ways([self.before.flows], self.reaches, self.log.consumed.__contains__)
         return AlikePlays(rerun, self.before.clocks, self.reaches, self.log.end_us, ways)
 
     @cached_property
@@ -219,11 +219,12 @@ class Runs:
         def rerun(planner: AnyPlanner) -> Rerun:
             return Rerun(self.after.stage, self.log, self._unseen, habits=self._habits, planner=planner)
 
-        def known_of(queue: Queue) -> Hashable:
-            return queue in self.log.consumed, queue in self._habits.entered
-
-        ways = Ways(self.after.flows, self.reaches, known_of)
+        ways = Ways([self.after.flows], self.reaches, self.known_of)
         return AlikePlays(rerun, self.after.clocks, self.reaches, self.log.end_us, ways)
+
+    def known_of(self, queue: Queue) -> tuple[bool, bool]:
+        """Return what a play under the other side may ask of a queue, beside its settings and its habits."""
+        return queue in self.log.consumed, queue in self._habits.entered
 
     @cached_property
     def holding_us(self) -> Sequence[int]:
