@@ -33,7 +33,7 @@ class AttributingLineage(Lineage):
     """Replays one message, and names the behaviours that cause each difference."""
 
     def __init__(self, explainer: Explainer, captured_on: Release | None) -> None:
-        super().__init__(explainer)
+        super().__init__(explainer, details=True)
         self._captured_on = captured_on
         self._steps: list[_Taken] = []
         self._shadows: dict[Release, _Shadow] = {}

@@ -48,8 +48,8 @@ TEMPLATE, HEADERS, REPEATS, REFUSED = range(4)
 class Kernel:
     """Replays the batches of a log, partition by partition, and keeps what it has worked out.
 
-    ``details``: whether it tells, too, which rules deliveries are the first to show, and which behaviours explain
-    what differs. Where little repeats that takes longer than the verdicts.
+    ``details``: whether it tells, too, which rules deliveries are the first to show, which behaviours explain what
+    differs, and how copies may be lost. Where little repeats that takes longer than the verdicts.
     ``alike_keys``: numbers the routing keys of a virtual host, where somebody tells apart more of them.
     """
 

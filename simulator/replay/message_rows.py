@@ -103,16 +103,21 @@ class _Candidate(NamedTuple):
 
 
 class Lineage:
-    """One message's observations so far."""
+    """One message's observations so far.
 
-    def __init__(self, explainer: Explainer) -> None:
+    Args:
+        explainer: knows the rules.
+        details: whether steps tell how copies may be lost, and the delivery whose rules count, too.
+    """
+
+    def __init__(self, explainer: Explainer, *, details: bool = False) -> None:
         self._explainer = explainer
         self._sources: dict[_Key, Source] = {}  # the latest last
         self._by_content: dict[str, dict[_Key, Source]] = {}
         self._claims = Claims()
         self._growth = CountGrowth(explainer.release)
         self._broker_wrote = False  # of recorders, each may have a clock of its own
-        self._copies_left = OpenCopies(explainer.flow, explainer.dead_ends)
+        self._copies_left = OpenCopies(explainer.flow, explainer.dead_ends) if details else None
         self._open: Counter[Target] = Counter()  # deliveries, less those known not to have been rejected
         self._rejectable: Counter[str] = Counter()  # of each queue, the states with an open delivery
         self._shown: dict[Target, State] = {}
@@ -136,7 +141,7 @@ class Lineage:
         else:
             self._ended(row)
         self._at += 1
-        dead_ends = self._copies_left.dead_ends()
+        dead_ends = () if self._copies_left is None else self._copies_left.dead_ends()
         return step._replace(dead_ends=dead_ends) if dead_ends else step
 
     def _ended(self, row: Row) -> None:
@@ -144,7 +149,7 @@ class Lineage:
         if row.event in NO_DEATH:
             self._count(row, -1)
         state = self._shown.get(Target(row.queue or "", row.visible))
-        if state is not None:
+        if state is not None and self._copies_left is not None:
             self._copies_left.ended(state, LEFT_BY.get(row.event))
 
     def _deliver(self, row: Row, content: str, headers: Mapping[str, Any], fits: Fits) -> Step:
@@ -189,6 +194,8 @@ class Lineage:
 
     def _follow(self, explained: Explained) -> None:
         path, copies = explained.sure_path, self._copies_left
+        if copies is None:
+            return
         if path is None:
             copies.lost_track(explained.state)
         else:
@@ -219,7 +226,8 @@ class Lineage:
         source.instances += 1
         routed = row.routed_queues
         self._broker_wrote |= routed is not None
-        self._copies_left.published(root for root in roots if routed is None or root.queue in routed)
+        if self._copies_left is not None:
+            self._copies_left.published(root for root in roots if routed is None or root.queue in routed)
         times = PathTimes(earlier=earlier, held=self._explainer.may_delay(row.visible.exchange))
         verdict = Verdict("differ", differences=differences) if differences else None
         return Step(Verdict("agree", unchecked=unchecked) if unchecked else verdict, times)
@@ -258,7 +266,7 @@ class Lineage:
             times = self._path_times(candidate, row)
             if not candidate.counts_fit or fits(number, times):
                 explained = self._accepted(candidate, target, row, times)
-                if not candidate.counts_fit:
+                if not candidate.counts_fit or self._copies_left is None:
                     return explained
                 sources = tuple(islice(self._alike(content, queue), TRIED_SOURCES_MAX + 1))
                 delivery = Delivery(row, target, candidate.source, candidate.best, sources, constraints)
