@@ -167,7 +167,10 @@ class AlikeMessages:
         kind = None if timed is None else self._kind(first, timed, example, on)
         if on is not None:
             self._kinds_on_ways.add(self.key_on_way(key), len(self.kinds.numbers(key)), kind, on)
-        self.kinds.add(key, kind)
+        if kind is None:
+            self.kinds.add_single(key, tells_of_others=not self.runs.before.clocks.is_held_too_long(example.story))
+        else:
+            self.kinds.add(key, kind)
 
     def key_on_way(self, key: bytes) -> bytes:
         """Return what is equal for keys of messages that are the same but for the names on their way."""
@@ -187,7 +190,8 @@ class AlikeMessages:
 
     def _kind(self, first: First, timed: Timed, example: _Example, on: OnWay | None) -> Kind | None:
         """Return what messages have that are alike, if all that happened follows from their moments."""
-        times, case = times_of_kind(example.moments_us, timed), self.runs.at_once(first)
+        times = times_of_kind(example.moments_us, timed, held=self.runs.held(example.story))
+        case = self.runs.at_once(first)
         if times is None:
             return None
         told: Found | FirstOf
@@ -287,7 +291,6 @@ class _Batch:
             rows,
             self._batch.captured.column("time_us").to_numpy(),
             self._places,
-            known.runs.holding_us,
             known.runs.log.end_us,
         )
         sizes = alike_rows(rows.lengths[messages], hops)

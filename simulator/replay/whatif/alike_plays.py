@@ -76,6 +76,11 @@ class Clocks(NamedTuple):
         holding_us = min((1_000 * (each - 1) for each in timeouts_ms if each is not None), default=None)
         return cls(ttls_us, frozenset(others), frozenset(at_random), holding_us)
 
+    def is_held_too_long(self, story: Story) -> bool:
+        """Tell whether a consumer held the message so long that a timeout may have ended that."""
+        may_us = self.holding_us
+        return may_us is not None and any(each.until_us - each.at_us >= may_us for each in story.deliveries)
+
 
 def _has_a_clock_of_its_own(settings: Settings) -> bool:
     return settings.message_ttl_ms == 0 or settings.delayed_retry is not None or settings.queue.type == STREAM
@@ -188,12 +193,12 @@ class AlikePlays:
 
     def _key(self, given: First, rows: Iterable[Row], places: Mapping[int, int], way: Way | None) -> Hashable | None:
         """Return what is equal for messages that differ only in their times; ``None`` for one like no other."""
-        story, holding_us = given.story, self._clocks.holding_us
+        story = given.story
         if story.vhost in self._clocks.at_random:
             return None
         if any(len(each.body) > BODY_MAX or "expiration" in each.properties for each in story.publications):
             return None
-        if holding_us is not None and any(each.until_us - each.at_us >= holding_us for each in story.deliveries):
+        if self._clocks.is_held_too_long(story):
             return None
         order = {place: number for number, place in enumerate(sorted({place for _, place in rows}))}
         names = {} if way is None else {name: number for number, name in enumerate(way.names)}

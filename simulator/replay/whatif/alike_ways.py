@@ -71,7 +71,10 @@ class Ways:
 
     def of_publish(self, vhost: str, publication: Publication) -> Way | None:
         """Return the way of a message that is published once."""
-        if not all(vhost in flows for flows in self._sides) or not self._reaches.of_publish(vhost, publication).is_clear:
+        if (
+            not all(vhost in flows for flows in self._sides)
+            or not self._reaches.of_publish(vhost, publication).is_clear
+        ):
             return None
         if publication.routing_key in self._exchanges(vhost):
             return None  # names are told apart by their text, not by what they name

@@ -12,6 +12,14 @@ Places = Sequence[int]
 """The columns of times."""
 
 
+class Held(NamedTuple):
+    """From when until when a consumer held a delivery, and how long one may hold it."""
+
+    at_us: int
+    until_us: int
+    may_us: int
+
+
 class TimesOfKind(NamedTuple):
     """Where everything is that happens to messages of a kind.
 
@@ -26,12 +34,15 @@ class TimesOfKind(NamedTuple):
     ends: tuple[int, int, int, int]
 
 
-def times_of_kind(moments_us: Sequence[int], first: Timed, others: Sequence[Timed] = ()) -> TimesOfKind | None:
+def times_of_kind(
+    moments_us: Sequence[int], first: Timed, others: Sequence[Timed] = (), held: Iterable[Held] = ()
+) -> TimesOfKind | None:
     """Return where everything is for messages whose moments have the same order; ``None`` if a moment is missing.
 
     Args:
         moments_us: those of one of them, one in each column; the last one is the end of the log.
         first, others: its plays on both sides; on the other one there are none if they give the same, or are to come.
+        held: how long consumers held it, compared with how long they may.
     """
     found = _Times(moments_us)
     own = {time_us: place for place, time_us in reversed([*enumerate(moments_us)])}
@@ -39,6 +50,8 @@ def times_of_kind(moments_us: Sequence[int], first: Timed, others: Sequence[Time
     if before is None:
         return None
     ends = [before[first.play.first], before[first.play.last]] * 2
+    for at_us, until_us, may_us in held:
+        found.must_be_held_alike(own[at_us], own[until_us], may_us, is_us=until_us - at_us)
     if others:
         # What the second play is told are the moments, and when stays began and ended in the first one.
         stays = {place for _, some in first.play.stays for _, *ends_of in some for place in ends_of}
@@ -76,6 +89,13 @@ class _Times:
     def must_be_in_order(self, times_us: Mapping[int, int]) -> None:
         """Take note that these times, by their columns, must have the order that they have."""
         self._take(in_order(times_us))
+
+    def must_be_held_alike(self, at: int, until: int, may_us: int, *, is_us: int) -> None:
+        """Take note that of two moments the second one must be before the end of that time, or behind it, as it is."""
+        made = Sum(at, more_us=may_us)
+        end = self._sums.setdefault(made, self._moments + len(self._sums))
+        pair = Pair(until, end, False) if is_us < may_us else Pair(end, until, is_us == may_us)
+        self._order[pair] = None
 
     def timetable(self) -> Timetable:
         """Return how times follow from moments, and what must be so."""

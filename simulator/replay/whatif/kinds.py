@@ -28,6 +28,8 @@ VARIANTS_MAX = 20
 """So many kinds are told apart of messages whose moments have the same order, by what follows from these."""
 SINGLE = -1
 """The number of messages that are to be looked at one by one."""
+ONLY_ONE = -2
+"""Stands for a message that is to be looked at by itself, and tells nothing of others."""
 
 
 class Stayed(NamedTuple):
@@ -126,16 +128,17 @@ class Kinds:
     def numbers(self, key: Hashable) -> Sequence[int]:
         """Return the numbers of kinds with that key, which differ in what must be so; none if it is unknown.
 
-        The last one is ``SINGLE`` if each other message has to be looked at.
+        The last one is ``SINGLE`` if each other message has to be looked at; some are ``ONLY_ONE``.
         """
         return self._numbers.get(key, ())
 
-    def add(self, key: Hashable, kind: Kind | None) -> None:
-        """Take note of a kind; nothing if each message is to be looked at by itself."""
+    def add_single(self, key: Hashable, *, tells_of_others: bool = True) -> None:
+        """Take note of a message that is to be looked at by itself, as are all others if it tells of them."""
+        self._numbers.setdefault(key, []).append(SINGLE if tells_of_others else ONLY_ONE)
+
+    def add(self, key: Hashable, kind: Kind) -> None:
+        """Take note of a kind."""
         numbers = self._numbers.setdefault(key, [])
-        if kind is None:
-            numbers.append(SINGLE)
-            return
         numbers.append(len(self.values))
         self.values.append(kind)
         self._sums.add(chain.from_iterable(kind.timetable.sums))
@@ -269,12 +272,14 @@ def told_apart(
         others = []
         for size in left:
             numbers = np.array([kinds.numbers(key)[nth] for key in size.keys], np.int64)[size.which]
-            known = numbers != SINGLE
+            known = numbers >= 0
             times_us, fits = kinds.times_us(numbers[known], size.moments_us[known])
             yield OfKinds(size.messages[known][fits], numbers[known][fits], times_us[fits])
-            known[known] = ~fits
-            if known.any():
-                others.append(size.only(known))
+            unlike = numbers == ONLY_ONE
+            unlike[firsts(size.which)] = False
+            unlike[known] = ~fits
+            if unlike.any():
+                others.append(size.only(unlike))
         left = others
 
 

@@ -170,9 +170,7 @@ def _found_on(found: Found, names: OtherNames, one: OnWay, other: OnWay) -> Foun
 
     before = under(found.fates.before)
     after = before if found.fates.other is None else under(found.fates.other)
-    fates = msgspec.structs.replace(
-        found.fates, before=before, other=None if found.fates.other is None else after
-    )
+    fates = msgspec.structs.replace(found.fates, before=before, other=None if found.fates.other is None else after)
     way = None if found.ends.way is None else WayOfChange(before.ends, after.ends, before.path, after.path)
     return found._replace(fates=fates, ends=found.ends._replace(before=before.ends, after=after.ends, way=way))
 

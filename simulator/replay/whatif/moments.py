@@ -7,7 +7,6 @@ one of them at a moment happens to the other at the moment that has the same pla
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -40,15 +39,11 @@ class MomentsOf:
         rows: the batch.
         time_us: when each row was written.
         places: which place each row has in the log.
-        holding_us: so long a consumer may hold a delivery, on either side, where that is limited.
         end_us: when the log ends.
     """
 
-    def __init__(
-        self, rows: NumberedRows, time_us: Ints, places: Ints, holding_us: Collection[int], end_us: int
-    ) -> None:
-        self._rows, self._time_us, self._places = rows, time_us, places
-        self._holding_us, self._end_us = holding_us, end_us
+    def __init__(self, rows: NumberedRows, time_us: Ints, places: Ints, end_us: int) -> None:
+        self._rows, self._time_us, self._places, self._end_us = rows, time_us, places, end_us
         self._first_hops = np.cumsum(rows.hops) - rows.hops
 
     def of(self, messages: Ints, hops: int) -> Moments:
@@ -60,7 +55,6 @@ class MomentsOf:
         parts = [written_us, bounds_us]
         if hops:
             parts.append(written_us - int(TOLERANCE_MS * 1_000) * delivered)
-        parts += [written_us + holding_us * delivered for holding_us in self._holding_us]
         times_us = np.concatenate((*parts, np.full((len(messages), 1), self._end_us)), axis=1)
         unknown = (bounds_us < 0).astype(np.uint8)
         order = np.concatenate((_order(times_us), unknown, _order(self._places[rows])), axis=1)

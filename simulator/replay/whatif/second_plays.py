@@ -121,7 +121,10 @@ class _Batch:
             kind, on = self._kind(message), self._on(message)
             if on is not None:
                 self._kinds_on_ways.add(self._key_on_way(key), len(self._kinds.numbers(key)), kind, on)
-            self._kinds.add(key, kind)
+            if kind is None:
+                self._kinds.add_single(key)
+            else:
+                self._kinds.add(key, kind)
 
     def _kind(self, message: int) -> Kind | None:
         """Return what messages have that fare as this one does; ``None`` if not only their moments decide."""

@@ -28,6 +28,7 @@ from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.differing_queues import differing_queues
 from simulator.replay.whatif.fates import BothFates, Ends, Fate, told
 from simulator.replay.whatif.in_use import in_use
+from simulator.replay.whatif.kind_times import Held
 from simulator.replay.whatif.outcomes import tells_requeues
 from simulator.replay.whatif.queue_order import put_in_order
 from simulator.replay.whatif.rerun import NO_HABITS, First, Habits, Log, Played, Rerun, Unseen, in_order
@@ -226,12 +227,11 @@ class Runs:
         """Return what a play under the other side may ask of a queue, beside its settings and its habits."""
         return queue in self.log.consumed, queue in self._habits.entered
 
-    @cached_property
-    def holding_us(self) -> Sequence[int]:
-        """How long a consumer may hold a delivery, on either side, where that is limited."""
-        return sorted(
-            {each for each in (self.before.clocks.holding_us, self.after.clocks.holding_us) if each is not None}
-        )
+    def held(self, story: Story) -> Iterator[Held]:
+        """Yield how long consumers held the message, compared with how long one may on either side."""
+        for may_us in dict.fromkeys((self.before.clocks.holding_us, self.after.clocks.holding_us)):
+            if may_us is not None:
+                yield from (Held(each.at_us, each.until_us, may_us) for each in story.deliveries)
 
     def other(
         self,
