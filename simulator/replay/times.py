@@ -245,6 +245,10 @@ class Clock:
             self._known = None
         return number
 
+    def path_times(self, number: int) -> PathTimes:
+        """Return the ``PathTimes`` with that number."""
+        return self._paths[number]
+
     @property
     def size(self) -> int:
         """How many have a number."""

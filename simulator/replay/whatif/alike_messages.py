@@ -38,12 +38,13 @@ from simulator.replay.whatif.kinds import (
     Unknown,
     told_apart,
 )
-from simulator.replay.whatif.kinds_on_ways import KindsOnWays, RowsOnWay, RowsOnWays, learn
+from simulator.replay.whatif.kinds_on_ways import KindsOnWays, learn
 from simulator.replay.whatif.log_rows import Replayed, places_in_log, rows_of
 from simulator.replay.whatif.moments import MOMENTS_MAX, Moments, MomentsOf
 from simulator.replay.whatif.outcomes import read_stories
 from simulator.replay.whatif.rerun import First
 from simulator.replay.whatif.row_numbers import NumberedRows, RowNumbers
+from simulator.replay.whatif.rows_on_ways import MessageOnWay, RowsOnWays
 from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Story
 from simulator.replay.whatif.together import STAYED, FirstLook, Members, Waiting, Waits, alike_of, counted
@@ -81,7 +82,7 @@ class AlikeMessages:
     def _begin(self) -> None:
         self._shapes: dict[bytes, int] = {}
         self._single: list[bool] = []
-        self._on_ways: list[RowsOnWay | None] = []
+        self._on_ways: list[MessageOnWay | None] = []
         self._single_on_ways: dict[bytes, bool] = {}
         self._kinds_on_ways = KindsOnWays()
         self._rows_on_ways = RowsOnWays(self.rows, self._ways, self.runs.reaches)
@@ -122,15 +123,15 @@ class AlikeMessages:
         if self.rows.forget() or max(len(self._shapes), len(self.kinds)) > KINDS_MAX:
             self._begin()
 
-    def on_way(self, rows: NumberedRows, own: slice) -> RowsOnWay | None:
+    def on_way(self, rows: NumberedRows, own: slice) -> MessageOnWay | None:
         """Return the rows of a message on its way, if others may have the same but for names."""
         return self._rows_on_ways.of(rows, own)
 
-    def knows(self, on_way: RowsOnWay | None) -> bool:
+    def knows(self, on_way: MessageOnWay | None) -> bool:
         """Tell whether the shape of messages is known whose rows are the same but for names."""
         return on_way is not None and on_way.rows in self._single_on_ways
 
-    def know_shape(self, key: bytes, example: Story | None, on_way: RowsOnWay | None) -> None:
+    def know_shape(self, key: bytes, example: Story | None, on_way: MessageOnWay | None) -> None:
         """Take note of what messages have whose rows are alike. Without an example, those on another way have it."""
         single = None if on_way is None else self._single_on_ways.get(on_way.rows)
         if single is None:
@@ -177,7 +178,7 @@ class AlikeMessages:
         on_way = self._on_way_of(key)
         return key if on_way is None else on_way.rows + key[SHAPE_BYTES:]
 
-    def _on_way_of(self, key: bytes) -> RowsOnWay | None:
+    def _on_way_of(self, key: bytes) -> MessageOnWay | None:
         return self._on_ways[int.from_bytes(key[:SHAPE_BYTES], sys.byteorder)]
 
     def take_over(self, key: bytes) -> bool:

@@ -20,6 +20,7 @@ from simulator.replay.alike import Ints, alike_rows, alike_within, firsts, place
 from simulator.replay.memory import Numbered, sequence_numbers
 from simulator.replay.row_codec import CONTENT, SIGNATURE, read_content
 from simulator.replay.signatures import AlikeKeysOf, KeyNumbers, Signatures
+from simulator.replay.states import Row
 from simulator.replay.whatif.alike_plays import BODY_MAX, read_properties
 from simulator.replay.whatif.coupling import Reaches
 from simulator.replay.whatif.hidden_ends import LastSeen
@@ -186,10 +187,7 @@ class RowNumbers:
         """Tell how a publish may be like others."""
         if template not in self._likeness:
             row = self.signatures.example(template)
-            shown = row.visible
-            alone = shown.expiration is not None or shown.x_death is not None
-            plain = len(shown.routing_keys) == 1 and not row.headers
-            self._likeness[template] = SINGLE if alone else PLAIN if plain else EXACT
+            self._likeness[template] = SINGLE if _is_alone(row) else PLAIN if is_plain(row) else EXACT
         return self._likeness[template]
 
     def _repeated(self, signatures: npt.NDArray[np.int32], starts: Ints, lengths: Ints, plain: Bools) -> Ints:
@@ -271,6 +269,15 @@ class RowNumbers:
         """Return the hops with that number: queues, and for which reasons messages died there."""
         hops = self._hops.values[number]
         return [(self._names.values[each >> 8], self._reasons.values[each & 0xFF]) for each in hops]
+
+
+def is_plain(row: Row) -> bool:
+    """Tell whether a publish has nothing but an exchange and a routing key that a broker looks at."""
+    return not _is_alone(row) and len(row.visible.routing_keys) == 1 and not row.headers
+
+
+def _is_alone(row: Row) -> bool:
+    return row.visible.expiration is not None or row.visible.x_death is not None
 
 
 def keys_of_both_sides(reaches: Reaches, only: str | None) -> AlikeKeysOf:
