@@ -66,6 +66,7 @@ class _Batch:
         self._lengths = np.array([len(kind.timed.moments) for kind in waiting.kinds])[waiting.which]
         self._starts = np.cumsum(self._lengths) - self._lengths
         self._kinds, self._kinds_on_ways = Kinds(), KindsOnWays()
+        self._keys_on_ways: dict[int, Hashable] = {}
         self._which = np.full(len(waiting.which), SINGLE)
         self._times_us = np.zeros((len(waiting.which), 4), np.int64)
 
@@ -97,11 +98,12 @@ class _Batch:
 
     def _key_on_way(self, key: int) -> Hashable:
         """Return what is equal for kinds that are the same but for the names on their way."""
-        told = self._waiting.kinds[key]
-        if told.on is None:
-            return key
-        vhost = told.first.story.vhost
-        return id(told.first), tuple([self._runs.known_of((vhost, name)) for name in told.on.way.names])
+        if key not in self._keys_on_ways:
+            told = self._waiting.kinds[key]
+            vhost, names = told.first.story.vhost, () if told.on is None else told.on.way.names
+            known = tuple([self._runs.known_of((vhost, name)) for name in names])
+            self._keys_on_ways[key] = key if told.on is None else (id(told.first), known)
+        return self._keys_on_ways[key]
 
     def _take_over(self, key: int, message: int) -> bool:
         """Take over the next kind that is known on another way; tell whether there is one."""
