@@ -154,7 +154,10 @@ def importable(document: Mapping[str, Any]) -> dict[str, Any]:
     kept = dict(document)
     for section, defaults in _DEFAULTS.items():
         if isinstance(kept.get(section), list):
-            kept[section] = [defaults | item if isinstance(item, dict) else item for item in kept[section]]
+            kept[section] = [
+                defaults | item if isinstance(item, dict) and not defaults.keys() <= item.keys() else item
+                for item in kept[section]
+            ]
     if isinstance(kept.get("parameters"), list):
         kept["parameters"] = [_with_object(item) for item in kept["parameters"] if not _marks_a_deletion(item)]
     return kept

@@ -36,8 +36,9 @@ def remove_exchange(vhost: VirtualHost, name: str) -> None:
 def add_binding(vhost: VirtualHost, binding: Binding) -> None:
     """Add a binding, unless it is there already."""
     bound = vhost.bindings.setdefault(binding.source, {})
-    if binding not in bound:
-        bound[binding] = None
+    before = len(bound)
+    bound.setdefault(binding)
+    if len(bound) > before:
         note_destination(vhost, binding)
         if (index := vhost.own_index(binding.source)) is not None:
             index.add(binding)
