@@ -18,12 +18,13 @@ from simulator.definitions import Definitions
 from simulator.generate import Wish, generate
 from simulator.replay import Database
 from simulator.replay.tables import select
+from simulator.replay.whatif import second_plays
 from simulator.replay.whatif.alike_messages import AlikeMessages
 from simulator.replay.whatif.asked import Asked
 from simulator.replay.whatif.local import what_if_files
 from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.what_if import side_of
-from simulator.scenario.steps import Ack, AnyStep, Leave, Publish, Reject, Wait
+from simulator.scenario.steps import Ack, AnyStep, Hold, Leave, Publish, Reject, Wait
 from simulator.testing.strategies import definitions_document
 from tests.long import some_in_ci
 from tests.replay.broker_logs import broker_log
@@ -122,6 +123,32 @@ def test_one_message_is_read_and_played_for_all_ladders_that_are_equal_but_for_n
     assert len(played.teams) < 4  # the last message is followed by the end of the log
 
 
+def test_ladders_that_change_in_the_same_way_are_played_once_on_both_sides(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second: list[int] = []
+
+    def kind(batch: Any, message: int, plain: Any = second_plays._Batch._kind) -> Any:
+        second.append(message)
+        return plain(batch, message)
+
+    monkeypatch.setattr(second_plays._Batch, "_kind", kind)
+    history = [step for key in "abc" for team in TEAMS for step in retried(team, key)]
+    asked = played.ask(ladders(*TEAMS), history, *(f"queue:{team}.wait.x-message-ttl=3000" for team in TEAMS))
+    assert asked.answer.reproduced == 9
+    assert (asked.answer.delay_ms.before.p50, asked.answer.delay_ms.after.p50) == (4_020, 6_020)
+    assert len(played.teams) < 4  # the last message is followed by the end of the log
+    assert 0 < len(second) < 4
+
+
+def test_a_ladder_that_loses_messages_takes_its_own_names_along(played: Played) -> None:
+    history = [step for key in "abc" for team in TEAMS for step in retried(team, key)]
+    lost = (f"queue:{team}.work.x-dead-letter-routing-key=gone" for team in TEAMS)
+    asked = played.ask(ladders(*TEAMS), history, *lost)
+    assert asked.answer.after.lost == {f"{team}.work": {"rejected": 3} for team in TEAMS}
+    assert len(played.teams) < 4
+
+
 def test_a_ladder_that_changes_is_played_by_itself(played: Played) -> None:
     history = [step for key in "abc" for team in TEAMS for step in retried(team, key)]
     asked = played.ask(ladders(*TEAMS), history, "queue:bee.work.x-dead-letter-routing-key=gone")
@@ -183,3 +210,34 @@ def test_a_queue_may_be_called_as_what_stands_for_a_routing_key(played: Played) 
     history = [step for key in "abc" for team in teams for step in retried(team, key)]
     asked = played.ask(ladders(*teams), history)
     assert asked.answer.reproduced == 9
+
+
+def held(timeout_ms: int) -> Topology:
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead", "x-queue-type": "quorum"}
+    jobs = Queue(name="jobs", type="quorum", arguments={**arguments, "x-consumer-timeout": timeout_ms})
+    return Topology.of(queues=[jobs, Queue(name="dead")])
+
+
+def rejected_after(*holds_ms: int) -> list[AnyStep]:
+    """Whole seconds pass from message to message: x-death has no others."""
+    history: list[AnyStep] = []
+    for hold_ms in holds_ms:
+        history += [Publish("", "jobs"), Wait(20), Hold("jobs"), Wait(hold_ms), Reject("jobs"), Leave("jobs")]
+        history += [Wait(20), Ack("dead"), Leave("dead"), Wait(20)]
+    return history
+
+
+def test_one_that_a_consumer_held_too_long_tells_nothing_of_others(played: Played) -> None:
+    """The first messages are those that the timeout may have ended; the last one is followed by the end of the log."""
+    history = rejected_after(4_940, 4_940, 940, 940, 940, 940, 940, 940)
+    asked = played.ask(held(2_000), history, "queue:dead.x-message-ttl=60000", recorded=held(60_000))
+    assert asked.answer.messages == 8
+    assert len(played.teams) == 2 + 1 + 1
+
+
+def test_a_timeout_of_the_other_side_tells_apart_how_long_consumers_held_messages(played: Played) -> None:
+    history = rejected_after(4_940, 940, 4_940, 940, 4_940, 940)
+    asked = played.ask(held(60_000), history, "queue:jobs.x-consumer-timeout=2000")
+    assert asked.answer.reproduced == 6
+    assert asked.answer.before.acknowledged == {"dead": 6}
+    assert len(played.teams) == 2 + 1

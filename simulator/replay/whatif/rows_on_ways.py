@@ -1,4 +1,4 @@
-"""Numbers the names in rows of messages: rows on ways that are the same but for names (``alike_ways``) are equal then."""
+"""Numbers names in rows of messages: rows on ways that are the same but for names (``alike_ways``) are equal then."""
 
 from __future__ import annotations
 
