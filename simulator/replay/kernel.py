@@ -27,7 +27,7 @@ from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
 from simulator.replay.bodies import BODY, Bodies
 from simulator.replay.coverage.paths import Shown
 from simulator.replay.lengths import NO_ARRIVALS, Arrivals
-from simulator.replay.memory import NO_VERDICT, REMEMBERED_MAX, Memory
+from simulator.replay.memory import NO_VERDICT, Memory
 from simulator.replay.message_rows import Fits
 from simulator.replay.open_message import OpenMessage
 from simulator.replay.output import dead_end_column, shown_column, verdict_columns
@@ -231,20 +231,28 @@ class _Batch:
 
         They are the verdicts by number; below them what they ask of the times, dead ends, and deliveries.
         """
-        memory, looks = self._memory, self._looks[:, self._rows(group)]
-        key = looks.tobytes()
+        memory, key = self._memory, self._looks[:, self._rows(group)].tobytes()
         known = memory.remembered.get(key)
-        on_way = None if known is not None else self._on_way(group)
-        if on_way is not None and (known := memory.known_on_ways.of(on_way)) is not None:
-            memory.remembered[key] = known
         if known is not None:
             return known, True
-        numbers = self._numbers[self._rows(group)].tolist()
-        contents = self._contents[self._rows(group)].to_pylist()
+        on_way = self._on_way(group)
+        if on_way is not None and (known := memory.known_on_ways.of(on_way)) is not None:
+            memory.remember(key, known)
+            return known, True
+        found = self._explained(group)
+        shared = self._tells_nothing_of_its_own(group, found)
+        if shared and memory.remember(key, found) and on_way is not None:
+            memory.known_on_ways.add(on_way, found)
+        return found, shared
+
+    def _explained(self, group: int) -> Found:
+        """Apply the rules to a whole message."""
+        memory, rows = self._memory, self._rows(group)
+        numbers, contents = self._numbers[rows].tolist(), self._contents[rows].to_pylist()
         vhost = memory.signatures.example_of(numbers[0]).vhost
         names, lineage = memory.headers_looked_at(vhost), memory.lineage(vhost)
         steps = []
-        for number, content, refused in zip(numbers, contents, looks[REFUSED].tolist(), strict=True):
+        for number, content, refused in zip(numbers, contents, self._looks[REFUSED, rows].tolist(), strict=True):
             step = memory.step(lineage, number, content, looked_at(content, names), _after(refused))
             steps.append(
                 (
@@ -254,15 +262,15 @@ class _Batch:
                     memory.delivery_number(step.delivery),
                 )
             )
-        found = np.array(steps, dtype=np.int32).T
+        return np.array(steps, dtype=np.int32).T
+
+    def _tells_nothing_of_its_own(self, group: int, found: Found) -> bool:
+        """Tell whether those alike share what was found out about a message."""
+        verdicts, _, dead_ends, _ = found.tolist()
         varied, several = bool(self._varied[group]), bool(self._several[group])
-        shared = not any(self._tells_values(number, varied, several) for number, *_ in steps)
-        shared = shared and not (varied and self._names_values(group, {ends for _, _, ends, _ in steps}))
-        if shared and len(memory.remembered) < REMEMBERED_MAX:
-            memory.remembered[key] = found
-            if on_way is not None:
-                memory.known_on_ways.add(on_way, found)
-        return found, shared
+        if any(self._tells_values(number, varied, several) for number in verdicts):
+            return False
+        return not (varied and self._names_values(group, set(dead_ends)))
 
     def _on_way(self, group: int) -> RowsOnWay | None:
         """Return the rows of a whole message as they are but for names; ``None`` if more than their way decides."""

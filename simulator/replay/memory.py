@@ -136,6 +136,13 @@ class Memory:
             self._begin()
         self.signatures.forget()
 
+    def remember(self, key: bytes, found: Found) -> bool:
+        """Take note of what was found out about rows; tell whether there was room for it."""
+        room = len(self.remembered) < REMEMBERED_MAX
+        if room:
+            self.remembered[key] = found
+        return room
+
     def explainer(self, vhost: str) -> Explainer | None:
         """Return the explainer of a virtual host, ``None`` if the definitions do not have it."""
         if vhost not in self._explainers:
