@@ -355,3 +355,13 @@ def test_messages_that_expire_long_after_others_wait_for_ever_expire() -> None:
     topology = Topology.of(queues=[holding("jobs", "missing"), holding("slow", "jobs", day_ms)])
     answer = asked_about(topology, [Publish("", "jobs"), Publish("", "slow"), Wait(5_000)], release="4.3").answer
     assert (answer.reproduced, answer.after.waiting) == (2, {"jobs": 2})
+
+
+@pytest.mark.parametrize("against", ["3.10", "4.0"])
+def test_a_delivery_held_too_long_comes_back_at_once_whatever_else_is_played(against: str) -> None:
+    """A channel looks for late deliveries once a minute, counted from when it was opened, which no log tells."""
+    topology = Topology.of(queues=[Queue(name="jobs"), Queue(name="short", arguments={"x-message-ttl": 1_000})])
+    history: list[AnyStep] = [Publish("", "short"), Wait(5_400), Publish("", "jobs"), Hold("jobs")]
+    history += [Wait(3_700_000), Leave("jobs"), Wait(7), Ack("jobs"), Leave("jobs"), Wait(20)]
+    answer = asked_about(topology, history, release="3.8", against=against).answer
+    assert answer.delay_ms.after.p95 == 1_800_000

@@ -15,8 +15,6 @@ from dlx.releases import Release
 from dlx.topology import QUORUM
 from simulator.broker.state import Channel, Consumer, NodeState, QueueState, Unacked
 
-TICK_US = 60_000_000  # channel_tick_interval
-
 
 def watch(node: NodeState, channel: Channel, unacked: Unacked) -> None:
     """Look at the channel when a delivery that has just gone out will time out."""
@@ -86,8 +84,8 @@ def noticed_us(node: NodeState, channel: Channel, time_us: int) -> int:
     """
     if node.release.consumer_timeout_enforced_by == "queue":
         return time_us - time_us % 1_000
-    ticks = -((channel.opened_us - time_us) // TICK_US)
-    return channel.opened_us + ticks * TICK_US
+    ticks = -((channel.opened_us - time_us) // node.channel_tick_us)
+    return channel.opened_us + ticks * node.channel_tick_us
 
 
 def timeout_of(release: Release, unacked: Unacked) -> int | None:

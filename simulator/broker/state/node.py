@@ -45,13 +45,15 @@ class NodeState:
     be due; ``out`` is what ``handle`` will return. ``watched`` are the events that
     anybody wants, ``reported`` those that go to ``out``. ``until_us`` is how far the
     driver lets time go; ``overruns`` counts the instants in a row that had too much
-    to do, ``resting`` says that the rest waits for its deadline.
+    to do, ``resting`` says that the rest waits for its deadline. ``channel_tick_us`` is how often channels look whether
+    a delivery is late, where they do (``channel_tick_interval``).
     """
 
     release: Release
     name: str
     max_message_size: int
     now_us: int = 0
+    channel_tick_us: int = 60_000_000
     vhosts: dict[str, VirtualHost] = field(default_factory=dict)
     users: dict[str, User] = field(default_factory=dict)
     global_parameters: dict[str, Any] = field(default_factory=dict)

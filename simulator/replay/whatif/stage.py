@@ -27,6 +27,8 @@ CHANNELS = 64
 """Channels that are opened at a time."""
 RESTS_MAX = 100
 """So often something may be due before a broker is taken for one that never rests."""
+CHANNEL_TICK_US = 1
+"""A channel sees at once that a delivery is late: no log tells when channels were opened, from which a server counts."""
 KEPT_MAX = 1_000
 """Messages that streams may keep from earlier runs."""
 
@@ -65,6 +67,7 @@ class Stage:
 
     def _begin(self, broker: Broker) -> None:
         self.broker = broker
+        broker.state.channel_tick_us = CHANNEL_TICK_US
         broker.observe(self._observer)
         add_user(self.broker, USER, self.now_us)
         self._free: defaultdict[str, list[amqp.ChannelId]] = defaultdict(list)
