@@ -28,7 +28,7 @@ CHANNELS = 64
 RESTS_MAX = 100
 """So often something may be due before a broker is taken for one that never rests."""
 CHANNEL_TICK_US = 1
-"""A channel sees at once that a delivery is late: no log tells when channels were opened, from which a server counts."""
+"""Channels see at once that a delivery is late: a server counts from when they were opened, which no log tells."""
 KEPT_MAX = 1_000
 """Messages that streams may keep from earlier runs."""
 
