@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from functools import cached_property
 from hashlib import blake2b
 from typing import NamedTuple
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,7 @@ from simulator.replay.whatif.fates import count
 from simulator.replay.whatif.hidden_ends import LastSeen
 from simulator.replay.whatif.kind_times import times_of_kind
 from simulator.replay.whatif.kinds import (
+    KINDS_MAX,
     SINGLE,
     FirstOf,
     Found,
@@ -52,8 +54,6 @@ from simulator.replay.whatif.what_if import Runs
 
 SHAPE_BYTES = 4
 """The first bytes of the key of a kind are the number of its shape."""
-KINDS_MAX = 30_000
-"""So many kinds of messages are remembered, of some kilobytes each."""
 
 
 class AlikeMessages:
@@ -87,6 +87,7 @@ class AlikeMessages:
         self._kinds_on_ways = KindsOnWays()
         self._rows_on_ways = RowsOnWays(self.rows, self._ways, self.runs.reaches)
         self.kinds = Kinds()
+        self._origin = uuid4()
 
     @cached_property
     def _ways(self) -> Ways:
@@ -197,7 +198,9 @@ class AlikeMessages:
             return None
         told: Found | FirstOf
         if case is None:
-            told = FirstOf(first, timed, times.before[: len(timed.moments)], on, on)
+            told = FirstOf(
+                first, timed, times.before[: len(timed.moments)], (self._origin, len(self.kinds.values)), on, on
+            )
         else:
             told = Found.of(case, times.ends, timed.play.only_way)
         story = first.story

@@ -26,6 +26,8 @@ NOT_KNOWN = -1
 """Stands for the ends of messages whose second play is still to come."""
 VARIANTS_MAX = 20
 """So many kinds are told apart of messages whose moments have the same order, by what follows from these."""
+KINDS_MAX = 30_000
+"""So many kinds of messages are remembered, of some kilobytes each."""
 SINGLE = -1
 """The number of messages that are to be looked at one by one."""
 ONLY_ONE = -2
@@ -69,6 +71,7 @@ class FirstOf(NamedTuple):
         first: that of one of them.
         timed: its times.
         moments: which of the moments of messages are those that the play was told.
+        origin: tells the plays of all kinds apart, in all processes.
         played_on: the way of that one, and
         on: that of the others, which may have other names; ``None`` if more than a way decides.
     """
@@ -76,6 +79,7 @@ class FirstOf(NamedTuple):
     first: First
     timed: Timed
     moments: Sequence[int]
+    origin: Hashable
     played_on: OnWay | None = None
     on: OnWay | None = None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -12,7 +12,17 @@ from simulator.replay.whatif.alike_plays import Timed
 from simulator.replay.whatif.alike_ways import OnWay
 from simulator.replay.whatif.both_ends import Way
 from simulator.replay.whatif.kind_times import times_of_kind
-from simulator.replay.whatif.kinds import SINGLE, Found, Kind, Kinds, OfOneSize, Unknown, told_apart
+from simulator.replay.whatif.kinds import (
+    KINDS_MAX,
+    SINGLE,
+    FirstOf,
+    Found,
+    Kind,
+    Kinds,
+    OfOneSize,
+    Unknown,
+    told_apart,
+)
 from simulator.replay.whatif.kinds_on_ways import KindsOnWays, learn
 from simulator.replay.whatif.other_keys import AnyKey
 from simulator.replay.whatif.rerun import First
@@ -21,6 +31,7 @@ from simulator.replay.whatif.timetable import Timetable
 from simulator.replay.whatif.together import Alike, Named, Waiting, alike_of
 from simulator.replay.whatif.what_if import Runs
 
+_Key = tuple[Hashable, tuple[str, ...]]
 EXAMPLES_MAX = 3
 """So many messages are named for each way of change: the first ones."""
 
@@ -33,17 +44,31 @@ class SecondLook(NamedTuple):
 
 
 class SecondPlays:
-    """Plays messages under the other side. ``runs`` know how long messages usually wait."""
+    """Plays messages under the other side. What it knows holds for all batches.
+
+    Args:
+        runs: plays them; it knows how long messages usually wait.
+
+    Attributes:
+        kinds: the kinds of messages that are known.
+        kinds_on_ways: the same of messages that differ in the names on their ways.
+    """
 
     def __init__(self, runs: Runs) -> None:
-        self._runs = runs
+        self.runs = runs
         self._examples: dict[Way, list[Named]] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        self.kinds, self.kinds_on_ways = Kinds(), KindsOnWays()
 
     def play(self, waiting: Waiting) -> SecondLook:
         """Return what becomes of messages of a batch."""
-        return _Batch(self._runs, waiting, self._is_example).look()
+        if len(self.kinds) > KINDS_MAX:
+            self._begin()
+        return _Batch(self, waiting).look()
 
-    def _is_example(self, way: Way, name: Named) -> bool:
+    def is_example(self, way: Way, name: Named) -> bool:
         """Tell whether a message is needed as an example for a way of change: the answer names the first ones."""
         known = self._examples.setdefault(way, [])
         if len(known) >= EXAMPLES_MAX and name > known[-1]:
@@ -53,20 +78,15 @@ class SecondPlays:
 
 
 class _Batch:
-    """The messages of one batch.
+    """The messages of one batch, of which the first plays are known."""
 
-    Args:
-        runs: plays them.
-        waiting: their first plays.
-        is_example: tells whether a message is needed as an example for a way of change.
-    """
-
-    def __init__(self, runs: Runs, waiting: Waiting, is_example: Callable[[Way, Named], bool]) -> None:
-        self._runs, self._waiting, self._is_example = runs, waiting, is_example
+    def __init__(self, known: SecondPlays, waiting: Waiting) -> None:
+        self._known, self._runs, self._waiting = known, known.runs, waiting
+        self._keys = [_key(kind) for kind in waiting.kinds]
         self._lengths = np.array([len(kind.timed.moments) for kind in waiting.kinds])[waiting.which]
         self._starts = np.cumsum(self._lengths) - self._lengths
-        self._kinds, self._kinds_on_ways = Kinds(), KindsOnWays()
-        self._keys_on_ways: dict[int, Hashable] = {}
+        self._kinds = known.kinds
+        self._keys_on_ways: dict[_Key, Hashable] = {}
         self._which = np.full(len(waiting.which), SINGLE)
         self._times_us = np.zeros((len(waiting.which), 4), np.int64)
 
@@ -84,45 +104,57 @@ class _Batch:
             [first for *_, first in examples],
         )
 
-    def _sizes(self) -> Iterator[OfOneSize[int]]:
+    def _sizes(self) -> Iterator[OfOneSize[_Key]]:
         """Yield together messages whose plays were told as many moments."""
         for length in np.unique(self._lengths).tolist():
             own = np.flatnonzero(self._lengths == length)
             moments_us = self._waiting.moments_us[self._starts[own][:, None] + np.arange(length)]
             ends_us = np.full((len(own), 1), self._runs.log.end_us)
             kinds, which = np.unique(self._waiting.which[own], return_inverse=True)
-            yield OfOneSize(own, np.concatenate((moments_us, ends_us), axis=1), kinds.tolist(), which)
+            keys = [self._keys[kind] for kind in kinds.tolist()]
+            yield OfOneSize(own, np.concatenate((moments_us, ends_us), axis=1), keys, which)
 
-    def _learn(self, unknown: Unknown[int]) -> None:
-        learn(unknown, self._key_on_way, lambda key: self._take_over(key, unknown[key][0]), self._play)
+    def _learn(self, unknown: Unknown[_Key]) -> None:
+        """Learn a kind for each key."""
 
-    def _key_on_way(self, key: int) -> Hashable:
+        def key_on_way(key: _Key) -> Hashable:
+            return self._key_on_way(key, unknown[key][0])
+
+        learn(unknown, key_on_way, lambda key: self._take_over(key, unknown[key][0]), self._play)
+
+    def _first_of(self, message: int) -> FirstOf:
+        """Return the first play of those that are alike."""
+        found: FirstOf = self._waiting.kinds[self._waiting.which[message]]
+        return found
+
+    def _key_on_way(self, key: _Key, message: int) -> Hashable:
         """Return what is equal for kinds that are the same but for the names on their way."""
         if key not in self._keys_on_ways:
-            told = self._waiting.kinds[key]
+            told = self._first_of(message)
             vhost, names = told.first.story.vhost, () if told.on is None else told.on.way.names
             known = tuple([self._runs.known_of((vhost, name)) for name in names])
-            self._keys_on_ways[key] = key if told.on is None else (id(told.first), known)
+            self._keys_on_ways[key] = key if told.on is None else (told.origin, known)
         return self._keys_on_ways[key]
 
-    def _take_over(self, key: int, message: int) -> bool:
+    def _take_over(self, key: _Key, message: int) -> bool:
         """Take over the next kind that is known on another way; tell whether there is one."""
         on, nth = self._on(message), len(self._kinds.numbers(key))
-        kind = None if on is None else self._kinds_on_ways.on(self._key_on_way(key), nth, on)
+        kind = None if on is None else self._known.kinds_on_ways.on(self._key_on_way(key, message), nth, on)
         if kind is not None:
             self._kinds.add(key, kind)
         return kind is not None
 
     def _on(self, message: int) -> OnWay | None:
         """Return where a message is, if nothing but its way decides."""
-        on = self._waiting.kinds[self._waiting.which[message]].on
+        on = self._first_of(message).on
         return None if on is None else on._replace(routing_key=self._waiting.routing_keys[message])
 
-    def _play(self, unknown: Unknown[int]) -> None:
+    def _play(self, unknown: Unknown[_Key]) -> None:
+        """Play some messages, each of which stands for a kind."""
         for key, (message, _) in unknown.items():
-            kind, on = self._kind(message), self._on(message)
+            kind, on, nth = self._kind(message), self._on(message), len(self._kinds.numbers(key))
             if on is not None:
-                self._kinds_on_ways.add(self._key_on_way(key), len(self._kinds.numbers(key)), kind, on)
+                self._known.kinds_on_ways.add(self._key_on_way(key, message), nth, kind, on)
             if kind is None:
                 self._kinds.add_single(key)
             else:
@@ -138,7 +170,7 @@ class _Batch:
         times = times_of_kind((*timed.moments, self._runs.log.end_us), timed, known)
         if times is None:
             return None
-        plays = [self._waiting.kinds[self._waiting.which[message]].timed.play, *(each.play for each in known)]
+        plays = [self._first_of(message).timed.play, *(each.play for each in known)]
         return Kind(times.timetable, Found.of(case, times.ends, all(play.only_way for play in plays)))
 
     def _play_by_itself(self, message: int) -> None:
@@ -151,7 +183,7 @@ class _Batch:
     def _first(self, message: int) -> tuple[First, Timed]:
         """Return the first play of a message."""
         waiting, start = self._waiting, self._starts[message]
-        kind = waiting.kinds[waiting.which[message]]
+        kind = self._first_of(message)
         moments: list[int] = waiting.moments_us[start : start + self._lengths[message]].tolist()
         story, play = kind.first.story, kind.timed.play
         if (names := kind.other_names) is not None:
@@ -163,13 +195,19 @@ class _Batch:
 
     def _examples(self) -> Iterator[tuple[Way, Named, First]]:
         """Yield messages that are needed as examples."""
-        ways = [kind.told.ends.way if isinstance(kind.told, Found) else None for kind in self._kinds.values]
-        changes = np.array([way is not None for way in ways], bool)[self._which]
+        numbers, which = np.unique(self._which, return_inverse=True)
+        ways = [self._kinds.found(number).ends.way for number in numbers.tolist()]
+        changes = np.array([way is not None for way in ways], bool)[which]
         for message in np.flatnonzero(changes).tolist():
-            way, kind = ways[self._which[message]], self._waiting.kinds[self._waiting.which[message]]
-            name = kind.first.story.vhost, self._waiting.members.names[message]
-            if way is not None and self._is_example(way, name):
+            way = ways[which[message]]
+            name = self._first_of(message).first.story.vhost, self._waiting.members.names[message]
+            if way is not None and self._known.is_example(way, name):
                 yield way, name, self._first(message)[0]
+
+
+def _key(told: FirstOf) -> _Key:
+    """Return what messages have that are alike, by the play of one of them and by the names on their way."""
+    return told.origin, () if told.on is None else told.on.way.names
 
 
 def _of_message(story: Story, waiting: Waiting, message: int, times_us: Mapping[int, int]) -> Story:
