@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,40 @@ def test_a_ladder_that_loses_messages_takes_its_own_names_along(played: Played) 
     assert len(played.teams) < 4
 
 
+def ladders_with_ends() -> Topology:
+    """Ladders with exchanges of their own; nothing sends messages to the queues where they could end."""
+    return Topology.of(
+        exchanges=[Exchange(name=f"{team}.orders", type="fanout") for team in TEAMS],
+        queues=[queue for team in TEAMS for queue in (*ladder(team), Queue(name=f"{team}.end"))],
+        bindings=[Binding(source=f"{team}.orders", destination=f"{team}.work") for team in TEAMS],
+    )
+
+
+def retried_by_all() -> Iterator[AnyStep]:
+    for _, team in product(range(3), TEAMS):
+        _, *rest = retried(team, "")
+        yield from (Publish(f"{team}.orders", "x"), *rest)
+
+
+ENDING = [f"queue:{team}.wait.x-dead-letter-routing-key={team}.end" for team in TEAMS]
+
+
+def test_messages_that_end_elsewhere_do_so_under_their_own_names(played: Played) -> None:
+    begun: list[AnyStep] = [Publish("", f"{team}.end") for team in TEAMS]
+    asked = played.ask(ladders_with_ends(), [*begun, *retried_by_all()], *ENDING)
+    assert asked.answer.assumed == 0
+    assert asked.answer.after.waiting == {f"{team}.end": 4 for team in TEAMS}
+    ways = {way.other_path for way in asked.tally.ways}
+    assert ways == {f"{team}.work rejected → {team}.wait expired" for team in TEAMS}
+
+
+@pytest.mark.parametrize("known", TEAMS)
+def test_what_nobody_knows_of_a_queue_is_not_told_by_another_one(known: str, played: Played) -> None:
+    """Into the end of one ladder the log shows a message; whether anybody consumes those of the others is assumed."""
+    asked = played.ask(ladders_with_ends(), [Publish("", f"{known}.end"), *retried_by_all()], *ENDING)
+    assert asked.answer.assumed == 6
+
+
 def test_a_ladder_that_changes_is_played_by_itself(played: Played) -> None:
     history = [step for key in "abc" for team in TEAMS for step in retried(team, key)]
     asked = played.ask(ladders(*TEAMS), history, "queue:bee.work.x-dead-letter-routing-key=gone")
@@ -238,8 +273,8 @@ def test_one_that_a_consumer_held_too_long_tells_nothing_of_others(played: Playe
 
 
 def test_a_timeout_of_the_other_side_tells_apart_how_long_consumers_held_messages(played: Played) -> None:
-    history = rejected_after(4_940, 940, 4_940, 940, 4_940, 940)
-    asked = played.ask(held(60_000), history, "queue:jobs.x-consumer-timeout=2000")
+    history = rejected_after(4_940, 2_940, 4_940, 2_940, 4_940, 2_940)
+    asked = played.ask(held(60_000), history, "queue:jobs.x-consumer-timeout=3000")
     assert asked.answer.reproduced == 6
     assert asked.answer.before.acknowledged == {"dead": 6}
-    assert len(played.teams) == 2 + 1
+    assert len(played.teams) == 2 + 1  # the last message is followed by the end of the log

@@ -123,7 +123,7 @@ class Ways:
             steps.append(
                 (
                     numbers.of(each.message.exchange),
-                    None if exchange is None else (exchange.type, exchange.internal),
+                    exchange is None or exchange.internal,
                     numbers.of_all(each.message.routing_keys),
                     numbers.of_all(each.queues),
                     tuple([None if other is None else places[address(other.message)] for other in onward]),
