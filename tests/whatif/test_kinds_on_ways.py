@@ -186,6 +186,16 @@ def test_what_nobody_knows_of_a_queue_is_not_told_by_another_one(known: str, pla
     assert asked.answer.assumed == 6
 
 
+def test_messages_wait_as_long_as_is_usual_in_their_own_queue(played: Played) -> None:
+    begun: list[AnyStep] = []
+    for number, team in enumerate(TEAMS, 1):
+        begun += [Publish("", f"{team}.end"), Wait(1_000 * number), Ack(f"{team}.end"), Leave(f"{team}.end"), Wait(20)]
+    asked = played.ask(ladders_with_ends(), [*begun, *retried_by_all()], *ENDING)
+    assert asked.answer.after.acknowledged == {f"{team}.end": 4 for team in TEAMS}
+    took_us = sorted({int(each) for alike in asked.alike for each in alike.took_us[1]})
+    assert took_us == [1_000_000, 2_000_000, 2_020_000, 3_000_000, 3_020_000, 4_020_000]
+
+
 def test_a_ladder_that_changes_is_played_by_itself(played: Played) -> None:
     history = [step for key in "abc" for team in TEAMS for step in retried(team, key)]
     asked = played.ask(ladders(*TEAMS), history, "queue:bee.work.x-dead-letter-routing-key=gone")
