@@ -52,7 +52,7 @@ class Kernel:
     ``details``: whether it tells, too, which rules deliveries are the first to show, which behaviours explain what
     differs, and how copies may be lost. Where little repeats that takes longer than the verdicts.
     ``alike_keys``: numbers the routing keys of a virtual host, where somebody tells apart more of them.
-    ``on_ways_of``: tells which messages have the same rows but for names, where nobody asks for details.
+    ``on_ways_of``: tells which messages have the same rows but for names. With ``details`` that is of no use.
     """
 
     def __init__(

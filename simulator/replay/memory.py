@@ -74,7 +74,7 @@ class Memory:
         clock: judges the times of rows.
         dead_ends: the ways in which messages may be lost; 0 is none.
         remembered: what was found out, by what the verdicts on the rows of a message depend on.
-        on_ways: tells which sequences are the same but for names, if somebody does, and
+        on_ways: what tells which sequences are the same but for names, if anything does, and
         known_on_ways: what was found out about these.
     """
 

@@ -84,9 +84,9 @@ class AlikeMessages:
         self._single: list[bool] = []
         self._on_ways: list[MessageOnWay | None] = []
         self._single_on_ways: dict[bytes, bool] = {}
-        self._kinds_on_ways = KindsOnWays()
         self._rows_on_ways = RowsOnWays(self.rows, self._ways, self.runs.reaches)
         self.kinds = Kinds()
+        self._kinds_on_ways = KindsOnWays(self.kinds)
         self._origin = uuid4()
 
     @cached_property
@@ -167,12 +167,8 @@ class AlikeMessages:
         on_way = self._on_way_of(key)
         on = None if on_way is None else on_way.on
         kind = None if timed is None else self._kind(first, timed, example, on)
-        if on is not None:
-            self._kinds_on_ways.add(self.key_on_way(key), len(self.kinds.numbers(key)), kind, on)
-        if kind is None:
-            self.kinds.add_single(key, tells_of_others=not self.runs.before.clocks.is_held_too_long(example.story))
-        else:
-            self.kinds.add(key, kind)
+        too_long = self.runs.before.clocks.is_held_too_long(example.story)
+        self._kinds_on_ways.add(key, self.key_on_way(key), kind, on, tells_of_others=not too_long)
 
     def key_on_way(self, key: bytes) -> bytes:
         """Return what is equal for keys of messages that are the same but for the names on their way."""
@@ -184,11 +180,8 @@ class AlikeMessages:
 
     def take_over(self, key: bytes) -> bool:
         """Take over the next kind that is known on another way; tell whether there is one."""
-        on_way, nth = self._on_way_of(key), len(self.kinds.numbers(key))
-        kind = None if on_way is None else self._kinds_on_ways.on(self.key_on_way(key), nth, on_way.on)
-        if kind is not None:
-            self.kinds.add(key, kind)
-        return kind is not None
+        on_way = self._on_way_of(key)
+        return on_way is not None and self._kinds_on_ways.take_over(key, self.key_on_way(key), on_way.on)
 
     def _kind(self, first: First, timed: Timed, example: _Example, on: OnWay | None) -> Kind | None:
         """Return what messages have that are alike, if all that happened follows from their moments."""

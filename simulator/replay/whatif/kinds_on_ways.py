@@ -15,25 +15,57 @@ import msgspec
 from simulator.replay.whatif.alike_ways import OnWay, OtherNames
 from simulator.replay.whatif.both_ends import Way as WayOfChange
 from simulator.replay.whatif.fates import Fate
-from simulator.replay.whatif.kinds import Found, Kind, Unknown
+from simulator.replay.whatif.kinds import Found, Kind, Kinds, Unknown
 from simulator.replay.whatif.other_keys import AnyKey
 
 
 class KindsOnWays:
-    """The kinds that are known of messages whose rows are the same but for names, in the order they became known."""
+    """The kinds that are known of messages whose rows are the same but for names, in the order they became known.
 
-    def __init__(self) -> None:
+    Args:
+        kinds: the kinds of messages on all ways, by keys of their own.
+    """
+
+    def __init__(self, kinds: Kinds) -> None:
+        self._kinds = kinds
         self._known: dict[Hashable, list[tuple[Kind, OnWay] | None]] = {}
 
-    def add(self, key: Hashable, nth: int, kind: Kind | None, on: OnWay) -> None:
-        """Take note of a kind that became known as the ``nth`` of those with a key, on some way."""
-        known = self._known.setdefault(key, [])
-        if len(known) == nth:
-            known.append((kind, on) if kind is not None and _holds_elsewhere(kind) else None)
+    def add(
+        self,
+        key: Hashable,
+        key_on_way: Hashable,
+        kind: Kind | None,
+        on: OnWay | None,
+        *,
+        tells_of_others: bool = True,
+    ) -> None:
+        """Take note of what a message of a kind taught.
 
-    def on(self, key: Hashable, nth: int, on: OnWay) -> Kind | None:
-        """Return the ``nth`` kind with a key, with the names of another way; nothing if it does not hold there."""
-        known = self._known.get(key, ())
+        Args:
+            key: what those have that are alike.
+            key_on_way: what is equal for keys that are the same but for the names on a way.
+            kind: their kind; ``None`` if this message is to be looked at by itself,
+            on: their way; ``None`` if more decides.
+            tells_of_others: whether, without a kind, all others are to be looked at by themselves, too.
+        """
+        nth = len(self._kinds.numbers(key))
+        if on is not None and len(known := self._known.setdefault(key_on_way, [])) == nth:
+            known.append((kind, on) if kind is not None and _holds_elsewhere(kind) else None)
+        if kind is None:
+            self._kinds.add_single(key, tells_of_others=tells_of_others)
+        else:
+            self._kinds.add(key, kind)
+
+    def take_over(self, key: Hashable, key_on_way: Hashable, on: OnWay | None) -> bool:
+        """Take over the next kind that is known on another way; tell whether there is one."""
+        kind = None if on is None else self._on(key_on_way, len(self._kinds.numbers(key)), on)
+        if kind is not None:
+            self._kinds.add(key, kind)
+        return kind is not None
+
+    def _on(self, key_on_way: Hashable, nth: int, on: OnWay) -> Kind | None:
+        """Return the ``nth`` kind, with the names of another way; nothing if it does not hold there."""
+        known = self._known.get(key_on_way, ())
         if len(known) <= nth or (there := known[nth]) is None:
             return None
         kind, other = there

@@ -60,7 +60,8 @@ class SecondPlays:
         self._begin()
 
     def _begin(self) -> None:
-        self.kinds, self.kinds_on_ways = Kinds(), KindsOnWays()
+        self.kinds = Kinds()
+        self.kinds_on_ways = KindsOnWays(self.kinds)
 
     def play(self, waiting: Waiting) -> SecondLook:
         """Return what becomes of messages of a batch."""
@@ -138,11 +139,7 @@ class _Batch:
 
     def _take_over(self, key: _Key, message: int) -> bool:
         """Take over the next kind that is known on another way; tell whether there is one."""
-        on, nth = self._on(message), len(self._kinds.numbers(key))
-        kind = None if on is None else self._known.kinds_on_ways.on(self._key_on_way(key, message), nth, on)
-        if kind is not None:
-            self._kinds.add(key, kind)
-        return kind is not None
+        return self._known.kinds_on_ways.take_over(key, self._key_on_way(key, message), self._on(message))
 
     def _on(self, message: int) -> OnWay | None:
         """Return where a message is, if nothing but its way decides."""
@@ -152,13 +149,8 @@ class _Batch:
     def _play(self, unknown: Unknown[_Key]) -> None:
         """Play some messages, each of which stands for a kind."""
         for key, (message, _) in unknown.items():
-            kind, on, nth = self._kind(message), self._on(message), len(self._kinds.numbers(key))
-            if on is not None:
-                self._known.kinds_on_ways.add(self._key_on_way(key, message), nth, kind, on)
-            if kind is None:
-                self._kinds.add_single(key)
-            else:
-                self._kinds.add(key, kind)
+            key_on_way = self._key_on_way(key, message)
+            self._known.kinds_on_ways.add(key, key_on_way, self._kind(message), self._on(message))
 
     def _kind(self, message: int) -> Kind | None:
         """Return what messages have that fare as this one does; ``None`` if not only their moments decide."""
